@@ -1,0 +1,1 @@
+"""What speed costs, as ratios against a peer measured in the same run."""

@@ -1,0 +1,37 @@
+"""Runs whole processes and takes their time and peak memory."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Median wall-clock seconds of a process and its largest resident set in MiB."""
+
+    seconds: float
+    peak_mib: float
+
+
+def run_once(command: Sequence[str], environ: dict[str, str] | None = None) -> Cost:
+    """One run with its output thrown away. Raises ``RuntimeError`` where the process was killed by a signal."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode < 0:
+        raise RuntimeError(f"{command[0]} ended by signal {-process.returncode}")
+    return Cost(seconds, usage.ru_maxrss / 1024)
+
+
+def median(command: Sequence[str], runs: int, environ: dict[str, str] | None = None) -> Cost:
+    """The median of several runs, after one that warms the file cache."""
+    run_once(command, environ)
+    costs = [run_once(command, environ) for _ in range(runs)]
+    return Cost(statistics.median(c.seconds for c in costs), max(c.peak_mib for c in costs))

@@ -1,0 +1,1 @@
+"""3xx: devices, ranks, seeds and communication."""

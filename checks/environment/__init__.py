@@ -1,0 +1,1 @@
+"""1xx: what is installed, the machine and its limits."""

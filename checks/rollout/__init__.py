@@ -1,0 +1,1 @@
+"""2xx: the rollout engine and the arithmetic of its batches."""

@@ -1,0 +1,1 @@
+"""4xx: weight sync and numerical agreement."""

@@ -1,0 +1,1 @@
+"""5xx: the training signal."""

@@ -1,0 +1,49 @@
+"""Writes a case as JSON and reads it back: the bundle that replays on any machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rldoctor.case import SCHEMA_VERSION, Case
+from rldoctor.errors import InputError
+
+# A bundle is facts, not logs; what is larger was not written by `rldoctor bundle`.
+MAX_BYTES = 64 * 1024 * 1024
+
+
+def dump(case: Case) -> str:
+    """The case as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(case), indent=1).decode()
+
+
+def load(path: Path) -> Case:
+    """Reads a bundle. Raises :class:`InputError` with one line where it cannot be one."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a bundle")
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    return parse(raw, str(path))
+
+
+def parse(raw: bytes, source: str) -> Case:
+    """Decodes and validates a bundle's bytes; ``source`` names it in errors."""
+    try:
+        data: Any = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{source}: not a bundle, not valid JSON: {error}") from error
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise InputError(f"{source}: not a bundle, no schema_version")
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"{source}: bundle schema {version} is newer than {SCHEMA_VERSION}, the newest this rldoctor reads"
+        )
+    try:
+        return msgspec.convert(data, Case)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InputError(f"{source}: damaged bundle: {error}") from error

@@ -1,0 +1,146 @@
+"""The case: every fact about one environment, launch and run, as one JSON document (the bundle)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unknown:
+    """A fact that was not obtained: why, and what would obtain it."""
+
+    reason: str
+    how: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """One installed distribution as its metadata declares it. ``name`` is canonical (PEP 503), ``requires`` holds the
+    raw ``Requires-Dist`` lines (empty where this distribution's metadata was not read), ``location`` the directory it
+    is imported from, ``editable`` the source tree of an editable install."""
+
+    name: str
+    version: str
+    location: str = ""
+    requires: tuple[str, ...] = ()
+    requires_python: str | None = None
+    editable: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packages:
+    """What an interpreter would import, in ``sys.path`` order: of two entries with one name the first wins.
+
+    ``complete`` is false for an assumed environment: a distribution it does not name is unknown, not absent."""
+
+    python: str
+    distributions: tuple[Distribution, ...] = ()
+    executable: str | None = None
+    prefix: str | None = None
+    complete: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuProcess:
+    """A process that holds memory on a device; ``memory`` in bytes, None where the driver does not tell."""
+
+    pid: int
+    name: str | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """One device. Memory in bytes; ``compute_capability`` like ``8.0``."""
+
+    index: int
+    name: str
+    memory_total: int
+    memory_used: int | None = None
+    compute_capability: str | None = None
+    uuid: str | None = None
+    mig: bool = False
+    processes: tuple[GpuProcess, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpus:
+    """The accelerators of a host. ``vendor`` is ``nvidia``, ``amd``, ``ascend`` or ``none``; ``cuda`` is the newest
+    CUDA that the driver serves; ``links`` maps ``"0-1"`` to how two devices reach each other (``nvlink``, ``pix``,
+    ``sys``)."""
+
+    vendor: str
+    devices: tuple[Gpu, ...] = ()
+    driver: str | None = None
+    cuda: str | None = None
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disk:
+    """Space of the file system behind a path, in bytes; ``role`` says what a run keeps there."""
+
+    role: str
+    path: str
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """The machine and its limits. Sizes in bytes; a limit of None means unlimited or not told."""
+
+    system: str
+    machine: str
+    kernel: str
+    libc: str | None
+    cpu_model: str | None
+    cpu_count: int
+    cpu_usable: float
+    load: float
+    memory_total: int
+    memory_available: int
+    memory_limit: int | None
+    shm_total: int | None
+    shm_free: int | None
+    open_files: int | None
+    open_files_hard: int | None
+    processes: int | None
+    locked_memory: int | None
+    disks: tuple[Disk, ...] = ()
+    listening_ports: tuple[int, ...] = ()
+    container: str | None = None
+    compilers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """A local model directory: its ``config.json`` and what stands beside it."""
+
+    path: str
+    config: dict[str, Any]
+    tokenizer_config: dict[str, Any] | None = None
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """All facts. What is missing is explained under its dotted name: in ``unknown`` where it was not obtained, in
+    ``absent`` (with the reason) where it does not exist or make sense here."""
+
+    schema_version: int = SCHEMA_VERSION
+    tool: str = ""
+    target: str | None = None
+    role: str | None = None
+    packages: Packages | None = None
+    host: Host | None = None
+    gpus: Gpus | None = None
+    environment: dict[str, str] | None = None
+    model: ModelFiles | None = None
+    nodes: int | None = None
+    observations: dict[str, Any] = field(default_factory=dict)
+    unknown: dict[str, Unknown] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,215 @@
+"""The command line: one thin function per command; exit codes live here only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rldoctor import __version__
+from rldoctor.errors import InputError
+from rldoctor.model import Outcome, Report, Severity
+
+
+class ExitCode(IntEnum):
+    """What the process says to its caller."""
+
+    OK = 0
+    FINDINGS = 1
+    CANNOT_JUDGE = 2
+    INTERRUPTED = 130
+
+
+# Newer releases of typer carry click inside, older ones depend on it; its base error is reached the same way in both.
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="rldoctor",
+    help="Finds what will break, or broke, your RL run with vLLM rollouts, and prints the fix.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Codes = Annotated[list[str] | None, typer.Option(help="Codes or prefixes (RLD1); repeatable or comma-separated.")]
+Format = Annotated[str, typer.Option("--format", help="How to print the report: rich or json.")]
+Output = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
+Python = Annotated[
+    list[str] | None,
+    typer.Option(help="Interpreter of the environment to examine; repeatable as ROLE=PATH where roles differ."),
+]
+Assume = Annotated[
+    list[str] | None, typer.Option(help="PKG==VERSION or machine.json: judge as if it were so; repeatable.")
+]
+Model = Annotated[Path | None, typer.Option(help="A local model directory; the rollout runs on a miniature of it.")]
+Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, such as 0,1.")]
+TimeLimit = Annotated[float | None, typer.Option(min=1.0, help="Seconds for each child process.")]
+Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
+Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]
+FAIL_ON = ("error", "warning", "never")
+
+
+@app.command()
+def check(
+    target: Target = None,
+    level: Level = None,
+    python: Python = None,
+    model: Model = None,
+    assume: Assume = None,
+    from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle; repeatable.")] = None,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: Annotated[str | None, typer.Option(help="error (default), warning or never.")] = None,
+    devices: Devices = None,
+    time_limit: TimeLimit = None,
+    format_: Format = "rich",
+    output: Output = None,
+) -> int:
+    """Judge an environment, and a launch where one is given."""
+    from rldoctor import report, session
+    from rldoctor.report.summary import sentence
+
+    render = report.renderer(format_)
+    opened = session.open_session(
+        session.Options(
+            target=target,
+            level=level,
+            pythons=tuple(python or ()),
+            model=model,
+            assume=tuple(assume or ()),
+            bundles=tuple(from_ or ()),
+            select=_split(select),
+            ignore=_split(ignore),
+            devices=devices,
+            time_limit=time_limit,
+        )
+    )
+    threshold = fail_on or opened.settings.fail_on or "error"
+    if threshold not in FAIL_ON:
+        raise InputError(f"unknown --fail-on {threshold!r}; known are {', '.join(FAIL_ON)}")
+    judged = session.examine(opened, _progress)
+    _deliver(render(judged), output)
+    _progress(sentence(judged))
+    return _verdict(judged, threshold, opened.required)
+
+
+@app.command()
+def bundle(
+    target: Target = None,
+    level: Level = "static",
+    python: Python = None,
+    model: Model = None,
+    devices: Devices = None,
+    time_limit: TimeLimit = None,
+    output: Output = None,
+) -> int:
+    """Save the facts of this machine, secrets removed, to be judged elsewhere with `check --from`."""
+    from rldoctor import bundle as bundles
+    from rldoctor import session
+
+    opened = session.open_session(
+        session.Options(
+            target=target,
+            level=level,
+            pythons=tuple(python or ()),
+            model=model,
+            devices=devices,
+            time_limit=time_limit,
+        )
+    )
+    _deliver(bundles.dump(session.gather(opened, _progress)) + "\n", output)
+    return ExitCode.OK
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.")]) -> int:
+    """Print the document of a check."""
+    from rldoctor import registry
+
+    checks = registry.load().checks
+    found = checks.get(code.upper()) or next((c for c in checks.values() if c.name == code), None)
+    if found is None:
+        raise InputError(f"unknown code {code!r}; `rldoctor list` shows all codes")
+    typer.echo(f"{found.code} {found.name}\n\n{found.doc}")
+    return ExitCode.OK
+
+
+@app.command(name="list")
+def list_checks() -> int:
+    """List all checks, with the plugin that each comes from."""
+    from rldoctor import registry
+
+    found = registry.load()
+    for code, item in sorted(found.checks.items()):
+        typer.echo(f"{code}  {item.name:34} {found.origin[code]}")
+    for broken in found.broken:
+        _progress(f"plugin {broken.plugin} was left out: {broken.reason}")
+    return ExitCode.OK
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """The options of `rldoctor` itself."""
+    if version:
+        typer.echo(f"rldoctor {__version__}")
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console entry point: runs a command and turns what the user got wrong into one line and exit code 2."""
+    try:
+        signal.signal(signal.SIGTERM, _terminated)
+        code = app(args=arguments, standalone_mode=False)
+    except InputError as error:
+        _progress(str(error))
+        code = ExitCode.CANNOT_JUDGE
+    except ClickException as error:
+        _progress(getattr(error, "format_message", lambda: str(error))())
+        code = ExitCode.CANNOT_JUDGE
+    except BrokenPipeError:
+        # The reader of our output left (`| head`); keep the interpreter from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.OK
+    except (KeyboardInterrupt, typer.Abort):
+        _progress("interrupted")
+        code = ExitCode.INTERRUPTED
+    sys.exit(int(code or 0))
+
+
+def _terminated(number: int, frame: object) -> None:
+    # Unwinds the stack like Ctrl-C does, so that whoever started a child gets to end it.
+    raise SystemExit(128 + number)
+
+
+def _verdict(report: Report, threshold: str, required: set[str]) -> ExitCode:
+    failing = {"error": {Severity.ERROR}, "warning": {Severity.ERROR, Severity.WARNING}, "never": set()}[threshold]
+    if any(finding.severity in failing for finding in report.findings):
+        return ExitCode.FINDINGS
+    judged = {r.code for r in report.results if r.outcome in (Outcome.PASS, Outcome.FINDINGS)}
+    settled = judged | {r.code for r in report.results if r.outcome is Outcome.NOT_APPLICABLE}
+    return ExitCode.OK if judged and required <= settled else ExitCode.CANNOT_JUDGE
+
+
+def _split(codes: list[str] | None) -> tuple[str, ...]:
+    return tuple(part.strip().upper() for item in codes or () for part in item.split(",") if part.strip())
+
+
+def _deliver(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output}: {error.strerror}") from error
+
+
+def _progress(line: str) -> None:
+    print(f"rldoctor: {line}", file=sys.stderr, flush=True)

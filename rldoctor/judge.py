@@ -1,0 +1,84 @@
+"""Runs the detectors of checks over a case and joins what they say into outcomes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rldoctor.case import Case, Unknown
+from rldoctor.check import Check, Detector, NotApplicable, NotChecked, Reach
+from rldoctor.lookup import Absent, lookup
+from rldoctor.model import CheckResult, Finding, Outcome
+
+
+def judge(checks: Iterable[Check], case: Case) -> tuple[CheckResult, ...]:
+    """The outcome of every check that judges facts. A check that raises is a result, and the others go on."""
+    return tuple(judge_one(check, case) for check in checks if check.detectors)
+
+
+def judge_one(check: Check, case: Case) -> CheckResult:
+    """Runs a check's detectors and joins what they say into one outcome."""
+    return join_results([_run_detector(check, detector, case) for detector in check.detectors])
+
+
+def join_results(said: list[CheckResult]) -> CheckResult:
+    """One result for one code: the gravest outcome, every distinct finding, and the reasons behind the outcome (behind
+    all of them where nothing was found, since a pass says how far it reached)."""
+    findings: list[Finding] = []
+    for finding in (f for result in said for f in result.findings):
+        if finding not in findings:
+            findings.append(finding)
+    decisive = min(said, key=lambda result: _ORDER[result.outcome])
+    reasons = dict.fromkeys(r.reason for r in said if r.reason and (r.outcome is decisive.outcome or not findings))
+    crash = next((r.traceback for r in said if r.traceback), None)
+    return replace(decisive, findings=tuple(findings), reason="; ".join(reasons) or None, traceback=crash)
+
+
+# What a check as a whole says when its detectors differ: the first of these that any of them says.
+_ORDER = {
+    outcome: rank
+    for rank, outcome in enumerate(
+        (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE)
+    )
+}
+
+
+def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
+    def result(outcome: Outcome, reason: str | None = None, **more: object) -> CheckResult:
+        return CheckResult(code=check.code, name=check.name, outcome=outcome, reason=reason, **more)  # type: ignore[arg-type]
+
+    missing = first_missing(case, detector.needs)
+    if isinstance(missing, Absent):
+        return result(Outcome.NOT_APPLICABLE, missing.reason)
+    if missing is not None:
+        return result(Outcome.NOT_CHECKED, _with_how(missing.reason, missing.how))
+    findings: list[Finding] = []
+    reach: list[str] = []
+    try:
+        for said in detector.judge(case):
+            if isinstance(said, Reach):
+                reach.append(said.text)
+            else:
+                findings.append(said)
+    except NotApplicable as reason:
+        return result(Outcome.NOT_APPLICABLE, str(reason))
+    except NotChecked as reason:
+        return result(Outcome.NOT_CHECKED, _with_how(str(reason), reason.how))
+    except Exception as error:
+        trace = traceback.format_exc()
+        return result(Outcome.CRASHED, f"{type(error).__name__}: {error}", traceback=trace, findings=tuple(findings))
+    if findings:
+        return result(Outcome.FINDINGS, findings=tuple(findings))
+    return result(Outcome.PASS, "; ".join(reach) or None)
+
+
+def first_missing(case: Case, needs: Iterable[str]) -> Absent | Unknown | None:
+    """What keeps a detector from running. Absence first: it settles the question, a missing fact leaves it open."""
+    looked = [lookup(case, need) for need in needs]
+    absent = next((x for x in looked if isinstance(x, Absent)), None)
+    return absent or next((x for x in looked if isinstance(x, Unknown)), None)
+
+
+def _with_how(reason: str, how: str | None) -> str:
+    return f"{reason} ({how})" if how else reason

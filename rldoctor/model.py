@@ -1,0 +1,138 @@
+"""What a diagnosis is made of: findings, their evidence and fixes, and the outcome of each check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+
+
+class Severity(str, Enum):
+    """How much a finding matters; an ``error`` stops or spoils the run."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Grade(str, Enum):
+    """How the evidence was come by, weakest first (DESIGN law 6)."""
+
+    DECLARED = "declared"
+    SIMULATED = "simulated"
+    OBSERVED = "observed"
+    REPRODUCED = "reproduced"
+
+
+class Applicability(str, Enum):
+    """Whether a fix may be applied unasked (``safe``), after thought (``unsafe``), or is for reading (``display``)."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    DISPLAY = "display"
+
+
+class Outcome(str, Enum):
+    """What became of one check."""
+
+    PASS = "pass"
+    FINDINGS = "findings"
+    NOT_APPLICABLE = "not-applicable"
+    NOT_CHECKED = "not-checked"
+    CRASHED = "crashed"
+
+
+class Level(IntEnum):
+    """How deep ``rldoctor check`` looks; each level includes the ones before it."""
+
+    STATIC = 0
+    IMPORTS = 1
+    DEVICES = 2
+    ROLLOUT = 3
+    COMPARE = 4
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """One thing seen, and where: ``source`` is a file, a distribution or a probe, ``line`` counts from 1."""
+
+    text: str
+    source: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """One change of one setting. ``option`` is canonical (``engine.max_model_len``, ``env.NAME``); ``spelled`` is the
+    same change in the target's own syntax, filled in by its dialect together with ``file`` and ``line``."""
+
+    option: str
+    value: object
+    spelled: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fix:
+    """A remedy as data. ``proven`` names the probe run that passed with it; ``valid_for`` the versions it holds for."""
+
+    title: str
+    applicability: Applicability = Applicability.DISPLAY
+    edits: tuple[Edit, ...] = ()
+    commands: tuple[str, ...] = ()
+    valid_for: str | None = None
+    side_effects: str | None = None
+    proven: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One pattern of CODES.md recognised in this case."""
+
+    code: str
+    name: str
+    severity: Severity
+    grade: Grade
+    message: str
+    evidence: tuple[Evidence, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    url: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """The outcome of one check. ``reason`` says how far a pass reached, or which fact is missing and how to get it."""
+
+    code: str
+    name: str
+    outcome: Outcome
+    reason: str | None = None
+    findings: tuple[Finding, ...] = field(default=())
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a command found: results in order of their codes, findings with the most likely root cause first."""
+
+    target: str
+    results: tuple[CheckResult, ...]
+    notes: tuple[str, ...] = ()
+    """What the reader should know of how the report came about: levels skipped and why, plugins that failed."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        found = [finding for result in self.results for finding in result.findings]
+        return tuple(sorted(found, key=_cause_first))
+
+
+_SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+
+def _cause_first(finding: Finding) -> tuple[int, str]:
+    # The codes run from the environment up to the training signal, and causes act in that direction.
+    return (_SEVERITY_ORDER[finding.severity], finding.code)

@@ -1,0 +1,76 @@
+"""What a probe is: a child program for the target's interpreter, and what it needs to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rldoctor.case import Case
+from rldoctor.model import Level
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for; collectors and probes read it, checks never do."""
+
+    target: Path | None = None
+    python: Path | None = None
+    model: Path | None = None
+    level: Level | None = None
+    devices: tuple[int, ...] | None = None
+    time_limit: float | None = None
+    environ: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One child process: its arguments (JSON), extra environment variables and time limit in seconds."""
+
+    arguments: dict[str, Any]
+    environ: dict[str, str] = field(default_factory=dict)
+    time_limit: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeError:
+    """An exception that ended a child: its type, message and frames (``file:line in function``, innermost last)."""
+
+    type: str
+    message: str
+    frames: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobResult:
+    """What became of one child. ``records`` holds all it had delivered, also when it died half-way.
+
+    ``ended`` is ``done``, ``raised`` (an exception, in ``error``), ``died`` (a signal or an exit without a word),
+    ``timed-out`` or ``not-started``. ``log`` is the file with its whole output, ``tail`` the last lines of it."""
+
+    ended: str
+    records: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    exit_code: int | None = None
+    signal: str | None = None
+    error: ProbeError | None = None
+    log: str | None = None
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """A program that records facts by running the patient. It judges nothing.
+
+    ``child`` is handed to the target's interpreter, which needs nothing installed but its own stack. ``jobs`` maps a
+    job's name to what the child is told; it may raise :class:`rldoctor.check.NotApplicable`. The results of all jobs
+    become ``observations.<name>``, keyed by job."""
+
+    name: str
+    level: Level
+    child: Path
+    jobs: Callable[[Case, Request], dict[str, Job]]
+    needs: tuple[str, ...] = ()
+    seconds: float = 1.0
+    """What one run is expected to take, for the notice beforehand."""

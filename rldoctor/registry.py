@@ -1,0 +1,95 @@
+"""Finds checks and probes through entry points; built-ins come in by the same door as third parties."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+
+from rldoctor.check import Check
+from rldoctor.errors import InputError
+from rldoctor.probe import Probe
+
+GROUP = "rldoctor.checks"
+
+
+@dataclass(frozen=True)
+class BrokenPlugin:
+    """An entry point that could not be used, and why; the rest still works."""
+
+    plugin: str
+    reason: str
+
+
+@dataclass
+class Registry:
+    """All checks by code and probes by name, with the plugin each came from."""
+
+    checks: dict[str, Check] = field(default_factory=dict)
+    probes: dict[str, Probe] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
+    broken: list[BrokenPlugin] = field(default_factory=list)
+
+    def add(self, plugin: str, item: Check | Probe) -> None:
+        """Registers one check or probe; a code or name that is taken makes the plugin broken, the first one stays."""
+        key = item.code if isinstance(item, Check) else item.name
+        present = self.checks.get(key) or self.probes.get(key)
+        if present is item:  # a module that imports another's check does not register it again
+            return
+        if present is not None:
+            self.broken.append(BrokenPlugin(plugin, f"{key} is already registered by {self.origin[key]}"))
+            return
+        self.origin[key] = plugin
+        if isinstance(item, Check):
+            self.checks[key] = item
+        else:
+            self.probes[key] = item
+
+    def select(self, select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()) -> list[Check]:
+        """Checks in order of their codes. A selector is a code or a prefix of one (``RLD1``).
+
+        Raises :class:`InputError` for a selector that matches nothing."""
+        for selector in (*select, *ignore):
+            if not any(code.startswith(selector) for code in self.checks):
+                raise InputError(f"unknown code {selector!r}; `rldoctor list` shows all codes")
+        return [
+            check
+            for code, check in sorted(self.checks.items())
+            if (not select or code.startswith(select)) and not (ignore and code.startswith(ignore))
+        ]
+
+
+def load(disabled: tuple[str, ...] = ()) -> Registry:
+    """Loads every entry point of the group except the ``disabled`` plugins. A plugin that fails to import is recorded
+    as broken, never raised."""
+    registry = Registry()
+    # The built-ins first, so that a third party that reuses a code is the one that is refused.
+    found = sorted(entry_points(group=GROUP), key=lambda e: (e.name != "builtin", e.name, e.value))
+    for entry in dict.fromkeys(found):
+        if entry.name not in disabled:
+            _load_plugin(registry, entry)
+    return registry
+
+
+def _load_plugin(registry: Registry, entry: EntryPoint) -> None:
+    try:
+        root = entry.load()
+        modules = _modules(root)
+    except (Exception, SystemExit) as error:  # a plugin may fail in any way; the run goes on without it
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        registry.broken.append(BrokenPlugin(entry.name, reason))
+        return
+    for module in modules:
+        for value in vars(module).values():
+            if isinstance(value, Check | Probe):
+                registry.add(entry.name, value)
+
+
+def _modules(root: ModuleType) -> list[ModuleType]:
+    """The module itself and, where it is a package, everything below it."""
+    modules = [root]
+    for info in pkgutil.walk_packages(getattr(root, "__path__", []), root.__name__ + "."):
+        modules.append(importlib.import_module(info.name))
+    return modules

@@ -1,0 +1,93 @@
+"""The report for a person: findings first, then what was not checked and why."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from rldoctor.model import CheckResult, Evidence, Finding, Fix, Outcome, Report, Severity
+
+COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
+MARK = {
+    Outcome.PASS: ("✓", "green"),
+    Outcome.FINDINGS: ("✗", "red"),
+    Outcome.NOT_APPLICABLE: ("-", "dim"),
+    Outcome.NOT_CHECKED: ("?", "yellow"),
+    Outcome.CRASHED: ("!", "magenta"),
+}
+
+
+def render(report: Report) -> str:
+    """The report as text, with colours where standard output is a terminal."""
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        _print(console, report)
+    return capture.get()
+
+
+def render_plain(report: Report, width: int = 100) -> str:
+    """The same without colours at a fixed width, for files and snapshots."""
+    sink = io.StringIO()
+    _print(Console(file=sink, width=width, highlight=False, color_system=None), report)
+    return sink.getvalue()
+
+
+def _print(console: Console, report: Report) -> None:
+    console.print(Text(report.target, style="bold"))
+    for finding in report.findings:
+        _print_finding(console, finding)
+    console.print()
+    for result in report.results:
+        _print_row(console, result)
+    for note in report.notes:
+        console.print(Text(f"note: {note}", style="dim"))
+
+
+def _print_finding(console: Console, finding: Finding) -> None:
+    console.print()
+    head = Text.assemble(
+        (finding.severity.value, COLOUR[finding.severity]),
+        (f" {finding.code} {finding.name}", "bold"),
+        (f" ({finding.grade.value})", "dim"),
+    )
+    console.print(head)
+    _indented(console, Text(finding.message))
+    for evidence in finding.evidence:
+        _indented(console, Text(f"{_where(evidence)}{evidence.text}", style="dim"))
+    for fix in finding.fixes:
+        _print_fix(console, fix)
+    if finding.url:
+        _indented(console, Text(finding.url, style="blue"))
+
+
+def _print_fix(console: Console, fix: Fix) -> None:
+    proven = f"; proven by {fix.proven}" if fix.proven else ""
+    _indented(console, Text(f"fix ({fix.applicability.value}{proven}): {fix.title}", style="green"))
+    for edit in fix.edits:
+        where = f"{edit.file}:{edit.line}  " if edit.file and edit.line else ""
+        _indented(console, Text(f"{where}{edit.spelled or f'{edit.option} = {edit.value}'}"), 4)
+    for command in fix.commands:
+        _indented(console, Text(command), 4)
+    if fix.side_effects:
+        _indented(console, Text(f"mind: {fix.side_effects}", style="dim"), 4)
+
+
+def _print_row(console: Console, result: CheckResult) -> None:
+    mark, colour = MARK[result.outcome]
+    line = Text.assemble((f"{mark} {result.code} {result.name}", colour))
+    if result.reason:
+        line.append(f"  {result.reason}", style="dim")
+    console.print(line)
+
+
+def _indented(console: Console, text: Text, by: int = 2) -> None:
+    console.print(Padding(text, (0, 0, 0, by)))
+
+
+def _where(evidence: Evidence) -> str:
+    if evidence.source is None:
+        return ""
+    return f"{evidence.source}:{evidence.line}: " if evidence.line else f"{evidence.source}: "

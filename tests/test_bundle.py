@@ -1,0 +1,58 @@
+"""A case survives its journey through JSON, and what is no bundle is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rldoctor import bundle
+from rldoctor.api import Case, Distribution, Gpu, Gpus, Packages, Unknown
+from rldoctor.case import SCHEMA_VERSION
+from rldoctor.errors import InputError
+
+CASE = Case(
+    tool="rldoctor 0.1.0",
+    packages=Packages(python="3.12.1", distributions=(Distribution(name="vllm", version="0.11.0", requires=("ray",)),)),
+    gpus=Gpus(vendor="nvidia", driver="580.65", devices=(Gpu(index=0, name="H200", memory_total=150754820096),)),
+    environment={"CUDA_VISIBLE_DEVICES": "0,1"},
+    observations={"rollout": {"rollout": {"ended": "done", "records": {"logprobs": [-0.5, None]}}}},
+    unknown={"host": Unknown(reason="another machine", how="run it there")},
+)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    file.write_text(bundle.dump(CASE))
+    assert bundle.load(file) == CASE
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "not valid JSON"),
+        (b'{"schema_version": 1, "packages": {', "not valid JSON"),
+        (b"\x00\xff\xfe binary", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"[1, 2]", "no schema_version"),
+        (b'{"schema_version": true}', "no schema_version"),
+        (json.dumps({"schema_version": SCHEMA_VERSION + 1}).encode(), "is newer than"),
+        (b'{"schema_version": 1, "packages": {"python": 3}}', "$.packages.python"),
+        (b'{"schema_version": 1, "gpus": {"vendor": "nvidia", "devices": [{}]}}', "$.gpus.devices[0]"),
+    ],
+)
+def test_what_is_no_bundle_is_refused_with_the_place(tmp_path: Path, content: bytes, complaint: str) -> None:
+    file = tmp_path / "case.json"
+    file.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        bundle.load(file)
+    message = str(caught.value)
+    assert str(file) in message
+    assert complaint in message
+    assert "\n" not in message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        bundle.load(tmp_path / "missing.json")

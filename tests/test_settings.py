@@ -1,0 +1,60 @@
+"""A project's own settings: found upward, read strictly, ignores with a reason and an end."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from rldoctor import settings
+from rldoctor.errors import InputError
+from rldoctor.model import CheckResult, Finding, Grade, Outcome, Severity
+from rldoctor.settings import Ignore, Settings
+
+TODAY = datetime.date(2026, 11, 20)
+
+
+def test_found_in_a_parent_folder(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.rldoctor]\nfail-on = "warning"\nselect = ["RLD1"]\n')
+    inner = tmp_path / "runs" / "today"
+    inner.mkdir(parents=True)
+    assert settings.load(inner) == Settings(fail_on="warning", select=("RLD1",))
+
+
+def test_a_pyproject_of_somebody_else_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
+    assert settings.load(tmp_path) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("fail_on = 'error'", "unknown setting 'fail_on'"),
+        ("select = 'RLD1'", "$.select"),
+        ("[[ignore]]\ncode = 'RLD104'", "missing required field `reason`"),
+        ("[[ignore]]\ncode = 'RLD104'\nreason = ' '", "needs a reason"),
+        ("select = [", "rldoctor.toml"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_the_file(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "rldoctor.toml").write_text(text)
+    with pytest.raises(InputError) as caught:
+        settings.load(tmp_path)
+    assert complaint in str(caught.value)
+    assert "rldoctor.toml" in str(caught.value)
+
+
+def found(code: str) -> CheckResult:
+    finding = Finding(code=code, name="n", severity=Severity.ERROR, grade=Grade.DECLARED, message="m")
+    return CheckResult(code=code, name="n", outcome=Outcome.FINDINGS, findings=(finding,))
+
+
+def test_an_ignored_code_says_why_until_the_day_it_ends() -> None:
+    ignore = Ignore(code="RLD104", reason="fixed upstream next week", until=TODAY)
+    silenced, kept = settings.silence((found("RLD104"), found("RLD101")), (ignore,), TODAY)
+    assert silenced.outcome is Outcome.NOT_APPLICABLE
+    assert silenced.reason == "ignored: fixed upstream next week"
+    assert kept.findings
+    (again,) = settings.silence((found("RLD104"),), (ignore,), TODAY + datetime.timedelta(days=1))
+    assert again.findings
