@@ -127,6 +127,20 @@ class ModelFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Series:
+    """One metric over a run: ``values[i]`` was logged at ``steps[i]``; NaN and infinities are kept as such.
+
+    ``source`` is the file, ``lines`` the line of each value where the file has lines, ``key`` the framework's own
+    name."""
+
+    key: str
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+    source: str | None = None
+    lines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """All facts. What is missing is explained under its dotted name: in ``unknown`` where it was not obtained, in
     ``absent`` (with the reason) where it does not exist or make sense here."""
@@ -141,6 +155,7 @@ class Case:
     environment: dict[str, str] | None = None
     model: ModelFiles | None = None
     nodes: int | None = None
+    metrics: dict[str, Series] | None = None
     observations: dict[str, Any] = field(default_factory=dict)
     unknown: dict[str, Unknown] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)

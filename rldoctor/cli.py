@@ -39,7 +39,7 @@ app = typer.Typer(
 )
 
 Codes = Annotated[list[str] | None, typer.Option(help="Codes or prefixes (RLD1); repeatable or comma-separated.")]
-Format = Annotated[str, typer.Option("--format", help="How to print the report: rich or json.")]
+Format = Annotated[str, typer.Option("--format", help="rich, json, sarif, junit, github, markdown or html.")]
 Output = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
 Python = Annotated[
     list[str] | None,

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from rldoctor.errors import InputError
 from rldoctor.model import Report
 
-FORMATS = {"rich": "rldoctor.report.rich_text", "json": "rldoctor.report.json_document"}
+FORMATS = {
+    "rich": "rldoctor.report.rich_text",
+    "json": "rldoctor.report.json_document",
+    "sarif": "rldoctor.report.sarif",
+    "junit": "rldoctor.report.junit",
+    "github": "rldoctor.report.github",
+    "markdown": "rldoctor.report.markdown",
+    "html": "rldoctor.report.html",
+}
 
 
 def renderer(name: str) -> Callable[[Report], str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -24,18 +22,12 @@ def render(report: Report) -> str:
     """The report as text, with colours where standard output is a terminal."""
     console = Console(highlight=False)
     with console.capture() as capture:
-        _print(console, report)
+        print_report(console, report)
     return capture.get()
 
 
-def render_plain(report: Report, width: int = 100) -> str:
-    """The same without colours at a fixed width, for files and snapshots."""
-    sink = io.StringIO()
-    _print(Console(file=sink, width=width, highlight=False, color_system=None), report)
-    return sink.getvalue()
-
-
-def _print(console: Console, report: Report) -> None:
+def print_report(console: Console, report: Report) -> None:
+    """Prints the report on a console."""
     console.print(Text(report.target, style="bold"))
     for finding in report.findings:
         _print_finding(console, finding)
