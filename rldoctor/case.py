@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rldoctor.launch.plan import RolloutPlan
+
 SCHEMA_VERSION = 1
 
 
@@ -20,7 +22,7 @@ class Unknown:
 class Distribution:
     """One installed distribution as its metadata declares it. ``name`` is canonical (PEP 503), ``requires`` holds the
     raw ``Requires-Dist`` lines (empty where this distribution's metadata was not read), ``location`` the directory it
-    is imported from, ``editable`` the source tree of an editable install."""
+    is imported from, ``editable`` the source tree of an editable install, ``damage`` what is wrong in its metadata."""
 
     name: str
     version: str
@@ -28,19 +30,24 @@ class Distribution:
     requires: tuple[str, ...] = ()
     requires_python: str | None = None
     editable: str | None = None
+    damage: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Packages:
     """What an interpreter would import, in ``sys.path`` order: of two entries with one name the first wins.
 
-    ``complete`` is false for an assumed environment: a distribution it does not name is unknown, not absent."""
+    ``complete`` is false for an assumed environment: a distribution it does not name is unknown, not absent. ``broken``
+    holds names that are installed in a version that cannot be told, with the reason. ``include`` is the directory
+    with ``Python.h``, None where the headers are not installed."""
 
     python: str
     distributions: tuple[Distribution, ...] = ()
     executable: str | None = None
     prefix: str | None = None
     complete: bool = True
+    broken: dict[str, str] = field(default_factory=dict)
+    include: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +60,17 @@ class GpuProcess:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MigInstance:
+    """A slice of a device in MIG mode, which is what a process sees of it. Memory in bytes."""
+
+    uuid: str | None
+    memory_total: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """One device. Memory in bytes; ``compute_capability`` like ``8.0``."""
+    """One device, numbered by NVML (by PCI address), which is CUDA's order only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
+    Memory in bytes, the host's where the two are one; ``compute_capability`` like ``8.0``."""
 
     index: int
     name: str
@@ -63,20 +79,22 @@ class Gpu:
     compute_capability: str | None = None
     uuid: str | None = None
     mig: bool = False
+    instances: tuple[MigInstance, ...] = ()
     processes: tuple[GpuProcess, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gpus:
-    """The accelerators of a host. ``vendor`` is ``nvidia``, ``amd``, ``ascend`` or ``none``; ``cuda`` is the newest
-    CUDA that the driver serves; ``links`` maps ``"0-1"`` to how two devices reach each other (``nvlink``, ``pix``,
-    ``sys``)."""
+    """The accelerators of a host. ``vendor`` is ``nvidia``, ``amd``, ``ascend`` or ``none``; only nvidia's devices are
+    read. ``cuda`` is the newest CUDA that the driver serves; ``links`` maps ``"0-1"`` to how two devices reach each
+    other (``nvlink``, ``pix``, ``pxb``, ``phb``, ``node``, ``sys``); ``error`` is why NVIDIA hardware is unusable."""
 
     vendor: str
     devices: tuple[Gpu, ...] = ()
     driver: str | None = None
     cuda: str | None = None
     links: dict[str, str] = field(default_factory=dict)
+    error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +109,12 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """The machine and its limits. Sizes in bytes; a limit of None means unlimited or not told."""
+    """The machine and its limits. Sizes in bytes; a limit of None means unlimited or not told.
+
+    ``cpu_usable`` counts what affinity and cgroup leave, ``memory_limit`` and ``pids_limit`` are the cgroup's
+    (``processes`` the user's). ``disks`` lacks a path whose file system did not answer. ``glibcxx`` is the newest
+    symbol version of the system's libstdc++, like ``3.4.30``. ``libraries`` maps each CUDA, cuDNN, NCCL or C++ runtime
+    library that ``LD_LIBRARY_PATH`` or ``LD_PRELOAD`` puts in front, in search order, to the file behind it."""
 
     system: str
     machine: str
@@ -114,16 +137,22 @@ class Host:
     listening_ports: tuple[int, ...] = ()
     container: str | None = None
     compilers: dict[str, str] = field(default_factory=dict)
+    pids_limit: int | None = None
+    glibcxx: str | None = None
+    libraries: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
-    """A local model directory: its ``config.json`` and what stands beside it."""
+    """A local model directory: its ``config.json`` and what stands beside it. ``files`` maps names to sizes in bytes,
+    ``broken`` the names of those that cannot be read to the reason."""
 
     path: str
     config: dict[str, Any]
     tokenizer_config: dict[str, Any] | None = None
-    files: tuple[str, ...] = ()
+    generation_config: dict[str, Any] | None = None
+    files: dict[str, int] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +183,7 @@ class Case:
     gpus: Gpus | None = None
     environment: dict[str, str] | None = None
     model: ModelFiles | None = None
+    plan: RolloutPlan | None = None
     nodes: int | None = None
     metrics: dict[str, Series] | None = None
     observations: dict[str, Any] = field(default_factory=dict)

