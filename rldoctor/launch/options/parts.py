@@ -1,0 +1,109 @@
+"""The kinds of place in which frameworks declare options, and what a group of options is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ClassPart:
+    """Fields of a class. ``places`` are (path, class) alternatives, the first that exists counts; ``requires`` is a
+    file without which the release does not have the part; without ``inherited`` only the class's own fields count."""
+
+    places: tuple[tuple[str, str], ...]
+    nested: bool = False
+    requires: str | None = None
+    inherited: bool = True
+
+
+@dataclass(frozen=True)
+class FolderPart:
+    """Fields of every class whose name ends in ``suffix``, in the files called ``file`` below ``folder``."""
+
+    folder: str
+    file: str
+    suffix: str
+
+
+@dataclass(frozen=True)
+class ParserPart:
+    """``add_argument`` calls of a function, or of the ``__main__`` block where it is None."""
+
+    places: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True)
+class SignaturePart:
+    """Parameters of a function."""
+
+    places: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class HydraPart:
+    """A composed configuration; ``needs`` is a file without which the choices do not exist in that release. With
+    ``choices`` only what they change counts, so that the group includes the one without them."""
+
+    folders: tuple[str, ...]
+    name: str
+    choices: tuple[tuple[str, str], ...] = ()
+    needs: str | None = None
+
+
+@dataclass(frozen=True)
+class OverlayPart:
+    """One YAML file by itself, without what its defaults list brings in."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ExamplesPart:
+    """The keys of the example files below ``folder`` whose name holds one of ``words``: what a framework reads without
+    declaring it. They have no default."""
+
+    folder: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MentionPart:
+    """Names that a release still accepts although no field has them: known where the file quotes them."""
+
+    path: str
+    names: tuple[str, ...]
+
+
+Part = ClassPart | FolderPart | ParserPart | SignaturePart | HydraPart | OverlayPart | ExamplesPart | MentionPart
+
+
+@dataclass(frozen=True)
+class Group:
+    """The options of one command or class.
+
+    ``parts`` are read from the source, later ones win. ``includes`` are other groups that come before them,
+    ``framework:group`` for those of another framework, with ``?`` in front where not every release has one. ``open``
+    says that other names are handed on to something else, and so cannot be called unknown; ``rejects`` that the
+    framework stops at a name it does not know; ``abbreviations`` that its parser completes the start of a name."""
+
+    parts: tuple[Part, ...] = ()
+    includes: tuple[str, ...] = ()
+    open: bool = False
+    rejects: bool = True
+    abbreviations: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A framework: its import packages, the files by which its source is told from others', its groups (the first is
+    meant when none is named), and the folders of a repository in which its packages lie."""
+
+    packages: tuple[str, ...]
+    markers: tuple[str, ...]
+    groups: dict[str, Group]
+    roots: tuple[str, ...] = ("",)
+
+    @property
+    def main(self) -> str:
+        """The group that is meant when none is named."""
+        return next(iter(self.groups))
