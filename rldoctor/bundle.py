@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,16 @@ from rldoctor.errors import InputError
 MAX_BYTES = 64 * 1024 * 1024
 
 
+# JSON has no numbers for these, and metrics are full of them when training diverges.
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
 def dump(case: Case) -> str:
     """The case as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(case), indent=1).decode()
+    data: Any = msgspec.to_builtins(case)
+    for values in _metric_values(data):
+        values[:] = [value if math.isfinite(value) else str(value) for value in values]
+    return msgspec.json.format(msgspec.json.encode(data), indent=1).decode()
 
 
 def load(path: Path) -> Case:
@@ -43,7 +52,18 @@ def parse(raw: bytes, source: str) -> Case:
         raise InputError(
             f"{source}: bundle schema {version} is newer than {SCHEMA_VERSION}, the newest this rldoctor reads"
         )
+    for values in _metric_values(data):
+        values[:] = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
     try:
         return msgspec.convert(data, Case)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(f"{source}: damaged bundle: {error}") from error
+
+
+def _metric_values(data: dict[str, Any]) -> Iterator[list[Any]]:
+    """The values of every metric in a bundle's data, as lists that can be changed in place."""
+    metrics = data.get("metrics")
+    for series in metrics.values() if isinstance(metrics, dict) else ():
+        if isinstance(series, dict) and isinstance(series.get("values"), list | tuple):
+            series["values"] = list(series["values"])
+            yield series["values"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from rldoctor import bundle
-from rldoctor.api import Case, Distribution, Gpu, Gpus, Packages, Unknown
+from rldoctor.api import Case, Distribution, Gpu, Gpus, Packages, Series, Unknown
 from rldoctor.case import SCHEMA_VERSION
 from rldoctor.errors import InputError
 
@@ -20,6 +21,13 @@ CASE = Case(
     observations={"rollout": {"rollout": {"ended": "done", "records": {"logprobs": [-0.5, None]}}}},
     unknown={"host": Unknown(reason="another machine", how="run it there")},
 )
+
+
+def test_metrics_keep_nan_and_infinities() -> None:
+    values = (0.5, math.nan, math.inf, -math.inf)
+    case = Case(metrics={"loss": Series(key="loss", steps=(1, 2, 3, 4), values=values)})
+    again = bundle.parse(bundle.dump(case).encode(), "case.json").metrics
+    assert again is not None and repr(again["loss"].values) == repr(values)
 
 
 def test_round_trip(tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+"""The table of names: every row is well formed, the preferred name wins, frameworks are told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.logs.metrics import names
+from rldoctor.logs.metrics.names import framework_of, table, translate
+
+FRAMEWORKS = ("trl", "verl", "openrlhf", "nemo-rl", "skyrl")
+
+
+def test_every_framework_has_a_source() -> None:
+    assert set(FRAMEWORKS) <= set(names.SOURCES)
+    assert all(url.startswith("https://github.com/") for url in names.SOURCES.values())
+
+
+def test_one_vocabulary() -> None:
+    canonical = {name.canonical for framework in FRAMEWORKS for name in table(framework).values()}
+    assert all(name == name.lower() and "/" not in name for name in canonical)
+    assert canonical >= names.ANCHORS
+
+
+@pytest.mark.parametrize(
+    ("natives", "framework"),
+    [
+        (["train/loss", "train/reward"], "trl"),
+        (["actor/pg_loss"], "verl"),
+        (["train/actor_lr", "train/kl"], "openrlhf"),
+        (["train/token_mult_prob_error"], "nemo-rl"),
+        (["policy/policy_loss"], "skyrl"),
+    ],
+)
+def test_frameworks_are_told_by_their_names(natives: list[str], framework: str) -> None:
+    assert framework_of(natives) == framework
+
+
+def test_the_raw_score_is_preferred_to_the_reward_with_its_penalty() -> None:
+    assert translate({"critic/rewards/mean": 0.1, "critic/score/mean": 0.2})["reward"] == ("critic/score/mean", 0.2)
+
+
+def test_zero_of_a_feature_that_is_off_is_no_value() -> None:
+    assert "kl" not in translate({"kl": 0.0, "actor_lr": 1e-6})
+    assert translate({"kl": 0.0, "loss": 1.0})["kl"] == ("kl", 0.0), "TRL logs it only with a reference"
