@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
 
 from rldoctor.case import Case
 from rldoctor.model import Evidence, Finding, Fix, Grade, Severity
+
+if TYPE_CHECKING:
+    from rldoctor.logs.model import LogEvent, LogRun
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,35 @@ class Detector:
     grade: Grade
 
 
+class Role(str, Enum):
+    """What a matched log line is: the first cause, what a cause elsewhere brings about, a message that only passes a
+    failure on, or something that adds weight to a finding of the same code and is none by itself."""
+
+    CAUSE = "cause"
+    CASCADE = "cascade"
+    WRAPPER = "wrapper"
+    CONFIRMATION = "confirmation"
+
+
+LogJudge = Callable[[Case, "LogEvent"], Iterator[Finding]]
+RunJudge = Callable[[Case, "LogRun"], Iterator[Finding]]
+
+# Shorter literals are found everywhere and make the search of large logs slow.
+SHORTEST_LITERAL = 6
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One way a log shows a pattern. ``literals`` are looked for as they stand, ``unless`` are texts whose presence
+    in the line or its exception rules the pattern out; ``silent`` ones also count in a run that ends well."""
+
+    literals: tuple[str, ...]
+    judge: LogJudge
+    role: Role = Role.CAUSE
+    unless: tuple[str, ...] = ()
+    silent: bool = False
+
+
 class Check:
     """One code of the vocabulary. ``doc`` is the module's docstring, which ``rldoctor explain`` prints."""
 
@@ -48,6 +82,8 @@ class Check:
         self.name = name
         self.doc = (doc or "").strip()
         self.detectors: list[Detector] = []
+        self.signatures: list[Signature] = []
+        self.conclusions: list[RunJudge] = []
 
     def declared(self, *, needs: tuple[str, ...] | list[str]) -> Callable[[Judge], Judge]:
         """Registers a detector that judges configuration, versions and machine facts."""
@@ -56,6 +92,27 @@ class Check:
     def observed(self, *, needs: tuple[str, ...] | list[str]) -> Callable[[Judge], Judge]:
         """Registers a detector that judges what a probe recorded under ``observations``."""
         return self._register(needs, Grade.OBSERVED)
+
+    def logged(
+        self, *literals: str, role: Role = Role.CAUSE, unless: tuple[str, ...] = (), silent: bool = False
+    ) -> Callable[[LogJudge], LogJudge]:
+        """Registers a detector that judges the log lines in which one of ``literals`` stands.
+
+        Raises :class:`ValueError` for a literal that is too short or spans lines."""
+        for literal in literals:
+            if len(literal) < SHORTEST_LITERAL or literal.splitlines() != [literal]:
+                raise ValueError(f"{self.code}: {literal!r} must be one line of {SHORTEST_LITERAL} characters or more")
+
+        def add(judge: LogJudge) -> LogJudge:
+            self.signatures.append(Signature(literals, judge, role, tuple(unless), silent))
+            return judge
+
+        return add
+
+    def concluded(self, judge: RunJudge) -> RunJudge:
+        """Registers a detector that judges a whole run whose log shows no known cause."""
+        self.conclusions.append(judge)
+        return judge
 
     def finding(
         self,

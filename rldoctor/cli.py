@@ -8,13 +8,16 @@ import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rldoctor import __version__
 from rldoctor.errors import InputError
 from rldoctor.model import Outcome, Report, Severity
+
+if TYPE_CHECKING:
+    from rldoctor.session import Session
 
 
 class ExitCode(IntEnum):
@@ -53,12 +56,14 @@ Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, suc
 TimeLimit = Annotated[float | None, typer.Option(min=1.0, help="Seconds for each child process.")]
 Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
 Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]
-FAIL_ON = ("error", "warning", "never")
+FailOn = Annotated[str | None, typer.Option(help="error (default), warning or never.")]
+THRESHOLDS = ("error", "warning", "never")
 
 
 @app.command()
 def check(
     target: Target = None,
+    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
     level: Level = None,
     python: Python = None,
     model: Model = None,
@@ -66,20 +71,23 @@ def check(
     from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle; repeatable.")] = None,
     select: Codes = None,
     ignore: Codes = None,
-    fail_on: Annotated[str | None, typer.Option(help="error (default), warning or never.")] = None,
+    fail_on: FailOn = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the safe fixes to the launch file.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff instead of the report.")] = False,
     devices: Devices = None,
     time_limit: TimeLimit = None,
     format_: Format = "rich",
     output: Output = None,
 ) -> int:
     """Judge an environment, and a launch where one is given."""
-    from rldoctor import report, session
+    from rldoctor import engine, report, session
     from rldoctor.report.summary import sentence
 
     render = report.renderer(format_)
     opened = session.open_session(
         session.Options(
             target=target,
+            framework=framework,
             level=level,
             pythons=tuple(python or ()),
             model=model,
@@ -91,10 +99,54 @@ def check(
             time_limit=time_limit,
         )
     )
-    threshold = fail_on or opened.settings.fail_on or "error"
-    if threshold not in FAIL_ON:
-        raise InputError(f"unknown --fail-on {threshold!r}; known are {', '.join(FAIL_ON)}")
-    judged = session.examine(opened, _progress)
+    threshold = _threshold(fail_on, opened)
+    examined = session.examine(opened, _progress)
+    judged = engine.join([one.report for one in examined])
+    if fix or diff:
+        from rldoctor.launch.edit import save
+
+        edited = session.mended(examined)
+        for spelling, reason in edited.refused:
+            _progress(f"not applied: {spelling.text}: {reason}")
+        for file in save(edited) if fix else ():
+            _progress(f"changed {file}")
+        shown = edited.diff() if diff else render(judged)
+    else:
+        shown = render(judged)
+    _deliver(shown, output)
+    _progress(sentence(judged))
+    return _verdict(judged, threshold, opened.required)
+
+
+@app.command()
+def triage(
+    logs: Annotated[list[str], typer.Argument(help="Log files, folders of them, .gz, or - for standard input.")],
+    config: Annotated[Path | None, typer.Option(help="The launch file of the run, to spell and apply fixes.")] = None,
+    bundle: Annotated[Path | None, typer.Option(help="Facts of the machine that ran it (rldoctor bundle).")] = None,
+    assume: Assume = None,
+    all_runs: Annotated[bool, typer.Option("--all-runs", help="Judge every run in the log, not the last.")] = False,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: FailOn = None,
+    format_: Format = "rich",
+    output: Output = None,
+) -> int:
+    """Find the first cause in the log of a run that crashed, stalled or silently failed."""
+    from rldoctor import report, session
+    from rldoctor.report.summary import sentence
+
+    render = report.renderer(format_)
+    opened = session.open_session(
+        session.Options(
+            target=config,
+            bundles=(bundle,) if bundle else (),
+            assume=tuple(assume or ()),
+            select=_split(select),
+            ignore=_split(ignore),
+        )
+    )
+    threshold = _threshold(fail_on, opened)
+    judged = session.triage(opened, logs, all_runs, _progress)
     _deliver(render(judged), output)
     _progress(sentence(judged))
     return _verdict(judged, threshold, opened.required)
@@ -171,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _progress(str(error))
         code = ExitCode.CANNOT_JUDGE
     except ClickException as error:
-        _progress(getattr(error, "format_message", lambda: str(error))())
+        _progress(error.format_message())  # type: ignore[attr-defined]
         code = ExitCode.CANNOT_JUDGE
     except BrokenPipeError:
         # The reader of our output left (`| head`); keep the interpreter from complaining about it at exit.
@@ -186,6 +238,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _terminated(number: int, frame: object) -> None:
     # Unwinds the stack like Ctrl-C does, so that whoever started a child gets to end it.
     raise SystemExit(128 + number)
+
+
+def _threshold(given: str | None, opened: Session) -> str:
+    threshold = given or opened.settings.fail_on or "error"
+    if threshold not in THRESHOLDS:
+        raise InputError(f"unknown --fail-on {threshold!r}; known are {', '.join(THRESHOLDS)}")
+    return threshold
 
 
 def _verdict(report: Report, threshold: str, required: set[str]) -> ExitCode:

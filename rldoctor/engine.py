@@ -87,6 +87,8 @@ def run_probes(case: Case, probes: Iterable[Probe], request: Request, depth: Dep
     explained in the case."""
     for probe in probes:
         name = f"observations.{probe.name}"
+        if name in case.unknown or probe.name in case.observations:
+            continue
         missing = first_missing(case, probe.needs)
         if isinstance(missing, Unknown):
             case = replace(case, unknown={**case.unknown, name: missing})
@@ -122,7 +124,12 @@ def _run_probe(case: Case, probe: Probe, request: Request, progress: Progress) -
 def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Iterable[str] = ()) -> Report:
     """Judges the case."""
     broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in registry.broken)
-    return Report(target=describe(case), results=judge(checks, case), notes=(*broken, *notes))
+    judged = Report(target=describe(case), results=judge(checks, case), notes=(*broken, *notes))
+    if case.plan is None:
+        return judged
+    from rldoctor.launch.fixes import spelled_report
+
+    return spelled_report(judged, case.plan)
 
 
 def join(reports: list[Report]) -> Report:

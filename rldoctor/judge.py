@@ -23,14 +23,15 @@ def judge_one(check: Check, case: Case) -> CheckResult:
 
 
 def join_results(said: list[CheckResult]) -> CheckResult:
-    """One result for one code: the gravest outcome, every distinct finding, and the reasons behind the outcome (behind
-    all of them where nothing was found, since a pass says how far it reached)."""
+    """One result for one code: the gravest outcome, every distinct finding, and the reasons behind the outcome."""
     findings: list[Finding] = []
     for finding in (f for result in said for f in result.findings):
         if finding not in findings:
             findings.append(finding)
     decisive = min(said, key=lambda result: _ORDER[result.outcome])
-    reasons = dict.fromkeys(r.reason for r in said if r.reason and (r.outcome is decisive.outcome or not findings))
+    # Beside a pass it counts what stayed open, beside findings nothing else does.
+    telling = {decisive.outcome} | ({Outcome.NOT_CHECKED} if decisive.outcome is Outcome.PASS else set())
+    reasons = dict.fromkeys(r.reason for r in said if r.reason and r.outcome in telling)
     crash = next((r.traceback for r in said if r.traceback), None)
     return replace(decisive, findings=tuple(findings), reason="; ".join(reasons) or None, traceback=crash)
 

@@ -116,6 +116,33 @@ class CheckResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Incident:
+    """What happened in one run, as its log tells.
+
+    ``kind`` is ``crashed``, ``stalled`` or ``clean``. ``first_rank`` is the first failing rank (where the log has no
+    ranks, its actor and process), ``stage`` where in training it was (start, weights, rollout, reward,
+    log-probabilities, update, weight sync, checkpoint, evaluation). ``exception`` is ``Type: message`` of the first
+    failure, ``frames`` its ``file:line in function``, innermost last, ``user_frame`` the innermost one outside
+    installed packages. ``cascades`` are failures that others caused. ``run`` of ``runs`` in these files this is;
+    ``partial`` says why the log is incomplete."""
+
+    kind: str
+    first_rank: str | None = None
+    stage: str | None = None
+    exception: str | None = None
+    frames: tuple[str, ...] = ()
+    user_frame: str | None = None
+    cascades: tuple[str, ...] = ()
+    framework: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    source: str | None = None
+    line: int | None = None
+    run: int = 1
+    runs: int = 1
+    partial: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a command found: results in order of their codes, findings with the most likely root cause first."""
 
@@ -123,9 +150,15 @@ class Report:
     results: tuple[CheckResult, ...]
     notes: tuple[str, ...] = ()
     """What the reader should know of how the report came about: levels skipped and why, plugins that failed."""
+    incident: Incident | None = None
+    ranked: tuple[Finding, ...] | None = None
+    """The findings in an order that the evidence gave (a log's), where there is a better one than severity and code."""
+    earlier_runs: tuple[Report, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
+        if self.ranked is not None:
+            return self.ranked
         found = [finding for result in self.results for finding in result.findings]
         return tuple(sorted(found, key=_cause_first))
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rldoctor import bundle, engine, registry, settings
 from rldoctor.case import Case, Unknown
@@ -17,12 +18,16 @@ from rldoctor.probe import Probe, Request
 from rldoctor.registry import Registry
 from rldoctor.settings import Settings
 
+if TYPE_CHECKING:
+    from rldoctor.launch.edit import Edited
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The command line of ``check`` and ``bundle``, as given."""
 
     target: Path | None = None
+    framework: str | None = None
     level: str | None = None
     pythons: tuple[str, ...] = ()
     model: Path | None = None
@@ -69,9 +74,17 @@ def open_session(options: Options) -> Session:
     )
 
 
-def examine(session: Session, progress: engine.Progress) -> Report:
-    """Collects, probes and judges every case that the options name."""
-    reports = []
+@dataclass(frozen=True)
+class Examined:
+    """One case and what was found in it."""
+
+    case: Case
+    report: Report
+
+
+def examine(session: Session, progress: engine.Progress) -> list[Examined]:
+    """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
+    examined = []
     for case, request in _cases(session, engine.sections(session.checks, session.probes)):
         depth = _depth(session, case)
         if notice := engine.announce(session.probes, depth.level):
@@ -80,8 +93,30 @@ def examine(session: Session, progress: engine.Progress) -> Report:
         notes = [depth.reason] if depth.reason else []
         judged = engine.report(probed, session.checks, session.registry, notes)
         silenced = settings.silence(judged.results, session.settings.ignore, datetime.date.today())
-        reports.append(replace(judged, results=tuple(silenced)))
-    return engine.join(reports)
+        examined.append(Examined(probed, replace(judged, results=tuple(silenced))))
+    return examined
+
+
+def mended(examined: list[Examined]) -> Edited:
+    """The launch files with the safe fixes made, in memory."""
+    from rldoctor.launch import fixes
+
+    return fixes.applied((one.case.plan, one.report.findings) for one in examined if one.case.plan is not None)
+
+
+def triage(session: Session, logs: list[str], all_runs: bool, progress: engine.Progress) -> Report:
+    """Judges logs, with what the options say of the machine and the launch file behind them."""
+    from rldoctor.facts import assume
+    from rldoctor.launch import fixes
+    from rldoctor.logs import triage as reader
+
+    options = session.options
+    case = assume.apply(bundle.load(options.bundles[0]) if options.bundles else Case(), options.assume)
+    known = next(_launches(case, options))
+    everything = session.registry.checks.values()
+    judged = reader.triage(logs, session.checks, known, all_runs, vocabulary=everything, progress=progress)
+    framework = judged.incident.framework if judged.incident else None
+    return fixes.spelled_report(judged, known.plan or (fixes.unread_plan(framework) if framework else None))
 
 
 def gather(session: Session, progress: engine.Progress) -> Case:
@@ -102,9 +137,12 @@ def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request
     options = session.options
     for file in options.bundles:
         case = assume.apply(bundle.load(file), options.assume)
-        yield _not_probed(case, session.probes, "judged from a bundle"), Request()
+        for one in _launches(case, options):
+            yield _not_probed(one, session.probes, "judged from a bundle"), Request()
     if options.bundles:
         return
+    if _launch_file(options) is not None:
+        sections = sections | {"packages", "environment"}
     for role, python in _interpreters(options.pythons):
         request = Request(
             target=options.target,
@@ -114,10 +152,39 @@ def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request
             time_limit=options.time_limit,
             environ=dict(os.environ),
         )
-        case = replace(facts.collect(sections, request), role=role)
-        if options.assume:
-            case = _not_probed(assume.apply(case, options.assume), session.probes, "judged for an assumed machine")
-        yield case, request
+        case = assume.apply(replace(facts.collect(sections, request), role=role), options.assume)
+        for one in _launches(case, options):
+            if options.assume:
+                one = _not_probed(one, session.probes, "judged for an assumed machine")
+            yield one, request
+
+
+def _launch_file(options: Options) -> Path | None:
+    """The target where it is a launch file; a directory is a model."""
+    return options.target if options.target is not None and not options.target.is_dir() else None
+
+
+def _launches(case: Case, options: Options) -> Iterator[Case]:
+    """The case once for every launch of the target, or as it is where there is no launch file."""
+    target = _launch_file(options)
+    absent = {"metrics": "no log was given (rldoctor triage LOG)", **case.absent}
+    if target is None:
+        yield replace(case, absent={"plan": "no launch file was given (rldoctor check LAUNCHFILE)", **absent})
+        return
+    from rldoctor import facts
+    from rldoctor.launch.plans import model_directory, plans
+
+    found = plans(target, case, options.framework)
+    if not found:
+        raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")
+    for plan in found:
+        one = replace(case, plan=plan, target=f"{target}:{plan.line}" if len(found) > 1 else str(target), absent=absent)
+        directory = options.model or model_directory(plan)
+        if directory is not None and one.model is None:
+            model = facts.collect({"model"}, Request(model=directory))
+            unknown = {name: why for name, why in one.unknown.items() if name != "model"} | model.unknown
+            one = replace(one, model=model.model, unknown=unknown, absent=absent | model.absent)
+        yield one
 
 
 def _not_probed(case: Case, probes: list[Probe], why: str) -> Case:

@@ -20,10 +20,12 @@ def render(report: Report) -> str:
 
 def document(report: Report) -> dict[str, Any]:
     """The report as plain values: findings with the most likely root cause first, then one row for every check."""
+    incident = {"incident": msgspec.to_builtins(report.incident)} if report.incident else {}
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "rldoctor", "version": __version__},
         "target": report.target,
+        **incident,
         "findings": msgspec.to_builtins(report.findings),
         "checks": [_row(result) for result in report.results],
         "summary": summarise(report),

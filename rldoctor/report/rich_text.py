@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from rldoctor.model import CheckResult, Evidence, Finding, Fix, Outcome, Report, Severity
+from rldoctor.model import CheckResult, Evidence, Finding, Fix, Incident, Outcome, Report, Severity
 
 COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
 MARK = {
@@ -28,16 +28,35 @@ def render(report: Report) -> str:
 def print_report(console: Console, report: Report) -> None:
     """Prints the report on a console."""
     console.print(Text(report.target, style="bold"))
+    if report.incident is not None:
+        _print_incident(console, report.incident)
     for finding in report.findings:
         _print_finding(console, finding)
     console.print()
+    # What a log does not show is the rule there, and what an environment passes is news.
+    shown = (Outcome.CRASHED,) if report.incident is not None else (Outcome.PASS, Outcome.CRASHED)
     for result in report.results:
-        if result.outcome in (Outcome.PASS, Outcome.CRASHED):
+        if result.outcome in shown:
             _print_row(console, result)
-    for outcome in (Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE):
+    for outcome in () if report.incident is not None else (Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE):
         _print_grouped(console, report, outcome)
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
+
+
+def _print_incident(console: Console, incident: Incident) -> None:
+    """What happened, where and when, before what it means."""
+    parts = [incident.kind]
+    parts += [f"first failing rank {incident.first_rank}"] if incident.first_rank else []
+    parts += [f"while {incident.stage}"] if incident.stage else []
+    parts += [incident.framework] if incident.framework else []
+    console.print(Text(", ".join(parts)))
+    if incident.exception:
+        _indented(console, Text(incident.exception.splitlines()[0]))
+    for frame in incident.frames[-3:]:
+        _indented(console, Text(frame, style="dim"))
+    if incident.partial:
+        console.print(Text(f"partial: {incident.partial}", style="yellow"))
 
 
 def _print_finding(console: Console, finding: Finding) -> None:

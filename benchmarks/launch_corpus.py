@@ -1,0 +1,151 @@
+"""How much of published launch files is understood, and what the static checks say of them.
+
+A corpus is a folder with a ``manifest.jsonl``: one row for each launch file with ``path``, ``framework``, ``version`` (null
+where it is not known), and optionally ``tag`` (``v0.8.5``, ``skyrl_train-v0.2.0``), ``sample``, ``fragment`` and
+``parse_quirk``. Each file is read and judged with the row's version of its framework; all other packages are unknown.
+
+Targets: no file that cannot be read, at most 3% unread of the settings that concern a plan, and no error or warning on
+an example that is not really broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rldoctor import registry
+from rldoctor.case import Case, Distribution, Packages
+from rldoctor.check import Check
+from rldoctor.errors import InputError
+from rldoctor.judge import judge
+from rldoctor.launch.plan import RolloutPlan
+from rldoctor.launch.plans import plans
+from rldoctor.model import Severity
+
+_TAG = re.compile(r"(?:(?P<package>[A-Za-z][\w-]*?)-)?v(?P<version>\d+(?:\.\d+)+\S*)$")
+LOUD = (Severity.ERROR, Severity.WARNING)
+
+
+@dataclass
+class Tally:
+    """What one framework's files came to. ``given`` counts settings in the files, ``beside`` those of them that do not
+    concern a plan, ``unread`` those that may and that nothing understood."""
+
+    files: int = 0
+    errors: list[str] = field(default_factory=list)
+    launches: Counter[str] = field(default_factory=Counter)
+    given: int = 0
+    beside: int = 0
+    unread: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    slowest: float = 0.0
+
+    @property
+    def missed(self) -> int:
+        """How many given settings nothing understood."""
+        return sum(self.unread.values())
+
+    @property
+    def share(self) -> float:
+        """The unread share, in percent, of the settings that concern a plan."""
+        return 100 * self.missed / max(self.given - self.beside, 1)
+
+
+def rows(corpus: Path, sample: str | None, frameworks: list[str]) -> Iterator[dict[str, Any]]:
+    """The launch files of a corpus; excerpts of documents that are no whole launch are left out."""
+    for line in (corpus / "manifest.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        wanted = (sample is None or row.get("sample") == sample) and (not frameworks or row["framework"] in frameworks)
+        if wanted and not row.get("fragment"):
+            yield row
+
+
+def package(row: dict[str, Any]) -> tuple[str, str | None]:
+    """The package whose version a row tells. A release's tag counts before what the package says of itself there, which is
+    often still the version before."""
+    tag = _TAG.match(row.get("tag") or "")
+    if tag is None:
+        return row["framework"], row.get("version")
+    name = (tag["package"] or "").replace("_", "-")
+    return (name if name.startswith(row["framework"]) else row["framework"]), tag["version"]
+
+
+def examine(path: Path, row: dict[str, Any], checks: list[Check], tally: Tally) -> None:
+    """Reads one file, judges its launches and adds both to the tally."""
+    name, version = package(row)
+    installed = (Distribution(name=name, version=version),) if version else ()
+    # Incomplete: a package that the row does not tell of is unknown, not absent.
+    case = Case(packages=Packages(python=platform.python_version(), distributions=installed, complete=False))
+    start = time.perf_counter()
+    found = plans(path, case)
+    tally.slowest = max(tally.slowest, time.perf_counter() - start)
+    for plan in found:
+        _count(plan, tally)
+        for result in judge(checks, replace(case, plan=plan)):
+            if result.traceback:
+                tally.errors.append(f"{row['path']}: {result.code} crashed: {result.reason}")
+            for finding in result.findings:
+                if finding.severity in LOUD:
+                    where = f"{name} {version or '?'}  {row['path']}:{plan.line}"
+                    tally.findings.append(f"{result.code} {finding.severity.value}  {where}\n      {finding.message}")
+
+
+def _count(plan: RolloutPlan, tally: Tally) -> None:
+    tally.launches[plan.framework] += 1
+    for part in (plan, plan.server):
+        if part is not None:
+            tally.given += len(part.given)
+            tally.beside += part.beside
+            tally.unread.update(f"{given.form.value} {given.key}" for given in part.unread)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--sample", help="only rows with this 'sample'")
+    parser.add_argument("--framework", action="append", default=[], help="only rows of this framework; repeatable")
+    parser.add_argument("--unread", action="store_true", help="list the keys that nothing understood")
+    options = parser.parse_args()
+    checks = registry.load().select()
+    tallies: dict[str, Tally] = defaultdict(Tally)
+    for row in rows(options.corpus, options.sample, options.framework):
+        tally = tallies[row["framework"]]
+        tally.files += 1
+        try:
+            examine(options.corpus / row["path"], row, checks, tally)
+        except InputError as error:
+            quirk = f" (published so: {row['parse_quirk']})" if row.get("parse_quirk") else ""
+            tally.errors.append(f"{row['path']}: {error}{quirk}")
+    report(tallies, options.unread)
+
+
+def report(tallies: dict[str, Tally], keys: bool) -> None:
+    """One line per framework, then what was refused, unread and found."""
+    print(f"{'framework':12} {'files':>5} {'errors':>6} {'given':>6} {'understood':>10} {'beside':>6} {'unread':>6} {'%':>5}  read as")
+    for name, tally in sorted(tallies.items()):
+        understood = tally.given - tally.beside - tally.missed
+        read_as = ", ".join(f"{framework} {count}" for framework, count in tally.launches.most_common())
+        print(
+            f"{name:12} {tally.files:5} {len(tally.errors):6} {tally.given:6} {understood:10} {tally.beside:6} "
+            f"{tally.missed:6} {tally.share:5.1f}  {read_as}"
+        )
+    for name, tally in sorted(tallies.items()):
+        for heading, lines in (("errors", tally.errors), ("findings", tally.findings)):
+            if lines:
+                print(f"\n{name}: {heading}")
+                print("\n".join(f"   {line}" for line in lines))
+        if keys and tally.unread:
+            print(f"\n{name}: unread")
+            print("\n".join(f"   {count:4} {key}" for key, count in tally.unread.most_common()))
+
+
+if __name__ == "__main__":
+    main()

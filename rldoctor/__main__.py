@@ -1,0 +1,7 @@
+"""``python -m rldoctor``."""
+
+from __future__ import annotations
+
+from rldoctor.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Launch files: from what people run to a RolloutPlan, and back as fixes."""

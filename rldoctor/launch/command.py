@@ -1,0 +1,134 @@
+"""Reads a command's words as options, positionals and overrides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rldoctor.launch.native import Native
+from rldoctor.launch.plan import Form
+from rldoctor.launch.shell import Word
+from rldoctor.launch.values import Unresolved
+
+_OPTION = re.compile(r"--?[A-Za-z]")
+
+
+@dataclass
+class Arguments:
+    """The arguments of one command. ``natives`` holds options and overrides in their order."""
+
+    natives: list[Native] = field(default_factory=list)
+    positionals: list[Word] = field(default_factory=list)
+
+    def find(self, key: str) -> Native | None:
+        """The last option (or override) of that key, or None."""
+        return next((native for native in reversed(self.natives) if native.key == key), None)
+
+    def value(self, key: str) -> Any:
+        """Its value, or None where it is not given."""
+        found = self.find(key)
+        return None if found is None else found.value
+
+
+def arguments(
+    words: Sequence[Word],
+    file: str,
+    *,
+    overrides: bool = False,
+    flags: frozenset[str] = frozenset(),
+    group: str = "",
+) -> Arguments:
+    """Reads ``--a b``, ``--a=b``, flags, lists (``--a b c``), repeated options and, with ``overrides``, ``a.b=c``.
+
+    An option in ``flags`` takes no value unless it is attached or reads as true or false. A list of values becomes a
+    list. The value of an option without one is True."""
+    done = Arguments()
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        head = word.value if isinstance(word.value, str) else word.prefix
+        if head == "--":
+            continue
+        if _OPTION.match(head):
+            name, sep, attached = head.partition("=")
+            if isinstance(word.value, Unresolved) and not sep:
+                continue  # the name itself is not known
+            key = _key(name)
+            values: list[Word] = []
+            if not sep:
+                values, index = _values(words, index, key, overrides, flags)
+            done.natives.append(_option(word, name, key, attached if sep else None, values, file, group))
+        elif overrides and (override := _override(word, file, group)) is not None:
+            done.natives.append(override)
+        else:
+            done.positionals.append(word)
+    return done
+
+
+def _values(
+    words: Sequence[Word], index: int, key: str, overrides: bool, flags: frozenset[str]
+) -> tuple[list[Word], int]:
+    values: list[Word] = []
+    while index < len(words):
+        word = words[index]
+        text = word.value if isinstance(word.value, str) else word.prefix
+        if _OPTION.match(text) or text == "--" or (overrides and values):
+            break
+        if overrides and _is_override(text):
+            break
+        if key in flags and text.lower() not in ("true", "false"):
+            break
+        if word.many or (values and isinstance(word.value, Unresolved) and not word.prefix):
+            break
+        values.append(word)
+        index += 1
+    return values, index
+
+
+def _option(word: Word, name: str, key: str, attached: str | None, values: list[Word], file: str, group: str) -> Native:
+    value: Any
+    raw = word.raw
+    if attached is not None:
+        value = attached
+        if isinstance(word.value, Unresolved):
+            value = Unresolved(word.raw.partition("=")[2], word.value.why)
+    elif not values:
+        value = True
+    elif len(values) == 1:
+        value, raw = values[0].value, f"{word.raw} {values[0].raw}"
+    else:
+        value, raw = [part.value for part in values], " ".join([word.raw, *(part.raw for part in values)])
+    if attached is None and not values and re.match(r"--no[-_]", name):
+        # One half of a pair: --no-enable-x says that enable_x is false. A lone --no-... of its own is spelled the same
+        # way.
+        return Native(
+            key=_key("--" + name[5:]),
+            value=False,
+            file=file,
+            line=word.line,
+            form=Form.OPTION,
+            spelled=name,
+            raw=raw,
+            group=group,
+        )
+    return Native(key=key, value=value, file=file, line=word.line, form=Form.OPTION, spelled=name, raw=raw, group=group)
+
+
+def _override(word: Word, file: str, group: str) -> Native | None:
+    from rldoctor.launch.hydra import override
+
+    return override(word, file, group)
+
+
+def _is_override(text: str) -> bool:
+    return (
+        re.match(r"(\+\+?|~)?[A-Za-z_][\w./@-]*=", text) is not None
+        or re.match(r"~[A-Za-z_][\w./@-]*$", text) is not None
+    )
+
+
+def _key(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")

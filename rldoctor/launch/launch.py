@@ -1,0 +1,115 @@
+"""One launch found in a file, as the dialects read it: what is started, with which words, variables and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rldoctor.case import Unknown
+from rldoctor.errors import InputError
+from rldoctor.launch.native import Native
+from rldoctor.launch.plan import Form, Note, Place, Setting
+from rldoctor.launch.source import Files, Source
+from rldoctor.launch.values import Unresolved
+
+if TYPE_CHECKING:
+    from rldoctor.launch.command import Arguments
+    from rldoctor.launch.options.optionset import OptionSet
+    from rldoctor.launch.python_source import PythonFile
+    from rldoctor.launch.shell import Word
+    from rldoctor.launch.yaml_file import YamlFile
+
+# The options of an owner ("vllm", "trl", ...) and a group of them ("LLM"; None for its main one) in the version at
+# hand; None where nothing is known of them.
+KnownOptions = Callable[[str, "str | None"], "OptionSet | None"]
+VersionOf = Callable[[str], "str | None"]
+
+
+@dataclass(kw_only=True)
+class Launch:
+    """``entry`` says what runs: ``vllm serve``, ``swift rlhf`` (console programs with their subcommand),
+    ``verl.trainer.main_ppo`` (``python -m``), ``train.py`` (a script as it is named), ``LLM`` or ``GRPOConfig`` (what a
+    Python target calls) or ``""`` (a YAML target). ``place`` is where a new option would stand."""
+
+    file: str
+    line: int
+    entry: str
+    place: Place | None
+    files: Files
+    words: tuple[Word, ...] = ()
+    variables: dict[str, Native] = field(default_factory=dict)
+    process: dict[str, Setting] = field(default_factory=dict)
+    tree: YamlFile | None = None
+    python: PythonFile | None = None
+    stdin: Source | None = None
+    background: bool = False
+    notes: list[Note] = field(default_factory=list)
+    known: KnownOptions = field(default=lambda owner, group: None)
+    version_of: VersionOf = field(default=lambda name: None)
+    _options: dict[str, OptionSet | None] = field(default_factory=dict)
+
+    def options(self, name: str) -> OptionSet | None:
+        """The options known under ``owner`` or ``owner:group`` in the version at hand, or None."""
+        if name not in self._options:
+            owner, _, group = name.partition(":")
+            self._options[name] = self.known(owner, group or None)
+        return self._options[name]
+
+    def default(self, name: str, key: str) -> Any:
+        """The default of one of them; an Unresolved where it is computed or differs, None where there is none."""
+        options = self.options(name)
+        if options is None or key not in options:
+            return None
+        from rldoctor.launch.options.model import MISSING, Computed
+
+        found = options.default(key)
+        if isinstance(found, Computed):
+            return Unresolved(found.expression, "the framework computes it when it starts")
+        if isinstance(found, Unknown):
+            return Unresolved("", found.reason)
+        return None if found is MISSING else found
+
+    def arguments(self, *, overrides: bool = False, flags: frozenset[str] = frozenset()) -> Arguments:
+        """The words as options, positionals and (with ``overrides``) Hydra overrides; ``flags`` take no value."""
+        from rldoctor.launch.command import arguments
+
+        return arguments(self.words, self.file, overrides=overrides, flags=flags, group=self.entry)
+
+    def variable(self, name: str) -> Any:
+        """The value of an environment variable at this launch, an Unresolved, or None where it is not set."""
+        found = self.variables.get(name)
+        return None if found is None else found.value
+
+    def yaml(self, name: str) -> YamlFile | None:
+        """A YAML file that the launch names, or None (noted) where it is not found or not readable."""
+        from rldoctor.launch.yaml_file import read_yaml
+
+        source = self._open(name)
+        try:
+            return None if source is None else read_yaml(source)
+        except InputError as error:
+            self.notes.append(Note(text=str(error), file=self.file, line=self.line))
+            return None
+
+    def _open(self, name: str) -> Source | None:
+        try:
+            source = self.files.open(name)
+        except InputError as error:
+            self.notes.append(Note(text=str(error), file=self.file, line=self.line))
+            return None
+        if source is None:
+            self.notes.append(Note(text=f"{name}: named here, not found", file=self.file, line=self.line))
+        return source
+
+
+def at(native: Native, form: Form | None = None) -> dict[str, Any]:
+    """The provenance of a native setting as keyword arguments for a :class:`Setting`."""
+    return {
+        "file": native.file or None,
+        "line": native.line or None,
+        "key": native.spelled or native.key,
+        "form": form or native.form,
+        "path": () if native.form in (Form.YAML, Form.OVERRIDE) else native.path,
+        "raw": native.raw or None,
+    }

@@ -1,0 +1,145 @@
+"""What the launchers' options mean, which of their options take a value, and which programs only wrap another."""
+
+from __future__ import annotations
+
+import re
+
+# Console programs whose first argument is a command of its own.
+SUBCOMMANDS = frozenset(
+    {
+        "vllm",
+        "trl",
+        "swift",
+        "megatron",
+        "axolotl",
+        "ray",
+        "accelerate",
+        "unsloth",
+        "openrlhf",
+        "llamafactory-cli",
+        "skyrl",
+        "rl",
+    }
+)
+# Programs that only wrap another: what follows their options is the command. Options listed take a value of their own.
+WRAPPERS: dict[str, frozenset[str]] = {
+    "nohup": frozenset(),
+    "time": frozenset({"-o", "-f"}),
+    "command": frozenset(),
+    "setsid": frozenset(),
+    "stdbuf": frozenset({"-i", "-o", "-e"}),
+    "nice": frozenset({"-n"}),
+    "sudo": frozenset({"-u", "-g"}),
+    "srun": frozenset({"-n", "-N", "-p", "-w", "-x", "-t", "-c", "-o", "-e", "-J", "-A", "-G", "-D"}),
+    "mpirun": frozenset({"-np", "-n", "-x", "-host", "-H", "-hostfile", "-mca", "--host", "--hostfile", "--np"}),
+    "mpiexec": frozenset({"-np", "-n", "-host", "-hostfile"}),
+    "numactl": frozenset({"-N", "-m", "-C"}),
+    "nsys": frozenset({"-o", "-t", "-s", "-w", "-f", "-x", "-c"}),
+    "conda": frozenset({"-n", "-p", "--name", "--prefix"}),
+    "mamba": frozenset({"-n", "-p"}),
+    "micromamba": frozenset({"-n", "-p"}),
+    "uv": frozenset(
+        {
+            "--with",
+            "--extra",
+            "--group",
+            "--python",
+            "-p",
+            "--project",
+            "--package",
+            "--env-file",
+            "--directory",
+            "--index-url",
+            "--with-editable",
+            "--with-requirements",
+            "--index",
+        }
+    ),
+    "poetry": frozenset(),
+    "pdm": frozenset(),
+    "pixi": frozenset({"-e"}),
+    "coverage": frozenset(),
+    "timeout": frozenset({"-k", "-s"}),
+    "taskset": frozenset(),
+}
+# The word (or words) that such a program expects before the command.
+SKIPPED = {
+    "conda": 1,
+    "mamba": 1,
+    "micromamba": 1,
+    "uv": 1,
+    "poetry": 1,
+    "pdm": 1,
+    "pixi": 1,
+    "coverage": 1,
+    "timeout": 1,
+    "taskset": 1,
+    "nsys": 1,
+}
+CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "nerdctl"})
+CONTAINER_FLAGS = frozenset(
+    {
+        "-d",
+        "-i",
+        "-t",
+        "-it",
+        "-ti",
+        "--rm",
+        "--privileged",
+        "--nv",
+        "--detach",
+        "--interactive",
+        "--tty",
+        "--init",
+        "--writable",
+        "--cleanenv",
+    }
+)
+SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+# Launcher options in canonical names; the first rule of a launcher names it.
+TORCHRUN = {
+    "nproc_per_node": "process.nproc",
+    "nnodes": "process.nnodes",
+    "node_rank": "process.node_rank",
+    "master_addr": "process.master_addr",
+    "master_port": "process.master_port",
+    "rdzv_backend": "process.rdzv_backend",
+    "standalone": "process.standalone",
+}
+ACCELERATE = {
+    "num_processes": "process.total",
+    "num_machines": "process.nnodes",
+    "machine_rank": "process.node_rank",
+    "main_process_ip": "process.master_addr",
+    "main_process_port": "process.master_port",
+    "rdzv_backend": "process.rdzv_backend",
+    "gpu_ids": "process.devices",
+    "mixed_precision": "trainer.dtype",
+    "zero_stage": "trainer.zero_stage",
+    "offload_optimizer_device": "trainer.offload_optimizer",
+    "offload_param_device": "trainer.offload_params",
+    "deepspeed_config_file": "trainer.deepspeed",
+    "gradient_accumulation_steps": "batch.accumulation",
+}
+DEEPSPEED = {
+    "num_gpus": "process.nproc",
+    "num_nodes": "process.nnodes",
+    "node_rank": "process.node_rank",
+    "master_addr": "process.master_addr",
+    "master_port": "process.master_port",
+    "include": "process.devices",
+}
+RAY_SUBMIT = {"address": "ray.address", "runtime_env_json": "ray.runtime_env", "runtime_env": "ray.runtime_env"}
+RAY_START = {"num_gpus": "ray.num_gpus", "num_cpus": "ray.num_cpus", "address": "ray.address"}
+SRUN = {"nodes": "process.nnodes", "N": "process.nnodes", "ntasks_per_node": "process.nproc"}
+# Flags of the launchers that take no value, so that the script after them is not taken for one.
+FLAGS = frozenset(
+    {
+        "standalone", "module", "m", "no_python", "use_deepspeed", "use_fsdp", "multi_gpu", "no_wait", "cpu",
+        "same_network", "debug", "quiet", "no_local_rank", "force_multi", "enable_each_rank_log", "use_env", "tpu",
+        "use_megatron_lm", "no_ssh", "verbose", "use_megatron",
+    }
+)  # fmt: skip
+PRECISIONS = {"bf16": "bfloat16", "fp16": "float16", "no": "float32", "fp8": "fp8"}

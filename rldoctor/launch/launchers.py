@@ -1,0 +1,230 @@
+"""Takes launchers off a command: what really runs under accelerate, torchrun, deepspeed, ray, srun, containers and
+shells, and the processes, nodes and variables that the launcher gives it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from rldoctor.launch.command import arguments
+from rldoctor.launch.json_text import parse
+from rldoctor.launch.launcher_tables import (
+    ACCELERATE,
+    ASSIGNMENT,
+    CONTAINER_FLAGS,
+    CONTAINERS,
+    DEEPSPEED,
+    FLAGS,
+    RAY_START,
+    RAY_SUBMIT,
+    SHELLS,
+    SKIPPED,
+    SRUN,
+    SUBCOMMANDS,
+    TORCHRUN,
+    WRAPPERS,
+)
+from rldoctor.launch.native import Native
+from rldoctor.launch.plan import Setting, Source
+from rldoctor.launch.program import Program, module, script, started, take, until_script, variable
+from rldoctor.launch.shell import Word
+from rldoctor.launch.source import Files
+from rldoctor.launch.values import Unresolved
+
+MAX_LAYERS = 20
+
+
+def unwrap(words: Sequence[Word], file: str, files: Files) -> Program | None:
+    """The program behind a command's launchers, or None where the command names none."""
+    program = Program("", tuple(words))
+    for _ in range(MAX_LAYERS):
+        if not program.words:
+            return None
+        head = program.words[0]
+        if isinstance(head.value, Unresolved):
+            # An unknown launcher ($PYTHON, "${LAUNCH[@]}"): what it starts may still be told.
+            program.process.setdefault("process.launcher", Setting(unknown=head.value.why, file=file, line=head.line))
+            program.words = program.words[1:]
+            if len(program.words) > 1 and program.words[0].value == "-m":
+                module(program, program.words[1:])
+                return program
+            continue
+        name = PurePosixPath(head.value).name
+        if head.value and ASSIGNMENT.match(head.value):
+            variable(program, program.words[0], file)
+            program.words = program.words[1:]
+            continue
+        step = _step(name, program.words)
+        if step is None:
+            return _finish(name, program)
+        if not step(program, file, files):
+            return program if program.entry or program.text else None
+    return None
+
+
+def _step(name: str, words: tuple[Word, ...]) -> Callable[[Program, str, Files], bool] | None:
+    second = words[1].value if len(words) > 1 else None
+    if name == "env":
+        return _env
+    if name in WRAPPERS and not (name == "uv" and second != "run") and not (name == "coverage" and second != "run"):
+        return _wrapper
+    if name in CONTAINERS:
+        return _container
+    if name in SHELLS:
+        return _shell
+    if name == "torchrun":
+        return _torchrun
+    if name == "accelerate" and second in ("launch", "accelerate-launch"):
+        return _accelerate
+    if name == "accelerate-launch":
+        return _accelerate
+    if name == "deepspeed":
+        return _deepspeed
+    if name == "ray" and second == "job":
+        return _ray_job
+    if re.fullmatch(r"python(\d(\.\d+)?)?|pypy3?|ipython", name):
+        return _python
+    return None
+
+
+def _finish(name: str, program: Program) -> Program:
+    words = program.words[1:]
+    if name in SUBCOMMANDS and words and isinstance(words[0].value, str) and not words[0].value.startswith("-"):
+        name, words = f"{name} {words[0].value}", words[1:]
+    elif name.endswith((".py", ".sh")) and isinstance(program.words[0].value, str):
+        program.script = name = program.words[0].value
+        program.python = name.endswith(".py")
+    if name == "ray start":
+        take(program, RAY_START, words, "")
+        program.process["ray.started"] = Setting(value=True, how="ray start")
+    program.entry, program.words = name, words
+    return program
+
+
+def _env(program: Program, file: str, files: Files) -> bool:
+    words = list(program.words[1:])
+    while words and words[0].text.startswith("-"):
+        taken = 2 if words[0].text in ("-u", "--unset", "-C", "-S") else 1
+        words = words[taken:]
+    program.words = tuple(words)
+    return bool(words)
+
+
+def _wrapper(program: Program, file: str, files: Files) -> bool:
+    name = PurePosixPath(program.words[0].text).name
+    if name == "srun":
+        take(program, SRUN, program.words[1:], file, "srun")
+    words = list(program.words[1:])
+    skipped = SKIPPED.get(name, 0)
+    while words:
+        text = words[0].text
+        if text == "--":
+            words = words[1:]
+            break
+        if name == "uv" and text in ("-m", "--module") and len(words) > 1:
+            return module(program, words[1:])
+        if text.startswith("-"):
+            words = words[2:] if text in WRAPPERS[name] else words[1:]
+        elif skipped:
+            skipped -= 1
+            words = words[1:]
+        else:
+            break
+    program.words = tuple(words)
+    return bool(words)
+
+
+def _container(program: Program, file: str, files: Files) -> bool:
+    words = list(program.words[1:])
+    if not words or words[0].text not in ("run", "exec", "start"):
+        return False
+    words = words[1:]
+    while words and words[0].text.startswith("-"):
+        text = words[0].text
+        if text in ("-e", "--env") and len(words) > 1:
+            variable(program, words[1], file)
+        elif text.startswith(("--env=", "-e=")):
+            variable(program, replace(words[0], value=text.partition("=")[2]), file)
+        words = words[1:] if "=" in text or text in CONTAINER_FLAGS else words[2:]
+    program.words = tuple(words[1:])  # the image, or the container's name
+    return bool(program.words)
+
+
+def _shell(program: Program, file: str, files: Files) -> bool:
+    for index, word in enumerate(program.words[1:], 1):
+        if re.fullmatch(r"-[a-z]*c[a-z]*", word.text) and index + 1 < len(program.words):
+            program.text = program.words[index + 1]
+            return False
+        if not word.text.startswith("-"):
+            program.notes.append(f"{word.text}: another script, not followed")
+            break
+    return False
+
+
+def _python(program: Program, file: str, files: Files) -> bool:
+    words = list(program.words[1:])
+    while words:
+        text = words[0].text
+        if text == "-m" and len(words) > 1:
+            return module(program, words[1:])
+        if text in ("-c", "-"):
+            program.entry, program.words, program.python = "python", tuple(words[1:]), True
+            return False
+        if text.startswith("-"):
+            words = words[2:] if text in ("-X", "-W") else words[1:]
+            continue
+        program.words = tuple(words)
+        return script(program)
+    program.entry, program.words, program.python = "python", (), True
+    return False
+
+
+def _torchrun(program: Program, file: str, files: Files) -> bool:
+    return started(program, program.words[1:], TORCHRUN, file, "torchrun")
+
+
+def _deepspeed(program: Program, file: str, files: Files) -> bool:
+    program.process.setdefault(
+        "trainer.strategy", Setting(value="deepspeed", how="started by deepspeed", source=Source.DERIVED)
+    )
+    return started(program, program.words[1:], DEEPSPEED, file, "deepspeed")
+
+
+def _accelerate(program: Program, file: str, files: Files) -> bool:
+    start = 1 if PurePosixPath(program.words[0].text).name == "accelerate-launch" else 2
+    from rldoctor.launch.accelerate_config import settings
+
+    named = arguments(until_script(program.words[start:])[0], file, flags=FLAGS).value("config_file")
+    found, notes = settings(named, files) if isinstance(named, str) else ({}, [])
+    program.process.update(found)
+    program.notes += notes
+    return started(program, program.words[start:], ACCELERATE, file, "accelerate")
+
+
+def _ray_job(program: Program, file: str, files: Files) -> bool:
+    words = program.words[3:]
+    split = next((i for i, word in enumerate(words) if word.text == "--"), None)
+    before = words if split is None else words[:split]
+    given = take(program, RAY_SUBMIT, before, file)
+    env = given.get("runtime_env_json")
+    if env is not None:
+        _runtime_env(program, env)
+    if split is None:
+        program.words = tuple(until_script(words)[1])
+    else:
+        program.words = tuple(words[split + 1 :])
+    return bool(program.words)
+
+
+def _runtime_env(program: Program, native: Native) -> None:
+    try:
+        value = parse(native.value) if isinstance(native.value, str) else native.value
+    except ValueError as error:
+        program.notes.append(f"{native.file}:{native.line}: --runtime-env-json: {error}")
+        return
+    variables = value.get("env_vars") if isinstance(value, dict) else None
+    for name, text in variables.items() if isinstance(variables, dict) else ():
+        path = ("env_vars", str(name))
+        program.variables[str(name)] = replace(native, key=str(name), value=str(text), path=path)

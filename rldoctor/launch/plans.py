@@ -1,0 +1,87 @@
+"""The plans of a launch file as one environment would run it: its versions, its variables, its frameworks' options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rldoctor.case import Case, Distribution
+from rldoctor.launch.plan import RolloutPlan
+from rldoctor.lookup import canonical, find
+
+if TYPE_CHECKING:
+    from rldoctor.launch.options import InstalledOptions, OptionSet
+
+
+def plans(target: Path, case: Case, framework: str | None = None) -> list[RolloutPlan]:
+    """Reads a launch file. Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none
+    that is known."""
+    from rldoctor.launch.recognise import read
+
+    environment = Options(case)
+    return read(
+        target,
+        framework=framework,
+        version_of=environment.version,
+        known=environment.known,
+        environment=_variables(case.environment or {}),
+    )
+
+
+def model_directory(plan: RolloutPlan) -> Path | None:
+    """The plan's model where it is a local directory; relative paths count from the launch file, then from here."""
+    for option in ("model.path", "engine.model"):
+        named = plan.value(option)
+        if isinstance(named, str):
+            for path in (Path(plan.file).parent / named, Path(named).expanduser()):
+                if (path / "config.json").is_file():
+                    return path
+    return None
+
+
+class Options:
+    """The options that the frameworks of an environment know."""
+
+    def __init__(self, case: Case) -> None:
+        self.packages = case.packages
+
+    def version(self, name: str) -> str | None:
+        """The version of a package, or None where it is not there or not told."""
+        found = self._distribution(name)
+        return found.version if found else None
+
+    def known(self, owner: str, group: str | None) -> OptionSet | None:
+        """What ``owner`` declares under ``group`` in the version at hand, or None where nothing is known of it.
+
+        An editable install and a release that the dated table lacks are read from their own source; for the others the
+        table says the same and is faster."""
+        from rldoctor.launch.options import OptionTable
+
+        found = self._distribution(owner)
+        try:
+            table = OptionTable.load(owner)
+        except KeyError:
+            return None
+        others = {d.name: d.version for d in self.packages.distributions} if self.packages else {}
+        if found is not None and found.location and (found.editable or found.version not in table.versions):
+            installed = _installed(found.editable or found.location).at(owner, group, others)
+            if installed is not None:
+                return installed
+        return table.at(found.version if found else None, group, others) if found else None
+
+    def _distribution(self, name: str) -> Distribution | None:
+        return find(self.packages, canonical(name)) if self.packages is not None else None
+
+
+@cache
+def _installed(directory: str) -> InstalledOptions:
+    from rldoctor.launch.options import InstalledOptions
+
+    return InstalledOptions(Path(directory))
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that decide a launch; where a file would set them again, the file's value counts."""
+    return {name: value for name, value in environment.items() if value != "<redacted>"}

@@ -1,0 +1,135 @@
+"""A program while launchers are taken off it, and what every launcher needs: its own options, the script behind
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from rldoctor.launch.command import arguments
+from rldoctor.launch.launch import at
+from rldoctor.launch.launcher_tables import FLAGS, PRECISIONS
+from rldoctor.launch.native import Native
+from rldoctor.launch.plan import Form, Setting
+from rldoctor.launch.shell import Word
+from rldoctor.launch.values import Unresolved, convert, whole
+from rldoctor.launch.vocabulary import term
+
+
+@dataclass
+class Program:
+    """What runs once all launchers are taken off. ``text`` holds a shell text to be read in place of it (``bash
+    -c``)."""
+
+    entry: str
+    words: tuple[Word, ...]
+    script: str | None = None
+    variables: dict[str, Native] = field(default_factory=dict)
+    process: dict[str, Setting] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    text: Word | None = None
+    python: bool = False
+
+
+def module(program: Program, words: Sequence[Word]) -> bool:
+    name = words[0].text
+    inner = {
+        "torch.distributed.run": "torchrun",
+        "torch.distributed.launch": "torchrun",
+        "accelerate.commands.launch": "accelerate-launch",
+        "deepspeed.launcher.runner": "deepspeed",
+    }.get(name)
+    if inner is not None:
+        program.words = (replace(words[0], value=inner), *words[1:])
+        return True
+    program.entry, program.words, program.python = name, tuple(words[1:]), True
+    return False
+
+
+def script(program: Program) -> bool:
+    if not program.words:
+        return False
+    program.script = program.words[0].text
+    program.entry, program.words, program.python = program.script, program.words[1:], True
+    return False
+
+
+def started(program: Program, words: Sequence[Word], table: dict[str, str], file: str, launcher: str) -> bool:
+    """Takes a process launcher's own options; what follows is a script or, after ``-m``, a module."""
+    own, rest = until_script(words)
+    given = take(program, table, own, file, launcher)
+    program.words = tuple(rest)
+    if not rest:
+        return False
+    if "m" in given or "module" in given:
+        return module(program, rest)
+    if "no_python" in given:
+        return True
+    name = PurePosixPath(rest[0].text).name
+    if name.endswith(".py") or "/" in rest[0].text or not isinstance(rest[0].value, str):
+        return script(program)
+    return True
+
+
+def until_script(words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
+    """Splits a launcher's words before the script: the first word that is neither an option nor an option's value."""
+    index = 0
+    while index < len(words):
+        text = words[index].text if isinstance(words[index].value, str) else words[index].prefix or words[index].raw
+        if text == "--":
+            return list(words[:index]), list(words[index + 1 :])
+        if not text.startswith("-"):
+            # A bare unknown ($LAUNCH_ARGS) may hold options; the script comes later.
+            if isinstance(words[index].value, Unresolved) and index + 1 < len(words) and not words[index].prefix:
+                index += 1
+                continue
+            return list(words[:index]), list(words[index:])
+        key = text.lstrip("-").replace("-", "_")
+        index += 1 if "=" in text or key in FLAGS else 2
+    return list(words), []
+
+
+def take(
+    program: Program, table: dict[str, str], words: Sequence[Word], file: str, launcher: str | None = None
+) -> dict[str, Native]:
+    given = {native.key: native for native in arguments(words, file, flags=FLAGS).natives}
+    for key, native in given.items():
+        if key in table:
+            program.process[table[key]] = launcher_setting(table[key], native)
+    if launcher is not None:
+        line = words[0].line if words else None
+        program.process["process.launcher"] = Setting(value=launcher, file=file or None, line=line, key=launcher)
+    return given
+
+
+def launcher_setting(option: str, native: Native) -> Setting:
+    """A launcher's native setting as a canonical one; a value that cannot be is unknown, with the reason."""
+    kind = term(option)
+    value: Any = native.value
+    if option == "trainer.dtype" and isinstance(value, str | bool):
+        value = PRECISIONS.get("no" if value is False else str(value), value)
+    elif option.startswith("trainer.offload_") and isinstance(value, str):
+        value = value.lower() not in ("none", "false", "no")
+    elif option == "process.nnodes" and isinstance(value, str) and ":" in value:
+        value = Unresolved(value, "an elastic number of nodes")
+    elif option == "process.nproc" and value in ("gpu", "auto"):
+        value = Unresolved(str(value), "all devices that are visible")
+    try:
+        value = whole(convert(value, kind.kind if kind is not None else "any"))
+    except ValueError as error:
+        value = Unresolved(native.raw, f"{native.spelled}: {error}")
+    if isinstance(value, Unresolved):
+        return Setting(unknown=value.why, **at(native))
+    return Setting(value=value, **at(native))
+
+
+def variable(program: Program, word: Word, file: str) -> None:
+    name, sep, text = (word.value if isinstance(word.value, str) else word.prefix).partition("=")
+    if not sep:
+        return
+    value: Any = Unresolved(word.raw, word.value.why) if isinstance(word.value, Unresolved) else text
+    program.variables[name] = Native(
+        key=name, spelled=name, value=value, file=file, line=word.line, form=Form.VARIABLE, raw=word.raw
+    )

@@ -1,0 +1,279 @@
+"""Finds the launches that a file holds, and the dialect that reads each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rldoctor.errors import InputError
+from rldoctor.launch.dialect import Dialect
+from rldoctor.launch.dialects import all_dialects, by_name
+from rldoctor.launch.launch import KnownOptions, Launch, VersionOf
+from rldoctor.launch.launchers import unwrap
+from rldoctor.launch.native import Native
+from rldoctor.launch.plan import Form, Note, Place, RolloutPlan, Setting
+from rldoctor.launch.plan import Source as From
+from rldoctor.launch.program import Program
+from rldoctor.launch.server import joined
+from rldoctor.launch.shell import Command, Variable, read_shell
+from rldoctor.launch.source import Files, Source, open_source
+
+MAX_LAYERS = 5
+_SHELL_LINE = re.compile(r"#!.*\b(ba|z|da|k)?sh\b|#SBATCH\b")
+# The generic dialect's own claim; a launch that nobody else claims is kept only where it yields something.
+WEAK = 1
+
+
+@dataclass
+class _Reader:
+    """What all launches of one target share."""
+
+    path: Path
+    environment: Mapping[str, str]
+    version_of: VersionOf
+    known: KnownOptions
+    files: Files
+    shared: dict[str, Setting] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def launch(self, **facts: Any) -> Launch:
+        process = {**self.shared, **facts.pop("process", {})}
+        return Launch(files=self.files, known=self.known, version_of=self.version_of, process=process, **facts)
+
+
+def read(
+    path: str | Path,
+    framework: str | None = None,
+    version_of: Callable[[str], str | None] | Mapping[str, str] | None = None,
+    known: KnownOptions | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> list[RolloutPlan]:
+    """The plans of the launches that a file holds, in its order; empty where it starts nothing that is understood.
+
+    ``framework`` forces a dialect. ``version_of`` gives the version of a package, ``known`` the options of an owner in
+    a version, ``environment`` the variables of the shell that would start the file. Raises :class:`InputError` with one
+    line (file, and line number where there is one) where the file cannot be read, or the framework is not known."""
+    path = Path(path)
+    forced = None
+    if framework is not None:
+        forced = by_name(framework)
+        if forced is None:
+            names = ", ".join(dialect.name for dialect in all_dialects())
+            raise InputError(f"{framework}: no such framework; known are {names}")
+    version = version_of.get if isinstance(version_of, Mapping) else version_of or (lambda name: None)
+    reader = _Reader(
+        path=path,
+        environment=environment or {},
+        version_of=version,
+        known=known or (lambda owner, of: None),
+        files=Files(path.parent),
+    )
+    launches = list(_launches(open_source(path), reader))
+    chosen = _chosen(launches, forced)
+    plans = [dialect.read(launch) for launch, dialect in chosen]
+    return joined([replace(plan, notes=(*plan.notes, *reader.notes)) for plan in plans])
+
+
+def _chosen(launches: list[Launch], forced: Dialect | None) -> list[tuple[Launch, Dialect]]:
+    if forced is not None:
+        claimed = [(launch, forced) for launch in launches if forced.claims(launch)]
+        return claimed or [(launch, forced) for launch in launches if _starts_python(launch)]
+    found = []
+    for launch in launches:
+        claims = [(dialect.claims(launch), dialect) for dialect in all_dialects()]
+        score, dialect = max(claims, key=lambda pair: pair[0])
+        if score:
+            found.append((score, launch, dialect))
+    # A data preparation step beside a real launch is no launch.
+    strong = [entry for entry in found if entry[0] > WEAK]
+    return [(launch, dialect) for _, launch, dialect in strong or found]
+
+
+def _starts_python(launch: Launch) -> bool:
+    return launch.tree is not None or launch.python is not None or bool(launch.words)
+
+
+def _launches(source: Source, reader: _Reader) -> Iterator[Launch]:
+    kind = kind_of(source)
+    if kind == "python":
+        yield _python_target(source, reader)
+    elif kind in ("yaml", "toml"):
+        yield from _config_target(source, reader, kind)
+    else:
+        from rldoctor.launch.slurm import directives
+
+        reader.shared.update(directives(source))
+        yield from _shell(source, reader, reader.environment, 0, "", 0)
+
+
+def kind_of(source: Source) -> str:
+    """``python``, ``yaml``, ``toml`` or ``shell``: by the file's name, else by how its text begins."""
+    suffix = Path(source.file).suffix.lower()
+    if suffix == ".py":
+        return "python"
+    if suffix in (".yaml", ".yml", ".json"):
+        return "yaml"
+    if suffix == ".toml":
+        return "toml"
+    if suffix in (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".batch") or _SHELL_LINE.search(source.text[:2000]):
+        return "shell"
+    first = source.text[:200].splitlines()[:1]
+    if first and first[0].startswith("#!") and "python" in first[0]:
+        return "python"
+    return "yaml" if re.match(r"(\s*#.*\n|\s*\n|---\s*\n)*[\w.-]+:(\s|$)", source.text) else "shell"
+
+
+def _python_target(source: Source, reader: _Reader) -> Launch:
+    from rldoctor.launch.python_source import read_python
+
+    python = read_python(source)
+    variables = _given(reader.environment)
+    variables.update({native.key: native for native in python.variables()})
+    process = {"process.launcher": _plain(source.file, 1), **_guard(python.main_guard)}
+    return reader.launch(
+        file=source.file,
+        line=1,
+        entry=Path(source.file).name,
+        place=None,
+        python=python,
+        variables=variables,
+        process=process,
+    )
+
+
+def _config_target(source: Source, reader: _Reader, kind: str) -> Iterator[Launch]:
+    if kind == "toml":
+        from rldoctor.launch.toml_file import read_toml
+
+        tree = read_toml(source)
+    else:
+        from rldoctor.launch.yaml_file import read_yaml
+
+        tree = read_yaml(source)
+    script = tree.get("run")
+    if isinstance(script, str) and "\n" in script:
+        # A job description (SkyPilot and the like): the launch is the shell text under "run".
+        inner = Source(script, source.file, (tree.line("run") or 0) + 1)
+        yield from _shell(inner, reader, reader.environment, -1, "", 0)
+        return
+    yield reader.launch(
+        file=source.file,
+        line=1,
+        entry="",
+        place=Place(form=Form.YAML, file=source.file, line=1) if kind == "yaml" else None,
+        tree=tree,
+        variables=_given(reader.environment),
+    )
+
+
+def _shell(
+    source: Source, reader: _Reader, environment: Mapping[str, str], offset: int, inside: str, layer: int
+) -> Iterator[Launch]:
+    script = read_shell(source, environment, offset, inside)
+    reader.notes += script.notes
+    reader.files.written.update(script.files)
+    for command in script.commands:
+        program = unwrap(command.words, source.file, reader.files)
+        if program is None:
+            continue
+        if program.entry == "ray start":
+            for name, value in program.process.items():
+                reader.shared[name] = replace(value, file=source.file, line=command.line)
+        elif program.text is not None:
+            yield from _nested(source, reader, command, program, layer)
+        elif program.entry and not (program.script or "").endswith(".sh"):
+            yield _command_launch(source, reader, command, program)
+
+
+def _nested(source: Source, reader: _Reader, command: Command, program: Program, layer: int) -> Iterator[Launch]:
+    word = program.text
+    if word is None or layer >= MAX_LAYERS:
+        return
+    text, quote = word.text, word.raw[:1] if word.raw[:1] in "'\"" else ""
+    inner = Source(text, source.file, word.line)
+    known = {name: v.value for name, v in command.environment.items() if isinstance(v.value, str)}
+    known.update({name: n.value for name, n in program.variables.items() if isinstance(n.value, str)})
+    for launch in _shell(inner, reader, known, word.content, quote, layer + 1):
+        outer = _exported(command, source.file)
+        outer.update(program.variables)
+        launch.variables = {
+            **launch.variables,
+            **{n: v for n, v in outer.items() if n not in launch.variables or not launch.variables[n].line},
+        }
+        launch.process = {**program.process, **launch.process}
+        if command.background:
+            launch.background = True
+            launch.process["process.background"] = Setting(value=True, file=source.file, line=command.line)
+        yield launch
+
+
+def _command_launch(source: Source, reader: _Reader, command: Command, program: Program) -> Launch:
+    variables = _exported(command, source.file)
+    variables.update(program.variables)
+    process = dict(program.process)
+    if program.python and "process.launcher" not in process:
+        process["process.launcher"] = _plain(source.file, command.line)
+    if command.background:
+        process["process.background"] = Setting(value=True, file=source.file, line=command.line)
+    launch = reader.launch(
+        file=source.file,
+        line=command.line,
+        entry=program.entry,
+        place=Place(form=Form.OPTION, file=source.file, line=command.line, group=program.entry),
+        words=program.words,
+        variables=variables,
+        process=process,
+        background=command.background,
+        notes=[Note(text=text, file=source.file, line=command.line) for text in program.notes],
+    )
+    _follow(launch, program, command)
+    return launch
+
+
+def _follow(launch: Launch, program: Program, command: Command) -> None:
+    """Reads the Python script that a command starts, where it is at hand."""
+    from rldoctor.launch.python_source import read_python
+
+    if not program.python:
+        return
+    script = command.stdin if program.script is None and program.entry == "python" else None
+    try:
+        if program.script is not None and program.script.endswith(".py"):
+            script = launch.files.open(program.script)
+        if script is None:
+            return
+        launch.python = read_python(script)
+    except InputError as error:
+        launch.notes.append(Note(text=str(error), file=launch.file, line=launch.line))
+        return
+    launch.process.update(_guard(launch.python.main_guard))
+    for native in launch.python.variables():
+        launch.variables.setdefault(native.key, native)
+
+
+def _exported(command: Command, file: str) -> dict[str, Native]:
+    return {name: _native(name, variable, file) for name, variable in command.environment.items()}
+
+
+def _native(name: str, variable: Variable, file: str) -> Native:
+    place = {"file": file if variable.line else "", "line": variable.line}
+    raw = variable.words[0].raw if variable.words else ""
+    return Native(key=name, spelled=name, value=variable.value, form=Form.VARIABLE, raw=raw, **place)  # type: ignore[arg-type]
+
+
+def _given(environment: Mapping[str, str]) -> dict[str, Native]:
+    return {
+        name: Native(key=name, spelled=name, value=value, file="", line=0, form=Form.VARIABLE)
+        for name, value in environment.items()
+    }
+
+
+def _plain(file: str, line: int) -> Setting:
+    return Setting(value="none", source=From.DERIVED, how="started by python itself", file=file, line=line)
+
+
+def _guard(found: bool) -> dict[str, Setting]:
+    return {"process.main_guard": Setting(value=found, source=From.DERIVED, how="read from the script")}

@@ -1,0 +1,100 @@
+"""Opens launch files and what they name: bounded in size, text only, never followed by executing anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rldoctor.errors import InputError
+
+# A launch file is written by hand; what is larger is data or a dump that was named by mistake.
+MAX_BYTES = 2 * 1024 * 1024
+# Published launch scripts name files relative to a repository's root, some folders above the script.
+MAX_PARENTS = 6
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text and where it stands: ``first_line`` counts from 1, above 1 for a here-document inside ``file``."""
+
+    text: str
+    file: str
+    first_line: int = 1
+
+    @property
+    def embedded(self) -> bool:
+        return self.first_line > 1
+
+
+def open_source(path: Path) -> Source:
+    """The text of ``path``. Raises :class:`InputError` with one line where it is no readable, reasonably small text."""
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: a folder, not a launch file")
+        if not path.exists():
+            raise InputError(f"{path}: no such file")
+        if not path.is_file():
+            raise InputError(f"{path}: not a regular file")
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise InputError(
+                f"{path}: {size / 2**20:.0f} MiB is too large for a launch file (at most {MAX_BYTES >> 20} MiB)"
+            )
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+    return Source(decode(raw, str(path)), str(path))
+
+
+def decode(raw: bytes, name: str) -> str:
+    """UTF-8 text of a file. Raises :class:`InputError` naming the line of the first byte that is none."""
+    if b"\0" in raw:
+        raise InputError(f"{name}:{raw.count(10, 0, raw.index(0)) + 1}: a binary file, not a launch file")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(10, 0, error.start) + 1
+        raise InputError(f"{name}:{line}: not UTF-8 text (byte {raw[error.start]:#04x})") from error
+
+
+@dataclass
+class Files:
+    """Finds and opens what a launch file names. ``written`` holds files that the launch script itself writes from
+    here-documents; ``opened`` what was read, in order; ``missing`` what was not found."""
+
+    base: Path
+    written: dict[str, Source] = field(default_factory=dict)
+    opened: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def open(self, name: str) -> Source | None:
+        """The named file, looked for beside the launch file and in the folders above; None where there is none.
+
+        Raises :class:`InputError` where it exists and is not readable text."""
+        if name in self.written:
+            return self.written[name]
+        path = self.find(name)
+        if path is None:
+            if name not in self.missing:
+                self.missing.append(name)
+            return None
+        if str(path) not in self.opened:
+            self.opened.append(str(path))
+        return open_source(path)
+
+    def find(self, name: str) -> Path | None:
+        """Where the named file stands, or None."""
+        if not name or "\0" in name or len(name) > 1000:
+            return None
+        try:
+            wanted = Path(name)
+            if wanted.is_absolute():
+                return wanted if wanted.is_file() else None
+            if (self.base / wanted).is_file():
+                return self.base / wanted
+            for parent in list(self.base.resolve().parents)[:MAX_PARENTS]:
+                if (parent / wanted).is_file():
+                    return parent / wanted
+        except (OSError, ValueError):
+            return None
+        return None

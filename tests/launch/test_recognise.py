@@ -1,0 +1,179 @@
+"""Which launches a file holds, whose they are, and files that hold none or cannot be read."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rldoctor.errors import InputError
+from rldoctor.launch.plan import Source
+from rldoctor.launch.recognise import read
+
+VERL = "python3 -m verl.trainer.main_ppo data.max_prompt_length=512 actor_rollout_ref.rollout.n=8\n"
+SERVE = "vllm serve org/model --max-model-len 4096 --port 8000 &\n"
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_the_framework_is_recognised_by_what_is_started(tmp_path: Path) -> None:
+    assert [p.framework for p in read(write(tmp_path, "a.sh", VERL))] == ["verl"]
+    assert [p.framework for p in read(write(tmp_path, "b.sh", SERVE))] == ["vLLM"]
+    python = "from vllm import LLM\nllm = LLM('m', seed=1)\n"
+    assert [p.framework for p in read(write(tmp_path, "c.py", python))] == ["vLLM"]
+    config = "actor_rollout_ref:\n  rollout:\n    n: 4\n"
+    assert [p.framework for p in read(write(tmp_path, "d.yaml", config))] == ["verl"]
+
+
+def test_a_fork_keeps_its_parents_dialect(tmp_path: Path) -> None:
+    text = "python3 -m mylab.rl.main_grpo actor_rollout_ref.rollout.n=8 data.train_batch_size=64\n"
+    (plan,) = read(write(tmp_path, "a.sh", text))
+    assert (plan.framework, plan.value("batch.generations")) == ("verl", 8)
+
+
+def test_every_launch_of_a_script_is_a_plan_of_its_own(tmp_path: Path) -> None:
+    text = "#!/bin/bash\nmkdir -p out\npython prepare.py --all\n" + SERVE + VERL + VERL.replace("512", "1024")
+    plans = read(write(tmp_path, "run.sh", text))
+    assert [(p.framework, p.line, p.value("lengths.prompt")) for p in plans] == [
+        ("vLLM", 4, None),
+        ("verl", 5, 512),
+        ("verl", 6, 1024),
+    ]
+
+
+def test_a_named_framework_wins_and_an_unknown_one_is_an_error(tmp_path: Path) -> None:
+    file = write(tmp_path, "mine.yaml", "actor_rollout_ref: {rollout: {n: 2}}\nvllm: {max_model_len: 9}\n")
+    assert [p.framework for p in read(file, framework="Generic")] == ["generic"]
+    with pytest.raises(InputError, match=r"nobody: no such framework; known are .*verl"):
+        read(file, framework="nobody")
+
+
+def test_an_unknown_framework_still_yields_its_engine_launcher_and_environment(tmp_path: Path) -> None:
+    text = (
+        "export NCCL_DEBUG=INFO\nCUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 mine.py \\\n"
+        "  --vllm_gpu_memory_utilization 0.5 --max-model-len 4096 --learning_rate 1e-6 --seed 3\n"
+    )
+    (plan,) = read(write(tmp_path, "run.sh", text))
+    assert plan.framework == "generic"
+    assert plan.value("engine.gpu_memory_utilization") == 0.5
+    assert plan.value("engine.max_model_len") == 4096
+    assert plan.value("engine.seed") is None
+    assert plan.value("process.total") == 2
+    assert plan.value("placement.trainer_devices") == [0, 1]
+    assert plan.value("env.NCCL_DEBUG") == "INFO"
+
+
+def test_an_unknown_frameworks_config_is_read_where_it_speaks_of_an_engine(tmp_path: Path) -> None:
+    yaml = "model: {path: m, seed: 3}\nseed: 7\nvllm:\n  seed: ${seed}\n  max_model_len: 4096\nactor: {dtype: bf16}\n"
+    (plan,) = read(write(tmp_path, "a.yaml", yaml))
+    assert {n: s.value for n, s in plan.settings.items()} == {"engine.seed": 7, "engine.max_model_len": 4096}
+    toml = "[inference.vllm]\nmax_model_len = 2048\n\n[trainer]\nlr = 1e-6\n"
+    (plan,) = read(write(tmp_path, "b.toml", toml))
+    setting = plan.get("engine.max_model_len")
+    assert setting is not None
+    assert (setting.value, setting.line) == (2048, 2)
+
+
+def test_the_shell_text_of_a_job_description_is_read(tmp_path: Path) -> None:
+    (plan,) = read(write(tmp_path, "sky.yaml", "num_nodes: 1\nrun: |\n  set -x\n  " + VERL))
+    setting = plan.get("batch.generations")
+    assert setting is not None
+    assert (setting.value, setting.line) == (8, 4)
+
+
+def test_the_environment_of_the_starting_shell_has_no_line(tmp_path: Path) -> None:
+    (plan,) = read(write(tmp_path, "run.sh", "export A=1\n" + VERL), environment={"http_proxy": "http://p:1"})
+    inherited, own = plan.get("env.http_proxy"), plan.get("env.A")
+    assert inherited is not None
+    assert own is not None
+    assert (inherited.value, inherited.source, inherited.file, inherited.line) == (
+        "http://p:1",
+        Source.ENVIRONMENT,
+        None,
+        None,
+    )
+    assert own.line == 1
+
+
+def test_a_script_that_starts_nothing_of_ours_has_no_plan(tmp_path: Path) -> None:
+    assert read(write(tmp_path, "a.sh", "echo hello\npip install x\n")) == []
+    assert read(write(tmp_path, "b.yaml", "name: ci\non: [push]\n")) == []
+
+
+def test_an_option_given_twice_is_noted_and_the_last_one_counts(tmp_path: Path) -> None:
+    text = VERL.rstrip() + " \\\n  actor_rollout_ref.rollout.n=4\n"
+    (plan,) = read(write(tmp_path, "run.sh", text))
+    assert plan.value("batch.generations") == 4
+    assert [(n.line, n.text) for n in plan.notes] == [
+        (2, "actor_rollout_ref.rollout.n is given twice (line 1 too); the last one counts")
+    ]
+
+
+def test_an_impossible_value_is_noted_with_its_line_and_leaves_the_setting_unknown(tmp_path: Path) -> None:
+    (plan,) = read(write(tmp_path, "run.sh", "vllm serve m \\\n  --max-model-len many\n"))
+    setting = plan.get("engine.max_model_len")
+    assert setting is not None
+    assert setting.value is None
+    assert setting.unknown == "--max-model-len: 'many' is not a whole number"
+    assert [(n.line, n.text) for n in plan.notes] == [(2, "--max-model-len: 'many' is not a whole number")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.sh", b"\x7fELF\x00\x01", "a.sh:1: a binary file, not a launch file"),
+        ("a.sh", b"x=1\ny=\xff\xfe\n", "a.sh:2: not UTF-8 text (byte 0xff)"),
+        ("a.yaml", b"a: 1\n" * 10_000_000, "a.yaml: 48 MiB is too large for a launch file (at most 2 MiB)"),
+        ("a.sh", b"python 'x\n", "a.sh:1: the quote ' is never closed"),
+        ("a.py", b"x = (\n", "a.py:1: not valid Python"),
+        ("a.yaml", b"a: 'x\n", "a.yaml:2: not valid YAML"),
+        ("a.toml", b"a = \n", "a.toml: not valid TOML"),
+    ],
+    ids=["binary", "encoding", "huge", "quote", "python", "yaml", "toml"],
+)
+def test_unreadable_files_are_one_clear_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    start = time.monotonic()
+    with pytest.raises(InputError) as raised:
+        read(tmp_path / name)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert time.monotonic() - start < 5
+
+
+def test_what_is_no_file_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read(tmp_path / "nothing.sh")
+    with pytest.raises(InputError, match="a folder, not a launch file"):
+        read(tmp_path)
+
+
+def test_a_broken_file_that_is_only_named_is_a_note(tmp_path: Path) -> None:
+    write(tmp_path, "acc.yaml", "a: [")
+    write(tmp_path, "train.py", "def f(:\n")
+    text = "accelerate launch --config_file acc.yaml train.py --vllm_max_model_len 9\n"
+    (plan,) = read(write(tmp_path, "run.sh", text), framework="generic")
+    texts = [note.text for note in plan.notes]
+    assert any("acc.yaml:1: not valid YAML" in text for text in texts)
+    assert any("train.py:1: not valid Python" in text for text in texts)
+    assert plan.value("engine.max_model_len") == 9
+
+
+def test_a_server_joins_the_trainer_that_uses_it(tmp_path: Path) -> None:
+    text = (
+        "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model m --max_model_len 4096 --port {port} &\n"
+        "CUDA_VISIBLE_DEVICES=1 trl grpo --use_vllm --vllm_mode server --vllm_server_port 8001\n"
+    )
+    (plan,) = read(write(tmp_path, "one.sh", text.format(port=8001)))
+    assert plan.server is not None
+    setting = plan.settings["engine.max_model_len"]
+    assert (setting.value, setting.line) == (4096, 1)
+    assert plan.value("placement.engine_devices") == [0]
+    assert plan.value("placement.trainer_devices") == [1]
+    plans = read(write(tmp_path, "two.sh", text.format(port=8002)))
+    assert [p.role for p in plans] == ["server", "trainer"]
+    assert plans[1].server is None

@@ -1,0 +1,153 @@
+"""The command line as a person or a CI job meets it: what goes where, exit codes, and one clear line for bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldoctor import bundle
+from rldoctor.api import Case, Distribution, Packages
+
+VERL = """#!/usr/bin/env bash
+python3 -m verl.trainer.main_ppo \\
+    data.max_prompt_length=2048 \\
+    data.max_response_length=8192 \\
+    actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.max_num_batched_tokens=8192 \\
+    actor_rollout_ref.rollout.enable_chunked_prefill=False  # crashes otherwise
+"""
+MACHINE = {"python": "3.12", "packages": {"vllm": "0.7.3", "verl": "0.3.0.post1"}, "env": {}, "gpus": [], "nodes": 1}
+
+
+def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rldoctor", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Path:
+    (tmp_path / "run.sh").write_text(VERL)
+    (tmp_path / "machine.json").write_text(json.dumps(MACHINE))
+    return tmp_path
+
+
+def test_findings_go_to_stdout_and_the_summary_to_stderr(launch: Path) -> None:
+    done = run("check", "run.sh", "--assume", "machine.json", "--select", "RLD202", "--format", "json", cwd=launch)
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [f["code"] for f in report["findings"]] == ["RLD202"]
+    edit = report["findings"][0]["fixes"][0]["edits"][0]
+    assert edit["spelled"] == "actor_rollout_ref.rollout.max_num_batched_tokens=10240"
+    assert (edit["file"], edit["line"]) == ("run.sh", 6)
+    assert done.stderr.splitlines()[-1] == "rldoctor: 1 error; checks: none"
+
+
+def test_fail_on_decides_the_exit_code(launch: Path) -> None:
+    for fail_on, code in (("error", 1), ("warning", 1), ("never", 0)):
+        done = run(
+            "check", "run.sh", "--assume", "machine.json", "--select", "RLD202", "--fail-on", fail_on, cwd=launch
+        )
+        assert done.returncode == code, fail_on
+
+
+def test_diff_shows_and_fix_applies_once(launch: Path) -> None:
+    arguments = ("check", "run.sh", "--assume", "machine.json", "--select", "RLD202")
+    shown = run(*arguments, "--diff", cwd=launch)
+    assert "+    actor_rollout_ref.rollout.max_num_batched_tokens=10240 \\" in shown.stdout
+    assert (launch / "run.sh").read_text() == VERL
+    run(*arguments, "--fix", cwd=launch)
+    mended = (launch / "run.sh").read_text()
+    assert mended == VERL.replace("max_num_batched_tokens=8192", "max_num_batched_tokens=10240")
+    assert run(*arguments, "--fix", cwd=launch).returncode == 0
+    assert (launch / "run.sh").read_text() == mended
+
+
+def test_a_bundle_is_judged_like_the_machine_it_was_made_on(launch: Path) -> None:
+    made = run("bundle", "--output", "case.json", cwd=launch)
+    assert made.returncode == 0
+    here, there = (
+        json.loads(run("check", "--level", "static", "--format", "json", *source, cwd=launch).stdout)
+        for source in ((), ("--from", "case.json"))
+    )
+    assert here["findings"] == there["findings"]
+    outcomes = [{c["code"]: c["outcome"] for c in report["checks"]} for report in (here, there)]
+    assert outcomes[0] == outcomes[1]
+
+
+def test_nothing_judged_is_not_a_success(tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_text(bundle.dump(Case()))
+    assert run("check", "--from", "case.json", cwd=tmp_path).returncode == 2
+
+
+def test_a_check_that_was_asked_for_must_be_judged(tmp_path: Path) -> None:
+    packages = Packages(python="3.12", distributions=(Distribution(name="vllm", version="0.11.0"),))
+    (tmp_path / "case.json").write_text(bundle.dump(Case(packages=packages)))
+    asked = run("check", "--from", "case.json", "--select", "RLD102,RLD113", cwd=tmp_path)
+    assert asked.returncode == 2
+    assert "host was not collected" in asked.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("check", "missing.sh"), "missing.sh"),
+        (("check", "--python", "/nowhere/python"), "/nowhere/python"),
+        (("check", "--level", "deep"), "unknown level 'deep'; known are auto, static"),
+        (("check", "--select", "RLD999"), "unknown code 'RLD999'"),
+        (("check", "--format", "yaml"), "unknown format 'yaml'"),
+        (("check", "--fail-on", "sometimes"), "unknown --fail-on 'sometimes'"),
+        (("check", "--from", "missing.json"), "missing.json: No such file"),
+        (("check", "--assume", "vllm=0.7.3"), "vllm=0.7.3"),
+        (("check", "--devices", "first"), "--devices 'first'"),
+        (("check", "--model", "."), "config.json"),
+        (
+            (
+                "check",
+                "--no-such-option",
+            ),
+            "--no-such-option",
+        ),
+        (("explain", "RLD999"), "unknown code 'RLD999'"),
+        (("triage", "missing.log"), "missing.log"),
+        (("cure",), "cure"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_code_2(tmp_path: Path, arguments: tuple[str, ...], complaint: str) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert complaint in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_explain_prints_the_checks_own_document() -> None:
+    by_code, by_name = run("explain", "rld202"), run("explain", "token-budget-below-context")
+    assert by_code.stdout == by_name.stdout
+    assert by_code.stdout.startswith("RLD202 token-budget-below-context")
+    assert "What it looks for" in by_code.stdout
+
+
+def test_list_names_every_code_with_its_plugin() -> None:
+    lines = run("list").stdout.splitlines()
+    assert any(line.split() == ["RLD202", "token-budget-below-context", "builtin"] for line in lines)
+
+
+def test_output_goes_to_a_file(launch: Path) -> None:
+    done = run("list", cwd=launch)
+    assert done.returncode == 0
+    written = run(
+        "check", "run.sh", "--assume", "machine.json", "--format", "sarif", "--output", "out.sarif", cwd=launch
+    )
+    assert written.stdout == ""
+    assert json.loads((launch / "out.sarif").read_text())["version"] == "2.1.0"
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m rldoctor list | head -1", shell=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == ""
