@@ -35,7 +35,7 @@ class Depth:
 def sections(checks: Iterable[Check], probes: Iterable[Probe]) -> set[str]:
     """The sections of the case that the checks and probes read."""
     needs = [n for check in checks for detector in check.detectors for n in detector.needs]
-    needs += [n for probe in probes for n in probe.needs]
+    needs += [n for probe in probes for n in (*probe.needs, *probe.reads)]
     return {need.split(".")[0] for need in needs} - {"observations"}
 
 
@@ -46,26 +46,31 @@ def needed_probes(checks: Iterable[Check], probes: dict[str, Probe]) -> list[Pro
     return sorted((p for n, p in probes.items() if n in names), key=lambda p: (p.level, p.name))
 
 
-def auto_depth(case: Case) -> Depth:
+def auto_depth(case: Case, request: Request) -> Depth:
     """The level that ``auto`` means here: ``imports``, and ``rollout`` where the device is idle."""
-    busy = _busy(case)
+    busy = _busy(case, request)
     if busy is None:
         return Depth(Level.ROLLOUT)
     return Depth(Level.IMPORTS, f"no rollout was run: {busy} (--level rollout runs one all the same)")
 
 
-def _busy(case: Case) -> str | None:
+def _busy(case: Case, request: Request) -> str | None:
     """Why a rollout would disturb somebody or cannot be had, or None."""
     if case.packages is None or find(case.packages, "vllm") is None:
         return "there is no vLLM in this environment"
     if case.host is None:
         return "how busy this machine is, is not known"
-    if case.gpus is not None and case.gpus.devices:
-        device = case.gpus.devices[0]
+    from rldoctor.probes.rollout import choose_device
+
+    try:
+        device = choose_device(case, request)
+    except NotApplicable as reason:
+        return str(reason)
+    if device is not None:
         if device.processes:
-            return f"GPU 0 is in use by process {device.processes[0].pid}"
+            return f"GPU {device.index} is in use by process {device.processes[0].pid}"
         free = device.memory_total - (device.memory_used or 0)
-        return None if free >= IDLE_GPU_MEMORY else f"GPU 0 has only {free / 1024**3:.1f} GiB free"
+        return None if free >= IDLE_GPU_MEMORY else f"GPU {device.index} has only {free / 1024**3:.1f} GiB free"
     if case.host.load > IDLE_LOAD_PER_CPU * case.host.cpu_usable:
         return f"the CPUs are busy (load {case.host.load:.1f} on {case.host.cpu_usable:g})"
     free = min(case.host.memory_available, case.host.memory_limit or case.host.memory_available)
@@ -127,7 +132,7 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     judged = Report(target=describe(case), results=judge(checks, case), notes=(*broken, *notes))
     if case.plan is None:
         return judged
-    from rldoctor.launch.fixes import spelled_report
+    from rldoctor.launch.edits.fixes import spelled_report
 
     return spelled_report(judged, case.plan)
 

@@ -72,5 +72,8 @@ class Probe:
     child: Path
     jobs: Callable[[Case, Request], dict[str, Job]]
     needs: tuple[str, ...] = ()
+    """The facts without which it cannot run."""
+    reads: tuple[str, ...] = ()
+    """Sections that it takes into account where they are there."""
     seconds: float = 1.0
     """What one run is expected to take, for the notice beforehand."""

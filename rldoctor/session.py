@@ -19,7 +19,7 @@ from rldoctor.registry import Registry
 from rldoctor.settings import Settings
 
 if TYPE_CHECKING:
-    from rldoctor.launch.edit import Edited
+    from rldoctor.launch.edits.edit import Edited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ def examine(session: Session, progress: engine.Progress) -> list[Examined]:
     """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
     examined = []
     for case, request in _cases(session, engine.sections(session.checks, session.probes)):
-        depth = _depth(session, case)
+        depth = _depth(session, case, request)
         if notice := engine.announce(session.probes, depth.level):
             progress(notice)
         probed = engine.run_probes(case, session.probes, request, depth, progress)
@@ -99,7 +99,7 @@ def examine(session: Session, progress: engine.Progress) -> list[Examined]:
 
 def mended(examined: list[Examined]) -> Edited:
     """The launch files with the safe fixes made, in memory."""
-    from rldoctor.launch import fixes
+    from rldoctor.launch.edits import fixes
 
     return fixes.applied((one.case.plan, one.report.findings) for one in examined if one.case.plan is not None)
 
@@ -107,7 +107,7 @@ def mended(examined: list[Examined]) -> Edited:
 def triage(session: Session, logs: list[str], all_runs: bool, progress: engine.Progress) -> Report:
     """Judges logs, with what the options say of the machine and the launch file behind them."""
     from rldoctor.facts import assume
-    from rldoctor.launch import fixes
+    from rldoctor.launch.edits import fixes
     from rldoctor.logs import triage as reader
 
     options = session.options
@@ -127,7 +127,7 @@ def gather(session: Session, progress: engine.Progress) -> Case:
     if len(cases) != 1:
         raise InputError("a bundle holds one environment; give one --python")
     case, request = cases[0]
-    return engine.run_probes(case, session.probes, request, _depth(session, case), progress)
+    return engine.run_probes(case, session.probes, request, _depth(session, case, request), progress)
 
 
 def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
@@ -193,12 +193,12 @@ def _not_probed(case: Case, probes: list[Probe], why: str) -> Case:
     return replace(case, unknown={**{name: Unknown(reason=why) for name in names}, **case.unknown})
 
 
-def _depth(session: Session, case: Case) -> engine.Depth:
+def _depth(session: Session, case: Case, request: Request) -> engine.Depth:
     if session.options.bundles or session.options.assume:
         return engine.Depth(Level.STATIC)
     if session.level is not None:
         return engine.Depth(session.level)
-    return engine.auto_depth(case)
+    return engine.auto_depth(case, request)
 
 
 def _level(name: str) -> Level | None:

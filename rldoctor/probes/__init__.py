@@ -1,0 +1,1 @@
+"""Running the patient: the runner, the probes and the children they start."""

@@ -1,0 +1,1 @@
+"""Programs for the target's interpreter; standard library and the patient's own stack only."""

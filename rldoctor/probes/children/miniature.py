@@ -1,0 +1,199 @@
+"""Makes a model of a few megabytes on the spot: random weights from a fixed seed, a byte-level tokenizer.
+
+Without a model to stand in for it is a Qwen2 of two layers. Given a ``config.json`` it keeps that architecture, the
+ratio of heads, the rope and vocabulary settings and the tokenizer, and shrinks layers, widths and experts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import byte_tokenizer
+
+SEED = 20240229
+HEAD_DIM = 64  # vLLM's CPU attention takes 32 and more, its GPU kernels 64 and more
+MAX_LAYERS = 8
+MAX_EXPERTS = 8
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+QWEN2: dict[str, Any] = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 2 * HEAD_DIM,
+    "intermediate_size": 4 * HEAD_DIM,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "vocab_size": byte_tokenizer.SIZE,
+    "max_position_embeddings": 2048,
+    "rope_theta": 1000000.0,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "attention_dropout": 0.0,
+    "initializer_range": 0.02,
+    "tie_word_embeddings": False,
+    "use_sliding_window": False,
+    "use_cache": True,
+    "bos_token_id": None,
+    "eos_token_id": byte_tokenizer.END,
+    # What models are trained in, and what V1's first releases insist on: float32 made them fall back to V0
+    # (https://github.com/vllm-project/vllm/blob/v0.9.1/vllm/engine/arg_utils.py, _is_v1_supported_oracle).
+    "torch_dtype": "bfloat16",
+}
+
+# Settings that hold a part which text alone does not exercise; such a model is stood in for by the plain miniature.
+OTHER_MODALITIES = ("vision_config", "audio_config", "vision_tower", "speech_config")
+
+
+def make(directory: Path, config: dict[str, Any] | None = None, files: str | None = None) -> dict[str, Any]:
+    """Writes the miniature into ``directory``. Returns ``path``, ``config``, ``like`` (the architecture it stands in
+    for, or None), ``weights`` (``written`` or ``dummy``: the engine is to make them up), ``tokenizer`` (whether there
+    is one) and ``note`` where a given model could not be followed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    note = None
+    if config is not None:
+        modality = next((key for key in OTHER_MODALITIES if config.get(key)), None)
+        if modality is None and "hidden_size" in config:
+            return _like(directory, shrink(config), files)
+        what = modality or "config without hidden_size"
+        note = f"the model's {what} is not scaled down: a plain Qwen2 stands in for it"
+    _write_config(directory, QWEN2)
+    byte_tokenizer.write(directory, QWEN2["max_position_embeddings"])
+    _write_qwen2(directory, QWEN2)
+    return {
+        "path": str(directory),
+        "config": QWEN2,
+        "like": None,
+        "weights": "written",
+        "tokenizer": True,
+        "note": note,
+    }
+
+
+def shrink(config: dict[str, Any]) -> dict[str, Any]:
+    """The same architecture, small: one group of query heads per KV head, few layers of every kind, few experts."""
+    small = {k: v for k, v in config.items() if k not in ("quantization_config", "auto_map", "_name_or_path")}
+    heads = int(config.get("num_attention_heads") or 1)
+    kv_heads = int(config.get("num_key_value_heads") or heads)
+    ratio = max(heads // max(kv_heads, 1), 1)
+    given = int(config.get("head_dim") or int(config["hidden_size"]) // heads)
+    rope = json.dumps([config.get(key) for key in ("rope_scaling", "rope_parameters")])
+    # Their entries are counted in parts of the original head.
+    fixed = any(word in rope for word in ("mrope_section", "short_factor", "long_factor"))
+    head_dim = given if fixed else min(given, HEAD_DIM)
+    small_kv = 1 if ratio > 1 else 2
+    small.update(num_attention_heads=ratio * small_kv, hidden_size=ratio * small_kv * head_dim)
+    if "num_key_value_heads" in config:
+        small["num_key_value_heads"] = small_kv
+    if config.get("head_dim"):
+        small["head_dim"] = head_dim
+    _shrink_layers(small, config)
+    for key in [k for k in config if k.endswith("intermediate_size") and isinstance(config[k], int)]:
+        small[key] = min(config[key], 4 * HEAD_DIM)
+    _shrink_experts(small, config)
+    return small
+
+
+def _shrink_layers(small: dict[str, Any], config: dict[str, Any]) -> None:
+    kinds = config.get("layer_types") or []
+    period = config.get("sliding_window_pattern") or config.get("full_attention_interval") or 2
+    first = [kinds.index(kind) + 1 for kind in set(kinds)]
+    wanted = max([2, *first, period if isinstance(period, int) else 2])
+    layers = min(wanted, MAX_LAYERS, int(config.get("num_hidden_layers") or 2))
+    small["num_hidden_layers"] = layers
+    if kinds:
+        small["layer_types"] = kinds[:layers]
+    if isinstance(config.get("max_window_layers"), int):
+        small["max_window_layers"] = min(config["max_window_layers"], layers)
+    if isinstance(config.get("first_k_dense_replace"), int):
+        small["first_k_dense_replace"] = min(config["first_k_dense_replace"], 1)
+
+
+def _shrink_experts(small: dict[str, Any], config: dict[str, Any]) -> None:
+    for key in ("num_experts", "num_local_experts", "n_routed_experts"):
+        if isinstance(config.get(key), int):
+            small[key] = min(config[key], MAX_EXPERTS)
+    if isinstance(config.get("num_experts_per_tok"), int):
+        small["num_experts_per_tok"] = min(config["num_experts_per_tok"], 2)
+    for key in ("n_group", "topk_group"):
+        if isinstance(config.get(key), int):
+            small[key] = 1
+
+
+def _like(directory: Path, config: dict[str, Any], files: str | None) -> dict[str, Any]:
+    made: dict[str, Any] = {"path": str(directory), "config": config, "weights": "written", "note": None}
+    made["like"] = next(iter(config.get("architectures") or []), config.get("model_type"))
+    made["tokenizer"] = _link_tokenizer(directory, files)
+    _write_config(directory, config)
+    try:
+        _write_any(directory, config)
+    except Exception as error:  # a config that transformers cannot build: the engine is to have its say on it
+        made["weights"] = "dummy"
+        made["note"] = f"transformers could not build it: {type(error).__name__}: {error}"
+    _write_config(directory, config)  # saving rewrites it, and may mend what is wrong with it
+    return made
+
+
+def _write_any(directory: Path, config: dict[str, Any]) -> None:
+    """Weights of any architecture that transformers knows, as it initialises them."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(SEED)
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(str(directory)))
+    model.to(torch.bfloat16).save_pretrained(str(directory))
+
+
+def _write_qwen2(directory: Path, config: dict[str, Any]) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    chance = torch.Generator().manual_seed(SEED)
+    hidden, inner, vocab = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    head = hidden // config["num_attention_heads"]
+    heads = {"q": config["num_attention_heads"], "k": config["num_key_value_heads"], "v": config["num_key_value_heads"]}
+
+    def matrix(rows: int, columns: int, scale: float) -> Any:
+        return torch.randn(rows, columns, generator=chance) * scale
+
+    # Scales at which every layer adds to the stream as much as it holds and tokens differ by some units of logit: a
+    # model that reacts to its weights, unlike one whose distribution is flat.
+    weights = {
+        "model.embed_tokens.weight": matrix(vocab, hidden, 1.0),
+        "model.norm.weight": torch.ones(hidden),
+        "lm_head.weight": matrix(vocab, hidden, 0.1),
+    }
+    for index in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{index}."
+        for name, count in heads.items():
+            weights[f"{layer}self_attn.{name}_proj.weight"] = matrix(count * head, hidden, 0.1)
+            weights[f"{layer}self_attn.{name}_proj.bias"] = torch.zeros(count * head)
+        weights[layer + "self_attn.o_proj.weight"] = matrix(hidden, heads["q"] * head, 0.1)
+        weights[layer + "mlp.gate_proj.weight"] = matrix(inner, hidden, 0.1)
+        weights[layer + "mlp.up_proj.weight"] = matrix(inner, hidden, 0.1)
+        weights[layer + "mlp.down_proj.weight"] = matrix(hidden, inner, 0.1)
+        weights[layer + "input_layernorm.weight"] = torch.ones(hidden)
+        weights[layer + "post_attention_layernorm.weight"] = torch.ones(hidden)
+    save_file(weights, str(directory / "model.safetensors"), metadata={"format": "pt"})
+
+
+def _write_config(directory: Path, config: dict[str, Any]) -> None:
+    (directory / "config.json").write_text(json.dumps(config, indent=1))
+
+
+def _link_tokenizer(directory: Path, files: str | None) -> bool:
+    for name in TOKENIZER_FILES if files else ():
+        source = Path(str(files)) / name
+        if source.is_file():
+            (directory / name).symlink_to(source.resolve())
+    return any((directory / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.json"))

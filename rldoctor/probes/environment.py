@@ -1,0 +1,60 @@
+"""The environment variables of a child: the target's own, without secrets, offline and silent towards the outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from rldoctor.facts.redact import without_secrets
+
+# What a probe runs must neither call home nor fetch anything.
+QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_DO_NOT_TRACK": "1",
+    "DO_NOT_TRACK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "WANDB_MODE": "disabled",
+    # A native crash anywhere below the child leaves its Python frames in the log.
+    "PYTHONFAULTHANDLER": "1",
+}
+
+# These describe rldoctor's own process, or its place among the ranks of a launcher: a child is a process of its own.
+NOT_THE_CHILDS = frozenset(
+    {
+        "PYTHONHOME",
+        "PYTHONSAFEPATH",
+        "PYTHONINSPECT",
+        "PYTHONSTARTUP",
+        "VIRTUAL_ENV",
+        "RANK",
+        "LOCAL_RANK",
+        "GROUP_RANK",
+        "ROLE_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_WORLD_SIZE",
+        "ROLE_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+    }
+)
+
+
+def child_environment(python: str, base: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a child of the interpreter at ``python``: those of ``base`` that it may have, and ``more``."""
+    environ = {
+        name: value
+        for name, value in without_secrets(base).items()
+        if name not in NOT_THE_CHILDS and not name.startswith("TORCHELASTIC_")
+    }
+    if "PYTHONPATH" in environ:
+        # The child works in a directory of its own, so what was relative would point elsewhere.
+        environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, environ["PYTHONPATH"].split(os.pathsep)))
+    directory = str(Path(python).parent)
+    environ["PATH"] = os.pathsep.join([directory, environ["PATH"]] if environ.get("PATH") else [directory])
+    return {**environ, **QUIET, **more}

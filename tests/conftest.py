@@ -1,0 +1,50 @@
+"""The patient: an interpreter with a real vLLM, for the tests that run one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rldoctor.api import Case
+from tests.live import imports_case, rollout_case
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs_of_probes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The logs that the runner leaves for people go where pytest tidies up."""
+    tempfile.tempdir = str(tmp_path_factory.mktemp("probes"))
+
+
+@pytest.fixture(scope="session")
+def patient() -> Path:
+    """The interpreter that RLDOCTOR_PATIENT names, else the one that the set-up script built."""
+    named = os.environ.get("RLDOCTOR_PATIENT")
+    python = Path(named) if named else ROOT / ".patient" / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no patient: {python} does not exist and RLDOCTOR_PATIENT names no other")
+    return python
+
+
+@pytest.fixture(scope="session")
+def patient_imports(patient: Path) -> Case:
+    """What the import probe sees in the patient."""
+    return imports_case(patient)
+
+
+@pytest.fixture(scope="session")
+def rollout(patient: Path) -> Callable[..., Case]:
+    """Runs the rollout probe on the patient and returns the case; the same run is not repeated in a session. With the
+    name of a fault from ``children/faulty_rollout.py`` the engine is broken in that way."""
+
+    @cache
+    def run(fault: str | None = None, **engine: object) -> Case:
+        return rollout_case(patient, fault, engine)
+
+    return run

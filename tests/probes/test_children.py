@@ -1,0 +1,178 @@
+"""What holds for every child: it runs wherever the patient does, and its helpers say what they saw."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import CHILDREN
+
+sys.path.insert(0, str(CHILDREN))
+
+import byte_tokenizer
+import miniature
+import report
+import rollout
+from engine_facts import Reader, same_device, tensors
+
+FILES = sorted(CHILDREN.glob("*.py"))
+PATIENT = {"torch", "vllm", "transformers", "safetensors"}
+
+QWEN = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 28,
+    "max_window_layers": 28,
+    "vocab_size": 152064,
+    "max_position_embeddings": 32768,
+    "eos_token_id": 151645,
+}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_children_are_python_3_9_and_import_nothing_of_rldoctor(file: Path) -> None:
+    tree = ast.parse(file.read_text(), feature_version=(3, 9))
+    allowed = set(sys.stdlib_module_names) | {other.stem for other in FILES} | PATIENT
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert {alias.name.partition(".")[0] for alias in node.names} <= allowed
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and str(node.module).partition(".")[0] in allowed
+
+
+@pytest.mark.engine
+def test_no_child_shadows_a_module_of_the_patient(patient: Path) -> None:
+    site = next((patient.parent.parent / "lib").glob("python3.*")) / "site-packages"
+    assert not {file.stem for file in FILES} - {"__init__"} & {entry.name.partition(".")[0] for entry in site.iterdir()}
+
+
+class TestShrink:
+    """The same architecture in small."""
+
+    def test_heads_keep_their_ratio_and_vocabulary_and_positions_stay(self) -> None:
+        small = miniature.shrink(QWEN)
+        assert (small["num_attention_heads"], small["num_key_value_heads"], small["hidden_size"]) == (7, 1, 7 * 64)
+        assert small["num_hidden_layers"] == small["max_window_layers"] == 2
+        for key in ("architectures", "vocab_size", "max_position_embeddings", "eos_token_id"):
+            assert small[key] == QWEN[key]
+
+    def test_every_head_its_own_kv_head_stays_so(self) -> None:
+        small = miniature.shrink({**QWEN, "num_attention_heads": 32, "num_key_value_heads": 32, "hidden_size": 4096})
+        assert (small["num_attention_heads"], small["num_key_value_heads"]) == (2, 2)
+
+    def test_rope_settings_that_count_parts_of_a_head_keep_it(self) -> None:
+        rope = {"type": "longrope", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
+        small = miniature.shrink({**QWEN, "rope_scaling": rope, "head_dim": 96})
+        assert small["rope_scaling"] == rope and small["head_dim"] == 96
+
+    def test_layers_of_every_kind_are_kept(self) -> None:
+        kinds = ["sliding_attention"] * 5 + ["full_attention"]
+        small = miniature.shrink({**QWEN, "layer_types": kinds * 4})
+        assert small["layer_types"] == kinds and small["num_hidden_layers"] == 6
+
+    def test_experts_become_few(self) -> None:
+        small = miniature.shrink({**QWEN, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768})
+        assert (small["num_experts"], small["num_experts_per_tok"], small["moe_intermediate_size"]) == (8, 2, 256)
+
+    def test_what_would_need_the_real_weights_or_code_is_dropped(self) -> None:
+        small = miniature.shrink({**QWEN, "quantization_config": {"quant_method": "fp8"}, "auto_map": {"x": "y"}})
+        assert not {"quantization_config", "auto_map"} & small.keys()
+
+
+def test_the_tokenizer_has_a_letter_for_every_byte(tmp_path: Path) -> None:
+    byte_tokenizer.write(tmp_path, 2048)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    assert sorted(vocabulary.values()) == list(range(256))
+    assert (vocabulary["A"], vocabulary["Ġ"], vocabulary["Ċ"]) == (65, 32, 10)
+    assert [token["id"] for token in tokenizer["added_tokens"]] == [256, 257, 258]
+
+
+def test_exceptions_are_told_outermost_first_with_how_they_hang_together() -> None:
+    def fail() -> None:
+        try:
+            int("x")
+        except ValueError:
+            raise KeyError("hidden") from None
+
+    try:
+        try:
+            fail()
+        except KeyError as error:
+            raise RuntimeError("outer") from error
+    except RuntimeError as error:
+        links = report.chain(error)
+    assert [(link["type"], link["link"]) for link in links] == [
+        ("RuntimeError", None),
+        ("KeyError", "cause"),
+        ("ValueError", "suppressed"),
+    ]
+    assert links[1]["frames"][-1]["function"] == "fail"
+
+
+def test_a_chain_without_end_has_one() -> None:
+    first, second = ValueError("1"), ValueError("2")
+    first.__cause__, second.__cause__ = second, first
+    assert len(report.chain(first)) == 2
+
+
+def test_files_belong_to_the_package_they_were_installed_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["/venv/lib/site-packages", *sys.path])
+    assert report.package_of("/venv/lib/site-packages/vllm/v1/engine/core.py") == "vllm"
+    assert (
+        report.package_of("/venv/lib/site-packages/flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so")
+        == "flash_attn_2_cuda"
+    )
+    assert report.package_of(json.__file__) == "python"
+    assert report.package_of("/elsewhere/train.py") is None
+
+
+@pytest.mark.parametrize(("value", "plain"), [(float("nan"), "nan"), (float("-inf"), "-inf"), ({1: (2,)}, {"1": [2]})])
+def test_records_are_what_json_can_carry(value: object, plain: object) -> None:
+    assert report._plain(value) == plain
+
+
+class Tensor:
+    shape = (2, 2)
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+
+def test_tensors_are_found_in_nested_caches() -> None:
+    nested = [[Tensor("cpu")], {"layer": (Tensor("meta"), None)}]
+    assert [name for name, _ in tensors(nested, "cache")] == ["cache[0][0]", "cache[1].layer[0]"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [("cuda", "cuda:0", True), ("cuda:0", "cuda:1", False), ("cpu", "cuda", False), ("cpu", "cpu", True)],
+)
+def test_an_open_index_matches_any(one: str, other: str, same: bool) -> None:
+    assert same_device(one, other) is same
+
+
+def test_an_engine_whose_attributes_are_elsewhere_is_unread_not_absent() -> None:
+    class Llm:
+        llm_engine: Any = type("LLMEngine", (), {"__module__": "vllm.v1.engine.llm_engine"})()
+
+    reader = Reader(Llm())
+    assert reader.configuration() == {"engine": "V1", "attention_backend": None}
+    assert reader.devices() == {"expected": None, "kv_cache": {"count": {}, "elsewhere": {}}}
+    assert reader.rotary() == []
+    assert {"max_model_len", "vllm_config", "devices.expected", "attention_backend"} <= reader.unread.keys()
+
+
+@pytest.mark.parametrize("vocabulary", [40, 259, 152064])
+def test_prompts_are_ordinary_tokens_of_the_vocabulary(vocabulary: int) -> None:
+    prompt = rollout.prompt_tokens(vocabulary, 24)
+    assert len(prompt) == 24 and min(prompt) >= 0 and max(prompt) < vocabulary

@@ -1,0 +1,295 @@
+"""What a child may do to the runner, and what the runner leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rldoctor.api import Job, Level, Probe, Request
+from rldoctor.probes import runner
+from rldoctor.probes.capture import LOG_END, LOG_HEAD
+from tests.live import CHILD_HEAD, run_child
+
+
+def named(marker: str) -> list[psutil.Process]:
+    """Processes with this word in their command line."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        if marker in " ".join(process.info["cmdline"] or ()) and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def gone(marker: str, seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while named(marker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not named(marker)
+
+
+def test_records_arguments_and_log_of_a_child_that_ends_well(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    print("to the log")
+    stage("first")
+    emit("sum", arguments["a"] + arguments["b"])
+    emit("not a number", float("nan"))
+    emit("seconds", 1.5)
+run(main)"""
+    result = run_child(tmp_path, source, arguments={"a": 2, "b": 3})
+    assert (result.ended, result.exit_code, result.error) == ("done", 0, None)
+    assert result.records == {"stage": "first", "sum": 5, "not a number": "nan", "seconds": 1.5}
+    assert result.tail == ("to the log",)
+    assert Path(result.log).read_text() == "to the log\n"
+    assert not (Path(result.log).parent / "work").exists()
+
+
+def test_an_exception_comes_with_its_chain_and_frames(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    emit("before", True)
+    try:
+        {}["absent"]
+    except KeyError as error:
+        raise RuntimeError("the outer one") from error
+run(main)"""
+    result = run_child(tmp_path, source)
+    assert result.ended == "raised"
+    assert (result.error.type, result.error.message) == ("RuntimeError", "the outer one")
+    assert result.error.frames[-1].endswith("child.py:11 in main")
+    outer, cause = result.records["exceptions"]
+    assert (outer["link"], cause["link"], cause["type"]) == (None, "cause", "KeyError")
+    assert result.records["before"] is True
+
+
+def test_leaving_by_sys_exit_is_an_exception_too(tmp_path: Path) -> None:
+    result = run_child(tmp_path, "run(lambda arguments: sys.exit(3))")
+    assert (result.ended, result.error.type) == ("raised", "SystemExit")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+def test_a_child_that_is_killed_still_delivers_what_it_had(tmp_path: Path, number: signal.Signals) -> None:
+    source = f"""
+def main(arguments):
+    emit("before", 1)
+    os.kill(os.getpid(), {int(number)})
+run(main)"""
+    result = run_child(tmp_path, source)
+    assert (result.ended, result.signal, result.records) == ("died", number.name, {"before": 1})
+
+
+def test_a_native_crash_leaves_its_frames_in_the_log(tmp_path: Path) -> None:
+    result = run_child(tmp_path, "import ctypes\nrun(lambda arguments: ctypes.string_at(0))")
+    assert (result.ended, result.signal) == ("died", "SIGSEGV")
+    assert any("in string_at" in line for line in result.tail)
+
+
+def test_an_exit_without_a_word_is_a_death_without_a_signal(tmp_path: Path) -> None:
+    result = run_child(tmp_path, "os._exit(7)")
+    assert (result.ended, result.exit_code, result.signal) == ("died", 7, None)
+
+
+def test_a_hang_ends_with_the_time_and_says_where_it_stood(tmp_path: Path) -> None:
+    result = run_child(tmp_path, "def wait_for_ever(arguments):\n    time.sleep(600)\nrun(wait_for_ever)", seconds=5)
+    assert result.ended == "timed-out"
+    assert 5 <= result.seconds < 15
+    assert any("in wait_for_ever" in line for line in result.tail)
+
+
+def test_the_users_time_limit_goes_first(tmp_path: Path) -> None:
+    child = tmp_path / "child.py"
+    child.write_text("import time; time.sleep(600)")
+    probe = Probe(name="test", level=Level.IMPORTS, child=child, jobs=lambda case, request: {})
+    result = runner.run_job(probe, Job(arguments={}, time_limit=600), "child", Request(time_limit=0.5))
+    assert result.ended == "timed-out"
+
+
+def test_a_child_that_has_done_its_work_and_will_not_leave_is_done(tmp_path: Path) -> None:
+    source = """
+emit_ = report._write
+def main(arguments):
+    emit("work", "done")
+    emit_({"end": "done"})
+    time.sleep(600)
+run(main)"""
+    result = run_child(tmp_path, source, seconds=5)
+    assert (result.ended, result.records) == ("done", {"work": "done"})
+
+
+ESCAPES = {
+    "a grandchild": "subprocess.Popen(sleep)",
+    "a session of its own": "subprocess.Popen(sleep, start_new_session=True)",
+    "forked twice, without environment": """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve(sleep[0], sleep, {})
+    os._exit(0)""",
+    "deaf to SIGTERM": "subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(15, 1); "
+    "time.sleep(600)', marker])",
+}
+
+
+@pytest.mark.parametrize("ends", ["done", "hangs", "killed"])
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_nothing_of_the_tree_is_left_running(tmp_path: Path, escape: str, ends: str) -> None:
+    marker = f"marker-{uuid.uuid4().hex}"
+    last = {"done": "pass", "hangs": "time.sleep(600)", "killed": "os.kill(os.getpid(), 9)"}[ends]
+    source = f"""
+marker = {marker!r}
+sleep = [sys.executable, "-c", "import time; time.sleep(600)", marker]
+def main(arguments):
+    exec({ESCAPES[escape]!r}, globals())
+    time.sleep(0.3)
+    {last}
+run(main)"""
+    result = run_child(tmp_path, source, seconds=3 if ends == "hangs" else 60)
+    assert result.ended == {"done": "done", "hangs": "timed-out", "killed": "died"}[ends]
+    assert not named(marker)
+
+
+def test_helpers_may_tidy_up_after_the_child(tmp_path: Path) -> None:
+    """multiprocessing's resource tracker removes shared memory when its parent is gone; it needs a moment."""
+    source = """
+from multiprocessing import shared_memory
+def main(arguments):
+    emit("name", shared_memory.SharedMemory(create=True, size=1024).name)
+run(main)"""
+    result = run_child(tmp_path, source)
+    assert result.ended == "done"
+    assert not Path("/dev/shm", result.records["name"].lstrip("/")).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_no_child_survives_the_end_of_rldoctor(tmp_path: Path, number: signal.Signals) -> None:
+    marker = f"marker-{uuid.uuid4().hex}"
+    child = tmp_path / "child.py"
+    child.write_text(
+        CHILD_HEAD
+        + f"""
+sleep = [sys.executable, "-c", "import time; time.sleep(600)", {marker!r}]
+def main(arguments):
+    subprocess.Popen(sleep, start_new_session=True)
+    time.sleep(600)
+run(main)"""
+    )
+    doctor = f"""
+from pathlib import Path
+from rldoctor.api import Job, Level, Probe, Request
+from rldoctor.probes.runner import run_job
+probe = Probe(name="test", level=Level.IMPORTS, child=Path({str(child)!r}), jobs=lambda case, request: {{}})
+run_job(probe, Job(arguments={{}}, time_limit=600), "child", Request())"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", doctor], stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    deadline = time.monotonic() + 10
+    while not named(marker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert named(marker)
+    process.send_signal(number)
+    process.wait(10)
+    assert gone(marker)
+    assert gone(str(child))
+    assert not list(tmp_path.glob("rldoctor-*/work"))
+
+
+def test_garbage_on_the_pipe_is_noted_and_disturbs_nothing(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    os.write(report._channel, b"\\xff\\x00 no json\\n[1, 2]\\n\\n{\\"name\\": 3}\\n")
+    emit("after", True)
+    os.write(report._channel, b'{"name": "cut o')
+run(main)"""
+    result = run_child(tmp_path, source)
+    assert result.records["after"] is True
+    assert "[1, 2]" in result.records["garbage"]
+    # The child's last word was swallowed by the line that it had begun.
+    assert result.ended == "died"
+    assert any("cut o" in line for line in result.records["garbage"])
+
+
+def test_the_log_of_a_chatterbox_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    print("the beginning")
+    line = b"x" * 999 + b"\\n"
+    for _ in range(100_000):
+        os.write(1, line)
+    print("the end")
+run(main)"""
+    before = psutil.Process().memory_info().rss
+    result = run_child(tmp_path, source, seconds=60)
+    log = Path(result.log)
+    assert result.ended == "done"
+    assert log.stat().st_size < LOG_HEAD + 2 * LOG_END
+    text = log.read_text()
+    assert text.startswith("the beginning\n") and text.endswith("the end\n") and "rldoctor left out" in text
+    assert result.tail[-1] == "the end" and len(result.tail) <= 200
+    assert psutil.Process().memory_info().rss - before < 64 << 20
+
+
+def test_a_child_that_runs_out_of_memory_says_so(tmp_path: Path) -> None:
+    source = """
+import resource
+def main(arguments):
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+    emit("before", 1)
+    bytearray(1 << 30)
+run(main)"""
+    result = run_child(tmp_path, source)
+    assert (result.ended, result.error.type, result.records["before"]) == ("raised", "MemoryError", 1)
+
+
+@pytest.mark.parametrize("python", ["/absent/python", "/etc/passwd", "/"])
+def test_an_interpreter_that_cannot_be_started(tmp_path: Path, python: str) -> None:
+    probe = Probe(name="test", level=Level.IMPORTS, child=tmp_path / "child.py", jobs=lambda case, request: {})
+    result = runner.run_job(probe, Job(arguments={}), "child", Request(python=Path(python)))
+    assert result.ended == "not-started"
+    assert python in result.error.message  # type: ignore[union-attr]
+
+
+def test_a_machine_without_room_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    probe = Probe(name="test", level=Level.IMPORTS, child=tmp_path / "child.py", jobs=lambda case, request: {})
+    result = runner.run_job(probe, Job(arguments={}), "child", Request())
+    assert result.ended == "not-started"
+
+
+def test_a_program_that_is_no_python_died_and_its_words_are_kept(tmp_path: Path) -> None:
+    probe = Probe(name="test", level=Level.IMPORTS, child=tmp_path / "child.py", jobs=lambda case, request: {})
+    result = runner.run_job(probe, Job(arguments={}), "child", Request(python=Path("/bin/cat")))
+    assert result.ended == "died"
+    assert result.tail
+
+
+def test_the_child_gets_the_targets_environment_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijklmnopqrstuvwx")
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("PYTHONPATH", "relative")
+    result = run_child(tmp_path, "run(lambda arguments: emit('seen', dict(os.environ)))", environ={"EXTRA": "1"})
+    seen = result.records["seen"]
+    assert seen["NCCL_DEBUG"] == "INFO" and seen["EXTRA"] == "1" and seen["HF_HUB_OFFLINE"] == "1"
+    assert "HF_TOKEN" not in seen and "RANK" not in seen
+    assert seen["PYTHONPATH"] == str(Path.cwd() / "relative")
+    assert seen["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+def test_no_child_shadows_a_module(tmp_path: Path) -> None:
+    """The children's directory comes first on their path."""
+    import rldoctor.probes.imports as probe
+
+    names = {file.stem for file in probe.imports.child.parent.glob("*.py")} - {"__init__"}
+    assert names
+    assert not names & (sys.stdlib_module_names | {row[1] for row in (*probe.FRAMEWORKS, *probe.FOUNDATIONS)})
