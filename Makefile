@@ -24,6 +24,8 @@ benchmarks: $(VENV)/.ready $(PATIENT)/.ready
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev]'
+	# Start-up counts, and some shells forbid Python to keep what it compiled.
+	$(VENV)/bin/python -m compileall -q rldoctor checks
 	touch $@
 
 $(PATIENT)/.ready: scripts/cpu_patient.txt scripts/cpu_patient.sh

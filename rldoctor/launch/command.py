@@ -9,7 +9,7 @@ from typing import Any
 
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form
-from rldoctor.launch.shell import Word
+from rldoctor.launch.shell.reader import Word
 from rldoctor.launch.values import Unresolved
 
 _OPTION = re.compile(r"--?[A-Za-z]")
@@ -118,7 +118,7 @@ def _option(word: Word, name: str, key: str, attached: str | None, values: list[
 
 
 def _override(word: Word, file: str, group: str) -> Native | None:
-    from rldoctor.launch.hydra import override
+    from rldoctor.launch.hydra.overrides import override
 
     return override(word, file, group)
 

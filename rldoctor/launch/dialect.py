@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, ClassVar
 from rldoctor.launch.dialect_options import fill_defaults, fill_engine_defaults, unknown_option
 from rldoctor.launch.draft import Draft, variables
 from rldoctor.launch.launch import Launch
+from rldoctor.launch.launchers.processes import devices, processes
 from rldoctor.launch.native import Native
 from rldoctor.launch.patterns import Patterns
 from rldoctor.launch.plan import Form, Place, RolloutPlan, Source
-from rldoctor.launch.processes import devices, processes
 from rldoctor.launch.rule import Boolean, Rule
 from rldoctor.launch.vocabulary import term, terms
 from rldoctor.model import Edit
 
 if TYPE_CHECKING:
-    from rldoctor.launch.spelling import Spelling
+    from rldoctor.launch.edits.spelling import Spelling
 
 # Hydra's own command line (hydra.cc/docs/advanced/hydra-command-line-flags), which holds no settings.
 HYDRA_OPTIONS = ("config_path", "config_name", "config_dir", "cp", "cn", "cd", "multirun", "m", "experimental_rerun")
@@ -115,7 +115,7 @@ class Dialect:
     def natives(self, launch: Launch) -> Iterator[Native]:
         """The native settings of a launch in order of precedence, the last one wins: YAML, Python, the command line."""
         if self.style is Form.OVERRIDE:
-            from rldoctor.launch.hydra import interpolated
+            from rldoctor.launch.hydra.overrides import interpolated
 
             variables = {name: native.value for name, native in launch.variables.items()}
             group = self.main_group(launch)
@@ -129,7 +129,7 @@ class Dialect:
         if launch.tree is not None:
             yield from launch.tree.natives()
         if self.style is Form.OVERRIDE:
-            from rldoctor.launch.hydra_config import composed
+            from rldoctor.launch.hydra.composition import composed
 
             yield from composed(launch, arguments)
         for option in self.config_options:
@@ -167,7 +167,7 @@ class Dialect:
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """A canonical edit in this framework's words, with the place and the way to write it."""
-        from rldoctor.launch.spelling import spell
+        from rldoctor.launch.edits.spelling import spell
 
         return spell(self, edit, plan)
 

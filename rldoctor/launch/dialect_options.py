@@ -59,7 +59,7 @@ def filled(draft: Draft, group: str, key: str) -> Any:
     default = draft.launch.default(group, key)
     if not isinstance(default, str) or "${" not in default:
         return default
-    from rldoctor.launch.hydra import MISSING, fill
+    from rldoctor.launch.hydra.overrides import MISSING, fill
 
     options = draft.launch.options(group)
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Unknown
 from rldoctor.errors import InputError
+from rldoctor.launch.files.source import Files, Source
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, Note, Place, Setting
-from rldoctor.launch.source import Files, Source
 from rldoctor.launch.values import Unresolved
 
 if TYPE_CHECKING:
     from rldoctor.launch.command import Arguments
+    from rldoctor.launch.files.yaml_file import YamlFile
     from rldoctor.launch.options.optionset import OptionSet
-    from rldoctor.launch.python_source import PythonFile
-    from rldoctor.launch.shell import Word
-    from rldoctor.launch.yaml_file import YamlFile
+    from rldoctor.launch.python.reader import PythonFile
+    from rldoctor.launch.shell.reader import Word
 
 # The options of an owner ("vllm", "trl", ...) and a group of them ("LLM"; None for its main one) in the version at
 # hand; None where nothing is known of them.
@@ -83,7 +83,7 @@ class Launch:
 
     def yaml(self, name: str) -> YamlFile | None:
         """A YAML file that the launch names, or None (noted) where it is not found or not readable."""
-        from rldoctor.launch.yaml_file import read_yaml
+        from rldoctor.launch.files.yaml_file import read_yaml
 
         source = self._open(name)
         try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rldoctor.launch.json_text import parse
+from rldoctor.launch.files.json_text import parse
 from rldoctor.launch.plan import Form
 
 

@@ -11,15 +11,15 @@ from typing import Any
 from rldoctor.errors import InputError
 from rldoctor.launch.dialect import Dialect
 from rldoctor.launch.dialects import all_dialects, by_name
+from rldoctor.launch.files.source import Files, Source, open_source
 from rldoctor.launch.launch import KnownOptions, Launch, VersionOf
-from rldoctor.launch.launchers import unwrap
+from rldoctor.launch.launchers.program import Program
+from rldoctor.launch.launchers.unwrap import unwrap
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, Note, Place, RolloutPlan, Setting
 from rldoctor.launch.plan import Source as From
-from rldoctor.launch.program import Program
 from rldoctor.launch.server import joined
-from rldoctor.launch.shell import Command, Variable, read_shell
-from rldoctor.launch.source import Files, Source, open_source
+from rldoctor.launch.shell.reader import Command, Variable, read_shell
 
 MAX_LAYERS = 5
 _SHELL_LINE = re.compile(r"#!.*\b(ba|z|da|k)?sh\b|#SBATCH\b")
@@ -103,7 +103,7 @@ def _launches(source: Source, reader: _Reader) -> Iterator[Launch]:
     elif kind in ("yaml", "toml"):
         yield from _config_target(source, reader, kind)
     else:
-        from rldoctor.launch.slurm import directives
+        from rldoctor.launch.shell.slurm import directives
 
         reader.shared.update(directives(source))
         yield from _shell(source, reader, reader.environment, 0, "", 0)
@@ -127,7 +127,7 @@ def kind_of(source: Source) -> str:
 
 
 def _python_target(source: Source, reader: _Reader) -> Launch:
-    from rldoctor.launch.python_source import read_python
+    from rldoctor.launch.python.reader import read_python
 
     python = read_python(source)
     variables = _given(reader.environment)
@@ -146,11 +146,11 @@ def _python_target(source: Source, reader: _Reader) -> Launch:
 
 def _config_target(source: Source, reader: _Reader, kind: str) -> Iterator[Launch]:
     if kind == "toml":
-        from rldoctor.launch.toml_file import read_toml
+        from rldoctor.launch.files.toml_file import read_toml
 
         tree = read_toml(source)
     else:
-        from rldoctor.launch.yaml_file import read_yaml
+        from rldoctor.launch.files.yaml_file import read_yaml
 
         tree = read_yaml(source)
     script = tree.get("run")
@@ -235,7 +235,7 @@ def _command_launch(source: Source, reader: _Reader, command: Command, program: 
 
 def _follow(launch: Launch, program: Program, command: Command) -> None:
     """Reads the Python script that a command starts, where it is at hand."""
-    from rldoctor.launch.python_source import read_python
+    from rldoctor.launch.python.reader import read_python
 
     if not program.python:
         return

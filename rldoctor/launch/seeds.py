@@ -131,7 +131,7 @@ def _seed(plan: RolloutPlan, rule: Any, base: int, rank: int, size: int, each: i
         return base + rank
     if rule == "replica":
         if plan.framework == "NeMo-RL":
-            return (rank // each) * NODE_STRIDE + (replica * size % each) // size
+            return (replica * size // each) * NODE_STRIDE + (replica * size % each) // size
         return base + replica
     return base
 

@@ -112,7 +112,7 @@ def _list(value: Any) -> list[Any]:
 
 def _dict(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
-        from rldoctor.launch.json_text import parse
+        from rldoctor.launch.files.json_text import parse
 
         value = parse(value)
     if isinstance(value, dict):
@@ -125,7 +125,7 @@ def _any(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value.lstrip()[:1] in ("{", "["):
-        from rldoctor.launch.json_text import parse
+        from rldoctor.launch.files.json_text import parse
 
         try:
             return parse(value)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rldoctor.launch.command import Arguments, arguments
-from rldoctor.launch.shell import read_shell
-from rldoctor.launch.source import Source
+from rldoctor.launch.files.source import Source
+from rldoctor.launch.shell.reader import read_shell
 from rldoctor.launch.values import Unresolved
 
 

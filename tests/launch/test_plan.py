@@ -11,10 +11,10 @@ from rldoctor import bundle
 from rldoctor.api import Absent, Case, Unknown, lookup
 from rldoctor.launch.dialects import all_dialects
 from rldoctor.launch.draft import Draft
+from rldoctor.launch.files.source import Files
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.plan import Form, RolloutPlan, Setting, Source
 from rldoctor.launch.recognise import read
-from rldoctor.launch.source import Files
 from rldoctor.launch.vocabulary import term, terms
 
 SCRIPT = """\

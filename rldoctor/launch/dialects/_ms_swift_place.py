@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rldoctor.launch.dialects import Draft
 from rldoctor.launch.dialects._releases import between
+from rldoctor.launch.launchers.processes import processes
 from rldoctor.launch.plan import Source
-from rldoctor.launch.processes import processes
 
 # Commands that swift/cli/main.py starts with torchrun, where NPROC_PER_NODE or NNODES is set.
 _DISTRIBUTED = ("swift rlhf", "swift sft", "swift pt", "swift infer", "megatron ")

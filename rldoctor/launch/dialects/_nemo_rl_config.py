@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from rldoctor.launch.files.yaml_file import YamlFile
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
 from rldoctor.launch.options.layouts import NEMO_RL
-from rldoctor.launch.yaml_file import YamlFile
 
 # examples/run_*.py: what each takes without --config, beside itself in configs/.
 _UNNAMED = {
@@ -70,10 +70,12 @@ def shaped(path: Path, depth: int = 0) -> bool:
 
 def inherited(launch: Launch, tree: YamlFile, above: tuple[str, ...] = ()) -> Iterator[Native]:
     """The settings of a configuration, those of its ``defaults`` first (load_config_with_inheritance in
-    nemo_rl/utils/config.py): paths count from the file that names them, later parents win over earlier ones, and a section
-    with ``_override_: true`` replaces the inherited one."""
+    nemo_rl/utils/config.py): paths count from the file that names them, later parents win over earlier ones, and a
+    section with ``_override_: true`` replaces the inherited one."""
     own = [native for native in tree.natives() if native.key != "defaults"]
-    replaced = {native.key for native in own if isinstance(native.value, dict) and native.value.get("_override_") is True}
+    replaced = {
+        native.key for native in own if isinstance(native.value, dict) and native.value.get("_override_") is True
+    }
     file = tree.source.file
     for parent in _parents(tree):
         path = os.path.normpath(Path(file).absolute().parent / parent)

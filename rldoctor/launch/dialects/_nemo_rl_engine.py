@@ -1,5 +1,5 @@
-"""What NeMo-RL hands to vLLM: ``VllmGenerationWorker`` (nemo_rl/models/generation/vllm.py through 0.3, vllm/vllm_worker.py
-from 0.4), its lengths and its seeds."""
+"""What NeMo-RL hands to vLLM: ``VllmGenerationWorker`` (nemo_rl/models/generation/vllm.py through 0.3,
+vllm/vllm_worker.py from 0.4), its lengths and its seeds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ OWNER = "nemo-rl"
 
 
 def lengths(draft: Draft) -> None:
-    """``max_total_sequence_length`` ends every rollout, so ``max_new_tokens`` is a limit only below it; longer prompts than
-    ``data.max_input_seq_length`` are masked (nemo_rl/experience/rollouts.py, nemo_rl/data/processors.py)."""
+    """``max_total_sequence_length`` ends every rollout, so ``max_new_tokens`` is a limit only below it; longer prompts
+    than ``data.max_input_seq_length`` are masked (nemo_rl/experience/rollouts.py, nemo_rl/data/processors.py)."""
     total, asked, prompt = (
         draft.value("lengths.total"),
         draft.value("lengths.response"),
@@ -73,9 +73,17 @@ def engine(draft: Draft) -> None:
 
 def _experts(draft: Draft) -> None:
     """vllm_generation.py from 0.4: expert parallelism beyond the tensor ranks comes from vLLM's data parallelism."""
-    size, ranks = draft.native("policy.generation.vllm_cfg.expert_parallel_size"), draft.value("engine.tensor_parallel_size")
+    size, ranks = (
+        draft.native("policy.generation.vllm_cfg.expert_parallel_size"),
+        draft.value("engine.tensor_parallel_size"),
+    )
     if isinstance(size, int) and ranks and size > ranks and size % ranks == 0:
-        draft.derive("engine.data_parallel_size", size // ranks, f"{size} expert parallel / {ranks}", "engine.tensor_parallel_size")
+        draft.derive(
+            "engine.data_parallel_size",
+            size // ranks,
+            f"{size} expert parallel / {ranks}",
+            "engine.tensor_parallel_size",
+        )
 
 
 def _releases(draft: Draft) -> None:

@@ -1,4 +1,5 @@
-"""Where NeMo-RL puts trainer and engines, and the arithmetic of its batches (``setup`` in nemo_rl/algorithms/grpo.py)."""
+"""Where NeMo-RL puts trainer and engines, and the arithmetic of its batches (``setup`` in
+nemo_rl/algorithms/grpo.py)."""
 
 from __future__ import annotations
 
@@ -24,8 +25,12 @@ def trainer(draft: Draft) -> None:
     draft.derive("trainer.algorithm", loop, f"the section {loop}")
     draft.derive("trainer.critic", loop == "ppo" if loop else None, f"the section {loop}")
     weight = draft.value("trainer.kl_coefficient")
-    draft.derive("trainer.reference", None if weight is None else weight > 0, f"KL weight {weight}", "trainer.kl_coefficient")
-    draft.derive("trainer.temperature", draft.value("sampling.temperature"), "the sampling temperature", "sampling.temperature")
+    draft.derive(
+        "trainer.reference", None if weight is None else weight > 0, f"KL weight {weight}", "trainer.kl_coefficient"
+    )
+    draft.derive(
+        "trainer.temperature", draft.value("sampling.temperature"), "the sampling temperature", "sampling.temperature"
+    )
     every = draft.value("trainer.eval_every")
     draft.derive("rollout.evaluates", None if every is None else every > 0, "val_period above 0", "trainer.eval_every")
     turns = draft.value("lengths.turns")
@@ -73,7 +78,7 @@ def _reward(draft: Draft) -> tuple[int | None, int]:
 
 
 def _teachers(draft: Draft) -> int | None:
-    """Nodes of teachers with devices of their own, one group for each checkpoint (teacher_worker_group.py, from 0.7)."""
+    """Nodes of teachers with devices of their own, a group for each checkpoint (teacher_worker_group.py, from 0.7)."""
     if draft.native(f"{_TEACHERS}.enabled") is not True:
         return 0
     names = "on_policy_distillation.teacher_model_by_agent_name."
@@ -101,7 +106,9 @@ def _apart(draft: Draft, nodes: int, each: int, spared: int) -> None:
         draft.derive("placement.engine_gpus", taken * each, f"{taken} nodes x {each}", "placement.engine_nodes")
         left = (nodes - taken) * each
         how = f"({nodes} - {taken}) nodes x {each}"
-        draft.derive("placement.trainer_gpus", left if left > 0 else None, how, "placement.nodes", "placement.engine_nodes")
+        draft.derive(
+            "placement.trainer_gpus", left if left > 0 else None, how, "placement.nodes", "placement.engine_nodes"
+        )
 
 
 def _engines(draft: Draft) -> None:
@@ -109,14 +116,18 @@ def _engines(draft: Draft) -> None:
     devices = draft.value("placement.engine_gpus")
     ranks = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
     if devices and ranks and devices % ranks == 0:
-        draft.derive("placement.engines", devices // ranks, f"{devices} devices / {ranks}", "engine.tensor_parallel_size")
+        draft.derive(
+            "placement.engines", devices // ranks, f"{devices} devices / {ranks}", "engine.tensor_parallel_size"
+        )
     world = draft.value("placement.trainer_gpus")
     model = 1
     for name in ("tensor", "pipeline", "context"):
         model *= draft.value(f"parallel.{name}", 1)
     if world and model and world % model == 0 and draft.value("trainer.strategy"):
         # lm_policy.py: dp = world / (pp * cp * tp)
-        draft.derive("parallel.data", world // model, f"{world} devices / {model} model parallel ranks", "parallel.tensor")
+        draft.derive(
+            "parallel.data", world // model, f"{world} devices / {model} model parallel ranks", "parallel.tensor"
+        )
 
 
 def batch(draft: Draft) -> None:

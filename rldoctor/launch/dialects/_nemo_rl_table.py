@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.launch.dialects._rules import decided, gigabytes
+from rldoctor.launch.dialects._rules import below, decided, gigabytes
 from rldoctor.launch.rule import Rule, chosen
 
 GENERATION = "policy.generation"
@@ -34,7 +34,9 @@ def _loop(name: str) -> dict[str, str | Rule]:
             }.items()
         },
     }
-    found: dict[str, str | Rule] = {f"{name}.{key}": Rule(option, spelled=name == "grpo") for key, option in rows.items()}
+    found: dict[str, str | Rule] = {
+        f"{name}.{key}": Rule(option, spelled=name == "grpo") for key, option in rows.items()
+    }
     return {**found, f"{name}.batch_multiplier": decided("batch.pool")}
 
 
@@ -62,9 +64,13 @@ def _engine(root: str, spelled: bool) -> dict[str, str | Rule]:
         "stop_strings": "sampling.stop",
         "stop_token_ids": "sampling.stop_token_ids",
     }
-    rows: dict[str, str | Rule] = {f"{root}.vllm_cfg.{key}": Rule(option, spelled=spelled) for key, option in vllm.items()}
+    rows: dict[str, str | Rule] = {
+        f"{root}.vllm_cfg.{key}": Rule(option, spelled=spelled) for key, option in vllm.items()
+    }
     rows.update({f"{root}.{key}": Rule(option, spelled=spelled) for key, option in sampling.items()})
-    rows[f"{root}.vllm_cfg.expert_parallel_size"] = Rule("engine.enable_expert_parallel", read=lambda size: int(size) > 1)
+    rows[f"{root}.vllm_cfg.expert_parallel_size"] = Rule(
+        "engine.enable_expert_parallel", read=lambda size: int(size) > 1
+    )
     rows[f"{root}.vllm_cfg.env_vars.*"] = Rule("env.*", spelled=False)
     rows[f"{root}.vllm_kwargs.*"] = Rule("engine.*", spelled=spelled)
     # val_temperature and its like (0.7): sampling of validation where it differs.
@@ -158,46 +164,49 @@ TABLE: dict[str, str | Rule] = {
     **_engine("generation", spelled=False),
 }
 
+# Steps, validation, rewards and advantages of the loop.
+_LOOP = """
+val_* max_val_samples num_val_generations_per_prompt normalize_rewards use_leave_one_out_baseline reward_* adv*
+overlong_filtering stop_at_validation_* seq_logprob_error_threshold best_at_k_* use_best_at_k combined_*
+use_combined_training dynamic_sampling_* *_strategy penalize_* malformed_thinking_advantage
+invalid_tool_call_advantage skip_reference_policy_logprobs_calculation zero_variance_prompt_filtering
+calculate_advantages_on_gpu deduplicate_multimodal_data debug_payload_metrics topk_logits_k
+policy_training_start_step checkpoint_dir async_{loop} async_{loop}.recompute_kv_cache_*
+async_{loop}.max_generation_failures async_{loop}.drop_incomplete_targets_on_restore
+async_{loop}.warmup_generation_lead_steps
+"""
+# Other engines, the engine's HTTP server, its quantization and its way of taking weights. Of vllm_cfg, nobody reads
+# enable_expert_parallel, distributed_executor_backend, max_num_seqs and limit_mm_per_prompt: the worker passes
+# expert_parallel_size > 1, an executor of its own, and vllm_kwargs.
+_GENERATION = """
+sglang_* trtllm_* mcore_generation_config* dynamo_cfg* port_range_* quant_cfg real_quant* refit_cfg* bad_words
+use_async_rollouts vllm_kwargs model_name num_prompts_per_step colocated.resources _pad_token_id pad_token_id
+vllm_cfg.http_* vllm_cfg.expose_http_server vllm_cfg.*_plugin vllm_cfg.*metrics_logger*
+vllm_cfg.num_*_layers_in_bf16 vllm_cfg.use_deep_gemm vllm_cfg.is_mx vllm_cfg.use_tqdm vllm_cfg.video*
+vllm_cfg.cap_max_tokens_to_context vllm_cfg.quantization_ignored_layer_kws vllm_cfg.reset_encoder_cache_*
+vllm_cfg.zmq_refit_server_port vllm_cfg.env_vars vllm_cfg.enforce_monotonicity vllm_cfg.enable_thinking
+vllm_cfg.enable_expert_parallel vllm_cfg.distributed_executor_backend vllm_cfg.max_num_seqs
+vllm_cfg.limit_mm_per_prompt*
+"""
+# How the trainer computes, without a bearing on rollouts, batches, placement or sharding.
+_TRAINER = """
+dtensor_cfg.* megatron_cfg.* optimizer* scheduler* tokenizer.* draft.* quant_* max_grad_norm learning_rate
+make_sequence_length_divisible_by offload_optimizer_for_logprob is_vlm disable_modelopt_layer_spec router_replay.*
+dynamic_batching.sequence_length_round sequence_packing.sequence_length_round sequence_packing.algorithm
+sequence_packing.fuse_loss sequence_packing.microbatch_order reward_model_cfg*
+"""
+_ELSEWHERE = """
+defaults *._override_ _teachers* sif_dir env env.* env_configs* data data.* logger logger.* checkpointing
+checkpointing.* loss_fn loss_fn.* value_loss_fn* reward_penalties* data_plane* teacher* value.*
+on_policy_distillation* reward_model_cfg* eval.* tokenizer.* async_rl.*.* async_rl.diagnostics
+async_rl.max_buffered_rollouts async_rl.min_groups_for_streaming_train
+async_rl.recompute_kv_cache_after_weight_updates cluster.master_port_range_* cluster.segment_size
+"""
+
 BESIDE = (
-    "defaults", "*._override_", "_teachers*", "sif_dir", "env", "env.*", "env_configs*", "data", "data.*", "logger", "logger.*",
-    "checkpointing", "checkpointing.*", "loss_fn", "loss_fn.*", "value_loss_fn*", "reward_penalties*", "data_plane*", "teacher*", "value.*",
-    "on_policy_distillation*", "reward_model_cfg*", "eval.*", "tokenizer.*",
-    "async_rl.*.*", "async_rl.diagnostics", "async_rl.max_buffered_rollouts", "async_rl.min_groups_for_streaming_train",
-    "async_rl.recompute_kv_cache_after_weight_updates", "cluster.master_port_range_*", "cluster.segment_size",
-    # Steps, validation, rewards and advantages of the loop.
-    *(
-        f"{loop}.{key}"
-        for loop in LOOPS
-        for key in (
-            "val_*", "max_val_samples", "num_val_generations_per_prompt", "normalize_rewards", "use_leave_one_out_baseline",
-            "reward_*", "adv*", "overlong_filtering", "stop_at_validation_*", "seq_logprob_error_threshold", "best_at_k_*",
-            "use_best_at_k", "combined_*", "use_combined_training", "dynamic_sampling_*", "*_strategy", "penalize_*",
-            "malformed_thinking_advantage", "invalid_tool_call_advantage", "skip_reference_policy_logprobs_calculation",
-            "zero_variance_prompt_filtering", "calculate_advantages_on_gpu", "deduplicate_multimodal_data", "debug_payload_metrics",
-            "topk_logits_k", "policy_training_start_step", "checkpoint_dir", f"async_{loop}", f"async_{loop}.recompute_kv_cache_*",
-            f"async_{loop}.max_generation_failures", f"async_{loop}.drop_incomplete_targets_on_restore",
-            f"async_{loop}.warmup_generation_lead_steps",
-        )
-    ),
-    # How the trainer computes, without a bearing on rollouts, batches, placement or sharding.
-    f"{DTENSOR}.*", f"{MEGATRON}.*", "policy.optimizer*", "policy.scheduler*", "policy.tokenizer.*", "policy.draft.*", "policy.quant_*",
-    "policy.max_grad_norm", "policy.make_sequence_length_divisible_by", "policy.offload_optimizer_for_logprob", "policy.is_vlm",
-    "policy.disable_modelopt_layer_spec", "policy.router_replay.*", f"{DYNAMIC}.sequence_length_round", f"{PACKED}.sequence_length_round",
-    f"{PACKED}.algorithm", f"{PACKED}.fuse_loss", f"{PACKED}.microbatch_order", "policy.learning_rate", "policy.reward_model_cfg*",
-    # Other engines, the engine's HTTP server, its quantization and its way of taking weights.
-    *(
-        f"{root}.{key}"
-        for root in (GENERATION, "generation")
-        for key in (
-            "sglang_*", "trtllm_*", "mcore_generation_config*", "dynamo_cfg*", "port_range_*", "quant_cfg", "real_quant*", "refit_cfg*",
-            "bad_words", "use_async_rollouts", "vllm_kwargs", "model_name", "num_prompts_per_step", "colocated.resources", "_pad_token_id",
-            "pad_token_id", "vllm_cfg.http_*", "vllm_cfg.expose_http_server", "vllm_cfg.*_plugin", "vllm_cfg.*metrics_logger*",
-            "vllm_cfg.num_*_layers_in_bf16", "vllm_cfg.use_deep_gemm", "vllm_cfg.is_mx", "vllm_cfg.use_tqdm", "vllm_cfg.video*",
-            "vllm_cfg.cap_max_tokens_to_context", "vllm_cfg.quantization_ignored_layer_kws", "vllm_cfg.reset_encoder_cache_*",
-            "vllm_cfg.zmq_refit_server_port", "vllm_cfg.env_vars", "vllm_cfg.enforce_monotonicity", "vllm_cfg.enable_thinking",
-            # Read by nobody: the worker passes expert_parallel_size > 1, vllm_kwargs and its own executor.
-            "vllm_cfg.enable_expert_parallel", "vllm_cfg.distributed_executor_backend", "vllm_cfg.max_num_seqs", "vllm_cfg.limit_mm_per_prompt*",
-        )
-    ),
-)  # fmt: skip
+    *_ELSEWHERE.split(),
+    *(pattern for loop in LOOPS for pattern in below(loop, _LOOP.format(loop=loop))),
+    *below("policy", _TRAINER),
+    *(pattern for root in (GENERATION, "generation") for pattern in below(root, _GENERATION)),
+)
 """Keys that say nothing about rollouts, batches, placement, seeds or parallelism."""

@@ -61,7 +61,9 @@ def engine(draft: Draft) -> None:
     if shared is False:
         ranks = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
         how = f"{ranks} ranks per engine"
-        draft.override("engine.distributed_executor_backend", "uni" if ranks == 1 else "ray", how, "engine.tensor_parallel_size")
+        draft.override(
+            "engine.distributed_executor_backend", "uni" if ranks == 1 else "ray", how, "engine.tensor_parallel_size"
+        )
         draft.derive("engine.max_logprobs", 1, "fixed by SkyRL")
     elif shared:
         draft.derive("engine.generation_config", "vllm", "fixed by SkyRL")
@@ -69,11 +71,15 @@ def engine(draft: Draft) -> None:
     _adapters(draft)
     if colocated:
         level = 1 if first(draft, "0.1", "0.2") or draft.value("engine.enable_lora") else 2
-        draft.derive("sleep.level", level if shared is not None else None, "2, or 1 with adapters and in 0.1", "placement.mode")
+        draft.derive(
+            "sleep.level", level if shared is not None else None, "2, or 1 with adapters and in 0.1", "placement.mode"
+        )
     elif shared is not None:
         draft.derive("sleep.level", 0, "colocate_all is false", "placement.mode")
     if draft.native(f"{ENGINE}.use_expandable_segments") is True:
-        draft.derive("env.PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "use_expandable_segments of the engines")
+        draft.derive(
+            "env.PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "use_expandable_segments of the engines"
+        )
 
 
 def _adapters(draft: Draft) -> None:

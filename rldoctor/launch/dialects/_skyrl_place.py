@@ -30,9 +30,13 @@ def trainer(draft: Draft) -> None:
     if draft.native("trainer.algorithm.use_kl_in_reward") is True:
         draft.override("trainer.reference", True, "use_kl_in_reward")
     draft.derive("trainer.critic", bool(draft.value("model.critic_path")), "critic.model.path", "model.critic_path")
-    draft.derive("trainer.temperature", draft.value("sampling.temperature"), "the sampling temperature", "sampling.temperature")
+    draft.derive(
+        "trainer.temperature", draft.value("sampling.temperature"), "the sampling temperature", "sampling.temperature"
+    )
     every = draft.value("trainer.eval_every")
-    draft.derive("rollout.evaluates", None if every is None else every > 0, "eval_interval above 0", "trainer.eval_every")
+    draft.derive(
+        "rollout.evaluates", None if every is None else every > 0, "eval_interval above 0", "trainer.eval_every"
+    )
     turns = draft.value("lengths.turns")
     draft.derive("rollout.multi_turn", None if turns is None else turns > 1, f"{turns} turns", "lengths.turns")
     if "fully_async" in draft.launch.entry or draft.launch.entry.endswith("main_async"):
@@ -49,9 +53,13 @@ def placement(draft: Draft) -> None:
     elif draft.value("rollout.async") and draft.value("placement.mode") == "separate":
         draft.override("placement.mode", "async", "engines on devices of their own, overlapping with training")
     elif engines:
-        draft.derive("placement.engine_gpus", engines * ranks, f"{engines} engines x {ranks} ranks", "placement.engines")
+        draft.derive(
+            "placement.engine_gpus", engines * ranks, f"{engines} engines x {ranks} ranks", "placement.engines"
+        )
     if engines and draft.value("placement.mode") == "async":
-        draft.derive("placement.engine_gpus", engines * ranks, f"{engines} engines x {ranks} ranks", "placement.engines")
+        draft.derive(
+            "placement.engine_gpus", engines * ranks, f"{engines} engines x {ranks} ranks", "placement.engines"
+        )
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
     if nodes and each:
         how = f"{nodes} node(s) x {each} devices"
@@ -99,10 +107,8 @@ def batch(draft: Draft) -> None:
     if mini and n:
         draft.derive("batch.train", mini * n, f"{mini} prompts x {n}", "batch.mini_prompts", "batch.generations")
     world, megatron = draft.value("placement.trainer_gpus"), draft.value("trainer.strategy") == "megatron"
-    if megatron:
-        names = ("tensor", "pipeline", "context")
-    else:
-        names = ("sequence",)
+    names = ("tensor", "pipeline", "context") if megatron else ("sequence",)
+    if not megatron:
         for name in ("tensor", "pipeline", "context", "expert", "expert_tensor"):
             draft.settings.pop(f"parallel.{name}", None)  # megatron_config is read with that strategy only
     model = 1
@@ -113,4 +119,6 @@ def batch(draft: Draft) -> None:
     ranks, each = draft.value("parallel.data"), draft.value("batch.per_device")
     if mini and n and ranks and each and (mini * n // ranks) % each == 0:
         how = f"{mini * n} completions / {ranks} ranks / {each}"
-        draft.derive("batch.accumulation", mini * n // ranks // each or None, how, "batch.mini_prompts", "batch.per_device")
+        draft.derive(
+            "batch.accumulation", mini * n // ranks // each or None, how, "batch.mini_prompts", "batch.per_device"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.launch.dialects._rules import decided, gigabytes
+from rldoctor.launch.dialects._rules import below, decided, gigabytes
 from rldoctor.launch.rule import Rule, chosen
 
 ENGINE, SAMPLING = "generator.inference_engine", "generator.sampling_params"
@@ -21,14 +21,17 @@ RENAMED = {
     "inference_engine_data_parallel_size": "data_parallel_size",
     "remote_inference_engine_urls": "remote_urls",
 }
-MOVED = (
-    "model_dtype", "run_engines_locally", "backend", "weight_sync_backend", "weight_transfer_threshold_cuda_ipc_GB", "async_engine",
-    "vllm_v1_disable_multiproc", "enable_prefix_caching", "enable_chunked_prefill", "max_num_batched_tokens", "enforce_eager",
-    "fully_sharded_loras", "enable_ray_prometheus_stats", "gpu_memory_utilization", "max_num_seqs", "enable_http_endpoint",
-    "http_endpoint_host", "http_endpoint_port", "served_model_name", "engine_init_kwargs", "override_existing_update_group",
-    "external_proxy_url", "external_server_urls",
-)  # fmt: skip
-LEGACY = {**{f"generator.{old}": f"{ENGINE}.{new}" for old, new in RENAMED.items()}, **{f"generator.{k}": f"{ENGINE}.{k}" for k in MOVED}}
+_MOVED = """
+model_dtype run_engines_locally backend weight_sync_backend weight_transfer_threshold_cuda_ipc_GB async_engine
+vllm_v1_disable_multiproc enable_prefix_caching enable_chunked_prefill max_num_batched_tokens enforce_eager
+fully_sharded_loras enable_ray_prometheus_stats gpu_memory_utilization max_num_seqs enable_http_endpoint
+http_endpoint_host http_endpoint_port served_model_name engine_init_kwargs override_existing_update_group
+external_proxy_url external_server_urls
+"""
+LEGACY = {
+    **{f"generator.{old}": f"{ENGINE}.{new}" for old, new in RENAMED.items()},
+    **{f"generator.{k}": f"{ENGINE}.{k}" for k in _MOVED.split()},
+}
 """Native key of skyrl-train -> the same key of skyrl."""
 
 
@@ -89,6 +92,7 @@ _ROLLOUT: dict[str, str | Rule] = {
     "generator.eval_sampling_params": "rollout.eval_sampling",
     "generator.rope_scaling": "engine.rope_scaling",
     "generator.rope_theta": "engine.rope_theta",
+    # Of the Harbor integration.
     "generator.rate_limit.max_concurrency": "rollout.concurrency",
     "trainer.fully_async.enabled": "rollout.async",
     "trainer.fully_async.max_staleness_steps": "rollout.staleness",
@@ -108,7 +112,9 @@ _BATCH: dict[str, str | Rule] = {
     "trainer.micro_forward_batch_size_per_gpu": "batch.logprob_per_device",
     "trainer.update_epochs_per_batch": "batch.iterations",
     "trainer.eval_batch_size": "batch.validation",
-    "trainer.max_tokens_per_microbatch": Rule("batch.tokens_per_device", read=lambda n: int(n) if int(n) > 0 else None, write=int),
+    "trainer.max_tokens_per_microbatch": Rule(
+        "batch.tokens_per_device", read=lambda n: int(n) if int(n) > 0 else None, write=int
+    ),
     "trainer.remove_microbatch_padding": "batch.packing",
     # Its name of skyrl-train and of skyrl through 0.2.
     "trainer.use_sample_packing": "batch.packing",
@@ -117,10 +123,11 @@ _BATCH: dict[str, str | Rule] = {
 
 
 def _megatron(section: str, prefix: str) -> dict[str, str | Rule]:
+    sizes = ("tensor_model", "pipeline_model", "expert_model", "context")
     return {
-        f"{section}.megatron_config.{key}_model_parallel_size": f"parallel.{prefix}{name}"
-        for key, name in (("tensor", "tensor"), ("pipeline", "pipeline"), ("expert", "expert"))
-    } | {f"{section}.megatron_config.context_parallel_size": f"parallel.{prefix}context"}
+        f"{section}.megatron_config.{size}_parallel_size": f"parallel.{prefix}{size.partition('_')[0]}"
+        for size in sizes
+    }
 
 
 _TRAINER: dict[str, str | Rule] = {
@@ -180,42 +187,50 @@ _PLACE: dict[str, str | Rule] = {
     f"{PLACEMENT}.colocate_policy_ref": decided("placement.colocated_roles"),
     f"{PLACEMENT}.policy_num_nodes": "placement.nodes",
     f"{PLACEMENT}.policy_num_gpus_per_node": "placement.gpus_per_node",
-    **{f"{PLACEMENT}.{role}_num_{of}": decided("placement.roles") for role in ("ref", "critic", "reward") for of in ("nodes", "gpus_per_node")},
+    **{
+        f"{PLACEMENT}.{role}_num_{of}": decided("placement.roles")
+        for role in ("ref", "critic", "reward")
+        for of in ("nodes", "gpus_per_node")
+    },
 }
 
 TABLE: dict[str, str | Rule] = {**_NEW, **_OLD, **_ROLLOUT, **_BATCH, **_TRAINER, **_PLACE}
 
+# The engine's server, router and metrics, and details of one way of syncing.
+_SERVING = """
+enable_http_endpoint enable_ray_prometheus_stats override_existing_update_group vllm_v1_disable_multiproc
+engine_init_kwargs delta_weight_sync* enable_pd num_prefill *fill_init_kwargs* router_init_kwargs* thunder_agent_*
+offload_kv_for_weight_sync use_expandable_segments fp8_weight_sync_mode enable_return_sample_support_set
+"""
+# How prompts and turns are put together.
+_GENERATOR = """
+batched chat_template* append_eos_token_* use_conversation_multi_turn apply_overlong_filtering
+zero_reward_on_non_stop step_wise_trajectories model_name merge_stepwise_output vision_language_generator
+eval_n_samples_per_prompt use_cache_salt retokenize_chat_history miniswe_* task rate_limit.* *child*
+sampling_params.additional_kwargs* enable_http_endpoint enable_ray_prometheus_stats override_existing_update_group
+vllm_v1_disable_multiproc engine_init_kwargs
+"""
+# The loss, the optimizer, logs and checkpoints.
+_TRAINER_ONLY = """
+algorithm.* *.optimizer_config.* critic.* ref.* reward.* policy.model.lora.init_method policy.model.lora.lora_sync_path
+policy.model.lora.sync_mode policy.model.lora.share_expert_adapters policy.model.fake_int4_qat* policy.fsdp_config.*
+policy.megatron_config.* policy.torch_profiler_config* policy.record_memory policy.language_model_only
+policy.model_config_kwargs.* policy.inference_only_init policy.deepspeed_config* fully_async.* mtp.* arctic_rl.*
+gradient_checkpointing_use_reentrant ckpt_path export_path log_path resume_* max_ckpts_to_keep hf_save_interval
+logger project_name run_name tags dump_* eval_before_train eval_start* disable_fast_tokenizer
+update_ref_every_epoch use_orm_score override_entrypoint num_dummy_steps use_expandable_segments
+enable_ray_gpu_monitor *example_interval num_logger_* vocab_entropy_* fused_lm_head_*
+recompute_old_logprobs_per_minibatch sequence_parallel_backend rope_theta placement.colocate_critic_reward
+"""
+_ELSEWHERE = """
+data data.* environment environment.* harbor_trial_config* terminal_bench_config* hydra.* verifiers*
+deepspeed_config.*
+"""
+
 BESIDE = (
-    "data", "data.*", "environment", "environment.*", "harbor_trial_config*", "terminal_bench_config*", "hydra.*", "verifiers*",
-    # The engine's server, router and metrics, and details of one way of syncing.
-    *(
-        f"{root}.{key}"
-        for root in (ENGINE, "generator")
-        for key in (
-            "enable_http_endpoint", "enable_ray_prometheus_stats", "override_existing_update_group", "vllm_v1_disable_multiproc",
-            "engine_init_kwargs",
-        )
-    ),
-    f"{ENGINE}.delta_weight_sync*", f"{ENGINE}.enable_pd", f"{ENGINE}.num_prefill", f"{ENGINE}.*fill_init_kwargs*", f"{ENGINE}.router_init_kwargs*",
-    f"{ENGINE}.thunder_agent_*", f"{ENGINE}.offload_kv_for_weight_sync", f"{ENGINE}.use_expandable_segments", f"{ENGINE}.fp8_weight_sync_mode",
-    f"{ENGINE}.enable_return_sample_support_set",
-    # How prompts and turns are put together.
-    "generator.batched", "generator.chat_template*", "generator.append_eos_token_*", "generator.use_conversation_multi_turn",
-    "generator.apply_overlong_filtering", "generator.zero_reward_on_non_stop", "generator.step_wise_trajectories", "generator.model_name",
-    "generator.merge_stepwise_output", "generator.vision_language_generator", "generator.eval_n_samples_per_prompt", "generator.use_cache_salt",
-    "generator.retokenize_chat_history", "generator.miniswe_*", "generator.task", "generator.rate_limit.*", "generator.*child*",
-    f"{SAMPLING}.additional_kwargs*",
-    # The loss, optimizer, logs and checkpoints.
-    "trainer.algorithm.*", "trainer.*.optimizer_config.*", f"{CRITIC}.*", f"{REF}.*", "trainer.reward.*", f"{POLICY}.model.lora.init_method",
-    f"{POLICY}.model.lora.lora_sync_path", f"{POLICY}.model.lora.sync_mode", f"{POLICY}.model.lora.share_expert_adapters",
-    f"{POLICY}.model.fake_int4_qat*", f"{POLICY}.fsdp_config.*", f"{POLICY}.megatron_config.*", f"{POLICY}.torch_profiler_config*",
-    f"{POLICY}.record_memory", f"{POLICY}.language_model_only", f"{POLICY}.model_config_kwargs.*", f"{POLICY}.inference_only_init",
-    f"{POLICY}.deepspeed_config*", "deepspeed_config.*", "trainer.fully_async.*", "trainer.mtp.*", "trainer.arctic_rl.*", "trainer.gradient_checkpointing_use_reentrant",
-    "trainer.ckpt_path", "trainer.export_path", "trainer.log_path", "trainer.resume_*", "trainer.max_ckpts_to_keep", "trainer.hf_save_interval",
-    "trainer.logger", "trainer.project_name", "trainer.run_name", "trainer.tags", "trainer.dump_*", "trainer.eval_before_train",
-    "trainer.eval_start*", "trainer.disable_fast_tokenizer", "trainer.update_ref_every_epoch", "trainer.use_orm_score", "trainer.override_entrypoint",
-    "trainer.num_dummy_steps", "trainer.use_expandable_segments", "trainer.enable_ray_gpu_monitor", "trainer.*example_interval",
-    "trainer.num_logger_*", "trainer.vocab_entropy_*", "trainer.fused_lm_head_*", "trainer.recompute_old_logprobs_per_minibatch",
-    "trainer.sequence_parallel_backend", "trainer.rope_theta", f"{PLACEMENT}.colocate_critic_reward",
-)  # fmt: skip
+    *_ELSEWHERE.split(),
+    *below(ENGINE, _SERVING),
+    *below("generator", _GENERATOR),
+    *below("trainer", _TRAINER_ONLY),
+)
 """Keys that say nothing about rollouts, batches, placement, seeds or parallelism."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rldoctor.launch.dialects import Draft
 from rldoctor.launch.dialects._releases import within
+from rldoctor.launch.launchers.processes import processes
 from rldoctor.launch.plan import Setting, Source
-from rldoctor.launch.processes import processes
 from rldoctor.launch.values import Unresolved
 
 # Trainers that inherit GRPOTrainer, and with it the way it builds the engine.
@@ -76,7 +76,7 @@ def _preset(draft: Draft) -> None:
         draft.derive("trainer.strategy", strategy, how)
         draft.derive("trainer.zero_stage", stage, how)
         return
-    from rldoctor.launch.accelerate_config import settings
+    from rldoctor.launch.launchers.accelerate import settings
 
     found, notes = settings(named, draft.launch.files)
     for option, setting in found.items():

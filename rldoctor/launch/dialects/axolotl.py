@@ -11,10 +11,10 @@ from rldoctor.launch.dialects._releases import within
 from rldoctor.launch.dialects._trl_engine import engine, placement, start
 from rldoctor.launch.dialects._trl_table import BESIDE, TABLE
 from rldoctor.launch.dialects._trl_trainer import adapters, batch, sampling, strategy
+from rldoctor.launch.files.yaml_file import YamlFile
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, Place, UnknownOption
-from rldoctor.launch.yaml_file import YamlFile
 
 _SAMPLES = ("grpo", "gdpo", "ebft")
 # What GRPOConfig is given of the `vllm:` section in colocate mode (core/trainers/grpo/__init__.py).

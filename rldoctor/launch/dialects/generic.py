@@ -14,7 +14,7 @@ from rldoctor.launch.rule import Rule
 from rldoctor.model import Edit
 
 if TYPE_CHECKING:
-    from rldoctor.launch.spelling import Spelling
+    from rldoctor.launch.edits.spelling import Spelling
 
 # Engine options whose name alone does not say that an engine is meant: "seed" and "dtype" are everybody's.
 _COMMON = frozenset(
@@ -43,7 +43,7 @@ class Generic(Dialect):
 
     def natives(self, launch: Launch) -> Iterator[Native]:
         """Options, overrides and YAML values as they stand, those that refer to each other (``${...}``) filled in."""
-        from rldoctor.launch.hydra import interpolated
+        from rldoctor.launch.hydra.overrides import interpolated
 
         variables = {name: native.value for name, native in launch.variables.items()}
         yield from interpolated(self.collected(launch), lambda key: None, variables)
@@ -79,7 +79,7 @@ class Generic(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """Only what stands in the file, and variables: how an unknown program would take an option is not known."""
-        from rldoctor.launch.spelling import Spelling
+        from rldoctor.launch.edits.spelling import Spelling
 
         if edit.option.startswith("env.") or plan.places or edit.option in {given.option for given in plan.given}:
             return super().spell(edit, plan)

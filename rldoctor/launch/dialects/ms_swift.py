@@ -12,13 +12,13 @@ from rldoctor.launch.dialects._ms_swift_place import placement, serves, start
 from rldoctor.launch.dialects._ms_swift_table import BESIDE, TABLE
 from rldoctor.launch.dialects._ms_swift_trainer import batch, evaluation, training
 from rldoctor.launch.dialects._releases import name_anew, within, writing
+from rldoctor.launch.edits.spelling import Spelling, variable
+from rldoctor.launch.files.yaml_file import YamlFile
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, RolloutPlan
-from rldoctor.launch.spelling import Spelling, variable
 from rldoctor.launch.values import Unresolved
 from rldoctor.launch.vocabulary import terms
-from rldoctor.launch.yaml_file import YamlFile
 from rldoctor.model import Edit
 
 # Sections of the Ray path's YAML; what stands in one is the same option as above them (ray/megatron/driver_utils.py).
@@ -117,7 +117,7 @@ class MsSwift(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """As everywhere, in the names of the plan's release; processes are set by variables."""
-        from rldoctor.launch.spelling import spell
+        from rldoctor.launch.edits.spelling import spell
 
         if edit.option in ("sleep.enabled", "engine.enable_sleep_mode") and isinstance(edit.value, bool):
             edit = replace(edit, option="sleep.level", value=int(edit.value))

@@ -8,17 +8,27 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rldoctor.launch.dialect_options import filled
-from rldoctor.launch.dialects import Dialect, Draft, Rule
+from rldoctor.launch.dialects import Draft, Rule
 from rldoctor.launch.dialects._nemo_rl_config import complete, inherited, named, own_file, shaped, stand_ins
 from rldoctor.launch.dialects._nemo_rl_engine import engine, lengths, seeds
 from rldoctor.launch.dialects._nemo_rl_place import batch, placement, trainer
-from rldoctor.launch.dialects._nemo_rl_table import ALTERNATIVES, BESIDE, DTENSOR, DYNAMIC, GENERATION, MEGATRON, PACKED, TABLE
-from rldoctor.launch.hydra import interpolated
+from rldoctor.launch.dialects._nemo_rl_table import (
+    ALTERNATIVES,
+    BESIDE,
+    DTENSOR,
+    DYNAMIC,
+    GENERATION,
+    MEGATRON,
+    PACKED,
+    TABLE,
+)
+from rldoctor.launch.dialects._rules import Deciding
+from rldoctor.launch.edits.spelling import Spelling
+from rldoctor.launch.hydra.overrides import interpolated
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
 from rldoctor.launch.options import MISSING
 from rldoctor.launch.plan import Form, RolloutPlan, UnknownOption
-from rldoctor.launch.spelling import Spelling
 from rldoctor.model import Edit
 
 _INHERITED = "inherited through defaults"
@@ -38,13 +48,16 @@ def _switch(draft: Draft, section: str) -> bool | None:
     """Whether a section is enabled; None where neither the files nor the release's examples tell."""
     given = draft.native(f"{section}.enabled")
     if given is None:
-        given = next((v for g in stand_ins(draft.launch) if (v := draft.launch.default(g, f"{section}.enabled")) is not None), None)
+        given = next(
+            (v for g in stand_ins(draft.launch) if (v := draft.launch.default(g, f"{section}.enabled")) is not None),
+            None,
+        )
     return given if isinstance(given, bool) else None
 
 
 def _out_of_force(draft: Draft) -> list[str]:
-    """The sections of ALTERNATIVES that the run does not use. Megatron wins over DTensor in 0.3, later releases refuse both;
-    dynamic batching and packing exclude each other (nemo_rl/models/policy/lm_policy.py)."""
+    """The sections of ALTERNATIVES that the run does not use. Megatron wins over DTensor in 0.3, later releases refuse
+    both; dynamic batching and packing exclude each other (nemo_rl/models/policy/lm_policy.py)."""
     megatron, dtensor = _switch(draft, MEGATRON), _switch(draft, DTENSOR)
     found = []
     if megatron is not True:
@@ -55,9 +68,14 @@ def _out_of_force(draft: Draft) -> list[str]:
     return [*found, *(s for s, on in ((DYNAMIC, packed is not True), (PACKED, packed is True)) if not on)]
 
 
-class NemoRL(Dialect):
+class NemoRL(Deciding):
     name, owner = "NeMo-RL", "nemo-rl"
-    entries = ("*examples/run_*grpo*.py", "*examples/run_ppo.py", "*examples/run_*distillation*.py", "*examples/nemo_gym/run_*.py")
+    entries = (
+        "*examples/run_*grpo*.py",
+        "*examples/run_ppo.py",
+        "*examples/run_*distillation*.py",
+        "*examples/nemo_gym/run_*.py",
+    )
     keys = (f"{GENERATION}.vllm_cfg", DTENSOR, MEGATRON, f"{GENERATION}.colocated", "grpo.num_prompts_per_step")
     imports = ("nemo_rl", "nemo_reinforcer")
     style = Form.OVERRIDE
@@ -98,8 +116,8 @@ class NemoRL(Dialect):
         yield from (native for native in arguments.natives if native.key != "config")
 
     def check_known(self, draft: Draft, native: Native) -> None:
-        """An override may only change what the configuration has (parse_hydra_overrides in nemo_rl/utils/config.py sets the
-        struct flag); keys of the YAML itself are never refused."""
+        """An override may only change what the configuration has (parse_hydra_overrides in nemo_rl/utils/config.py sets
+        the struct flag); keys of the YAML itself are never refused."""
         if native.form is not Form.OVERRIDE or not complete(draft.launch):
             if not native.key.startswith((*_CLOSED, *self.owners)):
                 return
@@ -112,22 +130,25 @@ class NemoRL(Dialect):
         if native.operator or _stands(draft, native.key):
             return
         options = draft.launch.options(self.owner)
-        real = options is not None and options.known(native.key) is True or native.key.startswith(tuple(self.owners))
+        passed_on = native.key.startswith(tuple(self.owners))
+        real = passed_on or (options is not None and options.known(native.key) is True)
         draft.unknown.append(
             UnknownOption(
                 key=native.spelled,
                 file=native.file,
                 line=native.line,
                 form=native.form,
-                nearest=(f"++{native.key}",) if real else tuple(options.nearest(native.key) if options is not None else ()),
+                nearest=(f"++{native.key}",)
+                if real
+                else tuple(options.nearest(native.key) if options is not None else ()),
                 owner="the configuration of NeMo-RL",
                 why="the configuration has no such key, and new ones are taken with ++ only",
             )
         )
 
     def _misspelt(self, unknown: UnknownOption) -> bool:
-        """Whether a key is one that concerns a plan but for a few letters. Another one may be read by code of the user's own,
-        and nothing refuses it in a file."""
+        """Whether a key is one that concerns a plan but for a few letters. Another one may be read by code of the
+        user's own, and nothing refuses it in a file."""
         near = next(iter(unknown.nearest), "")
         alike = near.rpartition(".")[0] == unknown.key.rpartition(".")[0] and near.count("_") == unknown.key.count("_")
         return alike and self.rule(near) is not None
@@ -156,17 +177,25 @@ class NemoRL(Dialect):
                     draft.default(rule.option, value, key, f"default of {options.source}")
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
-        """A setting that stands in a parent file is written where the launch's own options stand."""
+        """A setting that stands in a parent file is written where the launch's own options stand; one that stands
+        nowhere is a new key for Hydra."""
         setting = plan.get(edit.option)
         if setting is not None and setting.how == _INHERITED and plan.place is not None:
             there = replace(setting, form=plan.place.form, file=plan.place.file, line=plan.place.line)
             plan = replace(plan, settings={**plan.settings, edit.option: there})
-        return super().spell(edit, plan)
+        spelling = super().spell(edit, plan)
+        write = spelling.write
+        if write is None or write.form is not Form.OVERRIDE or write.append:
+            return spelling
+        keys = {given.key for given in plan.given} | {setting.key if setting is not None else None}
+        if write.key in keys:
+            return spelling
+        return replace(spelling, text=self.append + spelling.text, write=replace(write, append=self.append))
 
 
 def _stands(draft: Draft, key: str) -> bool:
-    """Whether the composed configuration has a key, by itself or inside of a dictionary. Below an empty section or a null
-    Hydra takes new keys with ``+`` or ``++`` only."""
+    """Whether the composed configuration has a key, by itself or inside of a dictionary. Below an empty section or a
+    null Hydra takes new keys with ``+`` or ``++`` only."""
     if key in draft.natives:
         return True
     above, _, leaf = key.rpartition(".")

@@ -10,10 +10,10 @@ from rldoctor.launch.dialects import Boolean, Dialect, Draft, Rule
 from rldoctor.launch.dialects._openrlhf_place import models, native_or_default, number, placement, with_ray
 from rldoctor.launch.dialects._openrlhf_table import BESIDE, TABLE
 from rldoctor.launch.dialects._releases import between, name_anew, within, writing
+from rldoctor.launch.edits.spelling import Spelling
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, RolloutPlan
-from rldoctor.launch.spelling import Spelling
 from rldoctor.model import Edit
 
 # A release of each generation of names, for a launch whose release is not known.
@@ -163,7 +163,7 @@ class OpenRLHF(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """In the names of the plan's release, or of the generation that its options are of."""
-        from rldoctor.launch.spelling import spell
+        from rldoctor.launch.edits.spelling import spell
 
         if edit.option == "sleep.enabled":
             edit = replace(edit, option="engine.enable_sleep_mode")

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from rldoctor.launch.dialects import Dialect, Draft, Rule
+from rldoctor.launch.dialects import Draft, Rule
 from rldoctor.launch.dialects._releases import within, writing
+from rldoctor.launch.dialects._rules import Deciding
 from rldoctor.launch.dialects._skyrl_engine import engine, lengths, seeds
 from rldoctor.launch.dialects._skyrl_place import batch, placement, trainer
 from rldoctor.launch.dialects._skyrl_release import FIRST, SECOND, owner_of, translates
 from rldoctor.launch.dialects._skyrl_table import BESIDE, ENGINE, LEGACY, TABLE
+from rldoctor.launch.edits.spelling import Spelling
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, RolloutPlan, UnknownOption
-from rldoctor.launch.spelling import Spelling
 from rldoctor.model import Edit
 
 # Mains of the framework itself; those of examples may add classes with keys of their own.
@@ -25,8 +26,8 @@ _PLUS = "skyrl takes no + before a key"
 
 
 def _inert(draft: Draft) -> None:
-    """Keys that are declared and reach nobody. ``enable_chunked_prefill`` occurs in the configuration only, up to 0.4 of
-    either package; the engine takes what stands in ``engine_init_kwargs``, else its own default."""
+    """Keys that are declared and reach nobody. ``enable_chunked_prefill`` occurs in the configuration only, up to 0.4
+    of either package; the engine takes what stands in ``engine_init_kwargs``, else its own default."""
     for key in (f"{ENGINE}.enable_chunked_prefill", "generator.enable_chunked_prefill"):
         setting, native = draft.settings.get("engine.enable_chunked_prefill"), draft.natives.get(key)
         if setting is None or setting.key != key:
@@ -48,18 +49,25 @@ def _inert(draft: Draft) -> None:
         )
 
 
-class SkyRL(Dialect):
+class SkyRL(Deciding):
     name, owner = "SkyRL", SECOND
     entries = (*(f"{main}*" for main in _MAINS), "skyrl_agent.integrations.skyrl_train.*")
-    keys = (ENGINE, "generator.sampling_params", "generator.num_inference_engines", "trainer.placement", "trainer.policy_mini_batch_size")
+    keys = (
+        ENGINE,
+        "generator.sampling_params",
+        "generator.num_inference_engines",
+        "trainer.placement",
+        "trainer.policy_mini_batch_size",
+    )
     imports = ("skyrl_train", "skyrl.train")
     style = Form.OVERRIDE
     strict = frozenset({Form.OVERRIDE})
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
+    # Also what its HTTP server takes: chat_template, enable_log_requests (pop_openai_kwargs in vllm_engine.py).
     owners: ClassVar[Mapping[str, str]] = {
-        f"{ENGINE}.engine_init_kwargs.": "vllm:EngineArgs",
-        "generator.engine_init_kwargs.": "vllm:EngineArgs",
+        f"{ENGINE}.engine_init_kwargs.": "vllm:serve",
+        "generator.engine_init_kwargs.": "vllm:serve",
     }
     derivations = (_inert, trainer, placement, lengths, seeds, engine, batch)
 
@@ -75,13 +83,16 @@ class SkyRL(Dialect):
         """Names of the other generation, names mixed from both, and a ``+`` where none is taken."""
         launch, key = draft.launch, native.key
         mine, other = launch.entry.startswith(_MAINS), LEGACY.get(key)
-        if native.form is not Form.OVERRIDE or launch.arguments(overrides=True).find("trainer.override_entrypoint") is not None:
+        if (
+            native.form is not Form.OVERRIDE
+            or launch.arguments(overrides=True).find("trainer.override_entrypoint") is not None
+        ):
             return
         if mine and owner_of(launch) == SECOND and native.operator:
             draft.unknown.append(_refused(native, native.operator + native.spelled, (native.spelled,), "skyrl", _PLUS))
         elif other is not None and translates(launch) and _mixed(launch):
             draft.unknown.append(_refused(native, native.spelled, (other,), "skyrl", _MIXED))
-        elif mine or self.rule(key) is not None:
+        elif mine or other is not None or key.startswith(f"{ENGINE}."):
             before = len(draft.unknown)
             super().check_known(draft, native)
             if len(draft.unknown) > before and (same := self._counterparts(launch, key)):
@@ -89,10 +100,10 @@ class SkyRL(Dialect):
 
     def _counterparts(self, launch: Launch, key: str) -> tuple[str, ...]:
         """What the launch's release calls a key of another one."""
-        found, options = self.rule(key), launch.options(self.main_group(launch))
+        found, options = self.rules().get(key), launch.options(self.main_group(launch))
         if found is None or options is None:
             return ()
-        return tuple(name for name, _ in self.native_keys(found[0]) if options.known(name) is not False and name != key)
+        return tuple(name for name, _ in self.native_keys(found.option) if options.known(name) is True and name != key)
 
     def plan(self, draft: Draft) -> RolloutPlan:
         """With the version of the package that the launch runs."""
@@ -102,7 +113,7 @@ class SkyRL(Dialect):
         """In the names that the plan's release has."""
         first = _first_generation(plan)
         version = plan.version if within(plan.version, "0.1") else "0.3.0"
-        from rldoctor.launch.spelling import spell
+        from rldoctor.launch.edits.spelling import spell
 
         return spell(writing(SkyRLTrain if first else SkyRL, version or "0.3.0", "main_base"), edit, plan)
 
@@ -120,7 +131,9 @@ def _mixed(launch: Launch) -> bool:
 
 
 def _refused(native: Native, key: str, nearest: tuple[str, ...], owner: str, why: str) -> UnknownOption:
-    return UnknownOption(key=key, file=native.file, line=native.line, form=native.form, nearest=nearest, owner=owner, why=why)
+    return UnknownOption(
+        key=key, file=native.file, line=native.line, form=native.form, nearest=nearest, owner=owner, why=why
+    )
 
 
 def _first_generation(plan: RolloutPlan) -> bool:

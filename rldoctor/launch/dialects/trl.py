@@ -14,11 +14,11 @@ from rldoctor.launch.dialects._releases import writing
 from rldoctor.launch.dialects._trl_engine import between, engine, placement, start
 from rldoctor.launch.dialects._trl_table import ACCELERATE, ALGORITHMS, BESIDE, LAUNCH, TABLE
 from rldoctor.launch.dialects._trl_trainer import adapters, batch, precision, sampling, strategy
+from rldoctor.launch.edits.spelling import Spelling
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, Place, RolloutPlan, Setting, Source
-from rldoctor.launch.python_source import PythonFile
-from rldoctor.launch.spelling import Spelling
+from rldoctor.launch.python.reader import PythonFile
 from rldoctor.launch.values import Unresolved
 from rldoctor.model import Edit
 
@@ -218,7 +218,7 @@ class TRL(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """As everywhere, in the names of the plan's release; what TRL computes, or a server's launch says, has none."""
-        from rldoctor.launch.spelling import spell
+        from rldoctor.launch.edits.spelling import spell
 
         if edit.option == "sleep.enabled":
             edit = replace(edit, option="engine.enable_sleep_mode")

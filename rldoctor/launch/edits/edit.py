@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rldoctor.errors import InputError
+from rldoctor.launch.edits.spelling import Spelling, Write
+from rldoctor.launch.files.source import Source, open_source
 from rldoctor.launch.plan import Form
-from rldoctor.launch.source import Source, open_source
-from rldoctor.launch.spelling import Spelling, Write
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -80,18 +80,18 @@ def rewritten(text: str, write: Write) -> str:
 
     kind = kind_of(Source(text, write.file))
     if kind == "python":
-        from rldoctor.launch.edit_python import rewrite_python
+        from rldoctor.launch.edits.python import rewrite_python
 
         return rewrite_python(text, write)
     if kind == "toml":
         raise CannotEdit(f"{write.file} is TOML, which is not edited")
     if kind == "yaml":
-        from rldoctor.launch.edit_yaml import rewrite_yaml
+        from rldoctor.launch.edits.yaml import rewrite_yaml
 
         return rewrite_yaml(text, write)
     if write.form in (Form.YAML, Form.KEYWORD):
         raise CannotEdit(f"{write.key} stands in a here-document of {write.file}")
-    from rldoctor.launch.edit_shell import rewrite_shell
+    from rldoctor.launch.edits.shell import rewrite_shell
 
     return rewrite_shell(text, write)
 

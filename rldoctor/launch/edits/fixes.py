@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rldoctor.launch.dialects import by_name
-from rldoctor.launch.edit import Edited, apply
+from rldoctor.launch.edits.edit import Edited, apply
+from rldoctor.launch.edits.spelling import Spelling
 from rldoctor.launch.plan import RolloutPlan
-from rldoctor.launch.spelling import Spelling
 from rldoctor.model import Applicability, CheckResult, Edit, Finding, Fix, Report
 
 

@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Iterator
 
-from rldoctor.launch.edit import CannotEdit
+from rldoctor.launch.edits.edit import CannotEdit
+from rldoctor.launch.edits.spelling import Write
 from rldoctor.launch.plan import Form
-from rldoctor.launch.python_scope import dotted
-from rldoctor.launch.spelling import Write
+from rldoctor.launch.python.scope import dotted
 
 
 def rewrite_python(text: str, write: Write) -> str:

@@ -4,8 +4,8 @@ The edit is ``Edit(option="native.rollout.gpu_mem", value="rollout.gpu_memory_ut
 
 from __future__ import annotations
 
+from rldoctor.launch.edits.spelling import Spelling, Write, shell_quoted, shell_word, shown
 from rldoctor.launch.plan import Form, RolloutPlan, UnknownOption
-from rldoctor.launch.spelling import Spelling, Write, shell_quoted, shell_word, shown
 
 
 def rename(old: str, new: str, plan: RolloutPlan) -> Spelling:

@@ -6,14 +6,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from rldoctor.launch.edit import CannotEdit
-from rldoctor.launch.edit_variable import rewrite_variable
-from rldoctor.launch.json_text import parse
+from rldoctor.launch.edits.edit import CannotEdit
+from rldoctor.launch.edits.spelling import Write
+from rldoctor.launch.edits.variable import rewrite_variable
+from rldoctor.launch.files.json_text import parse
 from rldoctor.launch.plan import Form
-from rldoctor.launch.shell import Command, Word, parser
-from rldoctor.launch.shell_commands import command_at, commands_of
-from rldoctor.launch.shell_writing import quote, requote, value_quote
-from rldoctor.launch.spelling import Write
+from rldoctor.launch.shell.commands import command_at, commands_of
+from rldoctor.launch.shell.reader import Command, Word, parser
+from rldoctor.launch.shell.writing import quote, requote, value_quote
 
 if TYPE_CHECKING:
     pass

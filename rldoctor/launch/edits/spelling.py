@@ -52,7 +52,7 @@ def spell(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
     if edit.option.startswith("env."):
         return variable(edit.option[4:], edit.value, plan)
     if edit.option.startswith("native."):
-        from rldoctor.launch.renaming import rename
+        from rldoctor.launch.edits.renaming import rename
 
         return rename(edit.option[7:], str(edit.value), plan)
     if term(edit.option) is None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rldoctor.launch.edit import CannotEdit
-from rldoctor.launch.shell import Word, parser
-from rldoctor.launch.shell_commands import command_at, commands_of
-from rldoctor.launch.shell_writing import quote, value_quote
-from rldoctor.launch.spelling import Write, shell_quoted
+from rldoctor.launch.edits.edit import CannotEdit
+from rldoctor.launch.edits.spelling import Write, shell_quoted
+from rldoctor.launch.shell.commands import command_at, commands_of
+from rldoctor.launch.shell.reader import Word, parser
+from rldoctor.launch.shell.writing import quote, value_quote
 
 if TYPE_CHECKING:
     from tree_sitter import Node

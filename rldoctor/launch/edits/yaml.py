@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rldoctor.launch.edit import CannotEdit
+from rldoctor.launch.edits.edit import CannotEdit
+from rldoctor.launch.edits.spelling import Write
+from rldoctor.launch.files.source import Source
+from rldoctor.launch.files.yaml_file import compose
 from rldoctor.launch.plan import Form
-from rldoctor.launch.source import Source
-from rldoctor.launch.spelling import Write
 from rldoctor.launch.values import scalar
-from rldoctor.launch.yaml_file import compose
 
 _PROPERTIES = re.compile(r"((?:[&!][^\s]*\s+)*)")
 

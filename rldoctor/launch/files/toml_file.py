@@ -7,9 +7,9 @@ import sys
 from typing import Any
 
 from rldoctor.errors import InputError
+from rldoctor.launch.files.source import Source
+from rldoctor.launch.files.yaml_file import YamlFile
 from rldoctor.launch.native import Located
-from rldoctor.launch.source import Source
-from rldoctor.launch.yaml_file import YamlFile
 
 if sys.version_info >= (3, 11):
     import tomllib

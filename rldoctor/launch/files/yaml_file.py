@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rldoctor.errors import InputError
+from rldoctor.launch.files.source import Source
 from rldoctor.launch.native import Located, Native
 from rldoctor.launch.plan import Form
-from rldoctor.launch.source import Source
 from rldoctor.launch.values import Unresolved, scalar
 
 MAX_VALUES = 50_000

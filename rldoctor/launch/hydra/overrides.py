@@ -14,7 +14,7 @@ from rldoctor.launch.plan import Form
 from rldoctor.launch.values import Unresolved, scalar
 
 if TYPE_CHECKING:
-    from rldoctor.launch.shell import Word
+    from rldoctor.launch.shell.reader import Word
 
 _HEAD = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@-]*)(=|$)")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*\(")

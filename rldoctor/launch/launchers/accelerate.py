@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rldoctor.errors import InputError
+from rldoctor.launch.files.source import Files
+from rldoctor.launch.files.yaml_file import YamlFile, read_yaml
+from rldoctor.launch.launchers.program import launcher_setting
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Setting
-from rldoctor.launch.program import launcher_setting
-from rldoctor.launch.source import Files
-from rldoctor.launch.yaml_file import YamlFile, read_yaml
 
 # Keys of `accelerate config` files (accelerate/commands/config/config_args.py).
 _TABLE = {

@@ -10,10 +10,10 @@ from typing import Any
 
 from rldoctor.launch.command import arguments
 from rldoctor.launch.launch import at
-from rldoctor.launch.launcher_tables import FLAGS, PRECISIONS
+from rldoctor.launch.launchers.tables import FLAGS, PRECISIONS
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, Setting
-from rldoctor.launch.shell import Word
+from rldoctor.launch.shell.reader import Word
 from rldoctor.launch.values import Unresolved, convert, whole
 from rldoctor.launch.vocabulary import term
 

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from rldoctor.launch.command import arguments
-from rldoctor.launch.json_text import parse
-from rldoctor.launch.launcher_tables import (
+from rldoctor.launch.files.json_text import parse
+from rldoctor.launch.files.source import Files
+from rldoctor.launch.launchers.program import Program, module, script, started, take, until_script, variable
+from rldoctor.launch.launchers.tables import (
     ACCELERATE,
     ASSIGNMENT,
     CONTAINER_FLAGS,
@@ -28,9 +30,7 @@ from rldoctor.launch.launcher_tables import (
 )
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Setting, Source
-from rldoctor.launch.program import Program, module, script, started, take, until_script, variable
-from rldoctor.launch.shell import Word
-from rldoctor.launch.source import Files
+from rldoctor.launch.shell.reader import Word
 from rldoctor.launch.values import Unresolved
 
 MAX_LAYERS = 20
@@ -194,7 +194,7 @@ def _deepspeed(program: Program, file: str, files: Files) -> bool:
 
 def _accelerate(program: Program, file: str, files: Files) -> bool:
     start = 1 if PurePosixPath(program.words[0].text).name == "accelerate-launch" else 2
-    from rldoctor.launch.accelerate_config import settings
+    from rldoctor.launch.launchers.accelerate import settings
 
     named = arguments(until_script(program.words[start:])[0], file, flags=FLAGS).value("config_file")
     found, notes = settings(named, files) if isinstance(named, str) else ({}, [])

@@ -10,10 +10,10 @@ from typing import Any
 
 from rldoctor.errors import InputError
 from rldoctor.launch.command import Arguments
+from rldoctor.launch.files.source import Source
 from rldoctor.launch.native import Located, Native
 from rldoctor.launch.plan import Form
-from rldoctor.launch.python_scope import Scope, dotted
-from rldoctor.launch.source import Source
+from rldoctor.launch.python.scope import Scope, dotted
 
 
 @dataclass

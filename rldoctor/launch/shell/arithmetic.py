@@ -11,7 +11,7 @@ from rldoctor.launch.values import Unresolved
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rldoctor.launch.shell_expand import Expander
+    from rldoctor.launch.shell.expand import Expander
 
 # Shell integers are 64 bits wide; an exponent that leaves them is not computed at all.
 LIMIT = 2**63

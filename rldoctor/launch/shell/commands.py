@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rldoctor.launch.edit import CannotEdit
-from rldoctor.launch.launchers import unwrap
-from rldoctor.launch.shell import Command, read_shell
-from rldoctor.launch.source import Files, Source
-from rldoctor.launch.spelling import Write
+from rldoctor.launch.edits.edit import CannotEdit
+from rldoctor.launch.edits.spelling import Write
+from rldoctor.launch.files.source import Files, Source
+from rldoctor.launch.launchers.unwrap import unwrap
+from rldoctor.launch.shell.reader import Command, read_shell
 
 MAX_LAYERS = 5
 # What a command names is not opened here: only its words count.

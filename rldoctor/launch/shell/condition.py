@@ -11,7 +11,7 @@ from rldoctor.launch.values import Unresolved
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rldoctor.launch.shell_expand import Expander
+    from rldoctor.launch.shell.expand import Expander
 
 _NUMERIC = {
     "-eq": lambda a, b: a == b,

@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rldoctor.launch.shell import Piece, Variable, Word, parser
-from rldoctor.launch.shell_arithmetic import arithmetic
-from rldoctor.launch.shell_parameter import parameter
+from rldoctor.launch.shell.arithmetic import arithmetic
+from rldoctor.launch.shell.parameter import parameter
+from rldoctor.launch.shell.reader import Piece, Variable, Word, parser
 from rldoctor.launch.values import Unresolved
 
 if TYPE_CHECKING:

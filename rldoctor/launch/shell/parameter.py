@@ -7,13 +7,13 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from rldoctor.launch.shell import Variable, Word
+from rldoctor.launch.shell.reader import Variable, Word
 from rldoctor.launch.values import Unresolved
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rldoctor.launch.shell_expand import Expander
+    from rldoctor.launch.shell.expand import Expander
 
 Value = str | Unresolved
 # Trimming tries every length: no path or option is longer.

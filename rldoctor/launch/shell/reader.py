@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
+from rldoctor.launch.files.source import Source
 from rldoctor.launch.plan import Note
-from rldoctor.launch.source import Source
 from rldoctor.launch.values import Unresolved
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def read_shell(
     it.
 
     Raises :class:`InputError` naming file and line where quotes or brackets do not close, or it nests too deeply."""
-    from rldoctor.launch.shell_run import Runner
+    from rldoctor.launch.shell.run import Runner
 
     raw = source.text.encode()
     tree = parser().parse(raw)
@@ -132,7 +132,7 @@ def read_shell(
 
 def _check(root: Node, raw: bytes, script: Script) -> None:
     """Refuses a script that bash would refuse; what only this grammar does not know becomes a note."""
-    from rldoctor.launch.shell_quotes import unclosed
+    from rldoctor.launch.shell.quotes import unclosed
 
     offset = script.source.first_line - 1
     found = unclosed(raw.decode())

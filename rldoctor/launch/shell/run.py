@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rldoctor.launch.files.source import Source
 from rldoctor.launch.plan import Note
-from rldoctor.launch.shell import Command, Script, Variable, Word, parser
-from rldoctor.launch.shell_condition import case_choices, condition, if_choices
-from rldoctor.launch.shell_expand import Expander
-from rldoctor.launch.shell_scope import MAX_WORDS, Scope, known
-from rldoctor.launch.source import Source
+from rldoctor.launch.shell.condition import case_choices, condition, if_choices
+from rldoctor.launch.shell.expand import Expander
+from rldoctor.launch.shell.reader import Command, Script, Variable, Word, parser
+from rldoctor.launch.shell.scope import MAX_WORDS, Scope, known
 from rldoctor.launch.values import Unresolved
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rldoctor.launch.shell import Piece, Variable, Word
-from rldoctor.launch.shell_expand import Expander
+from rldoctor.launch.shell.expand import Expander
+from rldoctor.launch.shell.reader import Piece, Variable, Word
 from rldoctor.launch.values import Unresolved
 
 if TYPE_CHECKING:

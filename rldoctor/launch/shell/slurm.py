@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rldoctor.launch.files.source import Source
 from rldoctor.launch.plan import Setting
-from rldoctor.launch.source import Source
 
 _DIRECTIVE = re.compile(r"#SBATCH\s+--?([A-Za-z][\w-]*)[=\s]+([^\s#]+)")
 _TABLE = {

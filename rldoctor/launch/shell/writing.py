@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rldoctor.launch.edit import CannotEdit
-from rldoctor.launch.shell import Word
-from rldoctor.launch.spelling import shell_quoted
+from rldoctor.launch.edits.edit import CannotEdit
+from rldoctor.launch.edits.spelling import shell_quoted
+from rldoctor.launch.shell.reader import Word
 
 
 def value_quote(word: Word) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rldoctor.launch.dialects import by_name
-from rldoctor.launch.edit import apply
+from rldoctor.launch.edits.edit import apply
 from rldoctor.launch.plan import Form, RolloutPlan
 from rldoctor.model import Edit
 

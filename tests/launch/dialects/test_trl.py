@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor.launch.dialects import by_name
-from rldoctor.launch.edit import apply, save
+from rldoctor.launch.edits.edit import apply, save
 from rldoctor.launch.plan import Form, RolloutPlan, Source
 from rldoctor.model import Edit
 

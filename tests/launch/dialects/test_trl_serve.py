@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rldoctor.launch.dialects import by_name
-from rldoctor.launch.edit import apply
+from rldoctor.launch.edits.edit import apply
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.model import Edit
 

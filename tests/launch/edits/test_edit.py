@@ -9,11 +9,11 @@ import pytest
 
 from rldoctor.errors import InputError
 from rldoctor.launch.dialects import by_name
-from rldoctor.launch.edit import Edited, apply, save
+from rldoctor.launch.edits.edit import Edited, apply, save
+from rldoctor.launch.edits.spelling import Spelling, Write
 from rldoctor.launch.options import Option, OptionSet
 from rldoctor.launch.plan import Form, RolloutPlan
 from rldoctor.launch.recognise import read
-from rldoctor.launch.spelling import Spelling, Write
 from rldoctor.model import Edit
 
 

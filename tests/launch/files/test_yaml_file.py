@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rldoctor.errors import InputError
-from rldoctor.launch.source import Source
+from rldoctor.launch.files.source import Source
+from rldoctor.launch.files.yaml_file import YamlFile, read_yaml
 from rldoctor.launch.values import Unresolved
-from rldoctor.launch.yaml_file import YamlFile, read_yaml
 
 
 def yaml(text: str) -> YamlFile:

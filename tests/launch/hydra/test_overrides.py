@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.launch.hydra import fill, parse
+from rldoctor.launch.hydra.overrides import fill, parse
 from rldoctor.launch.recognise import read
 from rldoctor.launch.values import Unresolved
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_filled_in_is_unknown(text: str, why: str) -> None:
 
 
 def _missing() -> object:
-    from rldoctor.launch.hydra import MISSING
+    from rldoctor.launch.hydra.overrides import MISSING
 
     return MISSING
 

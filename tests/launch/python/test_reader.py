@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rldoctor.errors import InputError
-from rldoctor.launch.python_source import PythonFile, read_python
-from rldoctor.launch.source import Source
+from rldoctor.launch.files.source import Source
+from rldoctor.launch.python.reader import PythonFile, read_python
 from rldoctor.launch.values import Unresolved
 
 
@@ -81,7 +81,7 @@ def test_calls_are_found_by_the_end_of_their_name_with_lines() -> None:
 
 def test_the_command_line_fills_what_the_scripts_own_parser_would() -> None:
     from rldoctor.launch.command import arguments
-    from rldoctor.launch.shell import read_shell
+    from rldoctor.launch.shell.reader import read_shell
 
     text = (
         "import argparse\np = argparse.ArgumentParser()\np.add_argument('--max-len', type=int, default=2048)\n"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from rldoctor.errors import InputError
-from rldoctor.launch.shell import Script, read_shell
-from rldoctor.launch.source import Source
+from rldoctor.launch.files.source import Source
+from rldoctor.launch.shell.reader import Script, read_shell
 from rldoctor.launch.values import Unresolved
 
 

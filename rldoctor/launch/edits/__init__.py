@@ -1,0 +1,1 @@
+"""Fixes into the launch: spelled in its own words, written into its files."""

@@ -1,0 +1,1 @@
+"""Opening launch files safely: text, YAML, TOML, JSON."""

@@ -1,0 +1,1 @@
+"""Hydra: overrides, interpolation and config composition."""

@@ -1,0 +1,1 @@
+"""What stands before the program: accelerate, torchrun, ray job submit, srun, and the processes they start."""

@@ -1,0 +1,1 @@
+"""Python launch scripts, read by their syntax tree."""

@@ -1,0 +1,1 @@
+"""Shell scripts: read by a maintained grammar, expanded where constant, never executed."""
