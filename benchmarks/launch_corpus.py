@@ -1,7 +1,7 @@
 """How much of published launch files is understood, and what the static checks say of them.
 
-A corpus is a folder with a ``manifest.jsonl``: one row for each launch file with ``path``, ``framework``, ``version`` (null
-where it is not known), and optionally ``tag`` (``v0.8.5``, ``skyrl_train-v0.2.0``), ``sample``, ``fragment`` and
+A corpus is a folder with a ``manifest.jsonl``: one row for each launch file with ``path``, ``framework``, ``version``
+(null where it is not known), and optionally ``tag`` (``v0.8.5``, ``skyrl_train-v0.2.0``), ``sample``, ``fragment`` and
 ``parse_quirk``. Each file is read and judged with the row's version of its framework; all other packages are unknown.
 
 Targets: no file that cannot be read, at most 3% unread of the settings that concern a plan, and no error or warning on
@@ -69,8 +69,8 @@ def rows(corpus: Path, sample: str | None, frameworks: list[str]) -> Iterator[di
 
 
 def package(row: dict[str, Any]) -> tuple[str, str | None]:
-    """The package whose version a row tells. A release's tag counts before what the package says of itself there, which is
-    often still the version before."""
+    """The package whose version a row tells. A release's tag counts before what the package says of itself there,
+    which is often still the version before."""
     tag = _TAG.match(row.get("tag") or "")
     if tag is None:
         return row["framework"], row.get("version")
@@ -129,7 +129,7 @@ def main() -> None:
 
 def report(tallies: dict[str, Tally], keys: bool) -> None:
     """One line per framework, then what was refused, unread and found."""
-    print(f"{'framework':12} {'files':>5} {'errors':>6} {'given':>6} {'understood':>10} {'beside':>6} {'unread':>6} {'%':>5}  read as")
+    print("framework    files errors  given understood beside unread     %  read as")
     for name, tally in sorted(tallies.items()):
         understood = tally.given - tally.beside - tally.missed
         read_as = ", ".join(f"{framework} {count}" for framework, count in tally.launches.most_common())

@@ -1,0 +1,104 @@
+"""`rldoctor triage` on logs of 64 interleaved ranks with one cause, as a whole process, against ripgrep with all its
+literals.
+
+Targets: at most 4 times ripgrep's time on 1 GiB, at most 200 MiB, time linear in size, 1 MB in 0.4 s, the right
+incident."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.measure import median
+from rldoctor import registry
+from rldoctor.logs.table import Table
+
+RANKS, GUILTY = 64, 17
+MEBIBYTE = 1 << 20
+
+_ORDINARY = (
+    "INFO 11-20 21:24:33 [trainer.py:412] micro batch {} of 8 done, tokens per second {}",
+    "INFO 11-20 21:24:33 [rollout.py:77] request {} finished after {} tokens",
+    "DEBUG:asyncio:poll {} took {} ms",
+    "reward model answered request {} with 0.{}",
+    "{}|####      | {}/1000 [00:12<04:11,  2.30it/s]",
+)
+_STEP = "{{'loss': '0.0{}', 'grad_norm': '1.{}', 'reward': '0.8', 'reward_std': '0.2', 'epoch': '0.1'}}"
+_CAUSE = """\
+Traceback (most recent call last):
+  File "/home/user/rl/train.py", line 40, in <module>
+    trainer.train()
+  File "/opt/venv/lib/python3.11/site-packages/transformers/trainer.py", line 2059, in training_step
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 13.91 GiB. GPU 1 has a total capacity of 79.11 GiB of \
+which 5.06 GiB is free."""
+_CASCADE = """\
+Traceback (most recent call last):
+  File "/home/user/rl/train.py", line 40, in <module>
+    trainer.train()
+  File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 5356, in barrier
+    work.wait()
+RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:24463."""
+
+
+def write_log(path: Path, size: int, seed: int = 7) -> None:
+    """A log of about ``size`` bytes in which rank 17 runs out of memory and the others lose the connection to it."""
+    rnd = random.Random(seed)
+    blocks = [_ordinary(rnd) for _ in range(8)]
+    with path.open("wb") as sink:
+        while sink.tell() + MEBIBYTE < size:
+            sink.write(rnd.choice(blocks))
+        sink.write(blocks[0][: max(0, size - sink.tell() - 100_000)].rpartition(b"\n")[0] + b"\n")
+        waiting = {GUILTY: _CAUSE.split("\n")}
+        while waiting:
+            rank = rnd.choice(list(waiting))
+            sink.write(f"[rank{rank}]: {waiting[rank].pop(0)}\n".encode())
+            if not waiting[rank]:
+                del waiting[rank]
+                if rank == GUILTY:
+                    waiting = {r: _CASCADE.split("\n") for r in range(RANKS) if r != GUILTY}
+
+
+def _ordinary(rnd: random.Random) -> bytes:
+    lines: list[str] = []
+    length = 0
+    while length < MEBIBYTE:
+        text = rnd.choice(_ORDINARY) if rnd.random() > 0.001 else _STEP
+        lines.append(f"[rank{rnd.randrange(RANKS)}]: {text.format(rnd.randrange(100), rnd.randrange(1000))}\n")
+        length += len(lines[-1])
+    return "".join(lines).encode()
+
+
+def main(sizes: list[int]) -> None:
+    doctor = str(Path(sys.executable).with_name("rldoctor"))
+    peer = shutil.which("rg") or shutil.which("grep")
+    literals = [use.literal for use in Table(registry.load().checks.values()).uses]
+    with tempfile.TemporaryDirectory() as scratch:
+        patterns, log = Path(scratch, "literals"), Path(scratch, "run.log")
+        patterns.write_text("\n".join(literals) + "\n")
+        for size in sizes:
+            write_log(log, size * MEBIBYTE)
+            triage = median([doctor, "triage", str(log), "--format", "json"], runs=3)
+            cost = f"{triage.seconds:7.2f} s  {triage.peak_mib:4.0f} MiB"
+            print(f"rldoctor triage  {size:5d} MiB  {cost}  {_answer(doctor, log)}")
+            if peer is not None:
+                search = median([peer, "-a", "-F", "-f", str(patterns), str(log)], runs=3)
+                name = Path(peer).name
+                print(f"{name:15}  {size:5d} MiB  {search.seconds:7.2f} s  ratio {triage.seconds / search.seconds:.1f}")
+
+
+def _answer(doctor: str, log: Path) -> str:
+    done = subprocess.run([doctor, "triage", str(log), "--format", "json"], capture_output=True, check=False)
+    report = json.loads(done.stdout)
+    codes = [finding["code"] for finding in report["findings"]]
+    right = codes[:1] == ["RLD206"] and report["incident"]["first_rank"] == str(GUILTY)
+    return f"{'right' if right else 'WRONG'}: {codes[:2]} on rank {report['incident']['first_rank']}"
+
+
+if __name__ == "__main__":
+    main([int(size) for size in sys.argv[1:]] or [1, 10, 100, 1024])

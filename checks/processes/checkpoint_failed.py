@@ -1,0 +1,67 @@
+"""A checkpoint cannot be written or read.
+
+What it looks for
+    Errors while tensors are serialised (safetensors, ``torch.save``), and a full or over-quota file system, inside the
+    functions that save or load checkpoints.
+
+Why it hurts
+    Hours of training end at the first save. With several ranks the others wait in a collective for the rank that failed
+    and report a time-out.
+
+How sure it is
+    The error stands in the frames of the save; the same text elsewhere (a cache, shared memory) is another code's.
+
+The fix and its cost
+    Free space or another folder; fewer checkpoints are kept.
+
+References
+    https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments.save_total_limit
+    https://github.com/OpenRLHF/OpenRLHF/issues/1126
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent
+
+check = Check("RLD610", "checkpoint-failed", __doc__)
+
+_SAVING = re.compile(r"save|checkpoint|serialize|write_item|dump", re.IGNORECASE)
+_SPACE = Fix(
+    title="free space where the checkpoints go, or write them to another file system",
+    commands=("df -h OUTPUT_DIR", "du -sh OUTPUT_DIR/*"),
+)
+_FEWER = Fix(
+    title="keep fewer checkpoints (transformers: save_total_limit; verl: max_actor_ckpt_to_keep; EasyR1: save_limit)"
+)
+
+
+@check.logged(
+    "Error while serializing: I/O error",
+    "PytorchStreamWriter failed writing file",
+    "enforce fail at inline_container.cc",
+    "No space left on device",
+    "Disk quota exceeded",
+    unless=("unable to allocate shared memory", "/dev/shm"),
+)
+def cannot_write(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Writing failed in a function that saves."""
+    error = event.exception
+    if error is None or not any(_SAVING.search(f"{frame.function} {frame.file}") for frame in error.frames):
+        return
+    full = event.search(r"No space left on device|Disk quota exceeded|\(os error 28\)|\[Errno (?:28|122)\]")
+    yield check.finding(
+        f"saving a checkpoint failed: {full[0] if full else str(error).splitlines()[0][:200]}",
+        fixes=(_SPACE, _FEWER),
+    )
+
+
+@check.logged("PytorchStreamReader failed", "failed finding central directory", "failed reading zip archive")
+def cannot_read(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A checkpoint is cut off: the save before it did not come to its end."""
+    yield check.finding(
+        "a checkpoint file is incomplete: the run that wrote it ended while saving",
+        fixes=(Fix(title="resume from the checkpoint before it, and delete the incomplete one"),),
+    )

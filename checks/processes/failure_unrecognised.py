@@ -1,0 +1,196 @@
+"""Something failed in a way that no other code describes.
+
+What it looks for
+    A rollout on a miniature model that raised, died or ran out of time, and heavy packages whose import did, where
+    none of the other checks knows the reason. Reported are the stage, the exception that began it, its innermost
+    frames and the log with the whole output.
+
+Why it hurts
+    What fails on a model of a few megabytes with default settings will fail in training.
+
+How sure it is
+    The failure happened here; its cause is not named. An end by the time limit may only mean a slow machine, and an
+    optional package that does not import may not be used: both are warnings. An import that misses nothing but the GPU
+    driver's libraries, as on a laptop, is not reported.
+
+The fix and its cost
+    None is known. The first frame outside of torch and Python is where to look; the exception's text and the versions
+    are what to search the issues of that package for.
+
+References
+    https://github.com/vllm-project/vllm/issues
+    https://docs.python.org/3/library/faulthandler.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LoggedException,
+    LogRun,
+    NotChecked,
+    Reach,
+    Severity,
+)
+
+from ..devices import device_mismatch
+from ..environment.abi_signatures import mismatch, needs_driver
+from ..environment.import_failures import CORE, Failure, failures, imports, named, rollout_failure
+from ..environment.package_missing import missing
+from ..exceptions import fatal_frames, places, root_of
+from ..rollout import rotary_length
+from ..rollout.observed import Job, describe, frames, records, rollouts
+
+check = Check("RLD900", "failure-unrecognised", __doc__)
+
+INNERMOST = 4
+# Ends of a launch command that user-code-raised (RLD902) reports.
+REFUSED_BEFORE_START = ("Script not found", "Command line refused")
+
+# Those that know a failed rollout better; each says whether it explains this one.
+KNOWN: tuple[Callable[[Job], bool], ...] = (device_mismatch.explains, rotary_length.explains)
+
+
+@check.observed(needs=["observations.imports"])
+def import_fails(case: Case) -> Iterator[Finding | Reach]:
+    """A package does not import, and neither a misfit nor an absent package is why."""
+    job: Job = case.observations["imports"].get("stack", {})
+    if job.get("ended") == "not-started":
+        raise NotChecked(_not_started(job))
+    if job.get("ended") != "done":
+        yield _job_failed("the import probe", job, [])
+    unknown = [f for f in failures(case) if not (mismatch(f, case) or missing(f, case) or needs_driver(f))]
+    causes: dict[str, list[Failure]] = {}
+    for failure in unknown:
+        causes.setdefault(failure.text if failure.root else f"{failure.package} {failure.ended}", []).append(failure)
+    for members in causes.values():
+        yield _import_finding(members, str(job.get("log")), case)
+    yield Reach(f"{len(imports(case))} packages imported or tried")
+
+
+@check.observed(needs=["observations.rollout"])
+def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
+    """The rollout did not come to its end, and nothing else says why."""
+    for job in rollouts(case).values():
+        if job.get("ended") == "not-started":
+            raise NotChecked(_not_started(job))
+        if job.get("ended") == "done":
+            reach = records(job).get("reach", {})
+            done = f"{reach.get('completions', 0)} completions, {reach.get('sampled_tokens', 0)} tokens"
+            yield Reach(f"{describe(job)}: {done} in {job.get('seconds', 0):.0f} s")
+            continue
+        failure = rollout_failure(case)
+        if failure and (mismatch(failure, case) or missing(failure, case)):
+            continue
+        if not any(explains(job) for explains in KNOWN):
+            yield _job_failed(describe(job), job, _rollout_frames(job))
+
+
+@check.concluded
+def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
+    """The first failure of a log is a cause, no pattern knows it, and the user's own code did not raise it."""
+    root = run.root
+    users = root is not None and any(link.raised_by_user and ".so" not in link.message for link in root.chain)
+    if root is None or users or root.type in REFUSED_BEFORE_START:
+        return
+    told = run.incident
+    where = [f"first on {_rank(told.first_rank)}"] if told.first_rank is not None else []
+    where += [f"during {told.stage}"] if told.stage else []
+    own, place = told.user_frame, f" ({', '.join(where)})" if where else ""
+    yield check.finding(
+        f"{_line(told.exception or str(root))}{place}: no known pattern",
+        evidence=(
+            Evidence(text=str(_telling(root))[:600], source=root.source, line=root.line),
+            *(Evidence(text=frame, source="traceback") for frame in told.frames[-INNERMOST:]),
+            *((Evidence(text=own, source="innermost frame of your own code"),) if own else ()),
+        ),
+        fixes=(_SEARCH,),
+    )
+
+
+def _telling(root: LoggedException) -> LoggedException:
+    return next((link for link in root.chain if link.message or link.frames), root)
+
+
+def _rank(name: str) -> str:
+    return f"rank {name}" if name.isdigit() else name
+
+
+def _import_finding(members: list[Failure], log: str, case: Case) -> Finding:
+    first = members[0]
+    names = ", ".join(sorted(failure.package for failure in members))
+    root = first.root or {}
+    where = places(root.get("frames", ()))[-INNERMOST:]
+    where = where or [str(frame["text"]) for frame in fatal_frames(first.tail)[:INNERMOST]]
+    serious = first.ended != "timed-out" and any(failure.package in CORE for failure in members)
+    what = {"died": "its process died", "timed-out": "it did not end in time"}.get(first.ended, first.text)
+    return check.finding(
+        f"the import of {names} fails: {_line(what)}",
+        severity=Severity.ERROR if serious else Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=(
+            Evidence(text=f"{named(first.package, case)}: {first.text}"[:600], source="import probe"),
+            *(Evidence(text=place, source="traceback") for place in where),
+            Evidence(text="its whole output", source=log),
+        ),
+        fixes=(_SEARCH,),
+    )
+
+
+def _job_failed(what: str, job: Job, where: list[str]) -> Finding:
+    stage = records(job).get("stage")
+    at = f" at stage {stage}" if stage else ""
+    evidence = [Evidence(text=place, source="traceback") for place in where]
+    tail = [str(line) for line in job.get("tail", ())]
+    if not where and tail:
+        evidence.append(Evidence(text=f"last line: {tail[-1][:300]}", source="rollout probe"))
+    if records(job).get("out_of_memory_kills"):
+        evidence.append(
+            Evidence(text="the kernel killed a process for want of memory meanwhile", source="/proc/vmstat")
+        )
+    evidence.append(Evidence(text=f"its whole output after {job.get('seconds', 0):.0f} s", source=str(job.get("log"))))
+    return check.finding(
+        f"{what} {_ending(job)}{at}",
+        severity=Severity.WARNING if job.get("ended") == "timed-out" else Severity.ERROR,
+        grade=Grade.OBSERVED,
+        evidence=tuple(evidence),
+        fixes=(_SEARCH,),
+    )
+
+
+def _ending(job: Job) -> str:
+    error: Mapping[str, Any] = job.get("error") or {}
+    if job.get("ended") == "raised":
+        root = root_of(records(job).get("exceptions", ())) or error
+        return f"failed with {root.get('type')}: {_line(str(root.get('message')))}"
+    if job.get("ended") == "timed-out":
+        return "did not end in time"
+    return f"was ended by {job['signal']}" if job.get("signal") else f"ended with exit code {job.get('exit_code')}"
+
+
+def _rollout_frames(job: Job) -> list[str]:
+    if job.get("ended") == "raised":
+        return places(frames(job))[-INNERMOST:]
+    crashed = fatal_frames(tuple(str(line) for line in job.get("tail", ())))
+    return [str(frame["text"]) for frame in crashed[:INNERMOST]]
+
+
+def _not_started(job: Job) -> str:
+    error: Mapping[str, Any] = job.get("error") or {}
+    return f"the interpreter could not be started: {error.get('message')}"
+
+
+def _line(text: str) -> str:
+    """The first line of a message, which carries its sense; the rest stands in the log."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), text)[:300]
+
+
+_SEARCH = Fix(title="search the issues of the package that the innermost frame belongs to for this message")

@@ -1,0 +1,95 @@
+"""The host ran out of memory, and something was killed or refused for it.
+
+What it looks for
+    Ray's memory monitor (``killed due to the node running low on memory``), the kernel's and the cgroup's out-of-memory
+    killer, Slurm's ``oom_kill event``, and allocations on the CPU that were refused. A bare ``Killed`` is no proof and
+    does not count.
+
+Why it hurts
+    Offloaded parameters and optimizer states, sleeping engines (their weights move to host memory), data loaders and
+    Ray's object store add up on one node. The kernel ends the largest process without a word in its own log.
+
+How sure it is
+    The killer's own line names the process. Which part of the job grew is not in it.
+
+The fix and its cost
+    Less offloading to the host or fewer processes per node; more memory, or a higher limit of the container. Switching
+    Ray's monitor off only hands the choice to the kernel.
+
+References
+    https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html
+    https://github.com/OpenRLHF/OpenRLHF/issues/1013, https://github.com/verl-project/verl/issues/3453
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent
+
+check = Check("RLD604", "host-memory-exhausted", __doc__)
+
+_LESS = Fix(
+    title="use less host memory on the node: fewer actors and loader workers per node, no parameter or optimizer "
+    "offload where the GPUs have room, no sleep level that keeps weights in host memory",
+)
+_MORE = Fix(title="give the node or container more memory (docker run --memory, Slurm --mem, a pod's limit)")
+
+
+@check.logged("due to the node running low on memory", "killed due to memory pressure (OOM)")
+def killed_by_ray(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Ray's memory monitor chose a worker."""
+    used = event.search(r"was ([\d.]+\s?[GM]B)(?: used)? ?/ ?([\d.]+\s?[GM]B)")
+    largest = event.search(r"(?m)^\d+\t([\d.]+)\t(\S.{0,60})$")
+    numbers = f" ({used[1]} of {used[2]} used)" if used else ""
+    yield check.finding(
+        f"Ray killed a worker because its node ran low on memory{numbers}"
+        f"{f'; the largest process was {largest[2].strip()} with {largest[1]} GB' if largest else ''}",
+        fixes=(
+            _LESS,
+            _MORE,
+            Fix(
+                title="raise Ray's threshold where the node has room left, and see who uses the memory",
+                commands=("export RAY_memory_usage_threshold=0.98", "ray logs raylet.out"),
+                side_effects="above it the kernel kills instead",
+            ),
+        ),
+        url="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
+    )
+
+
+@check.logged(
+    "Out of memory: Killed process ",
+    "out of memory: Killed process ",
+    "oom-kill:constraint=",
+    "oom_kill event",
+    "oom-kill event",
+    "OOMKilled",
+)
+def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The kernel's, the cgroup's or the pod's limit."""
+    process = event.search(r"Killed process (\d+) \(([^)]+)\)(?:.{0,80}anon-rss:(\d+)kB)?")
+    name = f"{process[2]} (pid {process[1]})" if process else "a process"
+    size = f", {int(process[3]) / 1024**2:.1f} GiB resident" if process and process[3] else ""
+    yield check.finding(f"the kernel killed {name}{size} because the host's memory was used up", fixes=(_LESS, _MORE))
+
+
+@check.logged(
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "[Errno 12] Cannot allocate memory",
+    "ArrayMemoryError",
+    "std::bad_alloc",
+    "MemoryError",
+)
+def allocation_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The process asked the host for memory and did not get it."""
+    error = event.exception
+    if event.literal == "MemoryError" and (error is None or error.type != "MemoryError"):
+        return  # OutOfMemoryError is the device's
+    size = event.search(r"tried to allocate (\d+) bytes")
+    amount = f" of {int(size[1]) / 1024**3:.2f} GiB" if size else ""
+    yield check.finding(
+        f"the host refused an allocation{amount}",
+        fixes=(_LESS, _MORE, Fix(title="see the limits that the process runs under", commands=("ulimit -a",))),
+    )

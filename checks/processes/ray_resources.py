@@ -1,0 +1,275 @@
+"""Ray is asked for more than its cluster has.
+
+What it looks for
+    The devices that the launch's placement groups ask for, in all and on one node, against those of the cluster;
+    colocated engines of OpenRLHF that need more bundles than the actor's group has. In a log: a resource request that
+    no node type can fulfil (the autoscaler repeats it), placement groups that stay pending, bundle indexes that do
+    not exist, and the frameworks' own comparison of available and desired GPUs.
+
+Why it hurts
+    Ray does not refuse: the actor stays pending for ever, and the run stands still without an error.
+
+How sure it is
+    A cluster's size is what the machine and the number of nodes tell; one that is only named is not judged. In a log
+    the numbers are Ray's own. A request that is unfulfilled for a moment, while nodes join, is not reported where the
+    run came to its end.
+
+The fix and its cost
+    Ask for what ``ray status`` shows, or start the missing nodes before the job.
+
+References
+    https://docs.ray.io/en/latest/ray-core/scheduling/resources.html
+    https://github.com/verl-project/verl/issues/2515, https://github.com/OpenRLHF/OpenRLHF/pull/728
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    cite,
+    plan_of,
+)
+
+from ..devices.visible import LOOPBACK, Visible, machine_devices, machine_evidence, visible
+
+check = Check("RLD602", "ray-resources-short", __doc__)
+
+_STATUS = Fix(
+    title="compare what is asked for with what the cluster has, and start the missing nodes before the job",
+    commands=("ray status",),
+)
+
+NEEDED, EACH, NODES = "ray.gpus_needed", "placement.gpus_per_node", "placement.nodes"
+
+
+@check.declared(needs=["plan"])
+def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
+    """What the placement groups ask for, in all and on one node."""
+    plan = plan_of(case)
+    needed, each, nodes = plan.value(NEEDED), plan.value(EACH), plan.value(NODES, 1)
+    if plan.value("process.launcher") != "ray" or not (needed or each):
+        raise NotApplicable("no placement groups of a known size")
+    seen = _on_a_node(case, plan)
+    there = case.nodes if case.nodes is not None else 1 if nodes == 1 and plan.value("ray.address") is None else None
+    if each and each > len(seen):
+        yield _finding(plan, f"{each:g} GPUs on one node", f"a node has {len(seen)}", seen, case)
+        return
+    if there is None:
+        raise NotChecked("how many nodes the cluster has is not known", how='"nodes" in --assume machine.json')
+    if not needed or needed <= there * len(seen):
+        yield Reach(f"{needed or each} of {there * len(seen)} GPUs")
+        return
+    yield _finding(plan, f"{needed:g} GPUs", f"the cluster has {there * len(seen)}", seen, case)
+
+
+@check.declared(needs=["plan.placement.engines", "plan.placement.trainer_gpus"])
+def bundles_of_the_group(case: Case) -> Iterator[Finding | Reach]:
+    """OpenRLHF sizes the shared placement group by the actor's devices, and engines index its bundles."""
+    plan = plan_of(case)
+    if plan.framework != "OpenRLHF" or plan.value("placement.mode") != "colocate":
+        raise NotApplicable("the engines have a placement group of their own")
+    ranks, bundles = plan.value("engine.tensor_parallel_size", 1), plan.value("placement.trainer_gpus")
+    engines = plan.value("placement.engines")
+    if engines * ranks <= bundles:
+        yield Reach(f"{engines} engines of {ranks} in {bundles} bundles")
+        return
+    yield check.finding(
+        f"{engines} colocated engines of {ranks} GPU{'s' if ranks > 1 else ''} need {engines * ranks} bundles, and the "
+        f"actor's placement group has {bundles}",
+        evidence=cite(plan, "placement.engines", "engine.tensor_parallel_size", "placement.trainer_gpus"),
+        fixes=tuple(
+            Fix(
+                title=f"{bundles // ranks} engines",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="placement.engines", value=bundles // ranks),),
+            )
+            for _ in range(bundles % ranks == 0)
+        ),
+        url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
+    )
+
+
+def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
+    """The devices that Ray finds on a node. Raises :class:`NotChecked` where the cluster is another machine."""
+    address = plan.get("ray.address")
+    if address is not None and (address.unknown is not None or address.value is not None):
+        local = any(name in str(address.value) for name in (*LOOPBACK, "auto", "local"))
+        if not local and case.host is not None:
+            raise NotChecked("the run is submitted to another machine's cluster")
+        # A cluster that runs already does not see what this file sets.
+        count = machine_devices(case)
+        if count is not None:
+            return Visible(tuple(map(str, range(count))), machine_evidence(case), listed=False)
+    seen = visible(case, plan)
+    if seen is None or not len(seen):
+        raise NotChecked("the devices of the cluster are not known", how="--assume machine.json")
+    return seen
+
+
+def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case) -> Finding:
+    roles = plan.value("placement.roles") or {}
+    parts = " + ".join(f"{role} {size}" for role, size in roles.items()) if "node" not in asked else ""
+    nodes = (Evidence(text=f"{case.nodes} node(s)", source="nodes"),) if case.nodes is not None else ()
+    return check.finding(
+        f"the run asks Ray for {asked}{f' ({parts})' if parts else ''}, and {has}: it stays pending, or is refused",
+        evidence=(
+            *cite(plan, NEEDED, EACH, NODES, "placement.engines", "engine.tensor_parallel_size"),
+            *seen.evidence,
+            *nodes,
+        ),
+        fixes=tuple(_smaller(plan, len(seen), case.nodes or 1)),
+        url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
+    )
+
+
+def _smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
+    """Ways to ask for less: share devices between roles, or take the devices that are there."""
+    roles, shared = plan.value("placement.roles") or {}, plan.value("placement.colocated_roles") or []
+    engines = roles.get("engine")
+    if engines is not None and not shared and roles.get("actor") == engines:
+        yield Fix(
+            title="let all models and the engines share the actor's devices",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option="placement.mode", value="colocate"),),
+            side_effects="the engine's share of memory must be smaller, or it must sleep",
+        )
+    size = plan.value("engine.tensor_parallel_size", 1)
+    others = sum(count for role, count in roles.items() if role not in ("engine",)) if roles else None
+    if engines and others is not None and not shared and each * nodes - others >= size:
+        yield Fix(
+            title=f"{(each * nodes - others) // size} engines",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option="placement.engines", value=(each * nodes - others) // size),),
+        )
+    if not roles and plan.value(EACH) and plan.value(EACH) > each:
+        yield Fix(
+            title=f"take the {each} GPUs of a node",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option=EACH, value=each),),
+            side_effects="batch sizes must divide by the new number",
+        )
+    if not roles and plan.value(NODES, 1) > nodes:
+        yield Fix(
+            title=f"take {nodes} node{'s' if nodes > 1 else ''}",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option=NODES, value=nodes),),
+            side_effects="batch sizes must divide by the new number",
+        )
+    yield _STATUS
+
+
+@check.logged(
+    "No available node types can fulfill resource request",
+    "The actor is not schedulable: ",
+    "The task is not schedulable: ",
+    silent=True,
+)
+def infeasible_request(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """What the autoscaler and the scheduler say of a request that fits nowhere."""
+    if event.finished:
+        return
+    wanted = event.search(r"resource request (\{[^}]*\})")
+    asked = f" {wanted[1]}" if wanted else ""
+    yield check.finding(
+        f"no node of the Ray cluster can ever fulfil the request{asked}: the actor stays pending",
+        fixes=(
+            Fix(
+                title="ask for no more than a node has: fewer GPUs per actor, fewer workers, or a smaller tensor "
+                "parallel size",
+                commands=("ray status",),
+            ),
+            Fix(
+                title="where the node has GPUs that Ray does not see, start it with them",
+                commands=("ray start --num-gpus=N",),
+            ),
+        ),
+        url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
+    )
+
+
+@check.logged("is less than total desired GPUs", "Please check node available gpus")
+def fewer_gpus_than_desired(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """verl's and EasyR1's check of their resource pools."""
+    numbers = event.search(r"available GPUs ([\d.]+) is less than total desired GPUs (\d+)")
+    said = (
+        f"Ray has {numbers[1]} GPUs, the resource pools ask for {numbers[2]}"
+        if numbers
+        else "a resource pool does not fit"
+    )
+    yield check.finding(
+        said,
+        fixes=(
+            _STATUS,
+            Fix(title="ask for the nodes and GPUs that are there (trainer.nnodes, trainer.n_gpus_per_node)"),
+        ),
+        url="https://github.com/verl-project/verl/issues/2515",
+    )
+
+
+@check.logged("placement group bundle index ")
+def bundle_index_invalid(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """More engine workers than the placement group has bundles."""
+    numbers = event.search(r"bundle index (-?\d+) is invalid. Valid placement group indexes: (\d+-\d+)")
+    if numbers is None:
+        return
+    yield check.finding(
+        f"an engine asks for bundle {numbers[1]} of a placement group that has {numbers[2]}",
+        fixes=(
+            Fix(
+                title="keep engines times tensor parallel size within the GPUs of the group that they share "
+                "(OpenRLHF: vllm_num_engines * vllm_tensor_parallel_size <= actor_num_nodes * actor_num_gpus_per_node)",
+            ),
+        ),
+        url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
+    )
+
+
+@check.logged(
+    "GPUs available. Requested ",
+    "Cannot provide a placement group requiring ",
+    "Timed out waiting for placement groups to be ready",
+    "Failed to create placement group with ",
+    "You don't have enough GPUs available in a current node",
+)
+def group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """NeMo-RL's, vLLM's and SkyRL's own words for a group that does not come about."""
+    numbers = event.search(r"Requested (\d+) [GC]PUs, but only (\d+) are available")
+    wanted = event.search(r"requiring (\d+) GPUs|placement group with (\d+) bundles")
+    asked = (
+        f": {numbers[1]} asked for, {numbers[2]} there"
+        if numbers
+        else f" of {wanted[1] or wanted[2]} bundles"
+        if wanted
+        else ""
+    )
+    yield check.finding(f"Ray cannot place a group{asked}", fixes=(_STATUS,))
+
+
+@check.logged("actor_num_nodes * actor_num_gpus_per_node must be equal to")
+def engines_do_not_cover(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """OpenRLHF's assertion for colocated models, since 0.5.9."""
+    numbers = event.search(r"got (\d+) and (\d+)")
+    yield check.finding(
+        "the colocated engines do not take the actor's GPUs"
+        + (f": {numbers[2]} for engines, {numbers[1]} of the actor" if numbers else ""),
+        fixes=(
+            Fix(
+                title="make vllm_num_engines * vllm_tensor_parallel_size equal to actor_num_nodes * "
+                "actor_num_gpus_per_node",
+            ),
+        ),
+        url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
+    )

@@ -1,0 +1,255 @@
+"""The rollout server, or the Ray instance, that the trainer wants to talk to does not answer.
+
+What it looks for
+    A proxy for HTTP that is not kept away from the server's host, a server that is started at another port or listens
+    elsewhere than the trainer asks, a time limit too short to load a model. In a log: TRL's and ms-swift's clients
+    that wait for a server that never comes up, refused connections to its port, and
+    ``ray.init(address=...)`` without a running Ray.
+
+Why it hurts
+    The trainer waits until its time limit and stops, or waits for ever.
+
+How sure it is
+    Proxies are judged as ``requests`` takes them. In a log it is the client's own message. Whether the server was not
+    started, died, listens elsewhere or is hidden by a proxy stands in the server's log.
+
+The fix and its cost
+    Start the server first and point the trainer to its host and port; take the hosts out of the proxy.
+
+References
+    ``trl/generation/vllm_client.py`` (``check_server``); https://huggingface.co/docs/trl/vllm_integration
+    https://github.com/huggingface/open-r1/issues/543, https://github.com/modelscope/ms-swift/issues/5545
+    https://github.com/modelscope/ms-swift/issues/6034; https://requests.readthedocs.io/en/latest/user/advanced/#proxies
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Role,
+    RolloutPlan,
+    Severity,
+    cite,
+    plan_of,
+)
+
+from ..devices.visible import LOOPBACK
+
+check = Check("RLD607", "server-unreachable", __doc__)
+
+HOST, URL, PORT, WAIT = (f"placement.server_{name}" for name in ("host", "url", "port", "timeout"))
+# Of these the first that is set decides; requests reads both spellings.
+PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+EXCEPTIONS = ("no_proxy", "NO_PROXY")
+# Seconds below which no server has loaded a model.
+SHORTEST_WAIT = 30
+
+
+@check.declared(needs=["plan.placement.mode"])
+def proxy_between(case: Case) -> Iterator[Finding | Reach]:
+    """The trainer's client is ``requests``, which asks the proxy unless the host is excepted."""
+    plan = plan_of(case)
+    if plan.value("placement.mode") != "server" or plan.role == "server":
+        raise NotApplicable("no rollout server is asked over HTTP")
+    proxy = next((name for name in PROXIES if plan.value(f"env.{name}")), None)
+    if proxy is None:
+        yield Reach("no proxy for HTTP is set")
+        return
+    hosts = _hosts(plan)
+    excepted = next((plan.value(f"env.{name}") for name in EXCEPTIONS if plan.value(f"env.{name}")), "")
+    hidden = [host for host in hosts if not _excepted(host, excepted)]
+    if not hidden:
+        yield Reach(f"{', '.join(hosts)} is excepted from the proxy")
+        return
+    yield check.finding(
+        f"{proxy} is set and {', '.join(hidden)} is not excepted: requests to the rollout server go to the proxy",
+        evidence=cite(plan, f"env.{proxy}", *(f"env.{name}" for name in EXCEPTIONS), HOST, URL),
+        fixes=(
+            Fix(
+                title="except the server's host from the proxy",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="env.no_proxy", value=",".join([*filter(None, [excepted]), *hidden])),),
+            ),
+            Fix(title="or set no proxy for this run", commands=("unset http_proxy https_proxy all_proxy",)),
+        ),
+        url="https://github.com/modelscope/ms-swift/issues/5545",
+    )
+
+
+@check.declared(needs=["plan.placement.mode"])
+def server_of_this_file(case: Case) -> Iterator[Finding | Reach]:
+    """Where the server listens, and where the trainer asks."""
+    plan = plan_of(case)
+    if plan.server is None:
+        raise NotApplicable("the server's own launch is not in this file")
+    asked, listens = plan.value(PORT), plan.server.value("placement.listen_port")
+    if asked is not None and listens is not None and plan.value(URL) is None and not _among(listens, asked):
+        yield check.finding(
+            f"the rollout server listens at port {listens}, and the trainer asks port {asked}",
+            evidence=(*cite(plan.server, "placement.listen_port"), *cite(plan, PORT)),
+            fixes=(
+                Fix(
+                    title="ask the port at which the server listens",
+                    applicability=Applicability.SAFE,
+                    edits=(Edit(option=PORT, value=listens),),
+                ),
+            ),
+            url="https://github.com/modelscope/ms-swift/issues/6034",
+        )
+    host, at = plan.value(HOST), plan.server.value("placement.listen_host")
+    if at in LOOPBACK and isinstance(host, str) and host not in ("0.0.0.0", *LOOPBACK):
+        yield check.finding(
+            f"the rollout server listens at {at} alone, and the trainer comes to {host}",
+            evidence=(*cite(plan.server, "placement.listen_host"), *cite(plan, HOST)),
+            fixes=(
+                Fix(
+                    title="let the server listen at all addresses",
+                    applicability=Applicability.SAFE,
+                    edits=(Edit(option="placement.listen_host", value="0.0.0.0"),),
+                    side_effects="the server is open to the network",
+                ),
+            ),
+        )
+    wait = plan.value(WAIT)
+    if wait is not None and 0 < wait < SHORTEST_WAIT and plan.server.value("process.background"):
+        yield check.finding(
+            f"the trainer waits {wait:g} s for a server that is started just before it and has a model to load",
+            severity=Severity.WARNING,
+            evidence=cite(plan, WAIT),
+            fixes=(
+                Fix(
+                    title="wait as long as loading may take (the unit is seconds)",
+                    applicability=Applicability.SAFE,
+                    edits=(Edit(option=WAIT, value=600),),
+                ),
+            ),
+            url="https://github.com/modelscope/ms-swift/issues/6034",
+        )
+    yield Reach(f"server at port {listens}, the trainer asks {asked}")
+
+
+def _hosts(plan: RolloutPlan) -> list[str]:
+    """The hosts that the trainer asks. Raises :class:`NotChecked` where they cannot be read."""
+    given = plan.value(URL)
+    if given is not None:
+        urls = given if isinstance(given, list) else [given]
+        return [urlsplit(str(url)).hostname or str(url) for url in urls]
+    setting = plan.get(HOST)
+    if setting is None or setting.value is None:
+        raise NotChecked("the server's host is not told in the launch")
+    return [str(host) for host in (setting.value if isinstance(setting.value, list) else [setting.value])]
+
+
+def _excepted(host: str, exceptions: str) -> bool:
+    """Whether ``no_proxy`` holds a host, its domain, or its network."""
+    for part in (part.strip() for part in exceptions.split(",")):
+        if part == "*" or (part and (host == part or host.endswith("." + part.lstrip(".")))):
+            return True
+        try:
+            if "/" in part and ip_address(host) in ip_network(part, strict=False):
+                return True
+        except ValueError:
+            continue
+    return False
+
+
+def _among(listens: object, asked: object) -> bool:
+    return listens in asked if isinstance(asked, list) else listens == asked
+
+
+_NO_PROXY = Fix(
+    title="keep the proxy away from the server's address",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="env.no_proxy", value="localhost,127.0.0.1"),),
+    side_effects="add the server's host where it is another machine",
+)
+
+
+def _serve(event: LogEvent) -> Fix:
+    if event.incident.framework == "ms-swift":
+        return Fix(
+            title="start the rollout server first, on GPUs of its own", commands=("swift rollout --model MODEL",)
+        )
+    return Fix(
+        title="start the rollout server first, on GPUs of its own, and give the trainer its host and port",
+        commands=("trl vllm-serve --model MODEL --port PORT",),
+    )
+
+
+@check.logged("The vLLM server can't be reached at ", "Server is not up yet")
+def server_not_up(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The client gave up, or is still waiting as the log ends."""
+    if event.literal == "Server is not up yet" and not any(event.literal in line for line in event.run.tail[-20:]):
+        return  # it came up
+    address = event.search(r"can't be reached at (\S+) after ([\d.]+) seconds")
+    said = (
+        f"no rollout server answers at {address[1]} within {address[2]} s"
+        if address
+        else "the rollout server does not answer"
+    )
+    yield check.finding(said, fixes=(_serve(event), _NO_PROXY), url="https://huggingface.co/docs/trl/vllm_integration")
+
+
+@check.logged("Server is not up yet", silent=True)
+def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A run that ends in these lines waits for a server."""
+    if (
+        event.incident.kind == "clean"
+        and any(event.literal in line for line in event.run.tail[-4:])
+        and event.count >= 3
+    ):
+        yield check.finding(
+            f"the trainer was still waiting for the rollout server when the log ended ({event.count} attempts)",
+            fixes=(_serve(event), _NO_PROXY),
+        )
+
+
+@check.logged(
+    "Failed to establish a new connection: [Errno 111] Connection refused",
+    "Cannot connect to host ",
+    unless=("huggingface.co", "wandb", "modelscope", "pypi.org", "swanlab"),
+)
+def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Nothing listens on the port."""
+    where = event.search(r"host='([^']+)', port=(\d+)|connect to host ([\w.-]+):(\d+)")
+    address = f" at {where[1] or where[3]}:{where[2] or where[4]}" if where else ""
+    yield check.finding(f"no server listens{address}", fixes=(_serve(event), _NO_PROXY))
+
+
+@check.logged("Could not find any running Ray instance")
+def no_ray(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``ray.init(address='auto')`` where no Ray runs."""
+    yield check.finding(
+        "no Ray instance runs on this node, and the program was told to join one",
+        fixes=(
+            Fix(title="start Ray first, the head before the workers", commands=("ray start --head",)),
+            Fix(title="or let ray.init() start a local instance: unset RAY_ADDRESS and give no address"),
+        ),
+        url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
+    )
+
+
+@check.logged("Remote end closed connection without response", role=Role.CASCADE)
+def server_hung_up(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The server closed the connection in the middle of a request: it died, or restarted."""
+    yield check.finding(
+        "the rollout server closed the connection without an answer: it died or was overloaded; its own log says why",
+        fixes=(
+            Fix(title="judge the server's log too", commands=("rldoctor triage server.log trainer.log",)),
+            Fix(title="TRL 0.28 and later try such requests again", valid_for="trl<0.28"),
+        ),
+        url="https://github.com/huggingface/trl/issues/3622",
+    )

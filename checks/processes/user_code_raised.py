@@ -1,0 +1,75 @@
+"""The user's own code raised: a reward function, a data set, a tool, an environment, the script itself.
+
+What it looks for
+    A run whose first failure no pattern explains, and whose innermost frame lies outside installed packages and
+    frameworks' checkouts. Also a framework that refuses what a user's function returned, and a script that does not
+    exist or does not know its arguments.
+
+Why it hurts
+    One wrong index ends all ranks.
+
+How sure it is
+    The frame is the one that raised. Whether the data or the code is at fault is for its author.
+
+The fix and its cost
+    The file and line are named.
+
+References
+    https://docs.python.org/3/tutorial/errors.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Frame, LogEvent, LoggedException, LogRun
+
+check = Check("RLD902", "user-code-raised", __doc__)
+
+
+@check.concluded
+def raised_in_user_code(case: Case, run: LogRun) -> Iterator[Finding]:
+    """The innermost frame of the first failure, or of what it grew from, is the user's."""
+    if run.root is None:
+        return
+    for link in run.root.chain:
+        frame = link.raised_by_user
+        if frame is not None and ".so" not in link.message:  # a library that does not load is no fault of the import
+            yield _finding(link, frame, run)
+            return
+    if run.root.type in ("Script not found", "Command line refused"):
+        yield check.finding(
+            run.root.message.splitlines()[0][:300],
+            evidence=(Evidence(text=run.root.message[:300], source=run.root.source, line=run.root.line),),
+            fixes=(Fix(title="correct the launch command: the program refused it before anything ran"),),
+        )
+
+
+@check.logged("The reward function '")
+def reward_function_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """TRL counts what a reward function returns."""
+    numbers = event.search(r"reward function '([^']+)' returned (\d+) rewards, but (\d+) were expected")
+    if numbers is None:
+        return
+    yield check.finding(
+        f"the reward function {numbers[1]!r} returned {numbers[2]} rewards for {numbers[3]} completions",
+        fixes=(Fix(title="return one number per completion, in the order of the completions"),),
+    )
+
+
+def _finding(link: LoggedException, frame: Frame, run: LogRun) -> Finding:
+    place = f"{frame.file}:{frame.line}"
+    stage = f" during {run.incident.stage}" if run.incident.stage else ""
+    rank = f", first on {_rank(run.incident.first_rank)}" if run.incident.first_rank is not None else ""
+    return check.finding(
+        f"{str(link).splitlines()[0][:300]} raised by {frame.function} at {place}{stage}{rank}",
+        evidence=(
+            Evidence(text=str(link)[:500], source=link.source, line=link.line),
+            Evidence(text=frame.code or frame.function, source=frame.file, line=frame.line),
+        ),
+        fixes=(Fix(title=f"correct {frame.function} at {place}: {frame.code or link.type}"),),
+    )
+
+
+def _rank(name: str) -> str:
+    return f"rank {name}" if name.isdigit() else name

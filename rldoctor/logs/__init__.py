@@ -1,0 +1,1 @@
+"""Log files: from bytes to one incident."""

@@ -1,0 +1,47 @@
+"""Whose code a frame is: installed packages' and frameworks', or the user's own."""
+
+from __future__ import annotations
+
+import re
+
+# Environments and the standard library, wherever they lie.
+_INSTALLED = re.compile(
+    r"site-packages/|dist-packages/|/lib(?:64)?/python\d|/(?:mini|ana)conda\d?/|/(?:opt|usr/local|usr)/(?:venv|conda|lib)/"
+    r"|/\.?venv[^/]*/|/envs/[^/]+/lib/|^<frozen|^<(?:string|stdin|template|attrs|__array_function__)|\.pyx$|\.pxi$"
+    r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|/unsloth_compiled_cache/|^/root/\.cache/|\.cache/huggingface/"
+)
+# Frameworks are often run from a checkout, whose files lie beside the user's own.
+_CHECKOUT = re.compile(
+    r"(?:^|/)(?:vllm|verl|trl|swift|openrlhf|nemo_rl|skyrl|skyrl_train|skyrl_gym|axolotl|open_r1|unsloth|unsloth_zoo|"
+    r"prime_rl|areal|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
+    r"apex|xformers|bitsandbytes|triton|safetensors|huggingface_hub|tokenizers|numpy|pandas|hydra|omegaconf)/"
+)
+_HOME = re.compile(r"^/(?:home|Users|data|mnt|workspace)/[^/]+/")
+# Where an installed file's path names its package: below site-packages, below an environment that holds packages
+# directly (pip install --target), and in the name of a frame that Cython wrote (``init pandas._libs.interval``).
+_SITE = re.compile(r"(?:site|dist)-packages/(?P<name>[^/]+)|/(?:venv|\.venv)/(?!lib(?:64)?/|bin/)(?P<target>[^/]+)/")
+_LIBRARY = re.compile(r"/lib(?:64)?/python\d[^/]*/|^<frozen|/python3\d+\.zip/")
+_CYTHON = re.compile(r"(?:init )?(?P<name>\w+)\.")
+
+
+def is_users(file: str) -> bool:
+    """Whether a frame's file is neither installed nor part of a framework's checkout."""
+    if _INSTALLED.search(file):
+        return False
+    # A user or a volume may be called like a package.
+    return _CHECKOUT.search(_HOME.sub("/", file)) is None
+
+
+def package_of(file: str, function: str = "") -> str | None:
+    """The top-level package that a frame's or a library's file belongs to, ``python`` for the standard library, or
+    None where the path names none (the user's own code)."""
+    if file.endswith((".pyx", ".pxi", ".pxd")) and not file.startswith("/"):
+        match = _CYTHON.match(function)
+        return match["name"] if match is not None else None
+    *_, site = [None, *_SITE.finditer(file)]
+    if site is not None:
+        return (site["name"] or site["target"]).partition(".")[0]
+    if _LIBRARY.search(file):
+        return "python"
+    *_, checkout = [None, *_CHECKOUT.finditer(_HOME.sub("/", file))]
+    return checkout[0].strip("/") if checkout is not None else None

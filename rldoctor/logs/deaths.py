@@ -1,0 +1,91 @@
+"""Ends without a Python exception: signals, aborts, exit codes, refused command lines, watchdogs; one table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rldoctor.logs.model import LoggedException, Origin
+from rldoctor.logs.prefixes import Line
+
+SHELL = r"(?:.{0,200}: line \d+:\s+\d+ )?"
+
+
+@dataclass(frozen=True)
+class Death:
+    """One way a process says that it ended. ``literal`` is what the pass looks for, ``pattern`` what the line must be
+    from its beginning; its groups ``rank``, ``code`` and ``pid`` are taken where they exist. ``launcher`` lines are
+    told by a parent about its child: they prove that the run failed and never are the first cause."""
+
+    literal: str
+    pattern: re.Pattern[str]
+    type: str
+    launcher: bool = False
+
+
+def _death(literal: str, pattern: str, name: str, launcher: bool = False) -> Death:
+    return Death(literal, re.compile(pattern), name, launcher)
+
+
+# The wording is that of glibc and bash (signals), torch/distributed/elastic, DeepSpeed's launcher, Slurm, argparse,
+# CPython.
+DEATHS: tuple[Death, ...] = (
+    _death("Killed", SHELL + r"Killed(?:$|\s{2,}|\s*\(core)", "Killed"),
+    _death("Segmentation fault", SHELL + r"Segmentation fault(?:$|\s*\(core dumped\)|\s{2,})", "Segmentation fault"),
+    _death("Aborted", SHELL + r"Aborted(?:$|\s*\(core dumped\))", "Aborted"),
+    _death("Bus error", SHELL + r"Bus error(?:$|\s*\(core dumped\)|\s{2,})", "Bus error"),
+    _death("Illegal instruction", SHELL + r"Illegal instruction(?:$|\s*\(core dumped\)|\s{2,})", "Illegal instruction"),
+    _death("Floating point exception", SHELL + r"Floating point exception(?:$|\s*\(core)", "Floating point exception"),
+    _death("Segfault encountered", r"!+ Segfault encountered !+", "Segmentation fault"),
+    _death("*** SIG", r"\*\*\* SIG(?P<signal>[A-Z]{3,5}) ", "Fatal signal"),
+    _death("*** Process received signal", r".{0,80}\*\*\* Process received signal \*\*\*", "Fatal signal"),
+    _death(
+        "Watchdog caught collective operation timeout",
+        r".{0,160}?(?:[Rr]ank (?P<rank>\d{1,6}))?\]? ?Watchdog caught collective operation timeout",
+        "NCCL watchdog timeout",
+    ),
+    _death(": error: ", r"(?!(?:collect2|ld|gcc|g\+\+|cc1plus|clang|nvcc|ninja|make|pip|srun|slurmstepd|fatal)\b)"
+           r"[\w./-]{1,200}(?: [\w<>\[\].-]{1,40}){0,5}: error: ", "Command line refused"),
+    _death("can't open file '", r"\S{1,200}: can't open file '", "Script not found"),
+    _death("HYDRA_FULL_ERROR=1", r"Set the environment variable HYDRA_FULL_ERROR=1", "Hydra refused the configuration"),
+    _death(
+        "failed (exitcode: ",
+        r"(?:.{0,80}: )?failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<rank>\d{1,6}) "
+        r"\(pid: (?P<pid>\d{1,9})\)",
+        "exit code",
+        launcher=True,
+    ),
+    _death("exits with return code = ", r".{0,2000}exits with return code = (?P<code>-?[1-9]\d{0,8})",
+           "exit code", True),
+    _death("Exited with exit code ", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Exited with exit code "
+           r"(?P<code>[1-9]\d{0,8})", "exit code", True),
+    _death(": Killed", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Killed", "Killed", True),
+    _death("DUE TO TIME LIMIT", r"(?:slurmstepd: error: )?\*\*\* (?:JOB|STEP) \S+ .{0,80}DUE TO TIME "
+    r"LIMIT", "Time limit", True),
+)  # fmt: skip
+
+FATAL_PYTHON = "Fatal Python error: "
+TERMINATE = "terminate called "
+ELASTIC_SUMMARY = "Root Cause (first observed failure)"
+
+ELASTIC_FIELD = re.compile(r"\s*(?P<field>time|host|rank|exitcode|error_file|traceback)\s*: (?P<value>.{0,400})$")
+
+
+def died(
+    death: Death, match: re.Match[str], line: Line, source: str, number: int, near: float | None
+) -> tuple[LoggedException, int | None]:
+    """The end that a line tells of, and its exit code. ``near`` is the last time that was told before it."""
+    parts = {key: value for key, value in match.groupdict().items() if value}
+    origin = line.origin
+    if parts.get("rank") or parts.get("node"):
+        node = parts.get("node") or origin.node
+        origin = Origin(parts.get("rank") or origin.rank, origin.actor, parts.get("pid"), node)
+    ended = LoggedException(
+        type=f"SIG{parts['signal']}" if "signal" in parts else death.type,
+        message=line.text.strip()[:2000],
+        origin=origin,
+        source=source,
+        line=number,
+        time=line.time if line.stamp else near,
+    )
+    return ended, int(parts["code"]) if "code" in parts else None

@@ -1,0 +1,115 @@
+"""Crashes below Python: the interpreter's own dump, C++'s terminate, and torchelastic's failure summary."""
+
+from __future__ import annotations
+
+import re
+
+from rldoctor.logs.deaths import ELASTIC_FIELD, FATAL_PYTHON, TERMINATE
+from rldoctor.logs.model import Frame, LoggedException, Origin
+from rldoctor.logs.prefixes import Line
+
+_INSTANCE = re.compile(
+    r"terminate called (?:after throwing an instance of '(?P<type>[^']{1,200})'|without an active exception)"
+)
+_WHAT = re.compile(r"\s*what\(\):\s*(?P<what>.*)")
+_DUMP_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9}) in (?P<function>.{1,300})')
+_THREAD = re.compile(r"\s*(?P<current>Current thread|Thread) 0x[0-9a-f]+.{0,80}:$")
+_EXIT = re.compile(r"(?P<code>-?\d{1,9})\s*(?:\(pid: (?P<pid>\d{1,9})\))?\s*(?:\((?P<signal>SIG\w+)\))?")
+_RANK = re.compile(r"(?P<rank>\d{1,6})")
+_MOST_LINES = 60
+
+
+class DumpParser:
+    """Reads what follows ``Fatal Python error`` or ``terminate called``, fed with the lines of one process."""
+
+    def __init__(self, line: Line, number: int, source: str) -> None:
+        self.origin, self.source, self.first, self.time = line.origin, source, number, line.time
+        self._count = 0
+        self._frames: list[Frame] = []
+        self._thread = ""
+        text = line.text.strip()
+        if FATAL_PYTHON in text:
+            self._kind = "python"
+            self._type, self._message = "Fatal Python error", [text.split(FATAL_PYTHON, 1)[1]]
+        else:
+            self._kind = "terminate"
+            match = _INSTANCE.search(text)
+            self._type, self._message = (match["type"] if match is not None else None) or "std::terminate", []
+
+    def feed(self, line: Line) -> bool:
+        """Takes the process's next line; False where the dump is over."""
+        self._count += 1
+        text = line.text.rstrip()
+        if self._count > _MOST_LINES or "Traceback (most recent" in text:
+            return False
+        return self._in_python(text) if self._kind == "python" else self._in_terminate(line, text)
+
+    def result(self) -> LoggedException:
+        """The end as an exception; the dump lists its frames innermost first, here they are turned round."""
+        return LoggedException(
+            type=self._type,
+            message="\n".join(self._message).strip(),
+            frames=tuple(reversed(self._frames)),
+            origin=self.origin,
+            source=self.source,
+            line=self.first,
+            time=self.time,
+        )
+
+    def _in_python(self, text: str) -> bool:
+        thread = _THREAD.match(text)
+        if thread is not None:
+            # Threads are listed in any order; the one that failed is "Current thread".
+            self._thread = thread["current"]
+            return True
+        frame = _DUMP_FRAME.match(text)
+        if frame is not None:
+            if self._thread == "Current thread":
+                self._frames.append(Frame(frame["file"], int(frame["line"]), frame["function"]))
+            return True
+        return not text.strip() or text.lstrip().startswith(("<no Python frame>", "...", "Python runtime state"))
+
+    def _in_terminate(self, line: Line, text: str) -> bool:
+        what = _WHAT.match(text)
+        if what is not None:
+            self._message.append(what["what"])
+            return True
+        if not self._message:
+            return self._count <= 3
+        if not text.strip() or line.level or self._count > 12 or TERMINATE in text:
+            return False
+        self._message.append(text)
+        return True
+
+
+class SummaryParser:
+    """Reads torchelastic's block under ``Root Cause (first observed failure)``."""
+
+    def __init__(self, number: int) -> None:
+        self.first = number
+        self.fields: dict[str, str] = {}
+        self._count = 0
+
+    def feed(self, line: Line) -> bool:
+        """Takes the next line; False where the block is over."""
+        self._count += 1
+        match = ELASTIC_FIELD.match(line.text)
+        if match is not None:
+            self.fields[match["field"]] = match["value"].strip()
+        return self._count < 12 and "======" not in line.text
+
+    @property
+    def rank(self) -> str | None:
+        """The global rank of the first failure that torchelastic saw."""
+        match = _RANK.match(self.fields.get("rank", ""))
+        return match["rank"] if match is not None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; minus the signal's number where a signal ended it."""
+        match = _EXIT.match(self.fields.get("exitcode", ""))
+        return int(match["code"]) if match is not None else None
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(rank=self.rank, node=self.fields.get("host"))

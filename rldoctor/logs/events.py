@@ -1,0 +1,108 @@
+"""Turns the hits of one run into the events that signatures judge, and decides which signature sees which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rldoctor.check import Check, Signature
+from rldoctor.logs.fatality import Verdicts
+from rldoctor.logs.model import LogEvent, LoggedException, LogRun
+from rldoctor.logs.record import RawEvent
+from rldoctor.logs.runs import Slice
+from rldoctor.logs.table import Table
+
+_NUMBERS = re.compile(r"\d+")
+_HEX = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16,}\b")
+# Of one literal, so many different lines are judged.
+_MOST_EVENTS = 24
+
+
+@dataclass
+class _Group:
+    """Equal lines, numbers aside, of one literal; the first stands for all."""
+
+    event: RawEvent
+    piece: Slice
+    exception: LoggedException | None
+    fatal: bool
+    handled: bool
+    count: int = 0
+    ranks: list[str] = field(default_factory=list)
+
+
+def events_of(
+    pieces: Sequence[Slice], table: Table, run: LogRun, verdicts: Verdicts
+) -> list[tuple[Check, int, LogEvent]]:
+    """Each event with the check and the index of its signature that are to judge it."""
+    fatal = {id(f.raw) for f in verdicts.failures}
+    fatal_lines = {(id(f.slice.record), f.number) for f in verdicts.failures}
+    handled = {id(f.raw) for f in verdicts.handled}
+    found: list[tuple[Check, int, LogEvent]] = []
+    for index, use in enumerate(table.uses):
+        if use.signatures:
+            for group in _groups(pieces, index, fatal, fatal_lines, handled)[:_MOST_EVENTS]:
+                event = _event(group, use.literal, run)
+                for check, signature in use.signatures:
+                    if _may_see(signature, group, event, run):
+                        found.append((check, check.signatures.index(signature), event))
+    return found
+
+
+def _groups(
+    pieces: Sequence[Slice], index: int, fatal: set[int], fatal_lines: set[tuple[int, int]], handled: set[int]
+) -> list[_Group]:
+    """The hits of one literal, equal ones together: those that ended something first, then as they came."""
+    groups: dict[tuple[str, bool, bool], _Group] = {}
+    for piece in pieces:
+        hits = piece.record.hits.get(index)
+        group = None
+        for event in hits.kept if hits is not None else ():
+            if event.quoted or not piece.first <= event.number <= piece.last:
+                continue
+            raw = piece.record.tokens.get(event.token) if event.token is not None else None
+            ended = id(raw) in fatal if raw is not None else (id(piece.record), event.number) in fatal_lines
+            caught = raw is not None and not ended
+            key = (_NUMBERS.sub("0", _HEX.sub("0", event.line)), ended, caught)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = _Group(event, piece, raw.exception if raw else None, ended, caught)
+            elif event.time is not None and group.event.time is not None and event.time < group.event.time:
+                group.event, group.piece, group.exception = event, piece, raw.exception if raw else None
+            group.count += 1 + event.repeated
+            rank = event.origin.rank
+            if rank is not None and rank not in group.ranks:
+                group.ranks.append(rank)
+        if hits is not None and group is not None:  # those that were not kept looked like the last that was
+            group.count += hits.count - len(hits.kept)
+    return sorted(groups.values(), key=lambda g: (not g.fatal, g.handled, g.event.number))
+
+
+def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
+    raw = group.event
+    return LogEvent(
+        literal=literal,
+        line=raw.line,
+        source=group.piece.record.name,
+        number=raw.number,
+        origin=raw.origin,
+        time=raw.time,
+        level=raw.level,
+        exception=group.exception,
+        before=raw.before,
+        after=tuple(raw.after),
+        fatal=group.fatal,
+        count=group.count,
+        ranks=tuple(group.ranks),
+        finished=raw.number < group.piece.record.done <= group.piece.last,
+        run=run,
+    )
+
+
+def _may_see(signature: Signature, group: _Group, event: LogEvent, run: LogRun) -> bool:
+    """Whether a signature is asked: not about what was caught in a run that went on, and, unless it is a silent one,
+    only where the run did not end well."""
+    if not signature.silent and (group.handled or run.incident.kind == "clean"):
+        return False
+    return not any(text in event.text for text in signature.unless)

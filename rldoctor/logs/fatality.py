@@ -1,0 +1,166 @@
+"""Which of a run's exceptions ended something, which were caught while it went on, and which are wrappers or
+cascades."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rldoctor.check import Role
+from rldoctor.logs.model import LoggedException
+from rldoctor.logs.record import FileRecord, Life, RawDeath, RawException
+from rldoctor.logs.runs import Slice
+from rldoctor.logs.table import Table
+
+# Python says itself that these end nothing.
+_IGNORED = re.compile(r"Exception ignored in|--- Logging error ---|Error in (?:atexit|sys)\.")
+# Written by the hooks that run when nobody caught the exception.
+_UNCAUGHT = re.compile(r"Exception in thread |Process \S+:$|Uncaught exception|Error executing job with overrides")
+_BOOTSTRAP = re.compile(r"^(?:_bootstrap|_bootstrap_inner|spawn_main|_wrap|_run_code)$")
+# Ray and futures raise these around what they were told; the exception within says more.
+CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError)(?:\(\w+\))?$")
+# Said by a process whose pipe or parent is gone; at the end of a run this is how the end looks.
+_PARTING = re.compile(
+    r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt|SystemExit|GeneratorExit|.*CancelledError)$"
+)
+
+
+@dataclass
+class Failure:
+    """Something that ended a process (or would have). ``said`` holds the signatures' literals that stand in it with
+    their roles; ``launcher`` ones are a parent's word about its child."""
+
+    exception: LoggedException
+    slice: Slice
+    number: int
+    last: int
+    raw: RawException | RawDeath
+    launcher: bool = False
+    said: dict[str, set[Role]] = field(default_factory=dict)
+    file_index: int = 0
+
+    @property
+    def after(self) -> Life:
+        """What the process wrote afterwards in this run."""
+        return self.raw.aftermath.until(self.slice.last)
+
+    @property
+    def secondary(self) -> bool:
+        """Whether it only passes on, or follows from, what happened elsewhere."""
+        if self.launcher:
+            return True
+        if any(Role.CAUSE in roles for roles in self.said.values()):
+            return False
+        return all(self._passes_on(link) for link in self.exception.chain)
+
+    def _passes_on(self, link: LoggedException) -> bool:
+        if CARRIER.search(link.type) or _PARTING.match(link.type.rsplit(".", 1)[-1]):
+            return True
+        text = f"{link.type}: {link.message}"
+        return any(roles & {Role.CASCADE, Role.WRAPPER} and literal in text for literal, roles in self.said.items())
+
+    @property
+    def order(self) -> tuple[float, int, int]:
+        """Sorts failures of several files: by time where it is known, then as they stand."""
+        time = self.exception.time
+        return (time if time is not None else float("inf"), self.file_index, self.number)
+
+
+@dataclass
+class Verdicts:
+    """The sorted exceptions of one run."""
+
+    failures: list[Failure] = field(default_factory=list)
+    handled: list[Failure] = field(default_factory=list)
+
+
+def judge(slices: Iterable[Slice], table: Table) -> Verdicts:
+    """Sorts the exceptions and deaths of one run (one slice per file)."""
+    verdicts = Verdicts()
+    for index, piece in enumerate(slices):
+        roles = _roles(piece.record, table)
+        for failure in _candidates(piece, index, roles):
+            (verdicts.handled if _went_on(failure) else verdicts.failures).append(failure)
+    _reconsider(verdicts)
+    several = len({failure.file_index for failure in verdicts.failures}) > 1
+    key = (lambda f: f.order) if several else (lambda f: (float(f.number), f.file_index, f.number))
+    verdicts.failures.sort(key=key)
+    verdicts.handled.sort(key=key)
+    return verdicts
+
+
+def uncaught(failure: Failure) -> bool:
+    """Whether the traceback looks like one that nobody caught: Python printed it as the process, thread or module
+    ended."""
+    raw = failure.raw
+    if isinstance(raw, RawDeath):
+        return True
+    if raw.quoted:
+        return False
+    frames = raw.exception.frames
+    outermost = frames[0].function if frames else ""
+    return (
+        raw.ranked
+        or _UNCAUGHT.match(raw.exception.header) is not None
+        or outermost == "<module>"
+        or (_BOOTSTRAP.match(outermost) is not None)
+    )
+
+
+def _candidates(piece: Slice, index: int, roles: dict[int, dict[str, set[Role]]]) -> list[Failure]:
+    found: list[Failure] = []
+    for raw in piece.exceptions:
+        if _IGNORED.search(raw.exception.header) is None:
+            said = roles.get(id(raw), {})
+            found.append(Failure(raw.exception, piece, raw.number, raw.last, raw, False, said, index))
+    for death in piece.deaths:
+        said = roles.get(id(death), {})
+        found.append(Failure(death.exception, piece, death.number, death.number, death, death.launcher, said, index))
+    return found
+
+
+def _roles(record: FileRecord, table: Table) -> dict[int, dict[str, set[Role]]]:
+    """The signatures' literals that stand in each exception and death, with the roles that they have."""
+    found: dict[int, dict[str, set[Role]]] = {}
+    deaths = {death.number: death for death in record.deaths}
+    for use_index, hits in record.hits.items():
+        use = table.uses[use_index]
+        for event in hits.kept:
+            target: RawException | RawDeath | None = deaths.get(event.number)
+            if event.token is not None:
+                target = record.tokens.get(event.token, target)
+            if target is not None:
+                found.setdefault(id(target), {})[use.literal] = use.roles
+    return found
+
+
+def _went_on(failure: Failure) -> bool:
+    """Whether the process that printed the exception went on working."""
+    after = failure.after
+    raw = failure.raw
+    if isinstance(raw, RawDeath):
+        return after.done or after.moved >= 2 or after.informed >= 3
+    if raw.quoted:
+        return after.moved > 0 or after.ordinary > 0
+    if raw.ranked or _UNCAUGHT.match(raw.exception.header):
+        return False
+    if uncaught(failure):
+        return after.done or after.moved >= 2 or (after.moved >= 1 and after.ordinary >= 2) or after.informed >= 3
+    return after.done or after.moved >= 1 or after.ordinary >= 3
+
+
+def _reconsider(verdicts: Verdicts) -> None:
+    """Takes the run as a whole into account: exceptions that were merely logged end nothing in a run that came to its
+    end; and where it ended badly without a cause in sight, what looked uncaught was not caught."""
+    failures = verdicts.failures
+    if failures and not any(uncaught(f) or f.launcher for f in failures):
+        logged_only = [f for f in failures if f.slice.record.done > f.last]
+        for failure in logged_only:
+            failures.remove(failure)
+            verdicts.handled.append(failure)
+    if failures and all(f.secondary for f in failures):
+        back = [f for f in verdicts.handled if uncaught(f) and not f.secondary]
+        for failure in back:
+            verdicts.handled.remove(failure)
+            failures.append(failure)

@@ -1,0 +1,79 @@
+"""Which files of a folder are logs: torchrun and Ray session folders, and whatever a launcher left per rank."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+# More files than this are not opened: 64 ranks with a few files each and a Ray session stay far below.
+MOST_FILES = 4096
+
+# What stands beside logs and is none.
+_NO_LOG = re.compile(
+    r"\.(?:py|pyc|yaml|yml|toml|cfg|ini|json|jsonl|safetensors|bin|pt|pth|ckpt|gguf|npy|npz|parquet|arrow|csv|tsv|md|rst|"
+    r"html|css|js|png|jpg|jpeg|gif|svg|pdf|so|o|a|c|cc|cpp|cu|cuh|h|hpp|whl|lock|pid|sock|sh|db|sqlite|pickle|pkl|wandb)$",
+    re.IGNORECASE,
+)
+_NO_LOG_NAMES = re.compile(r"^(?:events\.out\.tfevents\.|\.)")
+
+# torch.distributed.elastic writes the exception of a rank there: https://pytorch.org/docs/stable/elastic/errors.html
+ERROR_FILE = "error.json"
+
+
+def log_files(folder: Path) -> tuple[list[Path], list[str]]:
+    """The log files below a folder in natural order, and notes on what was left out. Links are followed, each folder
+    and file once, so that a link to a parent ends nowhere."""
+    notes: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    found: list[Path] = []
+
+    def unreadable(error: OSError) -> None:
+        notes.append(f"cannot read {error.filename}: {error.strerror}")
+
+    for where, folders, names in os.walk(folder, followlinks=True, onerror=unreadable):
+        folders[:] = [f for f in sorted(folders, key=natural) if _first_visit(Path(where, f), seen)]
+        for name in sorted(names, key=natural):
+            path = Path(where, name)
+            if is_log(name) and path.is_file() and _first_visit(path, seen):
+                found.append(path)
+        if len(found) > MOST_FILES:
+            notes.append(f"{folder} holds more than {MOST_FILES} logs: only the first {MOST_FILES} were read")
+            return found[:MOST_FILES], notes
+    return found, notes
+
+
+def is_log(name: str) -> bool:
+    """Whether a file of that name may be a log; what it holds is seen when it is read."""
+    return name == ERROR_FILE or not (_NO_LOG.search(name) or _NO_LOG_NAMES.match(name))
+
+
+def elastic_traceback(data: bytes) -> bytes:
+    """The traceback in a rank's error file, with the time of its failure, as a log would have it."""
+    try:
+        said = json.loads(data)["message"]
+        extra = said["extraInfo"]
+        lines = str(extra["py_callstack"]).rstrip().splitlines()
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(extra["timestamp"])))
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return data
+    return "".join(f"{stamp} | {line}\n" for line in lines).encode()
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key under which ``rank_10`` comes after ``rank_9``."""
+    return [(0, int(p), "") if p[0] in "0123456789" else (1, 0, p) for p in re.findall(r"[0-9]{1,18}|[^0-9]+", name)]
+
+
+def _first_visit(path: Path, seen: set[tuple[int, int]]) -> bool:
+    try:
+        info = path.stat()
+    except OSError:
+        return False
+    key = (info.st_dev, info.st_ino)
+    if key in seen:
+        return False
+    seen.add(key)
+    return True

@@ -1,0 +1,144 @@
+"""Makes one incident of what a run's logs hold: the first failure on the first failing rank, and all that followed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rldoctor.logs.fatality import CARRIER, Failure, Verdicts, judge
+from rldoctor.logs.model import Frame, LoggedException, LogRun
+from rldoctor.logs.reveals import framework_of, versions_in_frames
+from rldoctor.logs.runs import Slice
+from rldoctor.logs.stages import stage_before, stage_of
+from rldoctor.logs.table import Table
+from rldoctor.model import Incident
+
+_MOST_CASCADES = 12
+_TP_WORKER = re.compile(r"_TP(\d+)$")
+_WORKER_CARRIER = re.compile(r"Caught \w+ in (?:DataLoader worker|replica|pin memory)")
+
+
+def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) -> tuple[LogRun, Verdicts]:
+    """One run, of which ``slices`` holds the part of each file, with the verdict on each of its exceptions."""
+    verdicts = judge(slices, table)
+    root = next((f for f in verdicts.failures if not f.secondary), None)
+    # Where all are secondary, the first that is an exception tells more than a launcher's exit code.
+    shown = root or min(verdicts.failures, key=lambda f: (f.launcher, f.order), default=None)
+    failures = tuple(f.exception for f in verdicts.failures)
+    incident = _incident(slices, verdicts, shown, run, runs)
+    return (
+        LogRun(
+            incident=incident,
+            root=root.exception if root is not None else None,
+            failures=failures,
+            handled=tuple(f.exception for f in verdicts.handled),
+            tail=tuple(line.text for piece in slices[-1:] for line in piece.record.tail[-60:]),
+            sources=tuple(piece.record.name for piece in slices),
+            lines=sum(piece.last - piece.first + 1 for piece in slices),
+        ),
+        verdicts,
+    )
+
+
+def _incident(slices: Sequence[Slice], verdicts: Verdicts, shown: Failure | None, run: int, runs: int) -> Incident:
+    partial = next((piece.record.partial for piece in slices if piece.record.partial), None)
+    everything = [*verdicts.failures, *verdicts.handled]
+    frames = [frame for f in everything for link in f.exception.chain for frame in link.frames]
+    common = {
+        "framework": framework_of((frame.file for frame in frames), _texts(slices)),
+        "versions": _versions(slices, frames),
+        "run": run,
+        "runs": runs,
+        "partial": partial,
+    }
+    if shown is None:
+        return Incident(kind="clean", **common)  # type: ignore[arg-type]
+    link = telling(shown.exception)
+    own = link.user_frame or next((x.user_frame for x in shown.exception.chain if x.user_frame), None)
+    return Incident(
+        kind="crashed",
+        first_rank=_first_rank(shown, slices),
+        stage=_stage(shown),
+        exception=_short(link),
+        frames=tuple(str(frame) for frame in link.frames),
+        user_frame=str(own) if own is not None else None,
+        cascades=_cascades(verdicts.failures, shown),
+        source=shown.exception.source,
+        line=link.line or shown.number,
+        **common,  # type: ignore[arg-type]
+    )
+
+
+def telling(exception: LoggedException) -> LoggedException:
+    """The link of a chain that says what happened: the last one, or what it carries over from another process."""
+    links = list(reversed(exception.chain))
+    said = (x for x in links if not CARRIER.search(x.type) and not _WORKER_CARRIER.match(x.message))
+    return next((x for x in said if x.message or x.frames), links[0])
+
+
+def _short(link: LoggedException) -> str:
+    said = [line.strip() for line in link.message.split("\n") if line.strip(" =-*")]
+    # The first line of a validation error is a title, and some messages are wrapped.
+    first = " ".join(said[: 2 if said and len(said[0]) < 80 else 1])
+    return f"{link.type}: {first}".removesuffix(": ")[:600]
+
+
+def _first_rank(shown: Failure, slices: Sequence[Slice]) -> str | None:
+    """The rank that the first failure's lines name; else the one that torchelastic saw fail first; else actor and
+    process."""
+    inner = shown.exception.chain[0].origin
+    known = shown.slice.record.rank_of.get((inner.pid, inner.node)) if inner.pid else None
+    outer = shown.exception.origin
+    if (rank := inner.rank or outer.rank or known) is not None:
+        return rank
+    if inner.actor is None:
+        for piece in slices:
+            for number, summary_rank, _ in piece.record.summaries:
+                if summary_rank is not None and piece.first <= number <= piece.last:
+                    return summary_rank
+        local = next(
+            (d.exception.origin.rank for s in slices for d in s.deaths if d.launcher and d.exception.origin.rank), None
+        )
+        if local is not None:
+            return local
+    if inner.actor and (worker := _TP_WORKER.search(inner.actor)) is not None:
+        return worker[1]
+    return inner.label if inner.actor or inner.pid else (outer.label if outer.actor or outer.pid else None)
+
+
+def _stage(shown: Failure) -> str | None:
+    links = shown.exception.chain
+    for link in (telling(shown.exception), *links):
+        stage = stage_of(link.frames)
+        if stage is not None:
+            return stage
+    return stage_before(shown.number, [s for s in shown.slice.record.stages if s[0] >= shown.slice.first])
+
+
+def _cascades(failures: Iterable[Failure], shown: Failure) -> tuple[str, ...]:
+    """What else failed, each once, with where."""
+    groups: dict[str, list[str]] = {}
+    for failure in failures:
+        if failure is not shown:
+            said = re.sub(r"\d+", "0", _short(telling(failure.exception)))
+            if said not in groups:
+                groups[said] = [_short(telling(failure.exception))[:300]]
+            groups[said].append(failure.exception.origin.label)
+    lines = []
+    for said, *where in groups.values():
+        labels = list(dict.fromkeys(where))
+        lines.append(f"{said} ({', '.join(labels[:4])}{f' and {len(labels) - 4} more' if len(labels) > 4 else ''})")
+    return tuple(lines[:_MOST_CASCADES])
+
+
+def _texts(slices: Sequence[Slice]) -> list[str]:
+    return [line.text for piece in slices for line in piece.record.tail] + [t for p in slices for t in p.record.head]
+
+
+def _versions(slices: Sequence[Slice], frames: Sequence[Frame]) -> dict[str, str]:
+    found = versions_in_frames(frames)
+    for piece in slices:
+        for number, what, version in piece.record.versions:
+            if piece.first <= number <= piece.last:
+                found[what] = version
+    return found

@@ -1,0 +1,73 @@
+"""Tells lines that show a run going on from those that a dying or ending process writes."""
+
+from __future__ import annotations
+
+import re
+
+from rldoctor.logs.prefixes import Line
+
+# What training prints as it moves: metrics, steps, epochs, finished phases.
+_PROGRESS = re.compile(
+    r"\{['\"](?:loss|reward|train_runtime|eval_|kl|grad_norm)"
+    r"|(?:^|[\s\[(,'\"])(?:global_|training[_ ]|train[_ ])?(?:step|steps|epoch|iteration|iter|"
+    r"episode)['\"]?\s*[:=#/ ]\s*\d+"
+    r"|(?:^|\s)(?:loss|reward|kl|rewards?/mean|critic/\S+|actor/\S+)\s*[:=]\s*-?\d"
+    r"|\bAvg (?:prompt|generation) throughput"
+    r"|(?i:\bsav(?:ed|ing) (?:model |the model |a )?(?:checkpoint|to)\b|\bcheckpoint saved\b)"
+)
+# What a program prints when it came to its end as planned.
+_DONE = re.compile(
+    r"^\W{0,4}(?:DONE|Done|done|OK|SUCCESS|Finished|finished|Success)\W{0,3}$"
+    r"|'train_runtime'"
+    r"|(?i:\btraining (?:is )?(?:completed?|finished|done)\b|\b(?:all|everything) (?:done|finished)\b|\bjob "
+    r"(?:succeeded|finished)\b)"
+    r"|\bexit(?:ed with)? code:? 0\b|\brc 0\b|return code = 0\b"
+)
+# What a process writes on its way out, or only repeats: none of it shows that work went on.
+_NOISE = re.compile(
+    r"^\s*$"
+    r"|^\s*(?:\^|~)[\^~ ]*$"
+    r"|\[shutdown\]"
+    r"|^\s*(?:wandb|swanlab):"
+    r"|resource_tracker|leaked (?:semaphore|shared_memory|instance|type|function)|nanobind"
+    r"|destroy_process_group|ProcessGroupNCCL|c10d|socket\.cpp|TCPStore|HeartbeatMonitor"
+    r"|^\s*(?:warnings?\.warn|if is_|return |raise |self\.|File \")"
+    r"|Warning:|WARNING|^\s*Exception ignored in"
+    r"|(?i:shut(?:ting)? ?down|terminat|kill(?:ed|ing)|exit(?:ed|ing|s)?\b|abort|closing signal|sigterm|cleaning "
+    r"up|clean up)"
+    r"|(?i:\berror\b|\bexception\b|\bfailed\b|\bfailure\b|traceback)"
+    r"|\d{1,3}%\|"
+    r"|^\s*[-=*_+#]{6,}\s*$"
+    r"|^\s{4,}"
+    r"|^\s*(?:class_name|actor_id|pid|namespace|ip|name|time|host|rank|exitcode|error_file|traceback)\s*: "
+    r"|^(?:srun|slurmstepd|bash|sh|torchrun|nohup|usage): "
+    r"|^\s*(?:\[\d+\]:|Failures:|\S+ FAILED)\s*$"
+    r"|(?i:for (?:debugging|more) |please |to (?:fix|troubleshoot|suppress|enable)|see https?:|refer to|consider )"
+)
+_BAR = re.compile(r"(\d{1,12})/(\d{1,12}) \[")
+
+
+def is_done(line: Line) -> bool:
+    """Whether the line says that the program reached its end."""
+    return line.level not in ("ERROR", "CRITICAL") and _DONE.search(line.text[:400]) is not None
+
+
+def is_progress(line: Line) -> bool:
+    """Whether the line says that work went on."""
+    if line.level in ("ERROR", "CRITICAL", "WARNING"):
+        return False
+    text = line.text[:400]
+    return _PROGRESS.search(text) is not None or is_done(line)
+
+
+def is_ordinary(line: Line) -> bool:
+    """Whether the line is neither noise of an ending process nor a complaint."""
+    if line.level in ("ERROR", "CRITICAL", "WARNING"):
+        return False
+    return _NOISE.search(line.text[:400]) is None
+
+
+def bar_position(line: Line) -> int | None:
+    """Where a progress bar stands, None where the line is none."""
+    match = _BAR.search(line.text[:400]) if "%|" in line.text[:400] else None
+    return int(match[1]) if match is not None else None

@@ -1,0 +1,48 @@
+"""Lines that open a run, and lines that tell which stage of training it reached."""
+
+from __future__ import annotations
+
+# A program was started here: by torchrun, by Ray's driver, by a shell trace, by nohup, by whoever wrote a title.
+STARTS: tuple[str, ...] = (
+    "Setting OMP_NUM_THREADS environment variable for each process",
+    "Connecting to existing Ray cluster",
+    "nohup: ignoring input",
+    "+ torchrun ",
+    "+ accelerate launch",
+    "+ python ",
+    "+ python3 ",
+    "+ deepspeed ",
+    "===== run ",
+)
+# What a program says soon after its start. Several processes of one run do, so that only a failure of the whole run in
+# front of it makes it the beginning of another.
+EARLY: tuple[str, ...] = (
+    "Started a local Ray instance",
+    "Automatically detected platform",
+    "TRL currently supports vLLM versions",
+    "Triton is installed, but doesn't include",
+    "non-default args: ",
+    "LLM engine (v",
+    "Loading weights:   0%",
+    "Loading checkpoint shards:   0%",
+    "Distutils was imported before Setuptools",
+    "Setting ds_accelerator to",
+    "Using auto half precision backend",
+)
+
+# Said once or a few times a phase; lines of every step would only slow the pass down.
+STAGES: dict[str, str] = {
+    "Loading safetensors checkpoint shards:   0%": "weights",
+    "Loading checkpoint shards:   0%": "weights",
+    "Starting to load model ": "weights",
+    "Capturing cudagraphs": "start",
+    "Capturing the model for CUDA graphs": "start",
+    "***** Running training *****": "update",
+    "***** Running Evaluation": "evaluation",
+    "***** Running evaluation": "evaluation",
+    "Saving model checkpoint to": "checkpoint",
+    "Started: 'save_checkpoints'": "checkpoint",
+    "Started: 'sync_weights_to_inference_engines'": "weight sync",
+    "Started: 'generate'": "rollout",
+    "/init_communicator/": "weight sync",
+}

@@ -1,0 +1,56 @@
+"""Tells text that a run merely shows (prompts, completions, rewards' input, commands) from what the run itself says."""
+
+from __future__ import annotations
+
+import re
+
+# Fields of samples as trainers print them, in a dict, in JSON or as a label of its own.
+_FIELDS = (
+    r"prompts?|completions?|responses?|outputs?|contents?|text|messages?|answers?|solutions?|questions?|queries|query|"
+    r"inputs?|instructions?|ground_truth|generated(?:_text)?|sequences?|samples?|chosen|rejected|reward_func\w*|code|"
+    r"system|user|assistant|observations?|reference"
+)
+_FIELD = re.compile(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])", re.IGNORECASE)
+_KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
+_TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")
+_SHELL_TRACE = re.compile(r"\s*(?:\++ |\$ |> |# |// )")
+_ESCAPED_LINES = re.compile(r"\\n")
+
+# Labels that open a shown sample and what closes it again: verl and EasyR1 print [prompt] ... [score], others a title.
+_OPENS = re.compile(
+    rf"\s*(?:\[(?:{_FIELDS})\]"
+    r"|(?:#+ |=+ ?|-+ ?|\*+ ?)?(?:prompt|completion|response|generated text|sample|model output)s?(?: \d+)?\s*"
+    r"(?::|=+|-+|\*+)\s*$|<\|im_start\|>|<think>|<answer>|```\w*\s*$)",
+    re.IGNORECASE,
+)
+_LABELS = re.compile(rf"\s*\[(?:{_FIELDS})\]", re.IGNORECASE)
+_CLOSES = re.compile(
+    r"\s*(?:\[(?:score|reward|ground_truth|acc\w*|format|overall)\]|<\|im_end\|>|</think>|</answer>|```\s*$"
+    r"|(?:score|reward|advantage)s?\s*[:=])",
+    re.IGNORECASE,
+)
+
+
+def is_quoted(line: str, at: int) -> bool:
+    """Whether what stands at ``at`` in ``line`` is shown rather than said, by the line itself."""
+    head = line[:at]
+    if _TABLE.match(line) or _SHELL_TRACE.match(line):
+        return True
+    if _FIELD.search(head) or _KEYWORD.search(head):
+        return True
+    return _ESCAPED_LINES.search(line) is not None and ("'" in head or '"' in head)
+
+
+def opens_sample(line: str) -> bool:
+    """Whether the line is the label under which a trainer shows a prompt or a completion."""
+    return _OPENS.match(line) is not None
+
+
+def labels_sample(line: str) -> bool:
+    """Whether such a label is one of those that have a counterpart, as ``[response]`` has ``[score]``."""
+    return _LABELS.match(line) is not None
+
+
+def closes_sample(line: str) -> bool:
+    """Whether the line ends what such a label opened."""
+    return _CLOSES.match(line) is not None

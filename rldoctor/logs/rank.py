@@ -1,0 +1,113 @@
+"""Sorts what signatures found: cause before cascade, the root exception's before others', earlier before later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rldoctor.check import Role
+from rldoctor.logs.model import LogEvent, LogRun
+from rldoctor.logs.order import BEFORE, FALLBACKS, OUTSIDE
+from rldoctor.model import Evidence, Finding, Severity
+
+# How near to the first failure a line stands.
+ROOT, FATAL, SAID, ASIDE = range(4)
+_MOST_EVIDENCE = 4
+_SEVERITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding, the role of the signature that yielded it, and where it was seen; ``event`` is None for conclusions
+    and for what the metrics show (``measured``)."""
+
+    finding: Finding
+    role: Role
+    event: LogEvent | None = None
+    measured: bool = False
+
+    @property
+    def code(self) -> str:
+        return self.finding.code
+
+
+def closeness(event: LogEvent) -> int:
+    """Where a line stands: in the root exception, in another failure, said freely, or beside (a warning, what was
+    caught)."""
+    root = event.run.root
+    if event.exception is not None and root is not None and event.exception is root:
+        return ROOT
+    if event.fatal:
+        return FATAL
+    return SAID if event.level in (None, "ERROR", "CRITICAL") and event.exception is None else ASIDE
+
+
+def explains(found: Found) -> bool:
+    """Whether a finding accounts for the failure, so that nothing else has to."""
+    if found.role is not Role.CAUSE or found.event is None:
+        return False
+    near = closeness(found.event)
+    return near is ROOT or (found.finding.severity is Severity.ERROR and near < ASIDE)
+
+
+def ranked(found: Sequence[Found], run: LogRun) -> tuple[Finding, ...]:
+    """One finding per code, most likely root cause first."""
+    best: dict[str, Found] = {}
+    for item in sorted(found, key=lambda f: _key(f, run)):
+        if item.role is Role.CONFIRMATION:
+            continue
+        kept = best.get(item.code)
+        best[item.code] = item if kept is None else _joined(kept, item)
+    for item in found:
+        if item.role is Role.CONFIRMATION and item.code in best:
+            best[item.code] = _joined(best[item.code], item)
+    order = [item.code for item in sorted(best.values(), key=lambda f: _key(f, run))]
+    return tuple(best[code].finding for code in _constrained(order, best))
+
+
+def _key(item: Found, run: LogRun) -> tuple[int, int, int, float, int, int, str]:
+    event = item.event
+    severity = _SEVERITY[item.finding.severity]
+    if event is None:
+        return (_group(item, run), severity, 0, 0.0, 0, 0, item.code)
+    time = event.time if len(run.sources) > 1 and event.time is not None else 0.0
+    in_message = int(event.exception is not None and event.literal not in event.exception.message)
+    return (
+        _group(item, run),
+        severity,
+        closeness(event),
+        time,
+        event.number + in_message,
+        -len(event.literal),
+        item.code,
+    )
+
+
+def _group(item: Found, run: LogRun) -> int:
+    if item.role is Role.CAUSE and item.event is not None:
+        return 0 if explains(item) or run.root is None else 4
+    if item.role is Role.CASCADE:
+        return 2
+    if item.measured:
+        return 0 if run.root is None else 4
+    if item.event is None:
+        return 1 if item.code in FALLBACKS else 3 if item.code == OUTSIDE else 1
+    return 5
+
+
+def _constrained(order: list[str], best: dict[str, Found]) -> list[str]:
+    """Moves a code up before what it must precede, where both explain the run equally."""
+    for first, second in BEFORE:
+        if first in order and second in order and order.index(first) > order.index(second):
+            if best[first].role is not best[second].role:
+                continue
+            order.remove(first)
+            order.insert(order.index(second), first)
+    return order
+
+
+def _joined(kept: Found, other: Found) -> Found:
+    """The first finding of a code with the evidence of a later one."""
+    evidence: tuple[Evidence, ...] = tuple(dict.fromkeys((*kept.finding.evidence, *other.finding.evidence)))
+    fixes = kept.finding.fixes or other.finding.fixes
+    return replace(kept, finding=replace(kept.finding, evidence=evidence[:_MOST_EVIDENCE], fixes=fixes))

@@ -1,0 +1,184 @@
+"""What reading one log file leaves behind: exceptions, deaths, hits of signatures, and where runs begin."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rldoctor.logs.liveness import bar_position, is_done, is_ordinary, is_progress
+from rldoctor.logs.metrics import Collector
+from rldoctor.logs.model import LoggedException, Origin
+from rldoctor.logs.prefixes import Line
+
+# Of a literal that is found all over, the first hits are kept with their surroundings, the last without.
+KEEP = 32
+# Characters of a line that are kept of a hit, and of the lines around it.
+LINE_KEPT = 4096
+AROUND_KEPT = 500
+# Lines of the same process that are looked at after an exception.
+WATCHED_LINES = 60
+# Actors whose lines are the program's own: none, and what vLLM calls the processes that it was started in.
+MAIN_PROCESSES = (None, "MainProcess", "APIServer")
+
+
+class Sign(Enum):
+    """What one line of a process shows about it after an exception."""
+
+    PROGRESS = "progress"
+    DONE = "done"
+    BAR = "bar"
+    INFORMED = "informed"
+    ORDINARY = "ordinary"
+
+
+@dataclass(frozen=True)
+class Life:
+    """How much a process wrote: signs of progress (``moved``), other lines that no ending process writes
+    (``ordinary``, of which a logger's INFO are ``informed``), and whether it said that all was ``done``."""
+
+    moved: int = 0
+    ordinary: int = 0
+    informed: int = 0
+    done: bool = False
+
+
+@dataclass
+class Aftermath:
+    """The lines of a process after an exception, as far as they show something, by number."""
+
+    signs: list[tuple[int, Sign, int]] = field(default_factory=list)
+    seen: int = 0
+    upto: int = 0
+
+    def add(self, line: Line, number: int) -> None:
+        """Takes one more line of the process."""
+        self.seen += 1
+        self.upto = number
+        position = bar_position(line)
+        if is_progress(line):
+            self.signs.append((number, Sign.DONE if is_done(line) else Sign.PROGRESS, 0))
+        elif position is not None:
+            self.signs.append((number, Sign.BAR, position))
+        elif is_ordinary(line):
+            self.signs.append((number, Sign.INFORMED if line.level == "INFO" else Sign.ORDINARY, 0))
+
+    def until(self, last: int) -> Life:
+        """What the lines up to ``last`` show. A single bar is only redrawn as it closes; two positions are progress."""
+        signs = [(sign, position) for number, sign, position in self.signs if number <= last]
+        kinds = [sign for sign, _ in signs]
+        bars = {position for sign, position in signs if sign is Sign.BAR}
+        informed = kinds.count(Sign.INFORMED)
+        return Life(
+            moved=kinds.count(Sign.PROGRESS) + kinds.count(Sign.DONE) + max(0, len(bars) - 1),
+            ordinary=kinds.count(Sign.ORDINARY) + informed,
+            informed=informed,
+            done=Sign.DONE in kinds,
+        )
+
+
+@dataclass
+class RawException:
+    """An exception with what decides whether it ended something."""
+
+    exception: LoggedException
+    number: int
+    last: int
+    ranked: bool = False
+    level: str | None = None
+    quoted: bool = False
+    token: int = 0
+    aftermath: Aftermath = field(default_factory=Aftermath)
+
+    @property
+    def origin(self) -> Origin:
+        return self.exception.origin
+
+
+@dataclass
+class RawDeath:
+    """An end without an exception; ``launcher`` ones are a parent's word about its child."""
+
+    exception: LoggedException
+    number: int
+    launcher: bool = False
+    code: int | None = None
+    aftermath: Aftermath = field(default_factory=Aftermath)
+
+
+@dataclass
+class RawEvent:
+    """A line with a signature's literal. ``token`` names the exception that it belongs to, ``part`` the part of it."""
+
+    use: int
+    line: str
+    number: int
+    origin: Origin
+    time: float | None = None
+    level: str | None = None
+    token: int | None = None
+    part: str = ""
+    quoted: bool = False
+    before: tuple[str, ...] = ()
+    after: list[str] = field(default_factory=list)
+    repeated: int = 0
+
+
+@dataclass
+class Hits:
+    """The hits of one literal: the first ones, the last ones, and how many there were. ``unread`` are the last lines of
+    very many, by number, until the file has been read."""
+
+    first: list[RawEvent] = field(default_factory=list)
+    last: deque[RawEvent] = field(default_factory=lambda: deque(maxlen=KEEP))
+    unread: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=KEEP))
+    count: int = 0
+
+    def add(self, event: RawEvent) -> None:
+        """Keeps the event, unless it is one of very many."""
+        self.count += 1
+        if len(self.first) < KEEP:
+            self.first.append(event)
+        else:
+            self.last.append(event)
+
+    @property
+    def kept(self) -> list[RawEvent]:
+        return [*self.first, *self.last]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A line at which a program was started, or (``early``) that programs write soon after."""
+
+    number: int
+    text: str
+    early: bool
+    rank: str | None = None
+
+
+@dataclass
+class FileRecord:
+    """One file's yield. Numbers count lines from 1; ``starts`` are lines at which a program was started, ``stages``
+    where a stage of training began, ``rank_of`` the rank of a process (by pid and node) where some line tells both,
+    ``metrics`` what was logged from a line on, ``done`` the last line that said that all was done."""
+
+    name: str
+    origin: Origin
+    exceptions: list[RawException] = field(default_factory=list)
+    tokens: dict[int, RawException] = field(default_factory=dict)
+    deaths: list[RawDeath] = field(default_factory=list)
+    hits: dict[int, Hits] = field(default_factory=dict)
+    starts: list[Start] = field(default_factory=list)
+    ranks: set[str] = field(default_factory=set)
+    rank_of: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    stages: list[tuple[int, str]] = field(default_factory=list)
+    versions: list[tuple[int, str, str]] = field(default_factory=list)
+    summaries: list[tuple[int, str | None, int | None]] = field(default_factory=list)
+    head: list[str] = field(default_factory=list)
+    tail: list[Line] = field(default_factory=list)
+    metrics: list[tuple[int, Collector]] = field(default_factory=lambda: [(1, Collector())])
+    done: int = 0
+    lines: int = 0
+    size: int = 0
+    partial: str | None = None

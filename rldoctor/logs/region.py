@@ -1,0 +1,295 @@
+"""The part of a log that is read line by line: takes interleaved processes apart and collects what hits announce."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rldoctor.logs.deaths import Death, died
+from rldoctor.logs.dumps import DumpParser, SummaryParser
+from rldoctor.logs.headers import header_of
+from rldoctor.logs.liveness import is_done
+from rldoctor.logs.metrics import Collector
+from rldoctor.logs.model import Origin
+from rldoctor.logs.notes import MANY, Notes
+from rldoctor.logs.prefixes import Line
+from rldoctor.logs.quoting import closes_sample, is_quoted, labels_sample, opens_sample
+from rldoctor.logs.record import (
+    AROUND_KEPT,
+    KEEP,
+    LINE_KEPT,
+    MAIN_PROCESSES,
+    WATCHED_LINES,
+    Aftermath,
+    FileRecord,
+    Hits,
+    RawDeath,
+    RawEvent,
+    RawException,
+    Start,
+)
+from rldoctor.logs.runs import is_launchers, slices
+from rldoctor.logs.table import Anchor, Table, Use
+from rldoctor.logs.tracebacks import TracebackParser
+
+BEFORE = 12
+AFTER = 24
+# Raw lines that the region stays open for: behind a parser's last line, behind a hit, behind an exception. Sixty-four
+# ranks write in turns, so that a process's next line may be far away.
+_OPEN_PARSER = 600
+_OPEN_AFTER = 400
+_OPEN_AFTERMATH = 400
+_MOST_EXCEPTIONS = 2000
+_LONGEST_SAMPLE = 400
+
+
+class Region:
+    """Line-by-line state of one file."""
+
+    def __init__(self, record: FileRecord, table: Table) -> None:
+        self.record = record
+        self.table = table
+        self.until = 0
+        self._recent: dict[Origin, deque[Line]] = {}
+        # Whose shown sample (a prompt, a completion) is open, how many lines long it is, and whether a label will end
+        # it.
+        self._sample: tuple[Origin, int, bool] | None = None
+        self._parsers: dict[Origin, tuple[int, TracebackParser, tuple[Origin, int, bool] | None]] = {}
+        self._dumps: dict[Origin, tuple[int, DumpParser]] = {}
+        self._summary: tuple[int, SummaryParser] | None = None
+        self._listeners: list[RawEvent] = []
+        self._watched: list[tuple[Origin, Aftermath]] = []
+        self._time: float | None = None
+        self._tokens = 0
+        self.notes = Notes(record, table)
+        # Of every end, the process that printed it (a remote exception happened in another) and what came after.
+        self._marks: deque[tuple[Origin, Aftermath]] = deque(maxlen=MANY)
+
+    def open_at(self, number: int) -> bool:
+        """Whether the line with that number is to be read."""
+        return number <= self.until
+
+    def forget(self) -> None:
+        """The lines remembered so far are far away from what comes."""
+        self._recent.clear()
+        self._sample = None
+
+    def enter(self, number: int) -> None:
+        """Opens the region for at least one line."""
+        self.until = max(self.until, number)
+
+    def leave(self) -> None:
+        """Closes the region: what is still open is taken as it is."""
+        for origin in list(self._parsers):
+            self._finish(origin)
+        for origin in list(self._dumps):
+            self._finish_dump(origin)
+        if self._summary is not None:
+            self._finish_summary(self._summary[1])
+        self._listeners.clear()
+        self._watched.clear()
+
+    def remember(self, line: Line) -> None:
+        """A line before the region, for the surroundings of what begins in it."""
+        if line.stamp:
+            self._time = line.time or self._time
+        self._follow_sample(line)
+        if line.text.strip():
+            self._recent.setdefault(line.origin, deque(maxlen=BEFORE)).append(line)
+
+    def _follow_sample(self, line: Line) -> None:
+        """Keeps track of samples that are shown over several lines."""
+        if closes_sample(line.text):
+            self._sample = None
+        elif opens_sample(line.text):
+            self._sample = (line.origin, 0, labels_sample(line.text))
+        elif self._sample is not None:
+            origin, length, labelled = self._sample
+            said = not labelled and line.origin == origin and bool(line.level or line.tag)
+            self._sample = None if said or length >= _LONGEST_SAMPLE else (origin, length + 1, labelled)
+
+    def tail_line(self, line: Line, number: int) -> None:
+        """A line of the log's end, after the pass: shows whether its process went on."""
+        if is_done(line):
+            self.record.done = number
+        self.record.tail.append(line)
+        if len(self.record.tail) > 200:
+            del self.record.tail[:100]
+        for origin, mark in self._marks:
+            if origin == line.origin and number > mark.upto and mark.seen < WATCHED_LINES:
+                mark.add(line, number)
+
+    def line(self, line: Line, number: int, uses: list[int]) -> None:
+        """One line of the region, with the literals that were found in it."""
+        if line.stamp:
+            self._time = line.time or self._time
+        if line.origin.rank is not None and len(self.record.ranks) < _MOST_EXCEPTIONS:
+            self.record.ranks.add(line.origin.rank)
+            if line.origin.pid is not None:
+                self.record.rank_of.setdefault((line.origin.pid, line.origin.node), line.origin.rank)
+        found = [(index, self.table.uses[index]) for index in dict.fromkeys(uses)]
+        if any(use.start or use.early for _, use in found):
+            self._finish(line.origin)  # such a line is nobody's message
+        self._watch(line, number)
+        token, part = self._feed(line, number)
+        self.notes.count(uses)
+        for _, use in found:
+            if use.anchor is not None and token is None:
+                token, part = self._begin(use.anchor, line, number)
+        for index, use in found:
+            self._mark(use, line, number)
+            for death in use.deaths:
+                self._die(death, line, number)
+            if use.signatures:
+                self._hit(index, use, line, number, token, part)
+        self.remember(line)
+
+    def _feed(self, line: Line, number: int) -> tuple[int | None, str]:
+        """Gives the line to what is open for its process; the token and part of the exception that took it."""
+        if self._summary is not None and not self._summary[1].feed(line):
+            self._finish_summary(self._summary[1])
+        dump = self._dumps.get(line.origin)
+        if dump is not None:
+            if dump[1].feed(line):
+                self.until = max(self.until, number + _OPEN_PARSER)
+                return dump[0], "code"
+            self._finish_dump(line.origin)
+        entry = self._parsers.get(line.origin)
+        if entry is None:
+            return None, ""
+        if entry[1].feed(line, number):
+            self.until = max(self.until, number + _OPEN_PARSER)
+            return entry[0], entry[1].part
+        self._finish(line.origin)
+        return None, ""
+
+    def _begin(self, anchor: Anchor, line: Line, number: int) -> tuple[int | None, str]:
+        """Opens what an anchor announces; the token of the exception that begins."""
+        if is_quoted(line.text, max(0, line.text.find("Traceback"))):
+            return None, ""
+        if anchor is Anchor.SUMMARY:
+            self._summary = (number, SummaryParser(number))
+            self.until = max(self.until, number + 20)
+            return None, ""
+        self._finish(line.origin)
+        self._tokens += 1
+        self.until = max(self.until, number + _OPEN_PARSER)
+        if anchor in (Anchor.FATAL, Anchor.TERMINATE):
+            self._finish_dump(line.origin)
+            self._dumps[line.origin] = (self._tokens, DumpParser(line, number, self.record.name))
+            return self._tokens, "message"
+        parser = TracebackParser(line.origin, self.record.name)
+        before = list(self._recent.get(line.origin, ()))
+        if anchor is Anchor.SEPARATOR:
+            if not before or not parser.begin_bare(before[-1], number - 1):
+                return None, ""
+            parser.feed(line, number)
+        else:
+            parser.begin(line, number, header_of(before, line))
+        if parser.time is None:
+            parser.time = self._time
+        self._parsers[line.origin] = (self._tokens, parser, self._sample)
+        return self._tokens, "header"
+
+    def _finish(self, origin: Origin) -> None:
+        entry = self._parsers.pop(origin, None)
+        if entry is None:
+            return
+        token, parser, sample = entry
+        exception = parser.result()
+        if exception is not None:
+            raw = RawException(exception, parser.first, parser.last, parser.ranked, parser.level, sample is not None)
+            self._store(token, raw, sample[0] if sample is not None else origin)
+
+    def _finish_dump(self, origin: Origin) -> None:
+        entry = self._dumps.pop(origin, None)
+        if entry is not None:
+            token, parser = entry
+            exception = parser.result()
+            raw = RawException(exception, parser.first, parser.first, ranked=True, quoted=self._sample is not None)
+            self._store(token, raw, self._sample[0] if self._sample is not None else origin)
+
+    def _finish_summary(self, parser: SummaryParser) -> None:
+        self._summary = None
+        self.record.summaries.append((parser.first, parser.rank, parser.exit_code))
+
+    def _store(self, token: int, raw: RawException, origin: Origin) -> None:
+        exceptions = self.record.exceptions
+        if len(exceptions) >= _MOST_EXCEPTIONS:
+            self.record.tokens.pop(exceptions.pop(_MOST_EXCEPTIONS // 2).token, None)
+        raw.token = token
+        exceptions.append(raw)
+        self.record.tokens[token] = raw
+        if is_launchers(raw, self.record):
+            self.record.metrics.append((raw.last + 1, Collector()))
+        self._watch_for(origin, raw.last, raw.aftermath, len(exceptions))
+
+    def _watch_for(self, origin: Origin, last: int, mark: Aftermath, count: int) -> None:
+        """Begins to watch what the process does after an end."""
+        mark.upto = last
+        self._marks.append((origin, mark))
+        if count <= MANY:
+            self._watched.append((origin, mark))
+            self.until = max(self.until, last + _OPEN_AFTERMATH)
+
+    def _watch(self, line: Line, number: int) -> None:
+        """Counts the line for the exceptions of its process, and adds it to the surroundings of its hits."""
+        if self._watched:
+            for origin, mark in self._watched:
+                if origin == line.origin and number > mark.upto:
+                    mark.add(line, number)
+            self._watched = [w for w in self._watched if w[1].seen < WATCHED_LINES]
+        if self._listeners and line.text.strip():
+            for event in self._listeners:
+                if event.origin == line.origin:
+                    event.after.append(line.text[:AROUND_KEPT])
+            self._listeners = [event for event in self._listeners if len(event.after) < AFTER]
+
+    def _mark(self, use: Use, line: Line, number: int) -> None:
+        if (use.start or use.early) and line.origin.actor in MAIN_PROCESSES:
+            starts = self.record.starts
+            if len(starts) < MANY and not is_quoted(line.text, max(0, line.text.find(use.literal))):
+                starts.append(Start(number, use.literal, use.early, line.origin.rank))
+                if slices(self.record)[-1].first == number > 1:
+                    self.record.metrics.append((number, Collector()))
+        if use.stage is not None:
+            self.record.stages = [*self.record.stages[-50:], (number, use.stage)]
+        for reveal in use.reveals:
+            match = reveal.pattern.search(line.text)
+            if match is not None and reveal.what == "rank" and line.origin.pid is not None:
+                self.record.rank_of.setdefault((line.origin.pid, line.origin.node), match[1])
+            elif match is not None and len(self.record.versions) < 500:
+                self.record.versions.append((number, reveal.what, match[1]))
+
+    def _die(self, death: Death, line: Line, number: int) -> None:
+        match = death.pattern.match(line.text)
+        if match is None or len(self.record.deaths) >= _MOST_EXCEPTIONS or self._sample is not None:
+            return
+        if is_quoted(line.text, max(0, line.text.find(death.literal))):
+            return
+        ended, code = died(death, match, line, self.record.name, number, self._time)
+        raw = RawDeath(ended, number, death.launcher, code)
+        self.record.deaths.append(raw)
+        self._watch_for(line.origin, number, raw.aftermath, len(self.record.deaths))
+
+    def _hit(self, index: int, use: Use, line: Line, number: int, token: int | None, part: str) -> None:
+        hits = self.record.hits.setdefault(index, Hits())
+        at = max(0, line.text.find(use.literal))
+        before = self._recent.get(line.origin, ())
+        quoted = token is None and (is_quoted(line.text, at) or (line.level is None and self._sample is not None))
+        event = RawEvent(
+            index,
+            line.text[:LINE_KEPT],
+            number,
+            line.origin,
+            line.time if line.stamp else self._time,
+            line.level,
+            token,
+            part,
+            quoted,
+        )
+        event.repeated = line.repeated
+        if hits.count < KEEP:
+            event.before = tuple(old.text[:AROUND_KEPT] for old in before)
+            self._listeners.append(event)
+            self.until = max(self.until, number + (_OPEN_AFTER if hits.count < 8 else 40))
+        hits.add(event)

@@ -1,0 +1,103 @@
+"""Versions and the framework as the log itself tells them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rldoctor.logs.model import Frame
+
+_V = r"(\d+(?:\.\d+)+[\w.+-]*)"
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """A line with ``literal`` in which ``pattern`` finds the version of ``what`` (its first group), or, where
+    ``what`` is ``rank``, the rank of the process that wrote it."""
+
+    literal: str
+    pattern: re.Pattern[str]
+    what: str
+
+
+def _reveal(literal: str, pattern: str, what: str) -> Reveal:
+    return Reveal(literal, re.compile(pattern), what)
+
+
+# vLLM: v1/engine/core.py and engine/llm_engine.py, entrypoints/openai/api_server.py; TRL: import_utils.py; NCCL:
+# init.cc; verl, swift and OpenRLHF print what `pip list`, `collect_env` or their own banners say.
+REVEALS: tuple[Reveal, ...] = (
+    # vllm/distributed/parallel_state.py
+    _reveal("distributed_init_method=", r"\bworld_size=\d+ rank=(\d{1,6}) ", "rank"),
+    _reveal("distributed_init_method=", r"\brank=(\d{1,6}) local_rank=", "rank"),
+    _reveal("LLM engine (v", rf"LLM engine \(v{_V}\)", "vllm"),
+    _reveal("vLLM API server version ", rf"vLLM API server version {_V}", "vllm"),
+    _reveal("TRL currently supports vLLM versions", rf"You have version {_V} installed", "vllm"),
+    _reveal("NCCL version ", rf"NCCL version {_V}", "nccl"),
+    _reveal("vLLM is using nccl==", rf"vLLM is using nccl=={_V}", "nccl"),
+    _reveal("PyTorch version", rf"PyTorch version\s*[:=]?\s*{_V}", "torch"),
+    _reveal("torch version", rf"torch version\s*[:=.]*\s*{_V}", "torch"),
+    _reveal("transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{_V}", "transformers"),
+    _reveal("Transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{_V}", "transformers"),
+    _reveal('"transformers_version"', rf"transformers_version\"\s*:\s*\"{_V}", "transformers"),
+    _reveal("deepspeed info", rf"deepspeed info \.+ {_V}", "deepspeed"),
+    _reveal("DeepSpeed info: version=", rf"DeepSpeed info: version={_V}", "deepspeed"),
+    _reveal("Ray version", rf"Ray version\s*[:=]?\s*{_V}", "ray"),
+    _reveal("vllm version", rf"vllm version\s*[:=]?\s*{_V}", "vllm"),
+    _reveal("vLLM version", rf"vLLM version\s*[:=]?\s*{_V}", "vllm"),
+    _reveal("trl version", rf"(?:TRL|trl) version\s*[:=]?\s*{_V}", "trl"),
+    _reveal("TRL version", rf"(?:TRL|trl) version\s*[:=]?\s*{_V}", "trl"),
+    _reveal("swift.__version__:", rf"swift\.__version__: {_V}", "ms-swift"),
+)
+
+# Directories of packages that belong to one framework, the more specific first: EasyR1 and DeepScaleR live in verl's.
+_FRAMEWORKS: tuple[tuple[str, str], ...] = (
+    ("easyr1", r"/easyr1[^/]*/|/verl/workers/rollout/vllm_rollout_spmd\.py"),
+    ("open-r1", r"/open[-_]r1/"),
+    ("ms-swift", r"/swift/(?:llm|trainers|cli|rlhf_trainers|pipelines|infer_engine|utils|plugin)/|/ms-swift/"),
+    ("nemo-rl", r"/nemo_rl/"),
+    ("skyrl", r"/skyrl(?:_train|_gym|-train)?/"),
+    ("openrlhf", r"/openrlhf/"),
+    ("axolotl", r"/axolotl/"),
+    ("unsloth", r"/unsloth(?:_zoo|_compiled_cache)?/|UnslothGRPOTrainer"),
+    ("prime-rl", r"/prime_rl/|/zeroband/"),
+    ("areal", r"/areal/"),
+    ("verl", r"/verl/"),
+    ("trl", r"/trl/"),
+)
+_PATTERNS = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _FRAMEWORKS)
+_TEXTS: tuple[tuple[str, str], ...] = (
+    ("ms-swift", "[INFO:swift]"),
+    ("trl", "TRL currently supports vLLM"),
+    ("trl", "trl.extras"),
+    ("verl", "verl.trainer"),
+    ("openrlhf", "openrlhf.cli"),
+    ("unsloth", "🦥"),
+)
+_PYTHON = re.compile(r"/(?:lib|envs)/(?:[^/]+/)?python(?P<version>3\.\d+)/")
+_DIST = re.compile(r"/site-packages/(?P<name>[a-z0-9_]+)-(?P<version>\d[\w.+]*)\.(?:dist-info|egg)", re.IGNORECASE)
+
+
+def framework_of(files: Iterable[str], texts: Iterable[str] = ()) -> str | None:
+    """The framework whose code runs, by the paths of frames (most specific first), else by what lines say."""
+    paths = list(files)
+    for name, pattern in _PATTERNS:
+        if any(pattern.search(path) for path in paths):
+            return name
+    lines = list(texts)
+    for name, text in _TEXTS:
+        if any(text in line for line in lines):
+            return name
+    return "vllm" if any("/vllm/" in path for path in paths) else None
+
+
+def versions_in_frames(frames: Iterable[Frame]) -> dict[str, str]:
+    """Versions that paths carry: of Python in nearly all, of packages in eggs and unpacked wheels."""
+    found: dict[str, str] = {}
+    for frame in frames:
+        if (python := _PYTHON.search(frame.file)) is not None:
+            found.setdefault("python", python["version"])
+        if (dist := _DIST.search(frame.file)) is not None:
+            found.setdefault(dist["name"].lower().replace("_", "-"), dist["version"])
+    return found

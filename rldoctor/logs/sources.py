@@ -1,0 +1,204 @@
+"""Where log bytes come from: files, folders of per-rank files, standard input; decompressed, decoded, in bounded
+blocks."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import importlib
+import io
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from rldoctor.errors import InputError
+from rldoctor.logs import encodings
+from rldoctor.logs.folders import ERROR_FILE, elastic_traceback, log_files
+from rldoctor.logs.model import Origin
+from rldoctor.logs.paths import origin_of
+
+# Bytes of one block. A line that is longer is handed on in pieces that overlap, so that no literal is cut in two.
+BLOCK = 1 << 20
+OVERLAP = 512
+
+_SAMPLE = 1 << 16
+
+_ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of a log that ends at a line end. ``offset`` counts bytes of decoded text; ``joined`` says that it
+    continues the line that the block before it broke off in."""
+
+    data: bytes
+    offset: int
+    joined: bool = False
+
+
+@dataclass
+class Source:
+    """One stream of log text. ``origin`` is what its path says about the process, ``partial`` why it is incomplete
+    (known once it was read), ``size`` the bytes of text it gave."""
+
+    name: str
+    path: Path | None = None
+    origin: Origin = field(default_factory=Origin)
+    partial: str | None = None
+    size: int = 0
+
+    def blocks(self) -> Iterator[Block]:
+        """The text in blocks of about a mebibyte. Raises :class:`InputError` where there is no text to read."""
+        with self._open() as raw:
+            before = _size(raw)
+            yield from self._decoded(raw)
+            if before is not None and _size(raw) != before:
+                self.partial = self.partial or "the file changed while it was read"
+
+    def _open(self) -> IO[bytes]:
+        if self.path is None:
+            if sys.stdin.isatty():
+                raise InputError("standard input is a terminal: pipe a log into it, or name a file")
+            return sys.stdin.buffer
+        try:
+            mode = self.path.stat().st_mode
+            if not stat.S_ISREG(mode) and not (
+                stat.S_ISFIFO(mode) and str(self.path).startswith(("/dev/fd/", "/proc/"))
+            ):
+                raise InputError(f"{self.name} is neither a file nor a folder")
+            return self.path.open("rb")
+        except OSError as error:
+            raise InputError(f"cannot read {self.name}: {error.strerror or error}") from None
+
+    def _decoded(self, raw: IO[bytes]) -> Iterator[Block]:
+        stream = decompressed(raw, self.name)
+        read = self._guarded(stream)
+        sample = read(_SAMPLE)
+        if self.path is not None and self.path.name == ERROR_FILE:
+            sample = elastic_traceback(sample)
+        codec = encodings.detect(sample)
+        decode = _decoder(codec)
+        text = decode(sample)
+        if (why := encodings.why_not_text(text)) is not None:
+            raise InputError(f"{self.name} is no log: {why}")
+        yield from _line_blocks(text, lambda: decode(read(BLOCK)) if not self.partial else b"", self)
+        if not self.size:
+            raise InputError(
+                f"{self.name} is empty" if not self.partial else f"cannot read {self.name}: {self.partial}"
+            )
+
+    def _guarded(self, stream: IO[bytes]) -> Callable[[int], bytes]:
+        """Reads until the data is used up or spoilt; what was read before a fault stays good."""
+
+        def read(size: int) -> bytes:
+            try:
+                return stream.read(size)
+            except EOFError:
+                self.partial = "the compressed file is truncated"
+            except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
+                self.partial = f"reading broke off: {error}"
+            return b""
+
+        return read
+
+
+def _line_blocks(first: bytes, read: Callable[[], bytes], source: Source) -> Iterator[Block]:
+    """Cuts text behind its last line end; a carriage return ends a line too (progress bars write nothing else)."""
+    held, offset, joined = first, 0, False
+    blank = True
+    while True:
+        cut = max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1)) + 1
+        if cut:
+            yield Block(held[:cut], offset, joined)
+            blank = blank and not held[:cut].strip(b"\x00 \t\r\n")
+            held, offset, joined = held[cut:], offset + cut, False
+        elif len(held) > BLOCK:
+            yield Block(held, offset, joined)
+            blank = False
+            held, offset, joined = held[-OVERLAP:], offset + len(held) - OVERLAP, True
+        more = read()
+        if not more:
+            break
+        held += more
+    if held:
+        yield Block(held, offset, joined)
+        blank = blank and not held.strip(b"\x00 \t\r\n")
+    source.size = 0 if blank else offset + len(held)
+
+
+def _decoder(codec: str | None) -> Callable[[bytes], bytes]:
+    if codec is None:
+        return lambda data: data
+    decoder = codecs.getincrementaldecoder(codec)(errors="replace")
+
+    def decode(data: bytes) -> bytes:
+        # An empty text would look like the end of the file.
+        return decoder.decode(data, final=not data).encode("utf-8", "replace") or (b"\x00" if data else b"")
+
+    return decode
+
+
+def decompressed(raw: IO[bytes], name: str) -> IO[bytes]:
+    """The stream behind gzip, bzip2, xz or zstd, recognised by its first bytes, or the stream itself."""
+    stream = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
+    head = stream.peek(6)[:6]
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=stream)  # type: ignore[return-value]
+    if head.startswith(b"BZh"):
+        return bz2.BZ2File(stream)
+    if head.startswith(b"\xfd7zXZ\x00"):
+        return lzma.LZMAFile(stream)
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return _zstd(stream, name)
+    return stream
+
+
+def _zstd(stream: IO[bytes], name: str) -> IO[bytes]:
+    for module in _ZSTD_MODULES:
+        try:
+            found = importlib.import_module(module)
+        except ImportError:
+            continue
+        opened: IO[bytes] = found.open(stream, "rb")
+        return opened
+    raise InputError(f"{name} is compressed with zstd, which this Python cannot read: run `zstd -d {name}` first")
+
+
+def _size(raw: IO[bytes]) -> int | None:
+    try:
+        info = os.fstat(raw.fileno())
+    except (OSError, ValueError):
+        return None
+    return info.st_size if stat.S_ISREG(info.st_mode) else None
+
+
+def sources_of(paths: Iterable[str], may_be_empty: bool = False) -> tuple[list[Source], list[str]]:
+    """The streams that the arguments name, folders opened up, and notes on what was left out.
+
+    Raises :class:`InputError` for a path that does not exist and, unless it ``may_be_empty``, for a folder without
+    logs."""
+    found: list[Source] = []
+    notes: list[str] = []
+    for name in paths:
+        if name == "-":
+            found.append(Source("standard input"))
+            continue
+        path = Path(name)
+        if not path.exists():
+            raise InputError(f"{name} does not exist")
+        if not path.is_dir():
+            found.append(Source(name, path, origin_of(path.name)))
+            continue
+        files, left_out = log_files(path)
+        notes += left_out
+        if not files and not may_be_empty:
+            raise InputError(f"{name} holds no log files" + (f" ({left_out[0]})" if left_out else ""))
+        found += [Source(str(file), file, origin_of(str(file.relative_to(path)))) for file in files]
+    return found, notes

@@ -1,0 +1,89 @@
+"""Everything that the one pass looks for, with what each literal is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rldoctor.check import Check, Role, Signature
+from rldoctor.logs.deaths import DEATHS, ELASTIC_SUMMARY, FATAL_PYTHON, TERMINATE, Death
+from rldoctor.logs.literals import Find, finder
+from rldoctor.logs.marks import EARLY, STAGES, STARTS
+from rldoctor.logs.metrics import LITERALS as METRICS
+from rldoctor.logs.reveals import REVEALS, Reveal
+from rldoctor.logs.tracebacks import HEADER, SEPARATORS
+
+
+class Anchor(Enum):
+    """Where a closer look begins, whatever the checks look for."""
+
+    TRACEBACK = "traceback"
+    SEPARATOR = "separator"
+    REMOTE = "remote"
+    FATAL = "fatal"
+    TERMINATE = "terminate"
+    SUMMARY = "summary"
+
+
+_ANCHORS: dict[str, Anchor] = {
+    HEADER.rstrip(":"): Anchor.TRACEBACK,
+    **dict.fromkeys(SEPARATORS, Anchor.SEPARATOR),
+    "() (pid=": Anchor.REMOTE,
+    FATAL_PYTHON: Anchor.FATAL,
+    TERMINATE: Anchor.TERMINATE,
+    ELASTIC_SUMMARY: Anchor.SUMMARY,
+}
+
+
+@dataclass
+class Use:
+    """What one literal is for."""
+
+    literal: str
+    anchor: Anchor | None = None
+    deaths: list[Death] = field(default_factory=list)
+    reveals: list[Reveal] = field(default_factory=list)
+    start: bool = False
+    early: bool = False
+    metric: bool = False
+    stage: str | None = None
+    signatures: list[tuple[Check, Signature]] = field(default_factory=list)
+
+    @property
+    def roles(self) -> set[Role]:
+        """What checks say a line with this literal is."""
+        return {signature.role for _, signature in self.signatures}
+
+
+class Table:
+    """All literals, distinct, and the function that finds them."""
+
+    def __init__(self, checks: Iterable[Check]) -> None:
+        self.uses: list[Use] = []
+        self._index: dict[str, int] = {}
+        for literal, anchor in _ANCHORS.items():
+            self._use(literal).anchor = anchor
+        for death in DEATHS:
+            self._use(death.literal).deaths.append(death)
+        for reveal in REVEALS:
+            self._use(reveal.literal).reveals.append(reveal)
+        for literal in STARTS:
+            self._use(literal).start = True
+        for literal in EARLY:
+            self._use(literal).early = True
+        for literal in METRICS:
+            self._use(literal).metric = True
+        for literal, stage in STAGES.items():
+            self._use(literal).stage = stage
+        for check in checks:
+            for signature in check.signatures:
+                for literal in dict.fromkeys(signature.literals):
+                    self._use(literal).signatures.append((check, signature))
+        self.find: Find = finder([use.literal for use in self.uses])
+
+    def _use(self, literal: str) -> Use:
+        if literal not in self._index:
+            self._index[literal] = len(self.uses)
+            self.uses.append(Use(literal))
+        return self.uses[self._index[literal]]

@@ -1,0 +1,294 @@
+"""Puts one process's lines together into an exception: frames, message, chain, group, nested remote tracebacks."""
+
+from __future__ import annotations
+
+import re
+
+from rldoctor.logs.draft import Draft
+from rldoctor.logs.model import Frame, LoggedException, Origin
+from rldoctor.logs.prefixes import Line
+
+HEADER = "Traceback (most recent call last):"
+SEPARATORS = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+
+_FRAME = re.compile(
+    r'(?P<indent>\s*)File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?'
+)
+_CARETS = re.compile(r"\s*[~^][~^ ]*$")
+_TYPE = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w{0,100}\.){0,12}[A-Za-z_]\w{0,100}(?:\([\w.]{1,100}\))?)(?P<rest>:(?: (?P<message>.*))?)?$"
+)
+# What nearly all exceptions' names end in; another name counts only where an exception is due.
+_USUAL = re.compile(r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Group|Expired|Iteration)(?:\([\w.]+\))?$")
+_REMOTE_ABOUT = re.compile(r"\(pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^,)\s]+))?")
+_REMOTE_ACTOR = re.compile(r"ray::(?P<actor>[\w<>:-]+)")
+_GUTTER = re.compile(r"\s{0,40}[|+](?:-[+]-+ \d+ -+|-+ \d+ -+|-{4,})?(?: |$)")
+_RULE = re.compile(r"={20,}$")
+_GROUP_MEMBER = re.compile(r"\s{0,40}[+|][-+]{2,40} \d+ -+$")
+_GROUP_END = re.compile(r"\s{0,40}\+-{10,}$")
+
+# A message goes on over lines that nothing else claims, up to a limit.
+_MESSAGE_LINES = 80
+_STRAY_LINES = 8
+_MOST_FRAMES = 400
+_NOT_MESSAGE = re.compile(
+    r"\s*(?:\{'|wandb:|\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |Exception in thread |Process \S+:$|"
+    r"\[rank\d+\]:|Exception ignored in)"
+)
+
+
+class TracebackParser:
+    """Fed with the lines of one process, from the one that opens a traceback. ``part`` says what the last line that
+    it took was: ``header``, ``code`` or ``message``."""
+
+    def __init__(self, origin: Origin, source: str) -> None:
+        self.origin = origin
+        self.source = source
+        self.open = False
+        self.ranked = False
+        self.part = "header"
+        self.level: str | None = None
+        self.time: float | None = None
+        self.first = 0
+        self.last = 0
+        self._number = 0
+        self._draft = Draft()
+        self._outer: list[Draft] = []
+        self._phase = "frames"
+        self._tag = ""
+        self._margin: int | None = None
+        self._stray = 0
+        self._blank = 0
+        self._copies = 1
+        self._grouped = False
+        self._group_head: Draft | None = None
+
+    def begin(self, line: Line, number: int, header: str = "") -> None:
+        """Opens a traceback at its ``Traceback`` line, at a Ray remote header, or at the one line of an exception
+        without frames that a separator follows (``begin_bare``)."""
+        self.open = True
+        self.first = self.last = self._number = number
+        self.time, self.level, self._tag, self.ranked = line.time, line.level, line.tag, line.ranked
+        self._draft = Draft(header=header, line=number)
+        self._phase, self._margin = "frames", None
+        self._grouped = "Exception Group Traceback" in line.text
+        text = line.text.strip()
+        if text.startswith("ray::") or " ray::" in text:
+            self._remote_header(text[text.find("ray::") :])
+
+    def begin_bare(self, line: Line, number: int) -> bool:
+        """Opens at a line like ``httpx.ConnectError: ...`` that was printed without a traceback."""
+        match = _TYPE.match(line.text.strip())
+        if match is None or not _USUAL.search(match["type"]):
+            return False
+        self.begin(line, number)
+        self._take_type(match)
+        return True
+
+    def feed(self, line: Line, number: int) -> bool:
+        """Takes the process's next line. False where the line does not belong to the exception, which is then
+        finished."""
+        self._number = number
+        took = self._feed(line, number)
+        if took:
+            self.last = number
+        else:
+            self.open = False
+        return took
+
+    def result(self) -> LoggedException | None:
+        """The exception as far as it was read, or None where nothing of it was."""
+        self.open = False
+        draft = self._folded(self._draft)
+        if not draft.type and not draft.frames:
+            return None
+        base = LoggedException(type="", origin=self.origin, source=self.source, line=self.first, time=self.time)
+        return draft.built(base)
+
+    def _feed(self, line: Line, number: int) -> bool:
+        text = line.text.rstrip()
+        if self._grouped:
+            text = self._in_group(text, number)
+        if self._phase == "frames":
+            return self._in_frames(text, number)
+        if self._phase == "message":
+            return self._in_message(line, text, number)
+        return self._in_between(text, number)
+
+    def _in_frames(self, text: str, number: int) -> bool:
+        frame = _FRAME.match(text)
+        if frame is not None and self._margin is None:
+            self._margin = max(0, len(frame["indent"]) - 2)
+        indent = len(text) - len(text.lstrip())
+        if not text.strip() or _CARETS.match(text):
+            self.part = "code"
+            return self._tolerate(limit=_STRAY_LINES * 40)
+        if frame is not None:
+            self._take_frame(frame)
+            return True
+        if indent > (self._margin or 0):
+            self._take_code(text.strip())
+            return True
+        match = _TYPE.match(text[self._margin or 0 :])
+        if match is not None and (_USUAL.search(match["type"]) or (self._draft.frames and _due(match["type"]))):
+            self._take_type(match)
+            return True
+        if text.strip() == HEADER:  # two processes without prefixes write one into the other
+            self._copies += 1
+            return True
+        if text.lstrip().startswith("ray::") and not self._draft.frames:
+            self._remote_header(text.strip())
+            return True
+        return self._tolerate()
+
+    def _in_message(self, line: Line, text: str, number: int) -> bool:
+        stripped = text.strip()
+        if stripped in SEPARATORS:
+            return not self._other_exception() and self._to_cause()
+        if stripped.endswith(HEADER):
+            return self._within(stripped) or (self._copies > 1 and self._same_again(stripped))
+        if stripped == '"""':
+            return True
+        if not stripped:
+            self._blank += 1
+            return self._blank <= 2 and (not self._tag or line.tag == self._tag)
+        foreign = line.tag != self._tag if self._tag else bool(line.tag or line.level or line.stamp)
+        if self._blank or foreign or _NOT_MESSAGE.match(text) or len(self._draft.message) >= _MESSAGE_LINES:
+            return False
+        if self._copies > 1 and self._same_again(stripped):
+            return True
+        if _RULE.match(stripped) and len(self._draft.message) > 3 and _RULE.match(self._draft.message[0] or stripped):
+            self._blank = 1  # torchelastic frames its summary; what follows is not part of it
+        self._draft.message.append(text[self._margin or 0 :])
+        self.part = "message"
+        return True
+
+    def _in_between(self, text: str, number: int) -> bool:
+        stripped = text.strip()
+        if not stripped or stripped == '"""':
+            return True
+        if stripped.endswith(HEADER):
+            if self._outer and self._draft.cause is not None:  # the whole of what was carried over is the cause
+                self._draft.cause = self._folded(self._draft.cause)
+            self._phase, self._margin = "frames", None
+            self.part = "header"
+            return True
+        if stripped.startswith("ray::"):
+            self._phase, self._margin = "frames", None
+            self._remote_header(stripped)
+            return True
+        match = _TYPE.match(stripped)
+        if match is not None and _USUAL.search(match["type"]):
+            self._take_type(match)
+            return True
+        return self._tolerate(limit=3)
+
+    def _take_frame(self, frame: re.Match[str]) -> None:
+        self.part = "code"
+        entry = Frame(frame["file"], int(frame["line"]), (frame["function"] or "<module>").strip())
+        frames = self._draft.frames
+        if self._copies > 1 and frames and (frames[-1].file, frames[-1].line) == (entry.file, entry.line):
+            return
+        if len(frames) >= _MOST_FRAMES:  # a recursion: the outermost and the innermost tell all
+            del frames[_MOST_FRAMES // 2]
+        frames.append(entry)
+
+    def _take_code(self, code: str) -> None:
+        self.part = "code"
+        frames = self._draft.frames
+        if frames and not frames[-1].code and not code.startswith("[Previous line repeated"):
+            last = frames[-1]
+            frames[-1] = Frame(last.file, last.line, last.function, code[:500])
+
+    def _take_type(self, match: re.Match[str]) -> None:
+        self.part = "message"
+        message = match["message"] or ""
+        self._draft.type, self._draft.line = match["type"], self._number
+        self._phase, self._blank, self._stray = "message", 0, 0
+        if message.startswith("ray::"):
+            self._outer.append(self._draft)
+            self._draft = Draft()
+            self._phase, self._margin = "frames", None
+            self._remote_header(message)
+        elif message:
+            self._draft.message.append(message)
+
+    def _remote_header(self, text: str) -> None:
+        """``ray::Actor.method() (pid=1, ip=1.2.3.4, ...)``: what follows happened there."""
+        self.part = "header"
+        self._draft.header = text[:500]
+        about, actor = _REMOTE_ABOUT.search(text), _REMOTE_ACTOR.match(text)
+        if about is not None:
+            name = actor["actor"] if actor is not None else None
+            self._draft.remote = Origin(None, name, about["pid"], about["ip"])
+
+    def _other_exception(self) -> bool:
+        """Whether the last line of the message is an exception of its own, printed bare, which the separator speaks
+        of."""
+        said = self._draft.message
+        match = _TYPE.match(said[-1]) if len(said) > 1 else None
+        return match is not None and _USUAL.search(match["type"]) is not None
+
+    def _within(self, text: str) -> bool:
+        """A traceback inside a message: what a DataLoader's or a pool's worker sent along."""
+        if self._draft.type.endswith("RemoteTraceback"):
+            self._draft = Draft(header=self._draft.type, cause=self._draft.cause)
+        elif text.startswith("Original Traceback"):
+            self._outer.append(self._draft)
+            self._draft = Draft(header=text)
+        else:
+            return False
+        self._phase, self._margin, self.part = "frames", None, "header"
+        return True
+
+    def _folded(self, draft: Draft) -> Draft:
+        """The outermost of the exceptions that carry ``draft``."""
+        while self._outer:
+            outer = self._outer.pop()
+            outer.cause = draft
+            draft = outer
+        return draft
+
+    def _to_cause(self) -> bool:
+        """A separator was read: the exception so far is the cause of the one that follows."""
+        self.part = "header"
+        self._draft = Draft(cause=self._draft)
+        self._phase, self._stray, self._blank = "between", 0, 0
+        return True
+
+    def _tolerate(self, limit: int = _STRAY_LINES) -> bool:
+        """Foreign lines in between (another process without a prefix) are read over, a few of them."""
+        self._stray += 1
+        return self._stray <= limit
+
+    def _same_again(self, text: str) -> bool:
+        said = f"{self._draft.type}: {self._draft.message[0]}" if self._draft.message else self._draft.type
+        return text == said or text.endswith(HEADER)
+
+    def _in_group(self, text: str, number: int) -> str:
+        """Takes the gutter of an exception group off; its members are collected under the group."""
+        head = self._group_head
+        if _GROUP_MEMBER.match(text) and (self._draft.type or head is not None):
+            if head is None:
+                self._group_head = head = self._draft
+            self._draft = Draft(line=number)
+            head.group.append(self._draft)
+            self._phase, self._margin = "between", None
+            return ""
+        if _GROUP_END.match(text):
+            if head is not None:
+                self._draft, self._group_head = head, None
+            self._grouped, self._phase = False, "message"
+            return ""
+        while (gutter := _GUTTER.match(text)) is not None and gutter.end() > 0:
+            text = text[gutter.end() :]
+        return text
+
+
+def _due(name: str) -> bool:
+    """Whether a line that begins so can be the exception that a traceback still lacks."""
+    last = name.split("(")[0].rsplit(".", 1)[-1]
+    return "." in name or last[:1].isupper()

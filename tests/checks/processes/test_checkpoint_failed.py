@@ -1,0 +1,36 @@
+"""RLD610: checkpoints that cannot be written or read."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.processes.checkpoint_failed import check
+
+from tests.logs.asking import finding, findings, raised
+
+SAVE = "/opt/venv/lib/python3.11/site-packages/transformers/modeling_utils.py save_pretrained"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "safetensors_rust.SafetensorError: Error while serializing: I/O error: No space left on device (os error 28)",
+        "OSError: [Errno 122] Disk quota exceeded: 'out/model.safetensors'",
+    ],
+)
+def test_a_save_that_fails(error: str) -> None:
+    kind, message = error.split(": ", 1)
+    assert finding(check, raised(kind, message, SAVE)).message.startswith("saving a checkpoint failed")
+
+
+def test_a_full_disk_somewhere_else() -> None:
+    assert (
+        findings(check, raised("OSError", "[Errno 28] No space left on device: '/tmp/ray/x'", "/x/ray/node.py start"))
+        == []
+    )
+    shared = "unable to allocate shared memory(shm) for file </torch_1>: No space left on device (28)"
+    assert findings(check, raised("RuntimeError", shared, SAVE)) == []
+
+
+def test_a_checkpoint_that_was_cut_off() -> None:
+    text = "PytorchStreamReader failed reading zip archive: failed finding central directory"
+    assert "incomplete" in finding(check, raised("RuntimeError", text)).message

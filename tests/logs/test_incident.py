@@ -1,0 +1,183 @@
+"""One incident from a log: the first failing rank, cause against cascades, handled and quoted exceptions, several
+runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rldoctor import registry
+from rldoctor.api import Incident
+from rldoctor.logs.triage import triage, triage_text
+from rldoctor.model import Report
+
+from .excerpts import HEALTHY, OUT_OF_MEMORY, PEER_GONE, REWARD_RAISES, elastic, interleaved, ranked
+
+
+def incident(text: str) -> Incident:
+    found = triage_text(text).incident
+    assert found is not None
+    return found
+
+
+def codes(report: Report) -> list[str]:
+    return [finding.code for finding in report.findings]
+
+
+def test_a_healthy_log_is_clean() -> None:
+    report = triage_text(HEALTHY)
+    assert report.incident is not None
+    assert (report.incident.kind, report.incident.exception, report.incident.versions) == (
+        "clean",
+        None,
+        {"vllm": "0.11.0"},
+    )
+    assert codes(report) == []
+
+
+def test_the_first_failure_with_its_place_stage_and_framework() -> None:
+    found = incident(HEALTHY.replace("DONE\n", "") + REWARD_RAISES)
+    assert (found.kind, found.exception, found.stage, found.framework) == (
+        "crashed",
+        "KeyError: 'answer'",
+        "reward",
+        "trl",
+    )
+    assert found.user_frame == "/home/user/rl/train.py:9 in reward"
+    assert found.frames[-1] == found.user_frame
+    assert found.versions["python"] == "3.11"
+
+
+def test_ranks_are_taken_apart_and_the_first_to_fail_is_named() -> None:
+    others = [ranked(r, PEER_GONE) for r in range(16) if r != 11]
+    text = HEALTHY * 3 + ranked(11, OUT_OF_MEMORY) + interleaved(others)
+    found = incident(text.replace("DONE\n", "") + elastic(11))
+    assert found.first_rank == "11"
+    assert found.exception is not None and found.exception.startswith("torch.OutOfMemoryError: CUDA out of memory")
+    assert "Connection closed by peer" in found.cascades[0]
+    assert "and 11 more" in found.cascades[0]
+
+
+def test_a_cascade_that_is_printed_first_is_not_the_cause() -> None:
+    text = interleaved([ranked(0, PEER_GONE), "x\n" * 3 + ranked(5, OUT_OF_MEMORY)])
+    report = triage_text(text)
+    assert codes(report)[:2] == ["RLD206", "RLD321"]
+    assert report.incident is not None and report.incident.first_rank == "5"
+
+
+def test_torchelastic_knows_the_rank_where_lines_have_none() -> None:
+    text = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):\n"
+    text += '  File "/home/user/rl/train.py", line 7 in <module>\n\n'
+    assert incident(text + elastic(3, -11)).first_rank == "3"
+
+
+def test_files_of_ranks_are_ordered_by_time(tmp_path: Path) -> None:
+    for rank, minute, text in ((0, 9, REWARD_RAISES), (1, 7, OUT_OF_MEMORY), (2, 8, PEER_GONE)):
+        stamped = f"2026-11-20 20:4{minute}:00,000 INFO step {rank}\n{text}"
+        (tmp_path / f"rank_{rank}.log").write_text(stamped)
+    found = triage([str(tmp_path)], registry.load().checks.values()).incident
+    assert found is not None
+    assert (found.first_rank, found.source) == ("1", str(tmp_path / "rank_1.log"))
+
+
+def test_rays_worker_is_named_where_there_are_no_ranks() -> None:
+    text = "".join(f"\x1b[36m(WorkerDict pid=17)\x1b[0m {line}\n" for line in OUT_OF_MEMORY.splitlines())
+    assert incident(text).first_rank == "WorkerDict pid=17"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        REWARD_RAISES,
+        "Exception ignored in: <function Pool.__del__ at 0x7f>\n" + REWARD_RAISES,
+        "--- Logging error ---\n" + REWARD_RAISES,
+        "ERROR 11-20 21:24:36 [serving.py:1] request failed\n" + REWARD_RAISES,
+    ],
+)
+def test_an_exception_after_which_the_run_goes_on_is_no_crash(printed: str) -> None:
+    lines = HEALTHY.splitlines(keepends=True)
+    report = triage_text("".join([*lines[:3], printed, *lines[3:]]))
+    assert report.incident is not None and report.incident.kind == "clean"
+    assert codes(report) == []
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        repr({"prompt": "explain", "completion": OUT_OF_MEMORY}),
+        json.dumps({"step": 3, "response": OUT_OF_MEMORY}),
+        f"[prompt] explain this\n[response] {ranked(0, OUT_OF_MEMORY)}[score] 0.0",
+        f"Completion:\n```\n{OUT_OF_MEMORY}```",
+        "│ what is this? │ torch.OutOfMemoryError: CUDA out of memory. │ 0.0 │",
+        "+ grep -c 'CUDA out of memory' run.log",
+    ],
+)
+@pytest.mark.parametrize("ended", [True, False])
+def test_text_that_a_run_shows_is_not_its_own(shown: str, ended: bool) -> None:
+    lines = HEALTHY.splitlines(keepends=True)
+    text = "".join([*lines[:3], shown + "\n", *lines[3:]])
+    if not ended:
+        text = text.replace("DONE\n", "") + REWARD_RAISES
+    assert codes(triage_text(text)) == ([] if ended else ["RLD902"])
+
+
+def test_a_thread_that_dies_is_a_failure_though_the_program_goes_on() -> None:
+    lines = HEALTHY.splitlines(keepends=True)
+    text = "".join([*lines[:3], "Exception in thread async-eval:\n", REWARD_RAISES, *lines[3:-1]])
+    assert incident(text).kind == "crashed"
+
+
+def test_the_last_of_several_runs_counts() -> None:
+    banner = "W1120 20:49:01 1 run.py:874] Setting OMP_NUM_THREADS environment variable for each process to be 1\n"
+    crashed = banner + HEALTHY.replace("DONE\n", "") + ranked(1, REWARD_RAISES) + elastic(1)
+    fine = banner + HEALTHY
+    assert incident(crashed + fine).kind == "clean"
+    found = incident(fine + crashed)
+    assert (found.kind, found.first_rank) == ("crashed", "1")
+    twice = incident(crashed + banner + ranked(2, OUT_OF_MEMORY) + elastic(2))
+    assert (twice.first_rank, twice.run, twice.runs) == ("2", 2, 2)
+
+
+def test_all_runs_are_told_on_demand(tmp_path: Path) -> None:
+    file = tmp_path / "run.log"
+    banner = "nohup: ignoring input\n"
+    file.write_text(banner + REWARD_RAISES + banner + OUT_OF_MEMORY + banner + HEALTHY)
+    report = triage([str(file)], registry.load().checks.values(), all_runs=True)
+    assert [codes(run) for run in (*report.earlier_runs, report)] == [["RLD902"], ["RLD206"], []]
+    assert [run.incident.run for run in report.earlier_runs if run.incident] == [1, 2]
+
+
+def test_what_looks_like_a_start_between_cause_and_wrapper_is_none() -> None:
+    text = REWARD_RAISES + "Loading weights:   0%|          | 0/27 [00:00<?, ?it/s]\n" + PEER_GONE
+    assert incident(text).exception == "KeyError: 'answer'"
+
+
+def test_only_wrappers_are_said_to_be_so() -> None:
+    assert codes(triage_text(elastic(3))) == ["RLD901"]
+
+
+def test_the_exceptions_of_a_chain_are_all_looked_at() -> None:
+    text = OUT_OF_MEMORY + "\nDuring handling of the above exception, another exception occurred:\n\n" + REWARD_RAISES
+    report = triage_text(text)
+    assert codes(report)[0] == "RLD206"
+
+
+def test_a_truncated_log_is_called_partial(tmp_path: Path) -> None:
+    import gzip
+
+    file = tmp_path / "run.log.gz"
+    noise = "".join(f"INFO step {i} {i**3}\n" for i in range(40_000))
+    file.write_bytes(gzip.compress((REWARD_RAISES + noise).encode())[:-100])
+    report = triage([str(file)], registry.load().checks.values())
+    assert report.incident is not None
+    assert report.incident.partial == "the compressed file is truncated"
+    assert any("truncated" in note for note in report.notes)
+
+
+def test_the_rank_of_an_actor_is_learnt_from_its_other_lines() -> None:
+    told = "(Worker pid=17) INFO 11-20 21:24:35 [parallel_state.py:1906] world_size=8 rank=5 local_rank=5 "
+    text = told + "distributed_init_method=tcp://127.0.0.1:1 backend=nccl\n"
+    text += "".join(f"(Worker pid=17) ERROR 11-20 21:24:36 [x.py:1] {line}\n" for line in OUT_OF_MEMORY.splitlines())
+    assert incident(text).first_rank == "5"

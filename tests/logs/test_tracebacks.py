@@ -1,0 +1,235 @@
+"""Exceptions as Python, Ray, torch's DataLoader and process pools print them."""
+
+from __future__ import annotations
+
+import traceback
+
+from rldoctor.logs.dumps import DumpParser, SummaryParser
+from rldoctor.logs.model import Frame, LoggedException, Origin
+from rldoctor.logs.prefixes import parse
+from rldoctor.logs.tracebacks import TracebackParser
+
+
+def read(text: str) -> LoggedException:
+    lines = text.strip("\n").split("\n")
+    parser = TracebackParser(Origin(), "log")
+    parser.begin(parse(lines[0]), 1)
+    for number, line in enumerate(lines[1:], 2):
+        if not parser.feed(parse(line), number):
+            break
+    found = parser.result()
+    assert found is not None
+    return found
+
+
+def links(exception: LoggedException) -> list[tuple[str, str]]:
+    return [(link.type, link.message) for link in exception.chain]
+
+
+def test_what_python_prints_comes_back() -> None:
+    def inner() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    try:
+        try:
+            inner()
+        except ZeroDivisionError as error:
+            error.add_note("while dividing") if hasattr(error, "add_note") else None
+            raise KeyError("answer") from error
+    except KeyError:
+        found = read(traceback.format_exc())
+    assert [type_ for type_, _ in links(found)] == ["ZeroDivisionError", "KeyError"]
+    assert found.message == "'answer'"
+    assert found.chain[0].frames[-1].function == "inner"
+    assert found.chain[0].frames[-1].code == 'raise ZeroDivisionError("division by zero")'
+    assert found.chain[0].message.startswith("division by zero")
+
+
+def test_an_exception_during_handling_is_chained_too() -> None:
+    try:
+        try:
+            int("x")
+        except ValueError:
+            raise RuntimeError("second") from None
+    except RuntimeError:
+        assert links(read(traceback.format_exc())) == [("RuntimeError", "second")]
+    try:
+        try:
+            int("x")
+        except ValueError:
+            int("y")
+    except ValueError:
+        assert len(read(traceback.format_exc()).chain) == 2
+
+
+def test_a_deep_recursion_keeps_its_ends() -> None:
+    def deep(n: int) -> int:
+        return deep(n - 1) if n else 1 // n
+
+    try:
+        deep(200)
+    except ZeroDivisionError:
+        found = read(traceback.format_exc())
+    assert found.type == "ZeroDivisionError"
+    assert found.frames[0].function == "test_a_deep_recursion_keeps_its_ends"
+    assert found.frames[-1].function == "deep"
+
+
+RAY = """
+Traceback (most recent call last):
+  File "main.py", line 10, in <module>
+    ray.get(x)
+    ^^^^^^^^^^
+  File "/venv/lib/python3.10/site-packages/ray/_private/worker.py", line 1055, in get_objects
+    raise value
+ray.exceptions.RayTaskError(OutOfMemoryError): ray::main_task() (pid=1, ip=10.0.0.1)
+  File "/root/verl/verl/trainer/main_ppo.py", line 99, in main_task
+    trainer.fit()
+ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.update() (pid=7, ip=10.0.0.2, actor_id=ab, repr=<verl.X>)
+  File "/root/verl/verl/workers/actor.py", line 5, in update
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 13.91 GiB.
+"""
+
+
+def test_rays_nested_tracebacks_end_in_the_worker_that_failed() -> None:
+    found = read(RAY)
+    inner = found.chain[0]
+    assert (inner.type, inner.origin) == ("torch.OutOfMemoryError", Origin(None, "WorkerDict", "7", "10.0.0.2"))
+    assert inner.frames == (Frame("/root/verl/verl/workers/actor.py", 5, "update", "loss.backward()"),)
+    assert [link.frames[0].function for link in found.chain] == ["update", "main_task", "<module>"]
+
+
+def test_a_data_loaders_worker_sends_its_traceback_along() -> None:
+    found = read(
+        """
+Traceback (most recent call last):
+  File "a.py", line 6, in <module>
+    f()
+RuntimeError: Caught RuntimeError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/x/worker.py", line 349, in _worker_loop
+    data = fetcher.fetch(index)
+RuntimeError: unable to allocate shared memory
+"""
+    )
+    assert links(found)[0] == ("RuntimeError", "unable to allocate shared memory")
+    assert found.message == "Caught RuntimeError in DataLoader worker process 0."
+
+
+def test_a_process_pools_remote_traceback() -> None:
+    found = read(POOL)
+    assert [link.frames[-1].file for link in found.chain] == ["/x/process.py", "a.py"]
+
+
+POOL = '''
+Traceback (most recent call last):
+  File "/x/process.py", line 256, in _process_worker
+    r = call_item.fn()
+ValueError: bad sample
+"""
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "a.py", line 6, in <module>
+    f()
+ValueError: bad sample
+'''
+
+
+def test_an_exception_group_with_its_members() -> None:
+    found = read(
+        """
+  + Exception Group Traceback (most recent call last):
+  |   File "a.py", line 28, in <module>
+  |     raise ExceptionGroup("eg", [ValueError(1), TypeError("x")])
+  | ExceptionGroup: eg (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: 1
+    +---------------- 2 ----------------
+    | Traceback (most recent call last):
+    |   File "b.py", line 3, in f
+    |     g()
+    | TypeError: x
+    +------------------------------------
+"""
+    )
+    assert (found.type, found.message) == ("ExceptionGroup", "eg (2 sub-exceptions)")
+    assert [(m.type, m.message) for m in found.group] == [("ValueError", "1"), ("TypeError", "x")]
+    assert found.group[1].frames[0].file == "b.py"
+
+
+def test_multi_line_messages_end_where_another_line_begins() -> None:
+    found = read(
+        """
+Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+    x()
+pydantic_core._pydantic_core.ValidationError: 1 validation error for SchedulerConfig
+  Value error, max_num_batched_tokens (64) is smaller than max_model_len (2048).
+    For further information visit https://errors.pydantic.dev/2.14/v/value_error
+  0%|          | 0/4 [00:01<?, ?it/s]
+"""
+    )
+    assert "max_num_batched_tokens (64)" in found.message
+    assert "0/4" not in found.message
+
+
+def test_a_loggers_lines_belong_to_its_own_message_only() -> None:
+    tag = "(EngineCore pid=22) ERROR 11-20 20:23:37 [core.py:1510] "
+    found = read(
+        f"{tag}Traceback (most recent call last):\n"
+        f'{tag}  File "/x/core.py", line 1, in f\n{tag}    g()\n{tag}ValueError: first\n{tag}second line\n'
+        "(EngineCore pid=22) INFO 11-20 20:23:38 [core.py:9] something else\n"
+    )
+    assert (found.type, found.message) == ("ValueError", "first\nsecond line")
+
+
+def test_two_processes_that_print_the_same_without_prefixes() -> None:
+    found = read(
+        """
+Traceback (most recent call last):
+Traceback (most recent call last):
+  File "a.py", line 3, in <module>
+  File "a.py", line 3, in <module>
+    f()
+    f()
+RuntimeError: Distributed package doesn't have NCCL built in
+RuntimeError: Distributed package doesn't have NCCL built in
+"""
+    )
+    assert links(found) == [("RuntimeError", "Distributed package doesn't have NCCL built in")]
+    assert len(found.frames) == 1
+
+
+def test_the_interpreters_own_dump_turns_its_frames_round() -> None:
+    parser = DumpParser(parse("Fatal Python error: Segmentation fault"), 1, "log")
+    for text in (
+        "",
+        "Thread 0x00007f (most recent call first):",
+        '  File "/x/threading.py", line 320 in wait',
+        "Current thread 0x00007ff18fe23b80 (most recent call first):",
+        '  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at',
+        '  File "/home/user/rl/train.py", line 7 in <module>',
+    ):
+        assert parser.feed(parse(text))
+    assert not parser.feed(parse("Extension modules: numpy"))
+    found = parser.result()
+    assert (found.type, found.message) == ("Fatal Python error", "Segmentation fault")
+    assert [frame.function for frame in found.frames] == ["<module>", "string_at"]
+
+
+def test_cpp_terminate_with_what_it_says() -> None:
+    parser = DumpParser(parse("terminate called after throwing an instance of 'c10::DistBackendError'"), 1, "log")
+    assert parser.feed(parse("  what():  [Rank 3] Watchdog caught"))
+    assert not parser.feed(parse(""))
+    assert (parser.result().type, parser.result().message) == ("c10::DistBackendError", "[Rank 3] Watchdog caught")
+
+
+def test_torchelastics_summary_names_the_rank() -> None:
+    parser = SummaryParser(1)
+    for text in ("[0]:", "  time      : 2026-11-20_20:49:05", "  rank      : 11 (local_rank: 3)"):
+        assert parser.feed(parse(text))
+    parser.feed(parse("  exitcode  : -11 (pid: 7599)  (SIGSEGV)"))
+    assert (parser.rank, parser.exit_code) == ("11", -11)
