@@ -17,6 +17,8 @@ from rldoctor.case import (
     Unknown,
 )
 from rldoctor.check import Check, Detector, NotApplicable, NotChecked, Reach, Role
+from rldoctor.knowledge.cuda import architectures_of, driver_for, nccl_of, runs_on, toolkit_knows, toolkit_of
+from rldoctor.knowledge.known_issues import KnownIssue, affects, known_issues
 from rldoctor.knowledge.memory import CONTEXT as CUDA_CONTEXT
 from rldoctor.knowledge.memory import GIB
 from rldoctor.knowledge.memory import States as TrainingStates
@@ -31,10 +33,18 @@ from rldoctor.knowledge.model_config import context as model_context
 from rldoctor.knowledge.model_config import feed_forward_width as model_width
 from rldoctor.knowledge.model_config import heads as model_heads
 from rldoctor.knowledge.model_config import rope_scaling, rope_type, text_config
+from rldoctor.knowledge.packages import FRAMEWORKS
+from rldoctor.knowledge.registries import architecture_since, model_type_since
+from rldoctor.knowledge.rope import contradiction as rope_contradiction
+from rldoctor.knowledge.rope import effective as rope_config
+from rldoctor.knowledge.rope import missing as rope_missing
+from rldoctor.knowledge.rope import original_length_filled_in
+from rldoctor.knowledge.rope import scaling as rope_settings
 from rldoctor.knowledge.vllm_engine import chunked_prefill, generation, release
 from rldoctor.launch.evidence import cite, plan_of
 from rldoctor.launch.plan import RolloutPlan, Setting
 from rldoctor.launch.seeds import SeedTopology, completions_per_request, replicas_per_prompt, seed_topology
+from rldoctor.logs.code_paths import package_of
 from rldoctor.logs.model import Frame, LogEvent, LoggedException, LogRun, Origin
 from rldoctor.lookup import Absent, canonical, find, find_all, lookup
 from rldoctor.model import (
@@ -51,16 +61,26 @@ from rldoctor.model import (
     Severity,
 )
 from rldoctor.probe import Job, JobResult, Probe, ProbeError, Request
+from rldoctor.releases import acceptable as acceptable_releases
+from rldoctor.releases import accepting as accepting_releases
+from rldoctor.releases import as_specifier as release_specifier
+from rldoctor.releases import combined as combined_specifier
+from rldoctor.releases import published_name, python_admitted
+from rldoctor.requirements import Demand, Needs, is_framework, matters, needs_of, unreleased
+from rldoctor.requirements import hypothetical as published_demands
+from rldoctor.requirements import identity as package_identity
 from rldoctor.versions import version_within
 
 __all__ = [
     "CUDA_CONTEXT",
+    "FRAMEWORKS",
     "GIB",
     "Absent",
     "Applicability",
     "Case",
     "Check",
     "CheckResult",
+    "Demand",
     "Detector",
     "Disk",
     "Distribution",
@@ -78,6 +98,7 @@ __all__ = [
     "Incident",
     "Job",
     "JobResult",
+    "KnownIssue",
     "Level",
     "LogEvent",
     "LogRun",
@@ -85,6 +106,7 @@ __all__ = [
     "MemoryPhase",
     "MigInstance",
     "ModelFiles",
+    "Needs",
     "NotApplicable",
     "NotChecked",
     "Origin",
@@ -102,32 +124,60 @@ __all__ = [
     "Severity",
     "TrainingStates",
     "Unknown",
+    "acceptable_releases",
+    "accepting_releases",
+    "affects",
+    "architecture_since",
+    "architectures_of",
     "canonical",
     "chunked_prefill",
     "cite",
+    "combined_specifier",
     "completions_per_request",
     "device_memory",
+    "driver_for",
     "engine_memory",
     "engine_sleeps",
     "find",
     "find_all",
     "fitting_share",
     "generation",
+    "is_framework",
+    "known_issues",
     "logits_memory",
     "lookup",
+    "matters",
     "memory_phases",
     "model_context",
     "model_heads",
+    "model_type_since",
     "model_width",
+    "nccl_of",
+    "needs_of",
+    "original_length_filled_in",
+    "package_identity",
+    "package_of",
     "plan_of",
+    "published_demands",
+    "published_name",
+    "python_admitted",
     "release",
+    "release_specifier",
     "replicas_per_prompt",
+    "rope_config",
+    "rope_contradiction",
+    "rope_missing",
     "rope_scaling",
+    "rope_settings",
     "rope_type",
+    "runs_on",
     "seed_topology",
     "share_includes_trainer",
     "text_config",
+    "toolkit_knows",
+    "toolkit_of",
     "trainer_fits",
     "trainer_states",
+    "unreleased",
     "version_within",
 ]

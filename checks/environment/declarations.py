@@ -1,0 +1,235 @@
+"""Turns unmet demands between packages into findings: whose, on what, why it matters and which releases mend it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from rldoctor.api import (
+    FRAMEWORKS,
+    Applicability,
+    Case,
+    Check,
+    Demand,
+    Distribution,
+    Evidence,
+    Finding,
+    Fix,
+    NotChecked,
+    Reach,
+    Severity,
+    acceptable_releases,
+    accepting_releases,
+    combined_specifier,
+    find,
+    is_framework,
+    needs_of,
+    package_identity,
+    published_demands,
+    published_name,
+    python_admitted,
+    release_specifier,
+    unreleased,
+)
+
+from .import_failures import install
+
+# What pip moves along with a package because the package pins it.
+_COMPANIONS = ("torch", "torchvision", "torchaudio", "xformers", "triton")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misfit:
+    """Demands of one package on another that the installed version does not meet."""
+
+    by: Distribution
+    on: str
+    version: str
+    installed: Distribution | None
+    demands: tuple[Demand, ...]
+
+    @property
+    def known(self) -> Demand | None:
+        """The break that is known, beside or instead of what is declared."""
+        return next((d for d in self.demands if d.reason), None)
+
+    @property
+    def declared(self) -> Demand | None:
+        return next((d for d in self.demands if not d.reason), None)
+
+    @property
+    def tolerated(self) -> bool:
+        """Whether another extra of the same package lets this version in, and nothing is known against it."""
+        return self.known is None and all(d.tolerates(self.version) for d in self.demands)
+
+    @property
+    def too_old(self) -> bool:
+        """Whether a lower bound is missed: what the package relies on is not there yet."""
+        bounds = [part for d in self.demands for part in d.specifier.split(",") if part.startswith(">")]
+        demand = self.demands[0]
+        return any(not _alone(demand, part).admits(self.version) for part in bounds)
+
+
+def judge(
+    case: Case,
+    check: Check,
+    belongs: Callable[[Demand], bool],
+    severity: Callable[[Misfit], Severity],
+    asked: Collection[str] = (*FRAMEWORKS, "vllm"),
+) -> Iterator[Finding | Reach]:
+    """Judges every demand that ``belongs`` to a check. Yields findings, or what was found to fit. ``asked`` names the
+    packages whose declarations must be known for a pass to mean something.
+
+    Raises :class:`NotChecked` where not one of the demands could be decided, or nobody's declarations are known."""
+    assert case.packages is not None
+    needs = needs_of(case)
+    fits: list[str] = []
+    open_questions: list[str] = []
+    found = False
+    for (by, on), demands in _pairs(needs.demands, belongs).items():
+        installed = find(case.packages, on)
+        version = case.packages.python if on == "python" else installed.version if installed else None
+        if version is None:
+            continue
+        why = unreleased(version)
+        if why is not None:
+            open_questions.append(f"{by} needs {on}{demands[0].specifier}, and {on} {why}")
+            continue
+        unmet = tuple(d for d in demands if not _met(d, version))
+        if unmet:
+            found = True
+            misfit = Misfit(by=unmet[0].by, on=on, version=version, installed=installed, demands=unmet)
+            yield _finding(case, check, misfit, severity(misfit))
+        else:
+            fits.append(f"{by} {demands[0].by.version} and {on} {version}")
+    if found:
+        return
+    open_questions += [why for name, why in needs.undeclared.items() if name in asked]
+    if open_questions and not fits:
+        raise NotChecked("; ".join(open_questions))
+    if fits:
+        yield Reach(f"{', '.join(fits[:4])}{f' and {len(fits) - 4} more pairs' if len(fits) > 4 else ''} fit")
+    if open_questions:
+        yield Reach(f"not judged: {'; '.join(open_questions)}")
+
+
+def _pairs(demands: tuple[Demand, ...], belongs: Callable[[Demand], bool]) -> dict[tuple[str, str], list[Demand]]:
+    pairs: dict[tuple[str, str], list[Demand]] = {}
+    for demand in demands:
+        if belongs(demand):
+            pairs.setdefault((demand.by.name, demand.on), []).append(demand)
+    return pairs
+
+
+def _met(demand: Demand, version: str) -> bool:
+    return python_admitted(demand.specifier, version) if demand.on == "python" else demand.admits(version)
+
+
+def _alone(demand: Demand, part: str) -> Demand:
+    return Demand(by=demand.by, on=demand.on, specifier=part, source=demand.source)
+
+
+def _finding(case: Case, check: Check, misfit: Misfit, severity: Severity) -> Finding:
+    declared, known, by = misfit.declared, misfit.known, misfit.by
+    first = declared or misfit.demands[0]
+    verb = "declares" if declared else "works only with"
+    present = "is installed" if case.packages and case.packages.complete else "is assumed"
+    on = misfit.installed.name if misfit.installed else misfit.on
+    message = f"{by.name} {by.version} {verb} {misfit.on}{first.specifier}, and {on} {misfit.version} {present}"
+    if known:
+        message += f": {known.reason}"
+    elif misfit.tolerated:
+        message += f"; another extra of {by.name} lets it in ({misfit.on}{first.alternative}), untested"
+    evidence = [
+        Evidence(text=f"{by.name} {by.version}: {misfit.on}{d.specifier}", source=d.url or d.source)
+        for d in misfit.demands
+    ]
+    place = (misfit.installed.location if misfit.installed else None) or None
+    evidence.append(Evidence(text=f"{on} {misfit.version}", source=place))
+    return check.finding(
+        message,
+        severity=severity,
+        evidence=tuple(evidence),
+        fixes=tuple(_fixes(case, misfit)),
+        url=known.url if known else None,
+    )
+
+
+def _fixes(case: Case, misfit: Misfit) -> Iterator[Fix]:
+    if misfit.on == "python":
+        yield Fix(
+            title=f"use a Python that {misfit.by.name} {misfit.by.version} declares: {misfit.demands[0].specifier}"
+        )
+    else:
+        yield _change_demanded(case, misfit)
+    versions = accepting_releases(case, misfit.demands[0], misfit.version)
+    if versions:
+        name = published_name(misfit.by)
+        wanted = release_specifier(name, versions)
+        installable = not misfit.by.editable and name not in ("easyr1", "nemo-rl", "open-r1")
+        yield Fix(
+            title=f"or move {name}: {wanted} accepts {misfit.on} {misfit.version}",
+            commands=(install(case, shlex.quote(wanted)),) if installable else (),
+            applicability=Applicability.UNSAFE if installable else Applicability.DISPLAY,
+            valid_for=wanted,
+        )
+
+
+def _change_demanded(case: Case, misfit: Misfit) -> Fix:
+    """Moves the package that is demanded to what everybody here accepts, or says that nothing would be accepted."""
+    name = misfit.installed.name if misfit.installed else misfit.on
+    moved = dict(_companions(case, misfit))
+    demands = tuple(d for d in needs_of(case).on(misfit.on) if d.by.name not in moved)
+    parties = list(dict.fromkeys(f"{d.by.name} {d.by.version}" for d in demands))
+    who = parties[0] if len(parties) == 1 else f"{', '.join(parties[:-1])} and {parties[-1]}"
+    wanted = f"{name}{combined_specifier(demands)}"
+    releases = acceptable_releases(case, name, demands)
+    if not releases and acceptable_releases(case, name, ()):
+        opinions = ", ".join(dict.fromkeys(f"{d.by.name} {d.by.version}: {d.specifier}" for d in demands))
+        return Fix(
+            title=f"no release of {name} is accepted by all ({opinions}): move {misfit.by.name} as well",
+            commands=(install(case, shlex.quote(f"{name}{combined_specifier(misfit.demands)}")),),
+            applicability=Applicability.UNSAFE,
+        )
+    newest = f"; the newest is {name}=={releases[-1]}" if releases and "==" not in wanted else ""
+    version = releases[-1] if releases else None
+    return Fix(
+        title=f"install the {name} that {who} {'accepts' if len(parties) == 1 else 'accept'}{newest}",
+        commands=(install(case, *(shlex.quote(item) for item in (wanted, *moved.values()))),),
+        applicability=Applicability.UNSAFE,
+        valid_for=wanted,
+        side_effects=_side_effects(case, name, version),
+    )
+
+
+def _companions(case: Case, misfit: Misfit) -> Iterator[tuple[str, str]]:
+    """Where torch moves, the packages built for it that the same package pins have to move with it: name and pin."""
+    if misfit.on != "torch" or case.packages is None:
+        return
+    for demand in needs_of(case).demands:
+        if demand.by == misfit.by and demand.on in _COMPANIONS[1:] and demand.exact:
+            installed = find(case.packages, demand.on)
+            if installed is not None and not demand.admits(installed.version):
+                yield demand.on, f"{demand.on}{demand.specifier}"
+
+
+def _side_effects(case: Case, name: str, version: str | None) -> str | None:
+    """What pip replaces besides, because the release to install pins it."""
+    if version is None or case.packages is None:
+        return None
+    moved = []
+    for demand in published_demands(case, name, version):
+        installed = find(case.packages, demand.on)
+        if demand.on in _COMPANIONS and demand.exact and installed and not demand.admits(installed.version):
+            moved.append(f"{demand.on} {installed.version} by {demand.specifier.removeprefix('==')}")
+    return f"pip also replaces {', '.join(moved)}" if moved else None
+
+
+def between_vllm_and(demand: Demand) -> bool:
+    """Whether a framework demands something of vLLM."""
+    return demand.on == "vllm" and is_framework(demand.by)
+
+
+def of_vllm(demand: Demand, on: str) -> bool:
+    return demand.on == on and package_identity(demand.by) == "vllm"

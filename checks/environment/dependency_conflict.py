@@ -1,0 +1,192 @@
+"""A declared requirement between the packages of the stack is not met.
+
+What it looks for
+    The declarations that the other version checks do not own: a framework's or vLLM's demands on trl, ray, numpy, peft,
+    accelerate, deepspeed, tensordict, on the Python that runs them, and what these demand of each other (transformers
+    of tokenizers and huggingface-hub). Only requirements between packages that a rollout stands on count, and of the
+    extras only one that is named after the package it demands. torchvision and torchaudio built for another torch are
+    RLD105's. In a log: a name that one package imports from another in vain, a version that a package refuses when it
+    is imported, and pip or uv without a solution.
+
+Why it hurts
+    pip installs packages one after another without looking back, so the last one wins: the trainer imports a class that
+    its trl does not have, or transformers refuses to start because of its tokenizers.
+
+How sure it is
+    The requirement is declared; whether a run breaks on it is known only for those with a reason (an error). A missed
+    lower bound of a framework on trl, and anything transformers checks when it is imported, is an error as well. The
+    rest is a warning.
+
+The fix and its cost
+    Bring the demanded package into the range that everybody here declares, or move the one that demands it.
+
+References
+    https://github.com/modelscope/ms-swift/issues/4248
+    https://github.com/modelscope/ms-swift/issues/3268
+    https://github.com/huggingface/transformers/blob/v4.57.1/src/transformers/dependency_versions_check.py
+    https://pip.pypa.io/en/stable/topics/dependency-resolution/
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Demand,
+    Finding,
+    Fix,
+    LogEvent,
+    Reach,
+    Severity,
+    find,
+    is_framework,
+    needs_of,
+    package_identity,
+)
+
+from .declarations import Misfit, between_vllm_and, judge, of_vllm
+from .import_failures import ENGINE, install, named
+from .logged_imports import link_of
+from .moved_names import sought
+from .version_fixes import declared_fixes, package_fixes
+
+check = Check("RLD104", "dependency-conflict", __doc__)
+
+# What transformers verifies when it is imported, and refuses to go on without.
+_CHECKED_AT_IMPORT = frozenset({"tokenizers", "huggingface-hub", "numpy", "accelerate"})
+# Built for one torch: a misfit between these and torch is RLD105's, whoever pins them.
+_BUILT_FOR_TORCH = frozenset({"torchvision", "torchaudio"})
+
+
+@check.declared(needs=["packages"])
+def unmet(case: Case) -> Iterator[Finding | Reach]:
+    """One package's declared requirement on another is not met."""
+    yield from judge(case, check, lambda demand: _ours(case, demand), _severity)
+
+
+def _ours(case: Case, demand: Demand) -> bool:
+    by = package_identity(demand.by)
+    if demand.on == "transformers" or between_vllm_and(demand) or of_vllm(demand, "torch"):
+        return False
+    if demand.on in _BUILT_FOR_TORCH or (by in _BUILT_FOR_TORCH and demand.on == "torch"):
+        return False
+    if demand.on == "python":
+        return by == "vllm" or is_framework(demand.by)
+    return by != "vllm" or demand.on not in ("xformers", "triton") or not _torch_moved(case)
+
+
+def _torch_moved(case: Case) -> bool:
+    """Whether torch is not the one that vLLM pins: then what was chosen for that torch is off too, and RLD102 tells."""
+    assert case.packages is not None
+    torch = find(case.packages, "torch")
+    pins = [d for d in needs_of(case).on("torch") if of_vllm(d, "torch")]
+    return torch is not None and not all(pin.admits(torch.version) for pin in pins)
+
+
+def _severity(misfit: Misfit) -> Severity:
+    by = package_identity(misfit.by)
+    if misfit.known or (misfit.too_old and is_framework(misfit.by) and misfit.on == "trl"):
+        return Severity.ERROR
+    if by == "transformers" and misfit.on in _CHECKED_AT_IMPORT and (misfit.on != "accelerate" or misfit.too_old):
+        return Severity.ERROR
+    return Severity.WARNING
+
+
+@check.logged("cannot import name '", "No module named '", "' has no attribute '", "Trainer' object has no attribute '")
+def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``cannot import name 'GRPOConfig' from 'trl'``: one package uses what the other does not have in this version."""
+    name = sought(event, case)
+    link = link_of(event)
+    missing = re.search(r"'(\w*Trainer)' object has no attribute '(\w+)'", link.message) if link else None
+    if name is not None and not name.shadow and name.package not in ENGINE and name.importer != name.package:
+        yield check.finding(
+            f"{named(name.package, case)} has no {name.said}, which {name.importer or 'the script'} uses",
+            fixes=package_fixes(case, check, name),
+        )
+    elif (
+        name is not None and name.package == "torch" and name.importer not in ("vllm", "torch", "") and not name.shadow
+    ):
+        yield check.finding(
+            f"{named('torch', case)} has no {name.said}, which {named(name.importer, case)} uses",
+            fixes=package_fixes(case, check, name),
+        )
+    elif missing is not None and link is not None and any("/swift/" in frame.file for frame in link.frames):
+        yield check.finding(
+            f"ms-swift expects {missing[1]}.{missing[2]} of another trl than {named('trl', case)}",
+            fixes=declared_fixes(case, check, "trl")
+            or (
+                Fix(title="install the trl release that this ms-swift declares", commands=(install(case, "ms-swift"),)),
+            ),
+        )
+
+
+@check.logged(
+    "is required for a normal functioning of this module, but found ",
+    "VersionConflict: (",
+    " with `PyTorch` requires `accelerate>=",
+)
+def refused_at_import(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A package looked at another's version and stopped: transformers when it is imported, pkg_resources."""
+    link = link_of(event)
+    said = f"{link.type}: {link.message}" if link is not None else event.line
+    told = (
+        re.search(
+            r"([\w.-]+(?:[<>=!~]\S*)?) is required for a normal functioning .{0,40}?but found (\S+?==[\w.+-]*)",
+            said,
+        )
+        or re.search(r"VersionConflict: \(([\w.-]+ [\w.+]+)[^)]*\).*?Requirement\.parse\('([^']+)'\)", said)
+        or re.search(r"requires `(accelerate>=[\w.]+)`", said)
+    )
+    if link is None or told is None:
+        return
+    swapped = "VersionConflict" in said
+    wanted, present = (told[2], told[1]) if swapped else (told[1], told[2] if told.re.groups > 1 else "")
+    yield check.finding(
+        f"{wanted} is required" + (f", and {present.rstrip('.')} is installed" if present else ""),
+        fixes=(_install(case, wanted),),
+    )
+
+
+@check.logged(
+    "because these package versions have conflicting dependencies",
+    "No solution found when resolving dependencies",
+    "requires a different Python: ",
+    silent=True,
+)
+def refused_by_the_installer(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """pip or uv found no set of versions and installed nothing."""
+    if event.exception is not None:
+        return
+    lines = [line.strip() for line in (event.line, *event.after) if line.strip()]
+    reasons = [line for line in lines if re.search(r"depends on|requires|you require|because ", line, re.IGNORECASE)]
+    yield check.finding(
+        f"the installer found no versions that go together: {' '.join(reasons or lines)[:300]}",
+        fixes=(Fix(title="loosen one of the requirements named there, or take releases from rldoctor compat"),),
+    )
+
+
+@check.logged(", but you have ")
+def told_by_pip(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``vllm 0.9.1 requires torch==2.7.0, but you have torch 2.6.0 which is incompatible.``"""
+    told = re.search(r"(\S+ \S+) requires ([\w.-]+)(\S*), but you have (\S+ \S+) which is incompatible", event.line)
+    if told is None or event.exception is not None:
+        return
+    yield check.finding(
+        f"{told[1]} requires {told[2]}{told[3].rstrip(',')}, and {told[4]} was installed",
+        severity=Severity.WARNING,
+        fixes=(_install(case, f"{told[2]}{told[3]}"),),
+    )
+
+
+def _install(case: Case, wanted: str) -> Fix:
+    return Fix(
+        title=f"install {wanted}",
+        commands=(install(case, shlex.quote(wanted)),),
+        applicability=Applicability.UNSAFE,
+        side_effects="may move other packages",
+    )

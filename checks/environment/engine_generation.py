@@ -1,0 +1,338 @@
+"""The framework reaches into an engine that this vLLM does not have.
+
+What it looks for
+    Frameworks that take the model out of the engine's own process (``llm_engine.model_executor``) where vLLM runs its
+    V1 engine in another one; an asynchronous V1 engine that the environment forbids (``VLLM_USE_V1=0``); a V0 engine
+    asked of a vLLM that has none; unsloth's in-process engine in the load modes that do not build one. In a log: the
+    attribute errors and refusals that follow.
+
+Why it hurts
+    Weights cannot reach the engine: the run ends with the first weight sync, after everything was loaded.
+
+How sure it is
+    Which engine runs is derived as the release derives it (V1 by default from 0.8.0 on, the only one from 0.11.0 on);
+    what a framework reaches for stands in its source.
+
+The fix and its cost
+    ``VLLM_USE_V1=0`` where the release still has V0, or the framework's release that was written for V1.
+
+References
+    https://github.com/OpenRLHF/OpenRLHF/issues/922, https://github.com/huggingface/trl/issues/3859
+    TRL 0.15.2 ``trl/trainer/grpo_trainer.py`` line 513, OpenRLHF 0.5.7 ``openrlhf/trainer/ray/vllm_engine.py``
+    vLLM ``v1/engine/llm_engine.py`` (0.8.5 line 102), ``v1/engine/async_llm.py``
+    https://github.com/unslothai/unsloth/issues/2846, https://github.com/unslothai/unsloth/issues/3156
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Severity,
+    cite,
+    find,
+    generation,
+    plan_of,
+    release,
+    version_within,
+)
+
+check = Check("RLD110", "engine-generation-mismatch", __doc__)
+
+V1 = "env.VLLM_USE_V1"
+IN_PROCESS = "env.VLLM_ENABLE_V1_MULTIPROCESSING"
+V0_GONE = (0, 11, 0)
+V1_FIRST = (0, 7, 0)
+
+
+def _takes_v0(applicability: Applicability) -> Fix:
+    return Fix(
+        title="run the V0 engine",
+        applicability=applicability,
+        edits=(Edit(option=V1, value="0"),),
+        valid_for="vllm>=0.8,<0.11",
+        side_effects="slower than V1",
+    )
+
+
+_IN_PROCESS = Fix(
+    title="or run the V1 engine in the trainer's process",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option=IN_PROCESS, value="0"),),
+    valid_for="vllm>=0.8",
+)
+
+
+@dataclass(frozen=True)
+class Reaches:
+    """Releases of a framework that take something out of the engine which V1 keeps in another process."""
+
+    framework: str
+    package: str
+    versions: str
+    holds: Callable[[RolloutPlan], bool]
+    what: str
+    remedy: str
+    vllm: str = ">=0.7"
+
+
+PAIRWISE = ("online_dpo", "xpo", "nash_md")
+REACHES = (
+    Reaches(
+        "TRL",
+        "trl",
+        ">=0.14,<0.16",
+        lambda plan: plan.value("trainer.algorithm", "grpo") == "grpo",
+        "takes llm.llm_engine.model_executor to load weights",
+        "pip install 'trl>=0.18'",
+    ),
+    Reaches(
+        "open-r1",
+        "trl",
+        ">=0.14,<0.16",
+        lambda plan: True,
+        "takes llm.llm_engine.model_executor to load weights",
+        "pip install 'trl>=0.18'",
+    ),
+    Reaches(
+        "TRL",
+        "trl",
+        ">=0.14,<0.23",
+        lambda plan: plan.value("trainer.algorithm") in PAIRWISE,
+        "takes llm.llm_engine.model_executor to load weights (online DPO)",
+        "pip install 'trl>=0.23'",
+    ),
+    Reaches(
+        "OpenRLHF",
+        "openrlhf",
+        ">=0.3,<0.5.8",
+        lambda plan: True,
+        "takes llm.llm_engine.model_executor to load weights",
+        "pip install 'openrlhf>=0.7'",
+        # 0.8.0 and 0.8.1 give way to V0 for a worker class of the caller's own.
+        vllm=">=0.8.2",
+    ),
+)
+# They build `AsyncLLM` of V1 themselves (verl `vllm_async_server.py`, NeMo-RL `vllm_worker_async.py`).
+ASYNC_V1 = {"verl": ("verl", ">=0.4"), "NeMo-RL": ("nemo-rl", ">=0.3")}
+# unsloth attaches no engine to a model that it loads so (`unsloth/models/vision.py`, `loader.py`).
+DETACHED = (
+    ("trainer.full", lambda value: value is True, "full_finetuning"),
+    ("model.quantization", lambda value: value == "8bit", "load_in_8bit"),
+)
+
+
+@check.declared(needs=["plan", "packages.vllm"])
+def model_taken_out_of_the_engine(case: Case) -> Iterator[Finding | Reach]:
+    """A framework written for an engine in its own process, and V1 in another one."""
+    plan, packages = plan_of(case), case.packages
+    installed = find(packages, "vllm") if packages is not None else None
+    if packages is None or installed is None or plan.value("rollout.backend", "vllm") != "vllm":
+        raise NotApplicable("the launch does not sample with vLLM")
+    rows = [row for row in REACHES if row.framework == plan.framework and _has(case, row.package, row.versions)]
+    rows = [row for row in rows if version_within(installed.version, row.vllm) and row.holds(plan)]
+    if not rows:
+        raise NotApplicable(f"no release of {plan.framework} at hand reaches into the engine's process")
+    engine = generation(case)
+    if engine.value is None:
+        raise NotChecked(engine.why)
+    if engine.value == "V0" or plan.value(IN_PROCESS) == "0":
+        yield Reach(f"{engine.value} engine in the trainer's process: {engine.why}")
+        return
+    row = rows[0]
+    version = _version(case, row.package)
+    has_v0 = (release(case) or V0_GONE) < V0_GONE
+    yield check.finding(
+        f"{row.package} {version} {row.what}, and vLLM {installed.version} runs its V1 engine in another process "
+        f"({engine.why})",
+        evidence=(
+            Evidence(text=f"{row.package} {version}", source=row.package),
+            Evidence(text=f"vllm {installed.version}", source="vllm"),
+            *cite(plan, V1, IN_PROCESS),
+        ),
+        fixes=(
+            *((_takes_v0(Applicability.SAFE),) if has_v0 else ()),
+            Fix(title="or take the release that was written for this engine", commands=(row.remedy,)),
+            *(() if has_v0 else (_IN_PROCESS,)),
+        ),
+        url="https://github.com/OpenRLHF/OpenRLHF/issues/922",
+    )
+
+
+@check.declared(needs=["plan.env.VLLM_USE_V1", "packages.vllm"])
+def engine_that_is_not_there(case: Case) -> Iterator[Finding | Reach]:
+    """``VLLM_USE_V1`` asks for an engine that the release lacks, or that the framework does not use."""
+    plan, version = plan_of(case), release(case)
+    asked = str(plan.value(V1))
+    if version is None or asked not in ("0", "1"):
+        raise NotChecked("the vLLM release is not known")
+    named = ".".join(map(str, version))
+    to_v1 = Fix(
+        title="let the V1 engine run",
+        applicability=Applicability.SAFE,
+        edits=(Edit(option=V1, value="1"),),
+    )
+    if asked == "0" and version >= V0_GONE:
+        refuses = version < (0, 11, 1)
+        yield check.finding(
+            f"VLLM_USE_V1=0 asks for the V0 engine, and vLLM {named} has none"
+            + (": it refuses to start" if refuses else ": the variable is ignored and V1 runs"),
+            severity=Severity.ERROR if refuses else Severity.WARNING,
+            evidence=(*cite(plan, V1), Evidence(text=f"vllm {named}", source="vllm")),
+            fixes=(to_v1, Fix(title="or take the last release with V0", commands=("pip install 'vllm<0.11'",))),
+        )
+        return
+    package, versions = ASYNC_V1.get(plan.framework, ("", ""))
+    if asked == "0" and plan.value("rollout.async_engine") is True and package and _has(case, package, versions):
+        yield check.finding(
+            f"VLLM_USE_V1=0 forbids the V1 engine, and {plan.framework}'s asynchronous engine is V1: vLLM "
+            f"raises `Using V1 "
+            "AsyncLLMEngine, but envs.VLLM_USE_V1=False`",
+            evidence=cite(plan, V1, "rollout.async_engine"),
+            fixes=(to_v1,),
+        )
+        return
+    if asked == "1" and version < V1_FIRST:
+        yield check.finding(
+            f"VLLM_USE_V1=1 asks for the V1 engine, and vLLM {named} has only V0",
+            severity=Severity.WARNING,
+            evidence=(*cite(plan, V1), Evidence(text=f"vllm {named}", source="vllm")),
+            fixes=(
+                Fix(
+                    title="take the variable out", applicability=Applicability.SAFE, edits=(Edit(option=V1, value="0"),)
+                ),
+            ),
+        )
+        return
+    yield Reach(f"VLLM_USE_V1={asked} on vLLM {named}")
+
+
+@check.declared(needs=["plan.rollout.enabled"])
+def engine_not_attached(case: Case) -> Iterator[Finding | Reach]:
+    """unsloth with ``fast_inference`` in a load mode that builds no engine."""
+    plan = plan_of(case)
+    if plan.framework != "unsloth" or plan.value("rollout.enabled") is not True:
+        raise NotApplicable("no engine is attached to the trained model")
+    for option, excludes, name in DETACHED:
+        if excludes(plan.value(option)):
+            yield check.finding(
+                f"fast_inference=True together with {name}: unsloth attaches no engine to a model that is loaded so",
+                evidence=cite(plan, "rollout.enabled", option),
+                fixes=(
+                    Fix(title=f"train a 4-bit or 16-bit LoRA adapter with the engine, without {name}"),
+                    Fix(
+                        title="or sample without vLLM",
+                        applicability=Applicability.UNSAFE,
+                        edits=(Edit(option="rollout.enabled", value=False),),
+                        side_effects="generation is many times slower",
+                    ),
+                ),
+                url="https://github.com/unslothai/unsloth/issues/2846",
+            )
+            return
+    yield Reach("the engine is attached at loading")
+
+
+def _has(case: Case, package: str, versions: str) -> bool:
+    found = find(case.packages, package) if case.packages is not None else None
+    return found is not None and version_within(found.version, versions) is True
+
+
+def _version(case: Case, package: str) -> str:
+    found = find(case.packages, package) if case.packages is not None else None
+    return found.version if found is not None else ""
+
+
+@check.logged(
+    "has no attribute 'model_executor'",
+    "has no attribute 'driver_worker'",
+    "'SyncMPClient' object has no attribute 'engine_core'",
+    "'AsyncMPClient' object has no attribute 'engine_core'",
+)
+def not_in_this_process(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``'LLMEngine' object has no attribute 'model_executor'``."""
+    owner = event.search(r"'(\w+)' object has no attribute '(\w+)'")
+    version = event.versions.get("vllm")
+    release_at_hand = f" {version}" if version else ""
+    fixes = (_takes_v0(Applicability.UNSAFE), _IN_PROCESS, *_newer(event))
+    gone = version_within(version, ">=0.11") if version else None
+    yield check.finding(
+        f"the framework reaches for {owner[1]}.{owner[2]} of an engine in its own process, and "
+        f"vLLM{release_at_hand} runs V1 "
+        "in another one"
+        if owner is not None
+        else "the framework reaches into an engine that runs in another process",
+        fixes=fixes[1:] if gone else fixes,
+        url="https://github.com/OpenRLHF/OpenRLHF/issues/922",
+    )
+
+
+def _newer(event: LogEvent) -> tuple[Fix, ...]:
+    remedy = {"openrlhf": "pip install 'vllm>=0.8.3'", "trl": "pip install 'trl>=0.23'"}.get(
+        (event.incident.framework or "").lower()
+    )
+    title = "or take the release of the framework that was written for this vLLM"
+    return (Fix(title=title, commands=(remedy,) if remedy else ("rldoctor compat",)),)
+
+
+@check.logged(
+    "Using V1 LLMEngine, but envs.VLLM_USE_V1=False",
+    "Using V1 AsyncLLMEngine, but envs.VLLM_USE_V1=False",
+    "Using V0 LLMEngine, but envs.VLLM_USE_V1=True",
+    "Using V0 AsyncLLMEngine, but envs.VLLM_USE_V1=True",
+    "assert use_v1 == envs.VLLM_USE_V1",
+    'assert envs.VLLM_USE_V1, "V1 is not enabled"',
+    "VLLM_USE_V1=1 is not supported with ",
+)
+def variable_disagrees(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The variable forbids the engine that the framework builds."""
+    if event.exception is None:
+        return
+    wants_v1 = "USE_V1=False" in event.literal or event.literal.startswith("assert")
+    unsupported = event.search(r"VLLM_USE_V1=1 is not supported with ([^\n.]+)")
+    said = (
+        f"V1 of this vLLM does not take {unsupported[1]}, and VLLM_USE_V1=1 forbids the fallback to V0"
+        if unsupported is not None
+        else "VLLM_USE_V1=0 forbids V1, and this framework (or this vLLM) has no other engine"
+        if wants_v1
+        else "VLLM_USE_V1=1 forbids V0, and the framework builds that engine"
+    )
+    fix = Fix(
+        title=f"let {'V1' if wants_v1 else 'V0'} run",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=V1, value="1" if wants_v1 else "0"),),
+    )
+    yield check.finding(said, fixes=(fix, Fix(title="or take the variable out of the environment and let vLLM choose")))
+
+
+@check.logged("has no attribute 'vllm_engine'", "object has no attribute 'fast_generate'")
+def no_engine_attached(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """unsloth's trainer asks for the engine of a model that was loaded without one."""
+    yield check.finding(
+        "the trainer is told to use vLLM and the model was loaded without an engine (fast_inference is off, or "
+        "the load mode "
+        "builds none)",
+        fixes=(
+            Fix(
+                title="load the model with fast_inference=True (4-bit or 16-bit LoRA, an architecture that it "
+                "supports)",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="rollout.enabled", value=True),),
+            ),
+            Fix(title="or set use_vllm=False in GRPOConfig"),
+        ),
+        url="https://github.com/unslothai/unsloth/issues/2107",
+    )

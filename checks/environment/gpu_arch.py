@@ -1,0 +1,196 @@
+"""The installed wheels hold no kernels for this GPU.
+
+What it looks for
+    Each device's compute capability against the architectures in the published wheels of torch and vLLM, and against
+    what the CUDA of a labelled build (``+cu126``) can compile for. Kernels run on their own major version and its newer
+    minors: 8.6 on 8.9, 12.0 on 12.1, but not 9.0 on 10.0. In a log: a kernel image that is not available, or a compiler
+    that does not know the device.
+
+Why it hurts
+    ``CUDA error: no kernel image is available for execution on the device``, at the first kernel of the model, of vLLM
+    or of an optimizer. Blackwell (10.0, 12.0) with a torch before 2.8 from PyPI, whose CUDA 12.6 does not know it,
+    although vLLM 0.9 has kernels for it; Volta (7.0) from torch 2.11 and vLLM 0.20 on, whose CUDA 13 dropped it.
+
+How sure it is
+    The lists were read from the wheels on PyPI themselves. A build from another index is judged only by its CUDA, a
+    build from source not at all. Pascal and older had no kernels in any vLLM that was looked into.
+
+The fix and its cost
+    For a new GPU a newer vLLM with its torch, or the same torch built with CUDA 12.8; for an old one the last releases
+    that still had its kernels. Rebuild compiled extensions after torch moved.
+
+References
+    https://github.com/vllm-project/vllm/issues/14452
+    https://github.com/vllm-project/vllm/blob/v0.9.1/CMakeLists.txt
+    https://github.com/pytorch/pytorch/blob/v2.7.0/RELEASE.md
+    https://docs.nvidia.com/cuda/archive/13.0.0/cuda-toolkit-release-notes/index.html
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Distribution,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    acceptable_releases,
+    architectures_of,
+    find,
+    needs_of,
+    published_demands,
+    release_specifier,
+    runs_on,
+    toolkit_knows,
+    toolkit_of,
+    version_within,
+)
+
+from .import_failures import install, named
+from .logged_imports import link_of, weight
+
+check = Check("RLD107", "gpu-arch-unsupported", __doc__)
+
+
+@check.declared(needs=["packages.torch", "gpus.devices"])
+def no_kernels(case: Case) -> Iterator[Finding | Reach]:
+    """A device of a compute capability that torch or vLLM has no kernels for."""
+    assert case.packages is not None and case.gpus is not None
+    if case.gpus.vendor != "nvidia":
+        raise NotApplicable("there is no NVIDIA device")
+    devices = {d.compute_capability: d.name for d in case.gpus.devices if d.compute_capability}
+    if not devices:
+        raise NotChecked("no device tells its compute capability")
+    judged, open_questions = [], []
+    found = False
+    for package in (find(case.packages, "torch"), find(case.packages, "vllm")):
+        if package is None:
+            continue
+        for capability, name in devices.items():
+            why = _missing(package, capability)
+            if why is None:
+                open_questions.append(f"{package.name} {package.version}")
+            elif why:
+                found = True
+                yield _finding(case, package, capability, name, why)
+            else:
+                judged.append(f"{package.name} {package.version} on {name} ({capability})")
+    if not found and not judged:
+        raise NotChecked(f"which GPUs {' and '.join(dict.fromkeys(open_questions))} was built for is not known")
+    yield Reach(", ".join(judged))
+
+
+def _missing(package: Distribution, capability: str) -> str | None:
+    """Why a package has no kernels for a device: empty where it has, None where it cannot be told."""
+    architectures = architectures_of(package)
+    if architectures is not None:
+        return "" if runs_on(architectures, capability) else f"built for {', '.join(architectures)}"
+    toolkit = toolkit_of(package) if package.name == "torch" else None
+    if toolkit is None:
+        return None
+    return "" if toolkit_knows(toolkit, capability) else f"CUDA {toolkit} cannot compile for it"
+
+
+def _finding(case: Case, package: Distribution, capability: str, device: str, why: str) -> Finding:
+    return check.finding(
+        f"{package.name} {package.version} has no kernels for {device} (compute capability {capability}): {why}",
+        evidence=(
+            Evidence(text=f"{package.name} {package.version}: {why}", source=package.location or None),
+            Evidence(text=f"{device}: compute capability {capability}"),
+        ),
+        fixes=tuple(_fixes(case, package, capability)),
+        url="https://github.com/vllm-project/vllm/issues/14452",
+    )
+
+
+def _fixes(case: Case, package: Distribution, capability: str) -> Iterator[Fix]:
+    release = package.version.partition("+")[0]
+    blackwell = int(capability.partition(".")[0]) >= 10
+    if package.name == "torch" and blackwell and version_within(release, ">=2.7"):
+        yield Fix(
+            title=f"install the same torch built with CUDA 12.8: torch=={release}+cu128",
+            commands=(f"uv pip install 'torch=={release}' --torch-backend=cu128 --reinstall",),
+            applicability=Applicability.UNSAFE,
+            side_effects="torchvision, torchaudio and compiled extensions have to follow",
+        )
+    versions = [
+        version
+        for version in acceptable_releases(case, "vllm", needs_of(case).on("vllm"))
+        if _serves(case, version, capability)
+    ]
+    if versions:
+        wanted = release_specifier("vllm", tuple(versions[:1] if len(versions) == 1 else (versions[0], versions[-1])))
+        yield Fix(
+            title=f"install a vLLM whose kernels and torch are built for {capability}: {wanted}",
+            commands=(install(case, shlex.quote(wanted)),),
+            applicability=Applicability.UNSAFE,
+            side_effects="pip replaces torch by the one that this vLLM pins",
+        )
+
+
+def _serves(case: Case, version: str, capability: str) -> bool:
+    """Whether a published vLLM and the torch that it pins both have kernels for a device."""
+    pins = [d for d in published_demands(case, "vllm", version) if d.on == "torch" and d.exact]
+    parts = [Distribution(name="vllm", version=version)]
+    parts += [Distribution(name="torch", version=pin.specifier.removeprefix("==")) for pin in pins]
+    return all(runs_on(architectures_of(part) or (), capability) for part in parts)
+
+
+@check.logged(
+    "no kernel image is available for execution on the device",
+    "is not compatible with the current PyTorch installation",
+    "CUDA error: invalid device function",
+    "' is not defined for option 'gpu-name'",
+    "Unsupported gpu architecture 'compute_",
+)
+def refused_by_the_device(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``no kernel image is available for execution on the device``."""
+    if event.exception is not None and link_of(event) is None:
+        return
+    around = "\n".join((*event.before, event.text))
+    told = re.search(r"(?:sm_|compute_|CUDA capability )(\d+)(\d)a?\b(?= is not|' is not|')", around)
+    capability = f"{told[1]}.{told[2]}" if told else None
+    device = f"a GPU of compute capability {capability}" if capability else "this GPU"
+    package = find(case.packages, "torch") if case.packages else None
+    fixes = tuple(_fixes(case, package, capability)) if package is not None and capability else ()
+    compiler = event.literal.startswith("Unsupported gpu") or "gpu-name" in event.literal
+    yield check.finding(
+        f"Triton's or CUDA's compiler does not know {device}"
+        if compiler
+        else f"{named('torch', case)}, vLLM or an extension holds no kernels for {device}",
+        severity=weight(event),
+        fixes=fixes or _OF_EITHER_AGE,
+        url="https://github.com/vllm-project/vllm/issues/14452",
+    )
+
+
+_OF_EITHER_AGE = (
+    Fix(
+        title="on a new GPU (Blackwell: 10.0, 12.0): a vLLM from 0.10 on with its torch (CUDA 12.8 or newer), or the "
+        "same torch built with CUDA 12.8; then build flash-attn and other extensions again",
+        commands=("uv pip install vllm --torch-backend=auto",),
+        applicability=Applicability.UNSAFE,
+        valid_for="compute capability 10.0 and newer",
+        side_effects="torch is replaced, compiled extensions have to follow",
+    ),
+    Fix(
+        title="on an old GPU: the last releases that had its kernels (7.0: torch before 2.11, vLLM before 0.20)",
+        commands=("uv pip install 'vllm<0.20' --torch-backend=auto",),
+        applicability=Applicability.UNSAFE,
+        valid_for="compute capability 7.0",
+    ),
+    Fix(
+        title="see what was built for what",
+        commands=('python -c "import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())"',),
+    ),
+)

@@ -1,0 +1,100 @@
+"""This release of a framework or engine has a known defect for this use.
+
+What it looks for
+    The installed releases and the launch's settings against a dated table of defects: each row with the affected range,
+    the settings under which it shows, the release that fixes it and the thread. Defects whose pattern has a check of
+    its own (a shared seed, sleep mode on an old Python) are in the table too, and are left to that check. In a log:
+    errors that only such a defect prints.
+
+Why it hurts
+    The configuration is right and the run fails, or silently trains on the wrong thing. Nothing but another release, or
+    a detour, helps.
+
+How sure it is
+    Ranges were read from the tagged sources or the thread. A row is reported only when every one of its conditions is
+    known to hold; rows whose defect is rare or not settled are notes.
+
+The fix and its cost
+    The release that fixes it, as far as the other packages allow (``rldoctor compat``), or the setting that avoids it.
+
+References
+    Each row's own URL and date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    KnownIssue,
+    LogEvent,
+    Reach,
+    Severity,
+    affects,
+    cite,
+    find,
+    known_issues,
+    plan_of,
+    version_within,
+)
+
+check = Check("RLD111", "known-bad-release", __doc__)
+
+
+@check.declared(needs=["packages"])
+def known_defect(case: Case) -> Iterator[Finding | Reach]:
+    """The rows of the table that hold here."""
+    rows = [row for row in known_issues() if row.shown_by == check.code]
+    for row in rows:
+        if affects(row, case):
+            yield _finding(row, case)
+    yield Reach(f"{len(rows)} known defects")
+
+
+def _finding(row: KnownIssue, case: Case) -> Finding:
+    found = find(case.packages, row.package) if case.packages is not None else None
+    version = found.version if found is not None else ""
+    settings = [name.removeprefix("asked.") for name in row.when]
+    evidence = cite(plan_of(case), *settings) if row.when and case.plan is not None else ()
+    return check.finding(
+        f"{row.package} {version}: {row.symptom}",
+        severity=Severity(row.severity),
+        evidence=(Evidence(text=f"{row.package} {version} ({row.versions})", source=row.package), *evidence),
+        fixes=_fixes(row),
+        url=row.url,
+    )
+
+
+def _fixes(row: KnownIssue) -> tuple[Fix, ...]:
+    edits = tuple(Edit(option=option, value=value) for option, value in row.edits.items())
+    commands = (row.command,) if row.command else ()
+    return (Fix(title=row.fix, applicability=Applicability.UNSAFE, edits=edits, commands=commands),)
+
+
+# A line that only one defect prints -> the row of the table.
+PRINTED = {
+    "generation_kwargs.update(self.args.generation_kwargs)": "trl-generation-kwargs-none",
+    "max_model_len = self.llm.llm_engine.model_config.max_model_len": "trl-tools-max-model-len",
+    "ds_active_sub_modules": "trl-zero3-active-submodules",
+    "The following `model_kwargs` are not used by the model: [": "swift-model-kwargs-columns",
+}
+
+
+@check.logged(*PRINTED)
+def printed(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A traceback through the defective line."""
+    row = next(row for row in known_issues() if row.id == PRINTED[event.literal])
+    version, error = event.versions.get(row.package), event.exception
+    if error is None or (version is not None and version_within(version, row.versions) is False):
+        return
+    if row.package == "ms-swift" and event.incident.framework != "ms-swift":
+        return  # the same words come from a user's own call of generate()
+    named = f"{row.package} {version}" if version else f"{row.package}{row.versions}"
+    yield check.finding(f"{named}: {row.symptom}", fixes=_fixes(row), url=row.url)

@@ -1,0 +1,93 @@
+"""Reads from an exception in a log which name of an installed package was looked for in vain, and by whom."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+
+from rldoctor.api import Case, LogEvent, package_of
+
+from .import_failures import CORE, distribution
+from .logged_imports import answered_by_another, link_of, told_link
+
+_NAME = re.compile(
+    r"cannot import name '(?P<name>[\w.]+)' from (?P<partial>partially initialized module )?'(?P<module>[\w.]+)'"
+    r"(?: \(most likely due to a circular import\))?(?: \((?P<path>[^)]+)\))?"
+)
+_MODULE = re.compile(r"No module named '(?P<module>\w+(?:\.\w+)+)'(?P<file>; '[\w.]+' is not a package)?")
+_ATTRIBUTE = re.compile(
+    r"(?P<partial>partially initialized )?module '(?P<module>[\w.]+)' (?:from '[^']*' )?"
+    r"has no attribute '(?P<name>\w+)'"
+)
+# What may be judged by its name alone, where no path tells that it is installed.
+_KNOWN = CORE | {
+    "accelerate",
+    "huggingface-hub",
+    "peft",
+    "tokenizers",
+    "triton",
+    "xformers",
+    "pydantic",
+    "bitsandbytes",
+    "unsloth",
+    "unsloth-zoo",
+    "liger-kernel",
+    "tensordict",
+    "megatron-core",
+}
+
+
+@dataclass(frozen=True)
+class Sought:
+    """A name that is not where somebody looks for it. ``package`` is the distribution that should hold it, ``importer``
+    the one whose code asks (empty for the user's own), ``file`` what Python took for the package (empty where the log
+    does not tell), ``shadow`` why that is not the installed package (empty where it is)."""
+
+    name: str
+    module: str
+    package: str
+    importer: str
+    file: str = ""
+    shadow: str = ""
+
+    @property
+    def said(self) -> str:
+        return f"{self.module}.{self.name}" if self.name else self.module
+
+
+def sought(event: LogEvent, case: Case) -> Sought | None:
+    """The name, or None where the line tells of no such thing or the module is the user's own."""
+    link = link_of(event)
+    if link is None:
+        return None
+    match = _NAME.search(link.message) or _MODULE.search(link.message) or _ATTRIBUTE.search(link.message)
+    if match is None or answered_by_another(event, link, match["module"]):
+        return None
+    parts = match.groupdict()
+    top = match["module"].partition(".")[0]
+    told = told_link(link.type, link.message, link.frames)
+    packages = [f["package"] for f in told["frames"] if f["package"] != "python"]
+    # A module's own __getattr__ raises on behalf of whoever asked it.
+    asked = [p for p in packages if p != top] if match.re is _ATTRIBUTE else packages
+    package = distribution(top, case.packages)
+    file = parts.get("path") or ""
+    importer = distribution(asked[-1], case.packages) if asked and asked[-1] else ""
+    shadow = _shadow(match, top, file)
+    installed = file and package_of(file) == top
+    if not (shadow or installed or package in _KNOWN or top in packages):
+        return None
+    return Sought(parts.get("name") or "", match["module"], package, importer, file, shadow)
+
+
+def _shadow(match: re.Match[str], top: str, file: str) -> str:
+    """Why what Python found under the name is not the package: a script or a folder called like it."""
+    known = distribution(top, None) in _KNOWN or top in sys.stdlib_module_names
+    if match.groupdict().get("file") and known:
+        return f"a file {top}.py stands in front of the package {top}"
+    if file == "unknown location" and known:
+        return f"a folder called {top} (without __init__.py) stands in front of the package"
+    own = file and file != "unknown location" and package_of(file) is None
+    if own and known and re.search(rf"(?:^|/){top}(?:\.py|/.*)$", file):
+        return f"{file} stands in front of the package {top}"
+    return ""

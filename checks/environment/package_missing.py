@@ -1,0 +1,219 @@
+"""An import fails because another package is not installed.
+
+What it looks for
+    Each heavy package is imported in a process of its own. Where the failure began with a module that no installed
+    distribution provides (``No module named 'cbor2'``), or with a shared library of the system or of an NVIDIA package
+    that is not there (``libGL.so.1``, ``libcudnn.so.9``), the absent one is blamed, once, with all imports that it
+    stops. A rollout that ends at such a late import counts too. In a log: the exception that ended the run, whether
+    Python raised it or a library that looked for the package.
+
+Why it hurts
+    The traceback ends in a package that the user never asked for, often after minutes of start-up: installed with
+    ``--no-deps``, left out by an extra, or present in another environment than the one that runs.
+
+How sure it is
+    The import failed, and the module's distribution is absent: certain. A missing part of an installed package (a moved
+    symbol, a build without an extension) is another pattern and not reported here. Where the importing package declares
+    the absent one, the declaration is shown; an import that only an optional feature makes is a warning, except when
+    vLLM, torch or transformers cannot do without it.
+
+The fix and its cost
+    Install the absent package in the version that is declared. If several are absent, the environment was installed
+    without dependencies: install the importing package again with them.
+
+References
+    https://docs.python.org/3/library/exceptions.html#ModuleNotFoundError
+    https://packaging.python.org/en/latest/specifications/core-metadata/#requires-dist-multiple-use
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from packaging.requirements import Requirement
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    Reach,
+    Severity,
+    canonical,
+    find,
+)
+
+from .absent_packages import CALLED, NEEDED, SAID, Missing, in_namespace, missing
+from .import_failures import (
+    ENGINE,
+    Failure,
+    applies,
+    distribution,
+    failures,
+    imports,
+    install,
+    named,
+    owner,
+    requirements,
+    rollout_failure,
+    stopped,
+)
+from .logged_imports import answered_by_another, as_logged, failure_of, link_of
+
+check = Check("RLD108", "package-missing", __doc__)
+
+
+@check.observed(needs=["observations.imports"])
+def imports_fail(case: Case) -> Iterator[Finding | Reach]:
+    """An import failed for want of a package."""
+    yield from _judge(failures(case), case)
+    yield Reach(f"{len(imports(case))} packages imported or tried")
+
+
+@check.observed(needs=["observations.rollout"])
+def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
+    """The rollout ended at an import that the engine makes late."""
+    failure = rollout_failure(case)
+    yield from _judge([failure] if failure else [], case)
+    yield Reach("a rollout made its late imports")
+
+
+@check.logged("No module named ", "No package metadata was found for ", ": cannot open shared object file")
+def logged(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The same, as a log tells it. A module below a package that is there was moved, not left out."""
+    failure = failure_of(event, case)
+    if failure is None or failure.root is None or event.exception is None:
+        return
+    found = in_namespace(missing(failure, case), case)
+    link = link_of(event)
+    if found is None or (link is not None and answered_by_another(event, link, found.module)):
+        return
+    yield as_logged(_finding([(failure, found)], case), event)
+
+
+@check.logged(": No module named ", "Error while finding module specification for '", silent=True)
+def refused_by_python(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``/usr/bin/python3: No module named vllm``: nothing of ``python -m vllm`` ran."""
+    told = re.match(
+        r"\S*python[\d.]*: (?:No module named (\w+)|Error while finding .*"
+        r"\(ModuleNotFoundError: No module named '(\w+)'\))",
+        event.line,
+    )
+    if told is None or event.exception is not None or event.finished:
+        return
+    module = told[1] or told[2]
+    found = Missing(distribution(module, case.packages), module, "")
+    if case.packages is None or find(case.packages, found.package) is None:
+        yield check.finding(
+            f"{found.package} is not installed for the Python that was started with -m",
+            fixes=(
+                *_fixes(found, found.package, case),
+                Fix(title="or start the Python of the environment that has it", commands=("which -a python python3",)),
+            ),
+        )
+
+
+@check.logged(
+    "doesn't seem to be installed",
+    "seems to be not installed",
+    "library but it was not found in your environment",
+    "library but it was not found in the environment",
+    "requires Accelerate: `pip",
+    "requires accelerate: `pip",
+    "requires accelerate (`pip",
+    "requires bitsandbytes: `pip",
+    "requires the latest version of bitsandbytes",
+    "Please install bitsandbytes>=",
+    " is not installed",
+    "vLLM is not available and ",
+    unless=("NRL_FORCE_REBUILD_VENVS",),
+)
+def told_by_a_library(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A library that looked for an optional package raised an error of its own."""
+    link = link_of(event)
+    said = SAID.search(link.message) if link is not None and link.type.endswith(("Error", "NotFound")) else None
+    failure = failure_of(event, case)
+    if said is None or link is None or failure is None or failure.root is None or _ABOUT_FILES.search(link.type):
+        return
+    called = next(group for group in said.groups() if group)
+    package = CALLED.get(
+        canonical(called.replace(" ", "-")), distribution(called.replace(" ", "-").lower(), case.packages)
+    )
+    found = Missing(package, called, owner(failure.root["frames"], case) or failure.package)
+    finding = as_logged(_finding([(failure, found)], case), event)
+    yield replace(finding, fixes=(*finding.fixes, _OTHER_ATTENTION)) if said["attention"] else finding
+
+
+_ABOUT_FILES = re.compile(r"(?:OS|IO|FileNotFound|Permission|Key|Index)Error$")
+_OTHER_ATTENTION = Fix(
+    title="or take torch's own attention",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="model.attention", value="sdpa"),),
+    side_effects="attn_implementation=sdpa uses more memory on padded batches than flash attention",
+)
+
+
+def _judge(failed: Iterable[Failure], case: Case) -> Iterator[Finding]:
+    groups: dict[str, list[tuple[Failure, Missing]]] = {}
+    for failure in failed:
+        found = missing(failure, case)
+        if found is not None:
+            groups.setdefault(found.package, []).append((failure, found))
+    for members in groups.values():
+        yield _finding(members, case)
+
+
+def _finding(members: list[tuple[Failure, Missing]], case: Case) -> Finding:
+    found = members[0][1]
+    failed = [failure for failure, _ in members]
+    stops = stopped(failed)
+    declared = _declaration(found, case)
+    spec = f"{found.package}{declared.specifier if declared else NEEDED.get(found.module, '')}"
+    needed = any(failure.package in ENGINE for failure in failed) or (declared is not None and applies(declared))
+    evidence = [Evidence(text=f"{failure.package}: {failure.text}", source=failure.source) for failure, _ in members]
+    last = members[0][0].root or {}
+    frames = [frame for frame in last.get("frames", ()) if frame.get("package") not in (None, "python")]
+    if frames:
+        where = frames[-1]
+        evidence.append(Evidence(text=f"in {where['function']}", source=where["file"], line=where["line"]))
+    if declared is not None:
+        evidence.append(Evidence(text=f"Requires-Dist: {declared}", source=named(found.importer, case)))
+    return check.finding(
+        f"{found.package} is not installed, and {found.importer or 'an import'} needs it ({found.module})"
+        + (f"; it stops {stops}" if stops else ""),
+        severity=Severity.ERROR if needed else Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=tuple(evidence),
+        fixes=_fixes(found, spec, case),
+    )
+
+
+def _fixes(found: Missing, spec: str, case: Case) -> tuple[Fix, ...]:
+    if found.system:
+        return (
+            Fix(
+                title=f"install the system library {found.module} (the package's name on Debian and Ubuntu)",
+                commands=(f"apt-get install {found.package}",),
+            ),
+        )
+    return (
+        Fix(
+            title=f"install {spec}",
+            applicability=Applicability.UNSAFE,
+            commands=(install(case, f"'{spec}'"),),
+            side_effects="may bring or move other packages",
+        ),
+    )
+
+
+def _declaration(found: Missing, case: Case) -> Requirement | None:
+    """How the importing package declares the absent one, where it does; unconditional declarations first."""
+    declared = [r for r in requirements(found.importer, case) if canonical(r.name) == canonical(found.package)]
+    return min(declared, key=lambda requirement: not applies(requirement), default=None)

@@ -1,0 +1,137 @@
+"""transformers is outside what vLLM or the framework works with.
+
+What it looks for
+    What every package here declares about transformers, and a table of breaks that metadata does not tell, because an
+    upper bound can only be declared for a release that is out already: vLLM 0.9 and ``'aimv2' is already used by a
+    Transformers config`` (transformers 4.54), vLLM before 0.12 and ``all_special_tokens_extended`` (transformers 5),
+    verl before 0.7.1 and ``AutoModelForVision2Seq`` (transformers 5). In a log: these messages, and any other name of
+    transformers that somebody imports in vain.
+
+Why it hurts
+    ``import vllm`` or the tokenizer's start fails. It comes by itself: an unpinned ``pip install`` brings the newest
+    transformers to an older vLLM, whose metadata allows it.
+
+How sure it is
+    Every known break was read from both packages' sources, for every release of them. Below a declared bound, or
+    outside what vLLM declares, is an error; above a framework's upper bound or beside its exact pin, with nothing known
+    against it, is a warning. A framework that pins vLLM and transformers both, each to what is installed, ships that
+    pair, and vLLM's own bound is not held against it (OpenRLHF 0.9.5).
+
+The fix and its cost
+    A transformers that all packages here accept: the fix carries the combined bounds. Models newer than that
+    transformers need a newer vLLM instead.
+
+References
+    https://github.com/zai-org/GLM-V/issues/84
+    https://github.com/vllm-project/vllm/pull/29686
+    https://github.com/verl-project/verl/issues/5007
+    https://github.com/verl-project/verl/issues/4337
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Demand,
+    Finding,
+    Fix,
+    LogEvent,
+    Reach,
+    Severity,
+    package_identity,
+    package_of,
+)
+
+from .declarations import Misfit, judge
+from .import_failures import install, named
+from .logged_imports import link_of
+from .moved_names import sought
+from .version_fixes import declared_fixes, package_fixes
+
+check = Check("RLD103", "transformers-incompatible", __doc__)
+
+
+@check.declared(needs=["packages.transformers"])
+def outside_declared(case: Case) -> Iterator[Finding | Reach]:
+    """A package here works with another transformers."""
+    yield from judge(case, check, _on_transformers, _severity)
+
+
+def _on_transformers(demand: Demand) -> bool:
+    return demand.on == "transformers"
+
+
+def _severity(misfit: Misfit) -> Severity:
+    exact = misfit.declared is not None and misfit.declared.exact
+    decided = misfit.known or misfit.too_old or (package_identity(misfit.by) == "vllm" and not exact)
+    return Severity.ERROR if decided else Severity.WARNING
+
+
+@check.logged("cannot import name '", "No module named 'transformers.", "module 'transformers", "module transformers")
+def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``cannot import name 'AutoModelForVision2Seq' from 'transformers'``."""
+    name = sought(event, case)
+    if name is None or name.package != "transformers" or name.shadow or name.importer == "transformers":
+        return
+    dropped = name.name in _DROPPED_BY_5
+    why = ": transformers 5 dropped it" if dropped else ""
+    yield check.finding(
+        f"{named('transformers', case)} has no {name.said}, which {name.importer or 'the script'} uses{why}",
+        fixes=declared_fixes(case, check, "transformers") or (_below("5", case),)
+        if dropped
+        else package_fixes(case, check, name),
+    )
+
+
+@check.logged(
+    "is already used by a Transformers config, pick another name.",
+    "has no attribute all_special_tokens_extended",
+    "has no attribute 'all_special_tokens_extended'",
+    "object has no attribute 'rope_theta'",
+    "object has no attribute 'rope_scaling'",
+    "object has no attribute 'rope_parameters'",
+    "object has no attribute 'pad_token_id'",
+)
+def ahead_of_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM, or a framework, meets a transformers that it was not written for."""
+    link = link_of(event)
+    if link is None or not link.frames:
+        return
+    packages = [package_of(frame.file, frame.function) for frame in link.frames]
+    others = [package for package in packages if package not in ("transformers", "python")]
+    if not others or others[-1] is None:
+        return  # the user's own code registers or asks
+    of_config = re.search(r"'\w*Config' object", link.message) is not None
+    if event.literal.startswith("object has") and not (of_config and others[-1] == "vllm"):
+        return
+    told = link.message.splitlines()[0][:200]
+    fixes = declared_fixes(case, check, "transformers")
+    if event.literal.startswith("is already used"):
+        fixes = fixes or (_below("4.54", case, "vllm>=0.9.0,<0.10.0"), _NEWER_VLLM)
+    yield check.finding(
+        f"{others[-1]} does not work with {named('transformers', case)}: {told}",
+        fixes=fixes or (_below("5", case, "vllm<0.12"), _NEWER_VLLM),
+    )
+
+
+# https://github.com/huggingface/transformers/blob/main/MIGRATION_GUIDE_V5.md
+_DROPPED_BY_5 = frozenset({"AutoModelForVision2Seq", "TFPreTrainedModel", "FlaxPreTrainedModel"})
+_NEWER_VLLM = Fix(
+    title="or a newer vLLM, which knows this transformers",
+    side_effects="the framework has to accept that vLLM, and torch moves with it",
+)
+
+
+def _below(release: str, case: Case, valid_for: str | None = None) -> Fix:
+    return Fix(
+        title=f"install transformers before {release}",
+        applicability=Applicability.UNSAFE,
+        commands=(install(case, f"'transformers<{release}'"),),
+        valid_for=valid_for,
+        side_effects="models that came with a newer transformers are not known then",
+    )

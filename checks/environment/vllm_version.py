@@ -1,0 +1,163 @@
+"""The vLLM in the environment is not one that the RL framework works with.
+
+What it looks for
+    What each framework's own metadata declares about vLLM: its requirement, or its extra of that name, which pip does
+    not enforce once it was left out (``trl[vllm]``, ``openrlhf[vllm]``). Beside it a table of names that a framework
+    imports and that vLLM removed or did not have yet, each read from both packages' sources. Where metadata is not at
+    hand (an assumed machine), the published release's metadata stands for it. In a log: a name or argument of vLLM that
+    a framework or the script uses and this vLLM lacks, and a framework that refuses vLLM's version.
+
+Why it hurts
+    The import of the trainer fails (``cannot import name 'GuidedDecodingParams' from 'vllm.sampling_params'``), or an
+    engine argument is unknown, after the model was loaded and every rank was up.
+
+How sure it is
+    A name that is not there is an error, and so is a vLLM below a declared lower bound. A vLLM newer than declared, or
+    beside an exact pin, with nothing known against it, is a warning: the framework was not tested with it. Where
+    another extra (OpenRLHF's ``vllm-latest``) lets it in, it is a note. A development build of vLLM is not judged.
+
+The fix and its cost
+    The vLLM that the framework declares: vLLM pins its torch, so pip moves torch too, and compiled packages follow. Or
+    a release of the framework that accepts the vLLM at hand, which may rename options.
+
+References
+    https://github.com/huggingface/trl/issues/4617
+    https://github.com/OpenRLHF/OpenRLHF/blob/v0.8.5/openrlhf/trainer/ray/vllm_engine.py
+    https://github.com/verl-project/verl/issues/4202
+    https://packaging.python.org/en/latest/specifications/core-metadata/#requires-dist-multiple-use
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    FRAMEWORKS,
+    Case,
+    Check,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Severity,
+    is_framework,
+    package_of,
+)
+
+from .declarations import Misfit, between_vllm_and, judge
+from .import_failures import distribution, named
+from .logged_imports import link_of
+from .moved_names import sought
+from .version_fixes import vllm_fixes
+
+check = Check("RLD101", "vllm-version-incompatible", __doc__)
+
+
+@check.declared(needs=["packages.vllm"])
+def outside_declared(case: Case) -> Iterator[Finding | Reach]:
+    """A framework declares, or is known to need, another vLLM."""
+    assert case.packages is not None
+    if not any(is_framework(d) for d in case.packages.distributions):
+        if case.packages.complete:
+            raise NotApplicable("no RL framework is installed beside vLLM")
+        raise NotChecked("the assumed environment names no RL framework", how="--assume trl==VERSION")
+    yield from judge(case, check, between_vllm_and, _severity, FRAMEWORKS)
+
+
+def _severity(misfit: Misfit) -> Severity:
+    if misfit.tolerated:
+        return Severity.NOTE
+    return Severity.ERROR if misfit.known or misfit.too_old else Severity.WARNING
+
+
+@check.logged("cannot import name '", "No module named 'vllm.", "module 'vllm")
+def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``cannot import name 'GuidedDecodingParams' from 'vllm.sampling_params'``."""
+    name = sought(event, case)
+    if name is None or name.package != "vllm" or name.shadow or name.importer == "vllm":
+        return
+    yield check.finding(
+        f"{named('vllm', case)} has no {name.said}, which {name.importer or 'the script'} uses",
+        fixes=vllm_fixes(case, check, event, name.said, name.importer),
+    )
+
+
+@check.logged("got an unexpected keyword argument '")
+def lacks_an_argument(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A framework calls vLLM with an argument that this release does not take (any more, or yet)."""
+    link = link_of(event)
+    call = re.search(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'", link.message) if link else None
+    if link is None or call is None or not link.frames:
+        return
+    packages = [package_of(f.file, f.function) for f in link.frames]
+    outside = [p for p in packages if p not in ("vllm", "python")]
+    caller = distribution(outside[-1], case.packages) if outside and outside[-1] else ""
+    into_vllm = _CALLED.match(call[1]) is not None or packages[-1] == "vllm" or "vllm" in link.frames[-1].file
+    if not into_vllm or caller not in _FRAMEWORKS:
+        return
+    yield check.finding(
+        f"{call[1]} of {named('vllm', case)} takes no {call[2]}, which {caller} passes",
+        fixes=vllm_fixes(case, check, event, call[2], caller),
+    )
+
+
+# What a framework that lags behind, or runs ahead of, the installed vLLM calls.
+_CALLED = re.compile(r"(?:LLM|(?:Async)?EngineArgs|AsyncLLM\w*|LLMEngine|SamplingParams|LoRA\w+|Worker\w*)(?:\.|$)")
+_FRAMEWORKS = frozenset(
+    {
+        "areal",
+        "axolotl",
+        "ms-swift",
+        "nemo-rl",
+        "open-r1",
+        "openrlhf",
+        "prime-rl",
+        "skyrl",
+        "skyrl-train",
+        "trl",
+        "unsloth",
+    }
+    | {"unsloth-zoo", "verl"}
+)
+
+
+@check.logged(
+    "the version of vLLM is too old, please upgrade vLLM",
+    " not supported and SGLang also not Found. Currently supported ",
+    " support has been removed. vLLM 0.5.4 and 0.6.3 are no longer ",
+    "OpenRLHF only supports vLLM",
+    "vLLM version must be greater than ",
+    " is required to use AsyncRolloutWorker",
+    " is required to use WeightTransferClient",
+    "rollout_importance_sampling_mode is not supported in vLLM version <",
+)
+def refused_by_the_framework(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The framework looks at vLLM's version and stops."""
+    link = link_of(event)
+    if link is None:
+        return
+    said = next((line.strip() for line in link.message.splitlines() if event.literal.strip() in line), event.line)
+    yield check.finding(
+        f"the framework refuses {named('vllm', case)}: {said[:240]}",
+        fixes=vllm_fixes(case, check, event, "", event.incident.framework or ""),
+    )
+
+
+@check.logged("NRL_FORCE_REBUILD_VENVS=true")
+def worker_environment_without_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """NeMo-RL runs each kind of worker in an environment of its own, and this one was not built with vLLM."""
+    if not event.search(r"ImportError: vLLM is not installed"):
+        return
+    yield check.finding(
+        "the environment of NeMo-RL's vLLM workers holds no vLLM: it was not built, or not built again after a change",
+        fixes=(
+            Fix(
+                title="build the workers' environments again, once",
+                commands=("NRL_FORCE_REBUILD_VENVS=true uv run ...",),
+            ),
+        ),
+        url="https://github.com/NVIDIA-NeMo/RL/issues/1244",
+    )

