@@ -1,0 +1,139 @@
+"""The allocator setting ``expandable_segments:True`` together with the engine's sleep mode.
+
+What it looks for
+    In a launch file, its Ray runtime environment and the shell: ``PYTORCH_CUDA_ALLOC_CONF`` with
+    ``expandable_segments:True`` where the engine's sleep mode is on, for the vLLM releases that refuse it (0.8.0 to
+    0.20.0).
+    In a log: the assertion of vLLM's sleep allocator, unsloth's standby, and the KV connectors' refusal.
+
+Why it hurts
+    The sleep allocator hands memory to torch through a pool of its own, which expandable segments bypass: vLLM asserts
+    at start. Where nothing asserts (vllm-ascend, vLLM before 0.8), sleeping frees nothing and the trainer runs out of
+    memory.
+
+How sure it is
+    The condition is the allocator's own: the text of one variable. Frameworks that set the variable for the engine's
+    processes themselves (EasyR1, unsloth) are left out. From 0.20.1 on vLLM switches the setting off around its pool.
+
+The fix and its cost
+    ``expandable_segments:False`` for the engine's processes: more fragmentation in the trainer, where it shares the
+    variable. Or no sleep mode, or a newer vLLM.
+
+References
+    https://github.com/OpenRLHF/OpenRLHF/issues/1011, https://github.com/vllm-project/vllm/pull/40812
+    https://github.com/modelscope/ms-swift/issues/6636, https://github.com/pytorch/pytorch/issues/147851
+    ``vllm/device_allocator/cumem.py`` (0.8.0 to 0.23.0)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Severity,
+    cite,
+    plan_of,
+    release,
+)
+
+check = Check("RLD207", "sleep-mode-allocator-conflict", __doc__)
+
+VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
+SLEEP = "engine.enable_sleep_mode"
+EXPANDABLE = "expandable_segments:True"
+# The assertion came with 0.8.0, and gave way to a switch around the pool in 0.20.1.
+ASSERTS_FROM, ASSERTS_BEFORE = (0, 8), (0, 20, 1)
+# They give the engine's processes a value of their own.
+SETS_IT_ITSELF = ("EasyR1", "unsloth")
+URL = "https://github.com/OpenRLHF/OpenRLHF/issues/1011"
+
+
+@check.declared(needs=["plan", "packages.vllm"])
+def expandable_segments_with_sleep(case: Case) -> Iterator[Finding | Reach]:
+    """The engine sleeps, and its processes get expandable segments."""
+    plan = plan_of(case)
+    if plan.value(SLEEP) is not True and plan.value("sleep.enabled") is not True:
+        raise NotApplicable("the engine does not sleep")
+    if plan.framework in SETS_IT_ITSELF:
+        raise NotApplicable(f"{plan.framework} sets {VARIABLE} for the engine itself")
+    version = release(case)
+    if version is None:
+        raise NotChecked("the vLLM release is not known")
+    setting = plan.get(f"env.{VARIABLE}")
+    if setting is not None and setting.unknown is not None:
+        raise NotChecked(f"{VARIABLE}: {setting.unknown}")
+    value = str(setting.value) if setting is not None and setting.value is not None else None
+    if value is None:
+        value = (case.environment or {}).get(VARIABLE)
+    if value is None or EXPANDABLE not in value or version >= ASSERTS_BEFORE:
+        yield Reach(f"{VARIABLE}={value or ''}, vLLM {'.'.join(map(str, version))}")
+        return
+    refuses = version >= ASSERTS_FROM
+    then = "vLLM's sleep allocator refuses to start" if refuses else "sleeping does not free the engine's memory"
+    shell = () if setting is not None else (Evidence(text=f"{VARIABLE}={value}", source="environment"),)
+    yield check.finding(
+        f"{VARIABLE} has {EXPANDABLE} while the engine's sleep mode is on: {then}",
+        severity=Severity.ERROR if refuses else Severity.WARNING,
+        evidence=(*cite(plan, f"env.{VARIABLE}", SLEEP, "sleep.level"), *shell),
+        fixes=(
+            Fix(
+                title="switch expandable segments off",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=f"env.{VARIABLE}", value=switched_off(value)),),
+                side_effects="more fragmentation in processes that share the variable",
+            ),
+            Fix(
+                title="or let the engine stay awake",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=SLEEP, value=False),),
+                side_effects="trainer and engine must fit on the device together",
+            ),
+            _NEWER,
+        ),
+        url=URL,
+    )
+
+
+def switched_off(value: str) -> str:
+    """The variable's value with expandable segments off and everything else as it was."""
+    return re.sub(r"expandable_segments:True", "expandable_segments:False", value)
+
+
+_OFF = Fix(
+    title="switch expandable segments off for the engine's processes (also in Ray's runtime environment)",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option=f"env.{VARIABLE}", value="expandable_segments:False"),),
+    side_effects="more fragmentation in processes that share the variable",
+)
+_AWAKE = Fix(title="or switch the engine's sleep mode off (enable_sleep_mode, sleep_level, --vllm_enable_sleep)")
+_NEWER = Fix(
+    title="or a vLLM that switches it off around its pool",
+    commands=("pip install 'vllm>=0.20.1'",),
+    side_effects="the framework must go with that release",
+)
+
+
+@check.logged(
+    'assert "expandable_segments:True" not in conf',
+    "Expandable segments are not compatible with memory pool",
+    "Standby mode is not supported with expandable segments",
+    "is incompatible with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    "expandable_segments is not supported with sleep mode",
+)
+def allocator_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """What the allocator says when it is built."""
+    yield check.finding(
+        f"the engine's memory pool refuses {EXPANDABLE} (in {VARIABLE})", fixes=(_OFF, _AWAKE, _NEWER), url=URL
+    )

@@ -1,0 +1,398 @@
+"""Batch, micro batch, group and worker counts that do not divide.
+
+What it looks for
+    The divisions that the framework itself makes before or while it starts, on the numbers of the launch: completions
+    of one generation over the group size, batches over ranks, mini batches over micro batches. In a log: the
+    framework's refusals.
+
+Why it hurts
+    Most frameworks refuse with an assertion, some only after every model has been loaded on every rank. Where nothing
+    asserts, groups are cut in two and advantages are computed over half of them.
+
+How sure it is
+    Each rule is one condition of the framework's source, with the versions that have it; a rule is judged only when
+    all of its numbers are known. TRL 0.18 and ms-swift 3.5 have an operator slip in one test (``a % b * c``), which is
+    therefore not judged for them.
+
+The fix and its cost
+    The nearest group size that divides, or a batch that is a multiple. Both change how many completions a prompt gets
+    or how many there are in a step.
+
+References
+    TRL ``trl/trainer/grpo_config.py`` (``__post_init__``), ms-swift ``swift/llm/argument/rlhf_args.py``, verl
+    ``verl/utils/config.py`` (``validate_config``), EasyR1 ``verl/trainer/ray_trainer.py``, NeMo-RL
+    ``nemo_rl/distributed/batched_data_dict.py``, SkyRL ``skyrl_train/utils/utils.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    RolloutPlan,
+    cite,
+    find,
+    plan_of,
+    version_within,
+)
+
+check = Check("RLD211", "batch-indivisible", __doc__)
+
+TRL_LIKE = ("TRL", "open-r1", "axolotl")
+GROUP = "batch.generations"
+PER_DEVICE = "batch.per_device"
+GENERATION = "batch.generation"
+STEPS = "batch.steps_per_generation"
+ACCUMULATION = "batch.accumulation"
+PROMPTS = "batch.prompts"
+MINI = "batch.mini_prompts"
+TRAIN = "batch.train"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``dividend`` must be a multiple of ``divisor``; both give a number and how it came about, or None where it is not
+    known. ``package`` decides by its ``versions`` (a specifier) whether the release has the rule."""
+
+    frameworks: tuple[str, ...]
+    package: str
+    versions: str
+    dividend: Callable[[RolloutPlan], tuple[int, str] | None]
+    divisor: Callable[[RolloutPlan], tuple[int, str] | None]
+    cites: tuple[str, ...]
+
+
+def _ranks(plan: RolloutPlan) -> int | None:
+    """The processes of the trainer, None where they are not known."""
+    nodes = plan.get("process.nnodes")
+    # A script for a later node says nothing of how many processes the others start.
+    if (nodes is not None and nodes.unknown) or plan.value("process.node_rank", 0) not in (0, "0"):
+        return None
+    total = plan.value("process.total")
+    per_node = plan.value("process.nproc") or plan.value("placement.gpus_per_node")
+    count = plan.value("process.nnodes") or plan.value("placement.nodes") or 1
+    return total or (per_node * count if per_node else None)
+
+
+def _one(option: str, name: str) -> Callable[[RolloutPlan], tuple[int, str] | None]:
+    def value(plan: RolloutPlan) -> tuple[int, str] | None:
+        number = plan.value(option)
+        return (number, f"{name} {number}") if isinstance(number, int) and number > 0 else None
+
+    return value
+
+
+def _per_step(plan: RolloutPlan) -> tuple[int, str] | None:
+    each, ranks = plan.value(PER_DEVICE), _ranks(plan)
+    return (each * ranks, f"{each} per device x {ranks} processes") if each and ranks else None
+
+
+def _generation(plan: RolloutPlan) -> tuple[int, str] | None:
+    setting = plan.get(GENERATION)
+    if setting is not None and setting.value and (setting.source == "given" or _ranks(plan)):
+        return setting.value, f"generation batch {setting.value}"
+    step, steps = _per_step(plan), plan.value(STEPS) or plan.value(ACCUMULATION) or 1
+    return (step[0] * steps, f"{step[1]} x {steps} steps") if step else None
+
+
+def _rollout(plan: RolloutPlan) -> tuple[int, str] | None:
+    prompts, group = plan.value(PROMPTS), plan.value(GROUP, 1)
+    return (prompts * group, f"{prompts} prompts x {group}") if prompts and group else None
+
+
+def _devices(plan: RolloutPlan) -> tuple[int, str] | None:
+    # verl divides by all devices; Megatron's model parallel ranks share a batch.
+    devices = plan.value("placement.trainer_gpus") or _ranks(plan)
+    model = 1
+    for option in ("parallel.tensor", "parallel.pipeline", "parallel.context"):
+        model *= plan.value(option) or 1
+    if not devices or devices % model:
+        return None
+    return devices // model, f"{devices} devices" + (f" / {model} model parallel ranks" if model > 1 else "")
+
+
+RULES = (
+    Rule(
+        TRL_LIKE, "trl", ">=0.15,<0.17", _per_step, _one(GROUP, "num_generations"), (GROUP, PER_DEVICE, "process.nproc")
+    ),
+    Rule(
+        TRL_LIKE,
+        "trl",
+        ">=0.17",
+        _generation,
+        _one(GROUP, "num_generations"),
+        (GROUP, PER_DEVICE, GENERATION, STEPS, ACCUMULATION, "process.total", "process.nproc"),
+    ),
+    Rule(
+        TRL_LIKE,
+        "trl",
+        ">=0.19",
+        _generation,
+        _per_step,
+        (GENERATION, PER_DEVICE, "process.total", "process.nproc"),
+    ),
+    Rule(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.2,<3.5",
+        _per_step,
+        _one(GROUP, "num_generations"),
+        (GROUP, PER_DEVICE, "process.nproc"),
+    ),
+    Rule(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.5",
+        _generation,
+        _one(GROUP, "num_generations"),
+        (GROUP, PER_DEVICE, GENERATION, STEPS, ACCUMULATION, "process.nproc"),
+    ),
+    Rule(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.8",
+        _generation,
+        _per_step,
+        (GENERATION, PER_DEVICE, "process.nproc"),
+    ),
+    Rule(
+        ("verl",), "verl", "<=0.5.0", _rollout, _devices, (PROMPTS, GROUP, "placement.gpus_per_node", "placement.nodes")
+    ),
+    Rule(("EasyR1",), "easyr1", ">=0", _one(PROMPTS, "rollout batch"), _one(MINI, "global batch"), (PROMPTS, MINI)),
+    Rule(("NeMo-RL",), "nemo-rl", ">=0", _rollout, _one(TRAIN, "train_global_batch_size"), (PROMPTS, GROUP, TRAIN)),
+    Rule(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0",
+        _one(TRAIN, "train_global_batch_size"),
+        _devices,
+        (TRAIN, "placement.gpus_per_node"),
+    ),
+    Rule(
+        ("SkyRL",),
+        "skyrl-train",
+        ">=0",
+        _one(PROMPTS, "train_batch_size"),
+        _one(MINI, "policy_mini_batch_size"),
+        (PROMPTS, MINI),
+    ),
+    Rule(
+        ("SkyRL",),
+        "skyrl",
+        ">=0",
+        _one(PROMPTS, "train_batch_size"),
+        _one(MINI, "policy_mini_batch_size"),
+        (PROMPTS, MINI),
+    ),
+)
+
+
+@check.declared(needs=["plan"])
+def indivisible(case: Case) -> Iterator[Finding | Reach]:
+    """The framework's own conditions."""
+    plan = plan_of(case)
+    rules = [rule for rule in RULES if plan.framework in rule.frameworks and _holds(rule, case)]
+    if plan.value("trainer.algorithm") == "async_grpo":
+        raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
+    if not rules:
+        raise NotApplicable(f"no rule is known for this release of {plan.framework}")
+    for rule in rules:
+        dividend, divisor = rule.dividend(plan), rule.divisor(plan)
+        if dividend is None or divisor is None:
+            continue
+        if dividend[0] % divisor[0] == 0:
+            yield Reach(f"{dividend[0]} ({dividend[1]}) by {divisor[0]} ({divisor[1]})")
+            continue
+        yield check.finding(
+            f"{dividend[0]} ({dividend[1]}) is not a multiple of {divisor[0]} ({divisor[1]})",
+            evidence=cite(plan, *rule.cites),
+            fixes=tuple(_remedies(plan, dividend[0], divisor[0])),
+        )
+        return  # the next condition of a framework is about the same numbers
+
+
+def _holds(rule: Rule, case: Case) -> bool:
+    found = find(case.packages, rule.package) if case.packages is not None else None
+    return found is not None and version_within(found.version, rule.versions) is True
+
+
+def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:
+    if plan.value(GROUP) == divisor:
+        sizes = [size for size in range(2, dividend + 1) if dividend % size == 0]
+        nearest = min(sizes, key=lambda size: (abs(size - divisor), -size), default=None)
+        if nearest is not None:
+            yield Fix(
+                title=f"sample {nearest} completions per prompt",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=GROUP, value=nearest),),
+                side_effects="the advantage is estimated over another group size",
+            )
+    each, accumulation = plan.value(PER_DEVICE), plan.value(ACCUMULATION)
+    if each and plan.value(GROUP) == divisor:
+        # The per-device batch enters the dividend as a factor, so a multiple of the divisor makes it divide.
+        factor = next(k for k in range(1, divisor + 1) if dividend * k % divisor == 0)
+        yield Fix(
+            title=f"train on {each * factor} completions per device",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option=PER_DEVICE, value=each * factor),),
+            side_effects="more activation memory",
+        )
+        if accumulation:
+            yield Fix(
+                title=f"accumulate {accumulation * factor} micro steps",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=ACCUMULATION, value=accumulation * factor),),
+                side_effects="fewer optimizer steps per completion",
+            )
+    elif plan.value(PROMPTS):
+        group = plan.value(GROUP, 1) or 1
+        prompts = plan.value(PROMPTS)
+        per_prompt = group if dividend == prompts * group else 1
+        rounded = next((p for p in range(prompts, prompts + divisor + 1) if p * per_prompt % divisor == 0), None)
+        if rounded is not None:
+            yield Fix(
+                title=f"roll out {rounded} prompts per step",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=PROMPTS, value=rounded),),
+                side_effects="a step takes longer",
+            )
+
+
+# Messages about batches, with what their numbers are; the first that fits is told.
+REFUSALS = (
+    (r"generation_batch_size \((?P<of>\d+)\) must be divisible by num_generations \((?P<by>\d+)\)", GROUP),
+    (r"batch size \([^)]*\) must be evenly divisible by the number of generations per prompt \((?P<by>\d+)\)", GROUP),
+    (r"evenly divisible by the number of generations (?:per|for|used)\b[^(]*\((?P<by>\d+)\)", GROUP),
+    (r"eval batch size \([^)]*\) must be divisible by[^(]*num_generations\w* \((?P<by>\d+)\)", GROUP),
+    (r"generation_batch_size \((?P<of>\d+)\) must be divisible by the global batch size \((?P<by>\d+)\)", GENERATION),
+    (r"real_train_batch_size \((?P<of>\d+)\) must be divisible by[^(]*\((?P<by>\d+)\)", PROMPTS),
+    (r"only support equal chunk\. Got size of DataProto (?P<of>\d+) and chunk (?P<by>\d+)", PROMPTS),
+    (r"rollout_ba?t?ch_size must be divisible by actor_world_size, got (?P<of>\d+) and (?P<by>\d+)", PROMPTS),
+    (r"= (?P<of>\d+) must be divisible by data_parallel size (?P<by>\d+)", PROMPTS),
+    (r"mini_batch_size \(?(?P<of>\d+)\)? (?:must|should) be divisible by \w*micro_batch_size\w* \(?(?P<by>\d+)", MINI),
+    (r"Rollout batch size must be divisible by \w+ global batch size", MINI),
+    (r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size (?P<of>\d+) !=", TRAIN),
+    (r"batch size \((?P<of>\d+)\) needs to be a round multiple of the number of processes \((?P<by>\d+)\)", PER_DEVICE),
+    (r"(?:must|should) be (?:evenly )?divisible by|is not divisible by", ""),
+)
+ABOUT_BATCHES = re.compile(r"batch|generations|DataProto|num_engines|critic_world_size", re.IGNORECASE)
+
+
+@check.logged(
+    "must be divisible by",
+    "should be divisible by",
+    "be evenly divisible by",
+    "is not divisible by",
+    "only support equal chunk. Got size of DataProto",
+    "train_batch_size is not equal to micro_batch_per_gpu",
+    "needs to be a round multiple of the number of processes",
+)
+def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The framework's own assertion."""
+    message = event.line if event.exception is None else event.exception.message
+    if event.exception is None and not event.fatal and event.level not in ("ERROR", "CRITICAL"):
+        return  # a remark
+    if not ABOUT_BATCHES.search(message) or "attention heads" in message:
+        return
+    for pattern, option in REFUSALS:
+        found = re.search(pattern, message)
+        if found is None:
+            continue
+        numbers = {name: int(text) for name, text in found.groupdict().items()}
+        valid = re.search(r"valid values for the number of generations are: \[([\d, ]*)\]", message)
+        choices = [int(n) for n in valid[1].split(",") if n.strip()] if valid else []
+        yield check.finding(message.splitlines()[0][:300], fixes=tuple(_logged_remedies(option, numbers, choices)))
+        return
+
+
+def _logged_remedies(option: str, numbers: dict[str, int], choices: list[int]) -> Iterator[Fix]:
+    of, by = numbers.get("of"), numbers.get("by")
+    if option == GROUP and by:
+        sizes = choices or [size for size in range(2, (of or 0) + 1) if of and of % size == 0]
+        nearest = min((n for n in sizes if n > 1), key=lambda n: (abs(n - by), -n), default=None)
+        if nearest is not None:
+            yield Fix(
+                title=f"sample {nearest} completions per prompt",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=GROUP, value=nearest),),
+            )
+        if of:
+            # The per-device batch enters as a factor.
+            factor = next(k for k in range(1, by + 1) if of * k % by == 0)
+            yield Fix(
+                title=f"or make the generation batch {of * factor} (per_device_train_batch_size or "
+                f"gradient_accumulation_steps times {factor})",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=GENERATION, value=of * factor),),
+            )
+        return
+    if of and by and option in (GENERATION, PROMPTS):
+        yield Fix(title=f"make the batch a multiple of {by}: {-(-of // by) * by} instead of {of}")
+        return
+    yield Fix(
+        title="make the larger batch a multiple of the smaller one, and of the ranks that share it: train "
+        "batch, mini batch, "
+        "micro batch and num_generations in that order",
+    )
+
+
+@check.logged(
+    "requires at least 2 generations per prompt",
+    "requires n_samples_per_prompt > 1",
+    "algorithm need `config.worker.rollout.n > 1`",
+    "number of sample batches must be greater than or equal to the effective number of actor processes",
+)
+def group_too_small(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Advantages of a group need two completions, and every rank needs a batch."""
+    if event.literal.startswith("number of sample batches"):
+        yield check.finding(
+            "there are fewer sample batches than training ranks",
+            fixes=(
+                Fix(title="raise --rollout_batch_size or --n_samples_per_prompt, or lower --micro_rollout_batch_size"),
+            ),
+        )
+        return
+    yield check.finding(
+        "a group of one completion has no advantage: the algorithm needs two or more per prompt",
+        fixes=(
+            Fix(
+                title="sample several completions per prompt (num_generations, rollout.n)",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=GROUP, value=8),),
+            ),
+        ),
+    )
+
+
+@check.logged("range() arg 3 must not be zero", "view(-1, self.num_generations)")
+def no_whole_group(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The generation batch holds no whole group: ms-swift's sampler steps by zero, rewards cannot be grouped."""
+    error = event.exception
+    if error is None or (event.literal.startswith("view") and "is invalid for input of size" not in error.message):
+        return
+    if event.literal.startswith("range") and not any(
+        f.file.endswith(("sampler.py", "utils.py", "trainer.py")) for f in error.frames
+    ):
+        return
+    yield check.finding(
+        "num_generations does not divide the completions of one generation (processes x per_device_train_batch_size x "
+        "gradient_accumulation_steps)",
+        fixes=(
+            Fix(
+                title="choose num_generations as a divisor of that product, or raise the per-device batch or "
+                "accumulation"
+            ),
+        ),
+        url="https://github.com/modelscope/ms-swift/issues/4589",
+    )

@@ -1,0 +1,168 @@
+"""Chunked prefill on an engine, version or model for which it breaks.
+
+What it looks for
+    In a launch file: ``enable_chunked_prefill`` switched on for an engine that runs V0, and ``min_tokens`` beyond what
+    the context leaves there.
+    In a log: the V0 scheduler assertion ``len(self._async_stopped) == 0``, multimodal tokens that were split between
+    two scheduler steps, and the V0 assertion about prefills.
+
+Why it hurts
+    The assertion ends the engine in the middle of training, often after hours: it needs one sequence of a certain
+    length.
+
+How sure it is
+    The assertion was reproduced on vLLM 0.9.1: with asynchronous output processing the stop check is skipped below
+    ``min_tokens``, so a ``min_tokens`` beyond what ``max_model_len`` leaves stops a sequence that the list never
+    forgets. Chunked prefill on or off makes no difference to that trigger. EasyR1's maintainers cured their case,
+    after an over-long prompt, by switching chunked prefill off.
+
+The fix and its cost
+    Lengths first where the log's numbers show that they do not fit. Otherwise no chunked prefill, which needs
+    ``max_num_batched_tokens`` of at least ``max_model_len``: more activation memory in prefill.
+
+References
+    https://github.com/hiyouga/EasyR1/issues/79, https://github.com/vllm-project/vllm/issues/8881
+    ``vllm/core/scheduler.py`` (0.6.3 to 0.9.2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Severity,
+    chunked_prefill,
+    cite,
+    generation,
+    plan_of,
+)
+
+check = Check("RLD201", "chunked-prefill-risk", __doc__)
+
+
+def _context(event: LogEvent) -> int | None:
+    told = event.search(r"max_(?:model|seq)_len['\"]?[=:]\s*(\d+)|Maximum concurrency for (\d+) tokens")
+    return int(told[1] or told[2]) if told else None
+
+
+def _off(event: LogEvent) -> Fix:
+    context = _context(event)
+    budget = (Edit(option="engine.max_num_batched_tokens", value=context),) if context else ()
+    return Fix(
+        title="switch chunked prefill off (enable_chunked_prefill=False), with max_num_batched_tokens of at "
+        "least max_model_len",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option="engine.enable_chunked_prefill", value=False), *budget),
+        valid_for="V0 engines (vllm<0.10)",
+        side_effects="more activation memory during prefill; without the companion the engine does not start",
+    )
+
+
+_LENGTHS = Fix(
+    title="make prompt plus min_tokens fit: raise max_model_len, or lower min_tokens and the prompt limit (the "
+    "trigger that "
+    "was reproduced)",
+)
+_V1 = Fix(
+    title="or move to the V1 engine, which has no such list",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="env.VLLM_USE_V1", value="1"),),
+    valid_for="vllm>=0.8",
+)
+
+
+@check.declared(needs=["plan.engine.enable_chunked_prefill", "packages.vllm"])
+def enabled_on_v0(case: Case) -> Iterator[Finding | Reach]:
+    """The launch asks a V0 engine to chunk prefill."""
+    plan = plan_of(case)
+    engine, chunked = generation(case), chunked_prefill(case)
+    if engine.value is None or chunked.value is None:
+        raise NotChecked(engine.why if engine.value is None else chunked.why)
+    asked = plan.get("engine.enable_chunked_prefill")
+    if engine.value == "V1" or not chunked.value or asked is None or asked.source not in ("given", "environment"):
+        yield Reach(f"{engine.value} engine, chunked prefill {'on' if chunked.value else 'off'}: {chunked.why}")
+        return
+    yield check.finding(
+        f"chunked prefill is switched on for a V0 engine ({engine.why}): its scheduler is known to end long runs with "
+        "`assert len(self._async_stopped) == 0`",
+        severity=Severity.WARNING,
+        evidence=cite(plan, "engine.enable_chunked_prefill", "engine.max_num_batched_tokens", "engine.max_model_len"),
+        fixes=(_declared_off(plan), _LENGTHS),
+        url="https://github.com/hiyouga/EasyR1/issues/79",
+    )
+
+
+@check.declared(needs=["plan.sampling.min_tokens", "plan.engine.max_model_len", "packages.vllm"])
+def shortest_answer_beyond_the_context(case: Case) -> Iterator[Finding | Reach]:
+    """``min_tokens`` asks for more than ``max_model_len`` leaves, which is how the assertion was reproduced."""
+    plan = plan_of(case)
+    least, context = plan.value("sampling.min_tokens"), plan.value("engine.max_model_len")
+    prompt = plan.value("lengths.prompt", 0)
+    if generation(case).value != "V0" or least + prompt <= context:
+        yield Reach(f"min_tokens {least} + prompt {prompt}, context {context}")
+        return
+    yield check.finding(
+        f"min_tokens {least} after a prompt of {prompt} exceeds max_model_len {context}: on V0 the stop check is "
+        f"skipped "
+        "below min_tokens, and the scheduler ends with `assert len(self._async_stopped) == 0`",
+        evidence=cite(plan, "sampling.min_tokens", "lengths.prompt", "engine.max_model_len"),
+        fixes=(_LENGTHS,),
+    )
+
+
+def _declared_off(plan: RolloutPlan) -> Fix:
+    """Chunked prefill off, with the companion without which the engine would refuse to start."""
+    budget, context = plan.value("engine.max_num_batched_tokens"), plan.value("engine.max_model_len")
+    short = budget is not None and context is not None and budget < context
+    companion = (Edit(option="engine.max_num_batched_tokens", value=context),) if short else ()
+    return Fix(
+        title="switch chunked prefill off" + (", with a token budget that holds a whole prompt" if short else ""),
+        applicability=Applicability.SAFE,
+        edits=(Edit(option="engine.enable_chunked_prefill", value=False), *companion),
+        side_effects="long prompts are prefilled in one step: more activation memory, decoding waits for them",
+    )
+
+
+@check.logged("assert len(self._async_stopped) == 0")
+def sequence_left_behind(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A stopped sequence is still in the scheduler's list when the next step is scheduled."""
+    yield check.finding(
+        "the V0 scheduler holds a sequence that had stopped: a request outgrew max_model_len (min_tokens, an over-long "
+        "prompt) or an earlier batch ended abnormally",
+        fixes=(_LENGTHS, _off(event), _V1),
+        url="https://github.com/hiyouga/EasyR1/issues/79",
+    )
+
+
+@check.logged("assert len(running_scheduled.prefill_seq_groups) == 0")
+def prefill_among_running(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The default V0 scheduler found prefills among the running; chunked prefill hides the assertion, not the fault."""
+    yield check.finding(
+        "the V0 scheduler finds unfinished prefills; with chunked prefill the assertion is not reached, the fault "
+        "(two callers, or an interrupted step) remains",
+        fixes=(Fix(title="see RLD210: one caller at a time"),),
+    )
+
+
+@check.logged(" placeholders")
+def multimodal_tokens_split(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Attempted to assign 9214 multimodal tokens to 8407 placeholders``: an image was cut by a scheduler step."""
+    numbers = event.search(r"Attempted to assign ([\d +]+?)(?: = (\d+))? multimodal tokens to (\d+) placeholders")
+    if numbers is None:
+        return
+    yield check.finding(
+        f"an image was split between scheduler steps: {numbers[2] or numbers[1]} multimodal tokens for "
+        f"{numbers[3]} placeholders",
+        fixes=(_off(event), Fix(title="or raise max_num_batched_tokens above the longest multimodal prompt")),
+        url="https://github.com/hiyouga/EasyR1/issues/83",
+    )

@@ -1,0 +1,296 @@
+"""Prompt and response do not fit into the context of the engine or of the model.
+
+What it looks for
+    ``max_model_len`` beyond the context that the model's ``config.json`` allows (rope scaling included), a prompt that
+    alone fills ``max_model_len``, and prompt plus response, or one turn of a dialogue, beyond it.
+    In a log: the refusals of vLLM, its server and the frameworks' data sets, with their numbers.
+
+Why it hurts
+    Beyond the model's context vLLM refuses to start, and frameworks assert. A prompt as long as the engine's context
+    is refused in the middle of the run, with whatever batch holds it first. Where only the sum is too long,
+    completions end early with finish reason ``length`` (or the server answers 400), the reward sees cut-off answers,
+    and training learns from them.
+
+How sure it is
+    The limit is derived from the model's config as vLLM derives it. Without a local ``config.json`` it is not checked.
+
+The fix and its cost
+    Shorten prompt or response, or give the engine the whole length where the model allows it: more KV cache per
+    sequence. A model can be stretched by rope scaling, at a cost in quality. ``VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`` only
+    silences the test: positions beyond the context give NaN or an out-of-bounds access.
+
+References
+    ``_get_and_verify_max_len``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/config/__init__.py#L2797
+    https://docs.vllm.ai/en/latest/configuration/engine_args.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Severity,
+    cite,
+    model_context,
+    plan_of,
+)
+
+check = Check("RLD203", "length-budget-exceeded", __doc__)
+
+CONTEXT = "engine.max_model_len"
+PROMPT = "lengths.prompt"
+RESPONSE = "lengths.response"
+# They cut max_tokens down to what the context leaves, and say so in the log (ms-swift: `vllm_engine.py`).
+CLIPS = ("ms-swift",)
+
+
+@check.declared(needs=[f"plan.{CONTEXT}", "model.config"])
+def beyond_the_model(case: Case) -> Iterator[Finding | Reach]:
+    """The engine is asked for more context than the model has."""
+    plan = plan_of(case)
+    asked = plan.value(CONTEXT)
+    limit = model_context(case.model.config) if case.model else None
+    if asked is None or limit is None:
+        raise NotChecked("the launch file or the model's config.json does not tell the context length")
+    if plan.value("engine.hf_overrides") or plan.value("engine.rope_scaling"):
+        raise NotChecked("the launch changes the model's config (hf_overrides or rope_scaling)")
+    if asked <= limit.tokens:
+        yield Reach(f"max_model_len {asked}, model context {limit.tokens}")
+        return
+    path = case.model.path if case.model else None
+    yield check.finding(
+        f"max_model_len {asked} exceeds the model's context of {limit.tokens} tokens ({limit.key})",
+        evidence=(
+            *cite(plan, CONTEXT, PROMPT, RESPONSE),
+            Evidence(text=f"{limit.key}: {limit.tokens} tokens", source=f"{path}/config.json"),
+        ),
+        fixes=(
+            *_shorten(plan, limit.tokens),
+            Fix(title="stretch the model with rope_scaling in its config.json, or take a model with a longer context"),
+        ),
+    )
+
+
+@check.declared(needs=[f"plan.{CONTEXT}", f"plan.{PROMPT}"])
+def beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
+    """The rollouts are longer than the engine's context."""
+    plan = plan_of(case)
+    room, prompt, response = plan.value(CONTEXT), plan.value(PROMPT), plan.value(RESPONSE, 0)
+    if room is None or prompt is None:
+        raise NotChecked("the context or the prompt length cannot be read from the launch file")
+    if prompt + response <= room:
+        yield Reach(f"prompt {prompt} + response {response} within {room}")
+        return
+    # Who gives ms-swift one number for both means the whole sequence: its engine cuts max_tokens to what is left.
+    whole = plan.framework == "ms-swift" and prompt == room
+    alone = prompt >= room and not whole
+    yield check.finding(
+        f"prompt {prompt} + response {response} = {prompt + response} tokens exceed max_model_len {room}"
+        + (": the longest prompts are refused" if alone else ": the longest completions are cut off or refused"),
+        severity=Severity.ERROR if alone else Severity.NOTE if plan.framework in CLIPS else Severity.WARNING,
+        evidence=cite(plan, CONTEXT, PROMPT, RESPONSE),
+        fixes=(
+            Fix(
+                title=f"give the engine a context of {prompt + response} tokens",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=CONTEXT, value=prompt + response),),
+                side_effects="more KV cache for each sequence; the model must have that context",
+            ),
+            *_shorten(plan, room),
+        ),
+    )
+
+
+@check.declared(needs=[f"plan.{CONTEXT}", "plan.lengths.turn"])
+def a_turn_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
+    """One answer after the first prompt of a dialogue, and all turns as they may pile up."""
+    plan = plan_of(case)
+    room, turn, turns = plan.value(CONTEXT), plan.value("lengths.turn"), plan.value("lengths.turns", 1)
+    prompt = plan.value(PROMPT, 0)
+    if room is None or turn is None:
+        raise NotChecked("the context or the length of a turn cannot be read from the launch file")
+    whole = prompt + turn * max(1, turns)
+    if whole <= room:
+        yield Reach(f"prompt {prompt} + {turns} turns of {turn} within {room}")
+        return
+    first = prompt + turn > room
+    yield check.finding(
+        f"prompt {prompt} + a turn of {turn} tokens exceed max_model_len {room}"
+        if first
+        else f"prompt {prompt} + {turns} turns of {turn} tokens = {whole} exceed max_model_len {room}: the longest "
+        "dialogues are cut off",
+        severity=Severity.WARNING if first else Severity.NOTE,
+        evidence=cite(plan, CONTEXT, PROMPT, "lengths.turn", "lengths.turns"),
+        fixes=(
+            Fix(
+                title=f"give the engine a context of {whole} tokens",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=CONTEXT, value=whole),),
+                side_effects="more KV cache for each sequence; the model must have that context",
+            ),
+        ),
+    )
+
+
+def _shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:
+    """Fixes that make prompt plus response fit into ``room`` tokens, the response first."""
+    prompt, response = plan.value(PROMPT), plan.value(RESPONSE)
+    for option, value, other in ((RESPONSE, response, prompt), (PROMPT, prompt, response)):
+        if value and other and room > other:
+            yield Fix(
+                title=f"shorten the {option.split('.')[1]} to {room - other} tokens",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=option, value=room - other),),
+            )
+
+
+@check.logged("is greater than the derived max_model_len")
+def beyond_the_models_length(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``User-specified max_model_len (4096) is greater than the derived max_model_len``."""
+    numbers = event.search(r"max_model_len \((\d+)\) is greater than the derived max_model_len \((\w+)=(\d+)")
+    if numbers is None or (event.exception is None and event.level == "WARNING"):
+        return
+    limit = int(numbers[3])
+    yield check.finding(
+        f"max_model_len {numbers[1]} exceeds the model's context of {limit} tokens ({numbers[2]})",
+        fixes=(
+            _context(limit, "keep to the model's context"),
+            Fix(title="and let prompt plus response fit into it"),
+            Fix(title="or stretch the model with rope_scaling in its config.json, or take one with a longer context"),
+        ),
+    )
+
+
+@check.logged(
+    "is longer than the maximum model length of",
+    "maximum context length is",
+    "is too long and exceeds limit of",
+    "is too long to fit into the model",
+    "plus the number of requested output tokens (at least 1) is longer than the maximum model length",
+    "longer than the maximum model length of",
+    "which exceeds max_model_len=",
+    unless=("exceeds the capacity of block_manager",),
+)
+def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A prompt, or prompt and answer, beyond the engine's context; the engine's and its server's words, 0.6 to 0.32."""
+    numbers = next((found for pattern in _TOO_LONG if (found := event.search(pattern))), None)
+    if numbers is None:
+        return
+    groups = numbers.groupdict()
+    tokens, room = groups.get("tokens"), int(groups["room"])
+    said = f"a prompt of {tokens} tokens" if tokens else "a request"
+    answer = f" and {groups['answer']} tokens to generate" if groups.get("answer") else ""
+    needed = (int(tokens) if tokens else room) + int(groups.get("answer") or 0)
+    yield check.finding(
+        f"{said}{answer} do not fit into the engine's max_model_len {room}",
+        fixes=(
+            _context(needed if needed > room else None, "give the engine a longer context, where the model has it"),
+            _FILTER,
+            Fix(title="or shorten the response, so that prompt and answer fit"),
+        ),
+    )
+
+
+# ``room`` is the engine's context, ``tokens`` the prompt's length, ``answer`` what is to be generated.
+_TOO_LONG = (
+    r"maximum context length is (?P<room>\d+) tokens\. However, you requested \d+ tokens "
+    r"\((?P<tokens>\d+) in the messages, (?P<answer>\d+) in the completion\)",
+    r"maximum context length is (?P<room>\d+) tokens\. However, you requested (?P<answer>\d+) output tokens and your "
+    r"prompt contains (?:at least )?(?P<tokens>\d+) input tokens",
+    r"is too large: (?P<answer>\d+)\. This model's maximum context length is (?P<room>\d+) tokens and your request has "
+    r"(?P<tokens>\d+) input tokens",
+    r"maximum context length is (?P<room>\d+) tokens\. However, "
+    r"(?:you requested|your (?:request|prompt) \w+(?: at least)?) "
+    r"(?P<tokens>\d+)",
+    r"maximum context length is (?P<room>\d+)",
+    r"prompt \(length (?P<tokens>\d+)\).{0,80}longer than the maximum model length of (?P<room>\d+)",
+    r"Prompt length of (?P<tokens>\d+) is longer than the maximum model length of (?P<room>\d+)",
+    r"Input prompt \((?P<tokens>\d+) tokens\) is too long and exceeds limit of (?P<room>\d+)",
+    r"prompt \(total length (?P<tokens>\d+)\) is too long to fit into the model \(context length (?P<room>\d+)\)",
+    r"has length (?P<tokens>\d+) which exceeds max_model_len=(?P<room>\d+)",
+    r"longer than the maximum model length of (?P<room>\d+)",
+)
+
+
+@check.logged("max_tokens must be at least 1, got")
+def no_room_for_an_answer(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A dialogue, or a prompt, that fills the context: what is left to generate is nothing."""
+    left = event.search(r"max_tokens must be at least 1, got (-?\d+)")
+    yield check.finding(
+        f"the prompt fills the engine's context: {left[1] if left else 'no'} tokens are left for the answer",
+        fixes=(
+            _context(None, "give the engine a longer context, where the model has it"),
+            Fix(title="end a dialogue, or cut its observations, before it fills the context"),
+            _FILTER,
+        ),
+        url="https://github.com/TIGER-AI-Lab/verl-tool/issues/88",
+    )
+
+
+@check.logged(
+    "model context length should be greater than total sequence length",
+    "should be less than or equal to max_position_embeddings",
+    "is larger than max_length=",
+    "Prompt length exceeds model's maximum token limit",
+)
+def refused_by_the_framework(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """verl's and EasyR1's assertions on the model's context and on tokenized prompts."""
+    numbers = event.search(r"sequence_length=(\d+) is larger than max_length=(\d+)")
+    if numbers:
+        said = f"a prompt of {numbers[1]} tokens is longer than the prompt limit {numbers[2]}"
+        fixes = (_prompts(int(numbers[1])), _FILTER)
+    elif "limit" in event.literal:
+        said, fixes = "a prompt is longer than the model's limit", (_FILTER, _context(None, "or a longer context"))
+    else:
+        said = "prompt plus response (or max_model_len) exceed the model's max_position_embeddings"
+        fixes = (
+            Fix(title="shorten prompt or response until both fit into the model's context"),
+            Fix(title="or stretch the model with rope_scaling in its config.json"),
+        )
+    yield check.finding(said, fixes=fixes)
+
+
+@check.logged("Prompt length ")
+def prompt_beyond_its_limit(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The data set of verl and EasyR1 with truncation ``error``: ``Prompt length 1377 is longer than 1024.``"""
+    numbers = event.search(r"Prompt length (\d+) is longer than (\d+)\.")
+    if numbers is None:
+        return
+    yield check.finding(
+        f"a prompt of {numbers[1]} tokens is longer than the prompt limit {numbers[2]}",
+        fixes=(_FILTER, _prompts(int(numbers[1]))),
+    )
+
+
+def _context(tokens: int | None, title: str) -> Fix:
+    return Fix(
+        title=f"{title} (max_model_len{f' {tokens}' if tokens else ''})",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=CONTEXT, value=tokens),) if tokens else (),
+        side_effects="more KV cache for each sequence",
+    )
+
+
+def _prompts(tokens: int) -> Fix:
+    return Fix(
+        title=f"or allow prompts of {tokens} tokens",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=PROMPT, value=tokens),),
+        side_effects="the engine's context must hold prompt plus response",
+    )
+
+
+_FILTER = Fix(
+    title="drop or cut prompts beyond the limit before training (filter_overlong_prompts, truncation, a data filter)",
+)

@@ -1,0 +1,246 @@
+"""Log-probabilities of the engine that are missing, or of another temperature or mode than the trainer assumes.
+
+What it looks for
+    In a launch file whose loss corrects with the engine's log-probabilities: a sampling temperature or truncation
+    (top-p, top-k, min-p) that the engine leaves out of them, which V1 does unless ``logprobs_mode`` says
+    ``processed_logprobs``; a correction that is switched on without the log-probabilities; a trainer that evaluates at
+    another temperature than the engine samples at; more log-probabilities per token than the engine allows.
+    In a log: the engine's refusal of too many, and corrections without their input.
+
+Why it hurts
+    Importance ratios come out as if the policy had moved: they are clipped or blow up, without an error. At temperature
+    0.6 a token of probability 0.2 is off by a factor of two.
+
+How sure it is
+    V0 tells log-probabilities after temperature and penalties, V1 before them (``raw_logprobs``); releases before 0.10
+    have no other mode. At temperature 1 without truncation both are the same.
+
+The fix and its cost
+    ``logprobs_mode=processed_logprobs`` (0.10 and later), or temperature 1 and no truncation.
+
+References
+    ``logprobs_mode``: https://github.com/vllm-project/vllm/pull/21398 (``vllm/config.py`` of 0.10.0)
+    https://github.com/PrimeIntellect-ai/prime-rl/pull/697, https://github.com/NVIDIA-NeMo/RL/pull/4218
+    ``vllm/v1/engine/processor.py`` (``_validate_logprobs``), verl ``verl/trainer/ppo/rollout_corr_helper.py``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Severity,
+    cite,
+    find,
+    generation,
+    plan_of,
+    release,
+    version_within,
+)
+
+check = Check("RLD213", "logprobs-misconfigured", __doc__)
+
+TEMPERATURE = "sampling.temperature"
+ASSUMED = "trainer.temperature"
+USED = "rollout.engine_logprobs"
+CORRECTION = "rollout.importance_correction"
+MODE = "engine.logprobs_mode"
+MODES_FROM = (0, 10)
+PROCESSED = "processed_logprobs"
+# SkyRL's own examples correct at temperature 0.6 with raw log-probabilities.
+SAMPLES_SO = ("SkyRL",)
+
+
+@check.declared(needs=["plan", f"plan.{TEMPERATURE}", "packages.vllm"])
+def of_the_unscaled_logits(case: Case) -> Iterator[Finding | Reach]:
+    """The correction takes log-probabilities that V1 told before temperature and truncation."""
+    plan = plan_of(case)
+    if not plan.value(CORRECTION) or plan.value(USED) is False:
+        raise NotApplicable("the loss does not correct for the engine's log-probabilities")
+    if plan.value("placement.mode") == "server" and plan.server is None:
+        raise NotChecked("the server that tells the log-probabilities is started elsewhere")
+    if _framework_decides(case, plan):
+        raise NotApplicable("verl 0.7 and later ask for processed log-probabilities by default")
+    changed = list(_changes(plan))
+    mode, engine, version = str(plan.value(MODE) or ""), generation(case), release(case)
+    if not changed or mode.startswith("processed"):
+        yield Reach(f"temperature {plan.value(TEMPERATURE)}, {mode or 'raw log-probabilities'}")
+        return
+    if engine.value is None or version is None:
+        raise NotChecked(engine.why)
+    if engine.value == "V0":
+        yield Reach("V0 tells log-probabilities after sampling has changed them")
+        return
+    newer = version >= MODES_FROM
+    yield check.finding(
+        f"the loss takes the engine's log-probabilities, which leave out {' and '.join(changed)}"
+        + ("" if newer else f" (vLLM {'.'.join(map(str, version))} has no other mode)"),
+        severity=Severity.NOTE if plan.framework in SAMPLES_SO else Severity.WARNING,
+        evidence=cite(plan, CORRECTION, USED, TEMPERATURE, "sampling.top_p", "sampling.top_k", "sampling.min_p", MODE),
+        fixes=(
+            *(
+                Fix(
+                    title="let the engine tell them after temperature and truncation",
+                    applicability=Applicability.SAFE,
+                    edits=(Edit(option=MODE, value=PROCESSED),),
+                )
+                for _ in range(newer)
+            ),
+            Fix(
+                title="or sample at temperature 1 without truncation",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=TEMPERATURE, value=1.0),),
+                side_effects="other completions",
+            ),
+        ),
+        url="https://github.com/PrimeIntellect-ai/prime-rl/pull/697",
+    )
+
+
+@check.declared(needs=[f"plan.{TEMPERATURE}", f"plan.{ASSUMED}"])
+def another_temperature(case: Case) -> Iterator[Finding | Reach]:
+    """The trainer's log-probabilities are at another temperature than the samples."""
+    plan = plan_of(case)
+    sampled, assumed = plan.value(TEMPERATURE), plan.value(ASSUMED)
+    if (
+        sampled == assumed
+        or not isinstance(sampled, int | float)
+        or not isinstance(assumed, int | float)
+        or not sampled
+    ):
+        yield Reach(f"sampled and trained at temperature {sampled}")
+        return
+    given = plan.get(ASSUMED)
+    chosen = given is not None and given.source == "given"
+    yield check.finding(
+        f"completions are sampled at temperature {sampled:g}, the trainer takes log-probabilities at {assumed:g}",
+        severity=Severity.WARNING if chosen or plan.value(CORRECTION) else Severity.NOTE,
+        evidence=cite(plan, TEMPERATURE, ASSUMED),
+        fixes=(
+            Fix(
+                title=f"sample at temperature {assumed:g} too",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=TEMPERATURE, value=assumed),),
+                side_effects="other completions",
+            ),
+        ),
+    )
+
+
+@check.declared(needs=[f"plan.{CORRECTION}", f"plan.{USED}"])
+def never_asked_for(case: Case) -> Iterator[Finding | Reach]:
+    """A correction without its input."""
+    plan = plan_of(case)
+    if not plan.value(CORRECTION) or plan.value(USED) is not False:
+        yield Reach(f"correction {plan.value(CORRECTION)}, log-probabilities {plan.value(USED)}")
+        return
+    yield check.finding(
+        "the loss is to correct with the engine's log-probabilities, and the rollout does not return them",
+        evidence=cite(plan, CORRECTION, USED),
+        fixes=(
+            Fix(
+                title="let the rollout return them",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=USED, value=True),),
+            ),
+        ),
+    )
+
+
+@check.declared(needs=["plan.sampling.logprobs", "plan.engine.max_logprobs"])
+def more_than_allowed(case: Case) -> Iterator[Finding | Reach]:
+    """Requests ask for more alternatives per token than the engine gives."""
+    plan = plan_of(case)
+    asked, most = plan.value("sampling.logprobs"), plan.value("engine.max_logprobs")
+    if not isinstance(asked, int) or not isinstance(most, int) or most < 0 or asked <= most:
+        yield Reach(f"{asked} of at most {most} log-probabilities per token")
+        return
+    yield check.finding(
+        f"{asked} log-probabilities per token are asked for, the engine gives at most {most}: requests are refused",
+        evidence=cite(plan, "sampling.logprobs", "engine.max_logprobs"),
+        fixes=(_allow(asked),),
+    )
+
+
+def _framework_decides(case: Case, plan: RolloutPlan) -> bool:
+    """verl's own default, where its release is too new for the option tables (verl/workers/config/rollout.py)."""
+    found = find(case.packages, "verl") if case.packages is not None else None
+    given = plan.get(MODE)
+    newer = found is not None and version_within(found.version, ">=0.7") is True
+    return plan.framework == "verl" and newer and (given is None or given.source == "default")
+
+
+def _changes(plan: RolloutPlan) -> Iterator[str]:
+    """What sampling does to the distribution."""
+    temperature = plan.value(TEMPERATURE)
+    if isinstance(temperature, int | float) and temperature not in (0, 1):
+        yield f"temperature {temperature:g}"
+    if (top_p := plan.value("sampling.top_p")) is not None and top_p < 1:
+        yield f"top_p {top_p:g}"
+    if (top_k := plan.value("sampling.top_k")) is not None and top_k > 0:
+        yield f"top_k {top_k}"
+    if min_p := plan.value("sampling.min_p"):
+        yield f"min_p {min_p:g}"
+
+
+def _allow(count: int) -> Fix:
+    return Fix(
+        title=f"let the engine give {count}",
+        applicability=Applicability.SAFE,
+        edits=(Edit(option="engine.max_logprobs", value=count),),
+        side_effects="memory and time for each token",
+    )
+
+
+@check.logged("greater than max allowed: ")
+def too_many_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Requested sample logprobs of 50, which is greater than max allowed: 20``."""
+    numbers = event.search(
+        r"Requested (sample|prompt) logprobs of (-?\d+), which is (?:is )?greater than max allowed: (\d+)"
+    )
+    if numbers is None:
+        return
+    yield check.finding(
+        f"{numbers[2]} {numbers[1]} log-probabilities per token are asked for, the engine gives at most {numbers[3]}",
+        fixes=(
+            Fix(
+                title="let the engine give so many (max_logprobs)",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="engine.max_logprobs", value=max(int(numbers[2]), -1)),),
+                side_effects="memory and time for each token",
+            ),
+            Fix(title=f"or ask for at most {numbers[3]}; 0 gives the chosen token's"),
+        ),
+    )
+
+
+@check.logged(
+    "requires rollout_log_probs in batch",
+    "Truncated Importance Sampling (TIS) requires to configure",
+    "rollout_logprobs are required for",
+    "KeyError: 'rollout_log_probs'",
+)
+def input_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The correction's own test of its input (verl, SkyRL)."""
+    yield check.finding(
+        "the loss corrects with the engine's log-probabilities, and the rollout did not return them",
+        fixes=(
+            Fix(
+                title="let the rollout return them (verl: rollout.calculate_log_probs=True; SkyRL: "
+                "generator.sampling_params.logprobs=0)",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=USED, value=True),),
+            ),
+        ),
+    )

@@ -1,0 +1,264 @@
+"""Adapters that the engine cannot take, or does not apply.
+
+What it looks for
+    In a launch file: a ``max_lora_rank`` that this vLLM does not accept, an adapter whose rank is above it, and adapter
+    kinds (DoRA, fully trained modules beside the adapter) that vLLM does not load.
+    In a log: the engine's refusals of an adapter.
+
+Why it hurts
+    vLLM accepts certain sizes only: ``max_lora_rank (24) must be one of (8, 16, 32, 64, 128, 256, 320, 512)``.
+    Frameworks that hand the trainer's rank on as it is do not start. A rank above the engine's limit is refused with
+    the first request that names the adapter, and takes the engine down.
+
+How sure it is
+    The sizes are read from each release: up to 256 before vLLM 0.8.0, 320 and 512 from 0.8.0 on, 1 from 0.11.1 on.
+    Adapters that are merged into the weights before they reach the engine are not judged.
+
+The fix and its cost
+    The next larger rank that is accepted (``lora_alpha`` in proportion, so that the scale stays), or a larger
+    ``max_lora_rank``. Both take a little memory.
+
+References
+    ``LoRAConfig``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/config/lora.py
+    ``PEFTHelper``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/lora/peft_helper.py
+    https://github.com/PrimeIntellect-ai/prime-rl/pull/1408
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    cite,
+    plan_of,
+    release,
+)
+
+check = Check("RLD214", "lora-misconfigured", __doc__)
+
+LIMIT = "engine.max_lora_rank"
+RANK = "lora.rank"
+ALPHA = "lora.alpha"
+
+SIZES = (8, 16, 32, 64, 128, 256)
+LARGER_SIZES = (320, 512)
+LARGER_SINCE = (0, 8, 0)
+ONE_SINCE = (0, 11, 1)
+
+
+def accepted(version: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The values of ``max_lora_rank`` that a vLLM release takes; all that any release takes where it is not known."""
+    larger = LARGER_SIZES if version is None or version >= LARGER_SINCE else ()
+    one = (1,) if version is None or version >= ONE_SINCE else ()
+    return (*one, *SIZES, *larger)
+
+
+def _served(case: Case) -> RolloutPlan:
+    """The plan, where its engine is given adapters."""
+    plan = plan_of(case)
+    if plan.value("engine.enable_lora") is not True or plan.value("lora.merged") is True:
+        raise NotApplicable("the engine is given no adapters")
+    return plan
+
+
+@check.declared(needs=[f"plan.{LIMIT}"])
+def size_not_accepted(case: Case) -> Iterator[Finding | Reach]:
+    """The largest rank, as the engine's config tests it."""
+    plan = _served(case)
+    limit, version = plan.value(LIMIT), release(case)
+    sizes = accepted(version)
+    if not isinstance(limit, int):
+        raise NotChecked("max_lora_rank cannot be read from the launch file")
+    if limit in sizes:
+        yield Reach(f"max_lora_rank {limit}")
+        return
+    yield check.finding(
+        f"vLLM does not accept max_lora_rank {limit}: it must be one of {', '.join(map(str, sizes))}",
+        evidence=cite(plan, LIMIT, RANK),
+        fixes=tuple(_sizes(plan, limit, sizes)),
+        url="https://docs.vllm.ai/en/latest/features/lora.html",
+    )
+
+
+@check.declared(needs=[f"plan.{LIMIT}", f"plan.{RANK}"])
+def rank_above_the_limit(case: Case) -> Iterator[Finding | Reach]:
+    """The trained adapter against the engine's limit."""
+    plan = _served(case)
+    rank, limit = plan.value(RANK), plan.value(LIMIT)
+    if not isinstance(rank, int) or not isinstance(limit, int):
+        raise NotChecked("the adapter's rank or max_lora_rank cannot be read from the launch file")
+    # Where the framework switches adapters on by itself, it has a limit of its own too (unsloth: 64).
+    setting, enabled = plan.get(LIMIT), plan.get("engine.enable_lora")
+    if setting and setting.source == "default" and enabled and enabled.source == "derived":
+        raise NotChecked(f"{plan.framework} sets max_lora_rank by itself, to what is not known")
+    if rank <= limit:
+        yield Reach(f"rank {rank} within {limit}")
+        return
+    fitting = [size for size in accepted(release(case)) if size >= rank]
+    yield check.finding(
+        f"the adapter's rank {rank} is above the engine's max_lora_rank {limit}: the engine refuses it",
+        evidence=cite(plan, RANK, LIMIT),
+        fixes=(
+            *(
+                Fix(
+                    title=f"let the engine take rank {size}",
+                    applicability=Applicability.SAFE,
+                    edits=(Edit(option=LIMIT, value=size),),
+                    side_effects="adapter weights of that rank are reserved on the device",
+                )
+                for size in fitting[:1]
+            ),
+            Fix(
+                title=f"or train an adapter of rank {limit}",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=RANK, value=limit),),
+            ),
+        ),
+    )
+
+
+@check.declared(needs=["plan.engine.enable_lora"])
+def kind_not_supported(case: Case) -> Iterator[Finding | Reach]:
+    """DoRA, and modules that are trained in full beside the adapter."""
+    plan = _served(case)
+    if plan.value("lora.dora") is True:
+        yield check.finding(
+            "vLLM does not support DoRA adapters",
+            evidence=cite(plan, "lora.dora", "engine.enable_lora"),
+            fixes=(
+                Fix(
+                    title="train a plain LoRA adapter",
+                    applicability=Applicability.SAFE,
+                    edits=(Edit(option="lora.dora", value=False),),
+                ),
+            ),
+        )
+    if plan.value("lora.modules_to_save"):
+        yield check.finding(
+            "vLLM loads no adapter with modules_to_save: modules that are trained in full never reach the engine",
+            evidence=cite(plan, "lora.modules_to_save", "engine.enable_lora"),
+            fixes=(Fix(title="train adapters only, or merge them into the weights before they go to the engine"),),
+        )
+    yield Reach("the adapter's kind")
+
+
+def _sizes(plan: RolloutPlan, limit: int, sizes: tuple[int, ...]) -> Iterator[Fix]:
+    larger = [size for size in sizes if size > limit]
+    rank, alpha = plan.value(RANK), plan.value(ALPHA)
+    setting = plan.get(LIMIT)
+    # Where the framework makes the engine's limit from the trained rank, only that one can be changed.
+    handed_on = setting is not None and setting.source == "derived" and rank == limit
+    if larger and not handed_on:
+        yield Fix(
+            title=f"let the engine take rank {larger[0]}",
+            applicability=Applicability.SAFE,
+            edits=(Edit(option=LIMIT, value=larger[0]),),
+        )
+        return
+    for size in (*larger[:1], *[size for size in sizes if size < limit][-1:]):
+        scaled = alpha * size / rank if isinstance(alpha, int | float) and rank else None
+        companion = (Edit(option=ALPHA, value=int(scaled)),) if scaled is not None and scaled == int(scaled) else ()
+        yield Fix(
+            title=f"train an adapter of rank {size}" + (", with alpha in proportion" if companion else ""),
+            applicability=Applicability.SAFE,
+            edits=(Edit(option=RANK, value=size), *companion),
+            side_effects="another number of trained parameters",
+        )
+
+
+@check.logged("is greater than max_lora_rank")
+def rank_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``LoRA rank 64 is greater than max_lora_rank 16.``"""
+    numbers = event.search(r"LoRA rank (\d+) is greater than max_lora_rank\s*(\d+)?")
+    if numbers is None:
+        return
+    rank = int(numbers[1])
+    size = next((size for size in accepted(None) if size >= rank), rank)
+    above = f" {numbers[2]}" if numbers[2] else ""
+    yield check.finding(
+        f"the adapter's rank {rank} is above the engine's max_lora_rank{above}",
+        fixes=(
+            Fix(
+                title=f"start the engine with max_lora_rank={size}",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=LIMIT, value=size),),
+            ),
+            Fix(title="or train an adapter of a smaller rank"),
+        ),
+    )
+
+
+@check.logged("max_lora_rank (", "Input should be 1, 8, 16, 32, 64, 128, 256, 320 or 512")
+def size_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``max_lora_rank (24) must be one of (8, 16, ...)``; from 0.11.1 on pydantic's ``Input should be 1, 8, ...``."""
+    asked = event.search(r"max_lora_rank \((\d+)\) must be one of") or event.search(
+        r"Input should be 1, 8, 16, 32[^\[]*\[type=literal_error, input_value=(\d+)"
+    )
+    if asked is None:
+        return
+    rank = int(asked[1])
+    size = next((size for size in accepted(None) if size >= rank), 512)
+    yield check.finding(
+        f"vLLM does not accept max_lora_rank {rank}",
+        fixes=(
+            Fix(
+                title=f"train an adapter of rank {size}, where the framework hands its rank on as max_lora_rank",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=RANK, value=size),),
+            ),
+            Fix(
+                title=f"or start the engine with max_lora_rank={size}",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=LIMIT, value=size),),
+            ),
+        ),
+    )
+
+
+# What the engine prints -> what is wrong, and what helps.
+REFUSALS: dict[str, tuple[str, str]] = {
+    "vLLM does not yet support DoRA": ("the adapter is a DoRA adapter", "train a plain LoRA adapter (use_dora=False)"),
+    "vLLM only supports modules_to_save being None": (
+        "the adapter has modules that are trained in full",
+        "train adapters only (modules_to_save empty), or merge them before they go to the engine",
+    ),
+    "is unsupported LoRA weight": (
+        "the adapter has a weight that vLLM does not know",
+        "name target_modules that vLLM serves with adapters",
+    ),
+    " is not supported for LoRA.": (
+        "this vLLM serves no adapters for this architecture",
+        "merge the adapter into the weights, or take a vLLM release that supports it",
+    ),
+    "does not support LoRA yet": (
+        "this vLLM serves no adapters for this architecture",
+        "merge the adapter into the weights, or take a vLLM release that supports it",
+    ),
+    "expected target modules in": (
+        "the adapter's target modules are not among those that vLLM serves",
+        "name target_modules that vLLM serves (q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
+    ),
+    "but LoRA is not enabled!": (
+        "a request names an adapter and the engine was started without adapters",
+        "start the engine with enable_lora=True and a max_lora_rank that holds the adapter",
+    ),
+}
+
+
+@check.logged(*REFUSALS)
+def adapter_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The engine's own words."""
+    said, remedy = REFUSALS[event.literal]
+    edits = (Edit(option="engine.enable_lora", value=True),) if "enable_lora" in remedy else ()
+    yield check.finding(said, fixes=(Fix(title=remedy, applicability=Applicability.UNSAFE, edits=edits),))

@@ -1,0 +1,77 @@
+"""What makes room on a device that trainer and engine overcommit: changes that the launch can express."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Edit,
+    Fix,
+    MemoryPhase,
+    RolloutPlan,
+    fitting_share,
+    plan_of,
+    trainer_fits,
+)
+
+SHARE = "engine.gpu_memory_utilization"
+# Title, edits, what they change of the trainer (fields of the memory plan's Training), and their cost.
+Change = tuple[str, tuple[Edit, ...], dict[str, object], str]
+
+
+def remedies(case: Case, phases: tuple[MemoryPhase, ...]) -> Iterator[Fix]:
+    """A smaller share for the engine, with the least change of the trainer that makes room for it."""
+    plan = plan_of(case)
+    shared = plan.value("placement.mode") == "colocate" and plan.value("engine.kv_cache_memory_bytes") is None
+    found = False
+    for title, edits, changes, cost in _changes(plan):
+        if shared:
+            share = fitting_share(case, **changes)
+            fits = share is not None
+            if share is not None and share < plan.value(SHARE):
+                title = f"give the engine {share:.2f} of the device" + (f", and {title}" if title else "")
+                edits = (Edit(option=SHARE, value=share), *edits)
+        else:
+            fits = bool(edits) and trainer_fits(case, **changes)
+        if fits and edits and not found:
+            found = True
+            yield Fix(title=title, applicability=Applicability.SAFE, edits=edits, side_effects=cost)
+    sleeping = next((o for o in ("sleep.level", "engine.enable_sleep_mode") if _off(plan, o)), None) if shared else None
+    if sleeping is not None:
+        yield Fix(
+            title="let the engine sleep while the trainer works, and the trainer's states leave the device meanwhile",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option=sleeping, value=1 if sleeping == "sleep.level" else True),),
+            side_effects="time for it in every step; long runs need Python 3.12, and no expandable segments",
+        )
+    if any(phase.likely for phase in phases):
+        yield Fix(title="smaller micro batches with more accumulation, or a loss that never holds all logits at once")
+    yield Fix(title="train adapters (LoRA), or use more devices")
+
+
+def _changes(plan: RolloutPlan) -> Iterator[Change]:
+    """Changes of the trainer that the launch can express, the least first: title, edits, what they change, the cost."""
+    yield "", (), {}, "a smaller KV cache: fewer sequences at a time, slower rollouts"
+    cost, named = "slower steps, a smaller KV cache", plan.value("trainer.deepspeed")
+    offloaded: dict[str, object] = {"weights_offloaded": True, "optimizer_offloaded": True}
+    preset = isinstance(named, str) and named in ("zero0", "zero1", "zero2")
+    if preset:
+        zero3 = (Edit(option="trainer.deepspeed", value="zero3"),)
+        yield "shard the trainer's states over all ranks (ZeRO-3)", zero3, {"zero_stage": 3}, cost
+    if preset or named == "zero3":
+        host = (Edit(option="trainer.deepspeed", value="zero3_offload"),)
+        yield "offload the trainer's states to the host", host, {**offloaded, "zero_stage": 3}, f"{cost}, host memory"
+    if named is None and _off(plan, "trainer.offload_optimizer"):
+        optimizer = Edit(option="trainer.offload_optimizer", value=True)
+        yield "keep the optimizer in host memory", (optimizer,), {"optimizer_offloaded": True}, f"{cost}, host memory"
+        if _off(plan, "trainer.offload_params"):
+            both = (optimizer, Edit(option="trainer.offload_params", value=True))
+            yield "keep weights and optimizer in host memory", both, offloaded, f"{cost}, host memory"
+
+
+def _off(plan: RolloutPlan, option: str) -> bool:
+    """Whether the launch could switch it on: it stands there, or the framework has a default."""
+    setting = plan.get(option)
+    return setting is not None and setting.source in ("given", "default") and not setting.value

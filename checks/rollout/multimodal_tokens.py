@@ -1,0 +1,173 @@
+"""Image or video placeholders and features disagree in number.
+
+What it looks for
+    In a launch file: a model for images whose prompts are cut to a length without being filtered, which cuts
+    placeholders away.
+    In a log: the refusals of transformers and vLLM that count both.
+
+Why it hurts
+    Placeholders in the prompt and features of the image are counted once by the processor and once by the model. A cut
+    prompt, a prompt that was decoded and encoded again, or an image token that the policy itself sampled makes them
+    differ by some: the step raises, often long after the start, with the first such row of the data set.
+
+How sure it is
+    The counts are in the message. Fewer tokens than features: something was cut. One or a few more tokens than
+    features: the policy sampled the placeholder.
+
+The fix and its cost
+    Longer prompts, smaller images, or rows that do not fit left out; multimodal special tokens forbidden in sampling.
+
+References
+    https://github.com/hiyouga/EasyR1/issues/175, https://github.com/hiyouga/EasyR1/issues/641
+    https://github.com/verl-project/verl/issues/3469, https://github.com/modelscope/ms-swift/issues/9287
+    ``get_placeholder_mask``: https://github.com/huggingface/transformers/blob/v4.57.1/src/transformers/models/qwen2_vl/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Severity,
+    cite,
+    plan_of,
+)
+
+check = Check("RLD217", "multimodal-token-mismatch", __doc__)
+
+TRUNCATION = "lengths.truncation"
+FILTERED = "lengths.overlong_filtered"
+CUTS = ("left", "right", "middle")
+VISION = ("vision_config", "visual", "vision_tower", "image_token_id", "image_token_index")
+
+_LONGER = Fix(title="raise the prompt limit until the longest prompt with its images fits, or lower max_pixels")
+_FILTER = Fix(
+    title="leave out rows whose prompt with its images does not fit",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option=FILTERED, value=True),),
+    side_effects="those rows are not trained on",
+)
+_FORBID = Fix(title="forbid the image and video tokens in sampling (logit_bias, bad_words, allowed_token_ids)")
+_SMALLER = Fix(title="and let the processor of trainer and engine use the same max_pixels and min_pixels")
+
+
+@check.declared(needs=["model.config", f"plan.{TRUNCATION}"])
+def prompts_are_cut(case: Case) -> Iterator[Finding | Reach]:
+    """Prompts with images that are cut to a length."""
+    plan = plan_of(case)
+    config = case.model.config if case.model is not None else {}
+    if not any(config.get(key) is not None for key in VISION):
+        raise NotApplicable("the model takes text only")
+    how = plan.value(TRUNCATION)
+    if how not in CUTS or plan.value(FILTERED) is True:
+        yield Reach(f"longer prompts: {'left out' if plan.value(FILTERED) else how}")
+        return
+    yield check.finding(
+        f"prompts that are too long are cut ({how}) and the model takes images: a cut placeholder makes tokens "
+        f"and features "
+        "differ, and the step raises",
+        severity=Severity.WARNING,
+        evidence=(
+            *cite(plan, TRUNCATION, FILTERED, "lengths.prompt"),
+            Evidence(text="a vision tower", source=f"{case.model.path if case.model else ''}/config.json"),
+        ),
+        fixes=(
+            Fix(
+                title="leave out rows whose prompt with its images does not fit",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=FILTERED, value=True),),
+                side_effects="those rows are not trained on",
+            ),
+            _LONGER,
+        ),
+        url="https://github.com/hiyouga/EasyR1/issues/175",
+    )
+
+
+@check.logged(
+    "features and image tokens do not match",
+    "features and video tokens do not match",
+    "features and audio tokens do not match",
+    "and image features",
+    "image tokens and image features",
+)
+def counted_by_transformers(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Image features and image tokens do not match: tokens: 2641, features 2640``."""
+    counts = event.search(r"tokens:? (\d+),? (?:and )?features:? (\d+)") or event.search(
+        r"image tokens is (\d+) (?:while|but) .*?(\d+)"
+    )
+    if counts is None and "do not match" not in event.literal:
+        return
+    tokens, features = (int(counts[1]), int(counts[2])) if counts is not None else (0, 0)
+    numbers = f": {tokens} tokens, {features} features" if counts is not None else ""
+    if tokens > features:
+        yield check.finding(
+            f"more image or video tokens than features{numbers}: the policy sampled a placeholder in its "
+            f"answer, or prompts "
+            "were encoded twice",
+            fixes=(_FORBID, _SMALLER, _LONGER),
+            url="https://github.com/verl-project/verl/issues/3469",
+        )
+        return
+    yield check.finding(
+        f"fewer image or video tokens than features{numbers}: the prompt was cut in the middle of an image, or "
+        f"encoded anew "
+        "without it",
+        fixes=(_FILTER, _LONGER, _SMALLER),
+        url="https://github.com/hiyouga/EasyR1/issues/175",
+    )
+
+
+@check.logged(
+    "prompt updates corresponding to",
+    "prompt replacements corresponding to",
+    "prompt placeholders corresponding to",
+    "is less than the number of multi-modal inputs",
+    "Mismatch in `image` token count between text and `input_ids`",
+    "Mismatch in `video` token count between text and `input_ids`",
+)
+def counted_by_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Expected there to be 1 prompt updates corresponding to 1 image items, but instead found 0``."""
+    counts = event.search(r"corresponding to (\d+) (\w+) items, but\s+instead found (\d+)")
+    said = (
+        f"the prompt holds {counts[3]} placeholders for {counts[1]} {counts[2]}(s)"
+        if counts is not None
+        else "the prompt holds another number of placeholders than there are images or videos"
+    )
+    yield check.finding(
+        said + ": the chat template dropped them, or the prompt was cut",
+        fixes=(
+            Fix(
+                title="write prompts with the processor's chat template (one placeholder for each image), and "
+                "hand images on"
+            ),
+            _LONGER,
+            _FILTER,
+        ),
+        url="https://docs.vllm.ai/en/latest/features/multimodal_inputs.html",
+    )
+
+
+@check.logged("multimodal tokens to ")
+def sampled_placeholders(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Attempted to assign 9 multimodal tokens to 10 placeholders``: a few too many were sampled, in V1 by "
+    "the policy."""
+    counts = event.search(r"(?:= |assign )(\d+) multimodal tokens to (\d+) placeholders")
+    if counts is None or not 0 < int(counts[2]) - int(counts[1]) <= 16:
+        return  # fewer placeholders than tokens: a prompt that chunked prefill split (RLD201)
+    yield check.finding(
+        f"{counts[2]} placeholders for {counts[1]} multimodal tokens: image or video tokens were sampled into "
+        f"an answer that "
+        "is prompted again",
+        fixes=(_FORBID,),
+    )

@@ -1,0 +1,85 @@
+"""Reads what the rollout probe recorded: the ground of the checks that judge a live engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rldoctor.api import Case, NotChecked
+
+from ..exceptions import Link, root_of
+
+Job = Mapping[str, Any]
+Completion = Mapping[str, Any]
+
+# That something of this probability happened by chance is not worth considering.
+NEVER = math.log(1e-9)
+
+
+def rollouts(case: Case) -> dict[str, Job]:
+    """The rollout probe's jobs by name."""
+    return dict(case.observations.get("rollout", {}))
+
+
+def records(job: Job) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = job.get("records", {})
+    return found
+
+
+def require(job: Job, name: str) -> Any:
+    """A record of the job. Raises :class:`NotChecked` where the rollout ended before it or could not read it."""
+    found = records(job).get(name)
+    if found is not None:
+        return found
+    unread = records(job).get("unread", {}).get(name)
+    stage = records(job).get("stage", "start")
+    raise NotChecked(unread or f"the rollout {job.get('ended')} at stage {stage}, before {name} was recorded")
+
+
+def completions(job: Job) -> list[Completion]:
+    """All completions. Raises :class:`NotChecked` where the rollout got to none."""
+    return list(require(job, "completions"))
+
+
+def groups(job: Job) -> Iterator[tuple[str, list[Completion]]]:
+    """The completions of each request that was sampled at a temperature above 0 without a seed of its own."""
+    by_request: dict[str, list[Completion]] = {}
+    for completion in completions(job):
+        if completion["temperature"] > 0 and completion["seed"] is None:
+            by_request.setdefault(completion["request"], []).append(completion)
+    yield from by_request.items()
+
+
+def log_probability(completion: Completion) -> float | None:
+    """Of the whole completion, as the engine told it; None where a token's is missing or no number."""
+    told = completion["logprobs"]
+    if len(told) != len(completion["token_ids"]) or not all(isinstance(value, (int, float)) for value in told):
+        return None
+    return float(sum(told))
+
+
+def failure_text(job: Job) -> str:
+    """Type and message of every exception of a rollout that raised, outermost first, one per line."""
+    links = records(job).get("exceptions", ())
+    return "\n".join(f"{link['type']}: {link['message']}" for link in links if link.get("link") != "suppressed")
+
+
+def frames(job: Job) -> list[Link]:
+    """The frames of the exception that the failure began with, innermost last."""
+    root = root_of(records(job).get("exceptions", ()))
+    return list(root["frames"]) if root else []
+
+
+def describe(job: Job) -> str:
+    """One phrase for what was run: the engine, its version and device, and the model that the miniature stands in
+    for."""
+    versions, engine = records(job).get("versions", {}), records(job).get("engine", {})
+    model = records(job).get("miniature", {}).get("like")
+    parts = [
+        f"vLLM {versions.get('vllm', '?')}",
+        engine.get("engine"),
+        f"on {engine['device']}" if "device" in engine else None,
+    ]
+    parts.append(f"with a miniature {model}" if model else None)
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,206 @@
+"""Heads, key-value heads or devices that a parallel size does not divide.
+
+What it looks for
+    The engine's tensor parallel size against the model's attention heads, key-value heads and feed-forward width, the
+    trainer's tensor and sequence parallel sizes against the heads, and both against the devices that are there for
+    them. In a log: the same refusals of engine and trainers.
+
+Why it hurts
+    vLLM refuses to start: ``Total number of attention heads (12) must be divisible by tensor parallel size (8)``.
+    Trainers assert on the world size, after the models are loaded.
+
+How sure it is
+    The divisions are the engine's own. Heads need a local ``config.json``.
+
+The fix and its cost
+    The largest smaller size that divides everything: fewer devices share one engine, so each holds more of the model.
+
+References
+    ``ModelConfig.verify_with_parallel_config``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/config/__init__.py
+    ``QKVParallelLinear`` (key-value heads are replicated when there are fewer than ranks).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotChecked,
+    Reach,
+    cite,
+    model_heads,
+    model_width,
+    plan_of,
+)
+
+check = Check("RLD209", "parallelism-indivisible", __doc__)
+
+TENSOR = "engine.tensor_parallel_size"
+PIPELINE = "engine.pipeline_parallel_size"
+DEVICES = "placement.engine_gpus"
+
+
+@check.declared(needs=[f"plan.{TENSOR}", "model.config"])
+def engine_and_model(case: Case) -> Iterator[Finding | Reach]:
+    """The engine's ranks against the model's shape."""
+    plan = plan_of(case)
+    ranks = plan.value(TENSOR)
+    config = case.model.config if case.model else {}
+    heads, kv_heads = model_heads(config)
+    if ranks is None or heads is None or kv_heads is None:
+        raise NotChecked("the tensor parallel size or the model's heads are not told")
+    width = model_width(config)
+    wrong = _indivisible(ranks, heads, kv_heads, width)
+    if not wrong:
+        yield Reach(f"{heads} heads, {kv_heads} KV heads over {ranks} ranks")
+        return
+    devices = plan.value(DEVICES)
+    fitting = [
+        size
+        for size in range(1, ranks)
+        if not _indivisible(size, heads, kv_heads, width) and (not devices or devices % size == 0)
+    ]
+    path = case.model.path if case.model else ""
+    yield check.finding(
+        f"tensor_parallel_size {ranks} does not divide the model's {wrong}",
+        evidence=(*cite(plan, TENSOR), Evidence(text=wrong, source=f"{path}/config.json")),
+        fixes=tuple(
+            Fix(
+                title=f"let {size} ranks share one engine",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=TENSOR, value=size),),
+                side_effects="each device holds more of the model",
+            )
+            for size in fitting[-1:]
+        ),
+    )
+
+
+@check.declared(needs=["model.config", "plan"])
+def trainer_and_model(case: Case) -> Iterator[Finding | Reach]:
+    """The trainer's tensor and sequence parallel ranks against the heads."""
+    plan = plan_of(case)
+    heads, _ = model_heads(case.model.config if case.model else {})
+    for option, what in (("parallel.tensor", "tensor"), ("parallel.sequence", "sequence")):
+        ranks = plan.value(option)
+        if ranks is None or heads is None:
+            continue
+        if ranks > 0 and heads % ranks:
+            yield check.finding(
+                f"the trainer's {what} parallel size {ranks} does not divide the model's {heads} attention heads",
+                evidence=cite(plan, option),
+            )
+        else:
+            yield Reach(f"{heads} heads over {ranks} {what} parallel ranks of the trainer")
+
+
+@check.declared(needs=[f"plan.{TENSOR}", f"plan.{DEVICES}"])
+def engine_and_devices(case: Case) -> Iterator[Finding | Reach]:
+    """Whole engines must fit into the devices that are there for them."""
+    plan = plan_of(case)
+    devices, ranks = plan.value(DEVICES), plan.value(TENSOR)
+    if devices is None or ranks is None:
+        raise NotChecked("the devices of the engine cannot be read from the launch file")
+    engine = ranks * plan.value(PIPELINE, 1)
+    if devices % engine == 0:
+        yield Reach(f"{devices} devices in engines of {engine}")
+        return
+    fitting = [size for size in range(1, ranks) if devices % (size * plan.value(PIPELINE, 1)) == 0]
+    yield check.finding(
+        f"{devices} devices cannot be divided into engines of {engine} ({ranks} tensor x "
+        f"{plan.value(PIPELINE, 1)} pipeline parallel ranks)",
+        evidence=cite(plan, TENSOR, PIPELINE, DEVICES),
+        fixes=tuple(
+            Fix(
+                title=f"let {size} ranks share one engine",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=TENSOR, value=size),),
+            )
+            for size in fitting[-1:]
+        ),
+    )
+
+
+def _indivisible(ranks: int, heads: int, kv_heads: int, width: int | None) -> str | None:
+    """What ``ranks`` does not divide, in words, or None."""
+    if heads % ranks:
+        return f"{heads} attention heads"
+    # More ranks than KV heads share copies of them.
+    if kv_heads % ranks and (kv_heads > ranks or ranks % kv_heads):
+        return f"{kv_heads} key-value heads"
+    if width and width % ranks:
+        return f"feed-forward width {width}"
+    return None
+
+
+# What is divided, and by which option's ranks; the first that fits. Numbers stand behind the names.
+DIVISIONS = (
+    (r"attention heads \((\d+)\) must be divisible by tensor parallel size \((\d+)\)", "attention heads", TENSOR),
+    (r"world_size:? ?(\d+) is not divisible by (?:infer_tp|infer_world_size|tp size):? ?(\d+)", "ranks", TENSOR),
+    (r"tensor_parallel_size \((?P<by>\d+)\) must divide world size \((?P<of>\d+)\)", "ranks", TENSOR),
+    (
+        r"num_(?:attention_|key_value_)?heads \(?(\d+)\)? must be divisible by ulysses[^\d]*(\d+)",
+        "heads",
+        "parallel.sequence",
+    ),
+    (r"Number of heads \((\d+)\) must be divisible[^\d]*(\d+)", "heads", "parallel.sequence"),
+    (r"(\d+) is not divisible by (?:weight quantization block_[nk]|min_thread_[nk]) = (\d+)", "sizes per rank", ""),
+    (r"world_size \(?(\d+)\)? (?:must|should) be divisible by[^\d]*(\d+)", "ranks", ""),
+    (r"n_gpus \((\d+)\) must be divisible by model_parallel_size \((\d+)\)", "devices", "parallel.tensor"),
+    (r"\bvocab_size should be divisible by tp_size", "vocabulary", TENSOR),
+    (r"(?:AssertionError|ValueError): (\d+) is not divisible by (\d+)\s*$", "sizes", TENSOR),
+)
+# Batches are RLD211.
+BATCHES = re.compile(r"batch|generations|DataProto|num_engines|critic_world_size", re.IGNORECASE)
+
+
+@check.logged(
+    "must be divisible by",
+    "should be divisible by",
+    "is not divisible by",
+    "must divide world size",
+    "must be divisible by tensor parallel size",
+)
+def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The engine's and the trainers' assertions on parallel sizes."""
+    message = event.line if event.exception is None else f"{event.exception.type}: {event.exception.message}"
+    if BATCHES.search(message.split("[type=")[0]):
+        return
+    for pattern, what, option in DIVISIONS:
+        found = re.search(pattern, message, re.MULTILINE)
+        if found is None:
+            continue
+        named = found.groupdict()
+        numbers = (named["of"], named["by"]) if named else (*found.groups(), None, None)[:2]
+        of, by = (int(n) if n else None for n in numbers)
+        counted = f" ({of} by {by})" if of and by else ""
+        yield check.finding(
+            f"the parallel size does not divide the {what}{counted}", fixes=tuple(_smaller(option, of, by))
+        )
+        return
+
+
+def _smaller(option: str, of: int | None, by: int | None) -> Iterator[Fix]:
+    size = next((size for size in range(min(by, of), 0, -1) if of % size == 0), None) if of and by else None
+    if option and size:
+        yield Fix(
+            title=f"{size} divides {of}",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option=option, value=size),),
+            side_effects="each device holds more of the model",
+        )
+        return
+    yield Fix(
+        title="lower the tensor parallel size (engine.tensor_parallel_size) to one that divides heads, "
+        "vocabulary and the "
+        "blocks of quantized weights",
+    )

@@ -1,0 +1,300 @@
+"""A precision or quantization that this engine, model or device does not take.
+
+What it looks for
+    In a launch file: bfloat16 on a device before Ampere, float16 for model families that overflow in it, a
+    quantization method below its compute capability or with a precision that its kernels lack, and one that
+    contradicts the model's own ``quantization_config``.
+    In a log: vLLM's and FlashAttention's refusals, kernels that are not compiled for 8-bit floats on this device, and
+    layers whose two sides have different precisions.
+
+Why it hurts
+    vLLM refuses to start. Where it does not, Triton fails in the first step that needs the kernel.
+
+How sure it is
+    The conditions are the engine's own, by release. A precision left at ``auto`` is judged only where the release does
+    not choose another one by itself (before 0.9).
+
+The fix and its cost
+    float16 on older devices (a smaller range: watch for infinities in the loss), bfloat16 elsewhere, the method that
+    the checkpoint was made with.
+
+References
+    ``vllm/platforms/cuda.py`` (``check_if_supports_dtype``), ``vllm/config`` (``_FLOAT16_NOT_SUPPORTED_MODELS``,
+    ``_verify_quantization``) and ``vllm/model_executor/layers/quantization`` of 0.7.3, 0.8.5, 0.9.1, 0.10.2, 0.20.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    cite,
+    plan_of,
+    release,
+    text_config,
+)
+
+check = Check("RLD218", "precision-unsupported", __doc__)
+
+DTYPE = "engine.dtype"
+QUANTIZATION = "engine.quantization"
+BFLOAT16, FLOAT16 = ("bfloat16",), ("float16", "half")
+# From here on "auto" takes the best precision that the device has.
+AUTO_KNOWS_THE_DEVICE = (0, 9)
+OVERFLOWS = ("gemma2", "gemma3", "gemma3_text", "plamo2", "glm4")
+# Methods whose kernels take float16 alone, in every release read; unnamed, awq and gptq are run by Marlin's.
+ONLY_FLOAT16 = ("awq", "gptq", "marlin", "aqlm")
+# Least compute capability: before 0.20 and since. Methods that are not named are not judged.
+CAPABILITY = {
+    "awq": (7.5, 7.5),
+    "gptq": (6.0, 6.0),
+    "awq_marlin": (8.0, 7.5),
+    "gptq_marlin": (8.0, 7.5),
+    "fp8": (8.0, 7.5),
+    "fbgemm_fp8": (8.0, 8.0),
+    "bitsandbytes": (7.0, 7.0),
+}
+MARLIN_ON_TURING = (0, 20)
+
+
+@check.declared(needs=[f"plan.{DTYPE}", "packages.vllm"])
+def device_lacks_it(case: Case) -> Iterator[Finding | Reach]:
+    """bfloat16 below compute capability 8.0."""
+    plan, version = plan_of(case), release(case)
+    dtype = str(plan.value(DTYPE, "auto")).lower()
+    oldest = _oldest(case)
+    wanted = dtype
+    if dtype == "auto" and version is not None and version < AUTO_KNOWS_THE_DEVICE and case.model is not None:
+        text = text_config(case.model.config)
+        wanted = str(text.get("torch_dtype") or text.get("dtype") or case.model.config.get("torch_dtype") or "")
+    if wanted not in BFLOAT16 or oldest >= 8.0:
+        yield Reach(f"{dtype} on compute capability {oldest}")
+        return
+    yield check.finding(
+        f"the engine is to run in bfloat16, which needs compute capability 8.0; the device has {oldest}",
+        evidence=(*cite(plan, DTYPE), Evidence(text=f"compute capability {oldest}", source="GPU")),
+        fixes=(
+            Fix(
+                title="run the engine in float16",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=DTYPE, value="float16"),),
+                side_effects="a smaller range of numbers; the trainer should use the same precision",
+            ),
+        ),
+    )
+
+
+@check.declared(needs=[f"plan.{DTYPE}", "model.config", "packages.vllm"])
+def model_overflows(case: Case) -> Iterator[Finding | Reach]:
+    """float16 for families that vLLM refuses in it."""
+    plan, version = plan_of(case), release(case)
+    kind = str(text_config(case.model.config).get("model_type", "")) if case.model else ""
+    dtype = str(plan.value(DTYPE)).lower()
+    if version is None or version < (0, 9) or dtype not in FLOAT16 or kind not in OVERFLOWS:
+        yield Reach(f"{kind} in {dtype}")
+        return
+    yield check.finding(
+        f"vLLM does not run {kind} in float16 (numerical instability)",
+        evidence=cite(plan, DTYPE),
+        fixes=(
+            Fix(
+                title="run the engine in bfloat16",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=DTYPE, value="bfloat16"),),
+            ),
+        ),
+    )
+
+
+@check.declared(needs=[f"plan.{QUANTIZATION}", "packages.vllm"])
+def method_does_not_fit(case: Case) -> Iterator[Finding | Reach]:
+    """A quantization method against the device, the precision and the model."""
+    plan, version = plan_of(case), release(case)
+    method, dtype = str(plan.value(QUANTIZATION)).lower(), str(plan.value(DTYPE, "auto")).lower()
+    if version is None:
+        raise NotChecked("the vLLM release is not known")
+    if method in ONLY_FLOAT16 and dtype in BFLOAT16:
+        yield check.finding(
+            f"quantization {method} runs in float16 alone, the engine is to run in bfloat16",
+            evidence=cite(plan, QUANTIZATION, DTYPE),
+            fixes=(
+                Fix(
+                    title="run the engine in float16",
+                    applicability=Applicability.SAFE,
+                    edits=(Edit(option=DTYPE, value="float16"),),
+                ),
+            ),
+        )
+    least = CAPABILITY.get(method)
+    if least is not None and _known(case):
+        needed = least[version >= MARLIN_ON_TURING]
+        if _oldest(case) < needed:
+            yield check.finding(
+                f"quantization {method} needs compute capability {needed}, the device has {_oldest(case)}",
+                evidence=cite(plan, QUANTIZATION),
+                fixes=(Fix(title="take a checkpoint in float16, or one in a method that the device has kernels for"),),
+            )
+    yield Reach(f"quantization {method}")
+
+
+@check.declared(needs=[f"plan.{QUANTIZATION}", "model.config"])
+def checkpoint_is_another(case: Case) -> Iterator[Finding | Reach]:
+    """The method asked for against the one that the checkpoint was made with."""
+    plan = plan_of(case)
+    asked = str(plan.value(QUANTIZATION)).lower()
+    stated = case.model.config.get("quantization_config") if case.model else None
+    made = str(stated.get("quant_method", "")).lower() if isinstance(stated, dict) else ""
+    if not made:
+        raise NotApplicable("the checkpoint states no quantization")
+    families = [part for part in ("awq", "gptq", "fp8", "bitsandbytes", "compressed") if part in made]
+    if not families or any(part in asked for part in families) or asked in ("marlin", "modelopt", "experts_int8"):
+        yield Reach(f"quantization {asked}, checkpoint {made}")
+        return
+    yield check.finding(
+        f"quantization {asked} is asked for, the checkpoint was made with {made}: vLLM refuses to start",
+        evidence=(
+            *cite(plan, QUANTIZATION),
+            Evidence(text=f"quant_method: {made}", source=f"{case.model.path if case.model else ''}/config.json"),
+        ),
+        fixes=(
+            Fix(
+                title="take the checkpoint's own method",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=QUANTIZATION, value=made),),
+            ),
+        ),
+    )
+
+
+def _known(case: Case) -> bool:
+    return case.gpus is not None and any(g.compute_capability for g in case.gpus.devices)
+
+
+def _oldest(case: Case) -> float:
+    """The least compute capability of the devices. Raises :class:`NotChecked` where none is told."""
+    found = [float(g.compute_capability) for g in (case.gpus.devices if case.gpus else ()) if g.compute_capability]
+    if not found:
+        raise NotChecked("the devices' compute capability is not known", how="--assume machine.json")
+    return min(found)
+
+
+_HALF = Fix(
+    title="run in float16 on this device",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option=DTYPE, value="float16"),),
+    side_effects="a smaller range of numbers; the trainer should use the same precision",
+)
+_BRAIN = Fix(title="run in bfloat16", applicability=Applicability.UNSAFE, edits=(Edit(option=DTYPE, value="bfloat16"),))
+_NO_FP8_CACHE = Fix(
+    title="keep the KV cache in the model's precision",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="engine.kv_cache_dtype", value="auto"),),
+    side_effects="twice the KV cache for each token",
+)
+
+
+@check.logged("Bfloat16 is only supported on GPUs", "Your setup doesn't support bf16/gpu")
+def bfloat16_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM and transformers on devices before Ampere."""
+    has = event.search(r"Your (.{2,60}?) GPU has compute capability ([\d.]+)")
+    device = f": {has[1]} has compute capability {has[2]}" if has else ""
+    yield check.finding(f"bfloat16 needs a device of compute capability 8.0{device}", fixes=(_HALF,))
+
+
+@check.logged("does not support float16. Reason:")
+def float16_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Families that overflow in float16."""
+    kind = event.search(r"model type '([^']+)' does not support float16")
+    yield check.finding(f"vLLM does not run {kind[1] if kind else 'this model'} in float16", fixes=(_BRAIN,))
+
+
+@check.logged(
+    "is not supported for the current GPU. Minimum capability",
+    "is not supported for quantization method",
+    "does not match the quantization method specified in the",
+)
+def quantization_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The engine's tests of a quantization method."""
+    only = event.search(r"(\S+) is not supported for quantization method (\w+)")
+    other = event.search(r"in the model config \((\w+)\) does not match .{0,80}argument \((\w+)\)")
+    least = event.search(r"quantization method (\w+) is not supported for the current GPU. Minimum capability: (\d+)")
+    if only:
+        message, fixes = f"quantization {only[2]} has no kernels for {only[1]}", (_HALF,)
+    elif other:
+        own = Fix(
+            title="take the checkpoint's own method",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option=QUANTIZATION, value=other[1]),),
+        )
+        message, fixes = f"the checkpoint was made with {other[1]}, quantization {other[2]} is asked for", (own,)
+    elif least:
+        other_model = Fix(title="take a checkpoint whose method the device has kernels for, or one in float16")
+        message, fixes = f"quantization {least[1]} needs compute capability {int(least[2]) / 10}", (other_model,)
+    else:
+        return
+    yield check.finding(message, fixes=fixes)
+
+
+@check.logged(
+    "does not support fp8 kv-cache on this device",
+    "FP8 KV cache is unsupported",
+    "FP8 KV cache dtype is not supported",
+    "fp8e4nv not supported in this architecture",
+)
+def eight_bits_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Kernels for 8-bit floats that this device or attention backend lacks."""
+    yield check.finding(
+        "this device or attention kernel has no 8-bit floating point",
+        fixes=(_NO_FP8_CACHE, Fix(title="or no fp8 weights")),
+    )
+
+
+@check.logged(
+    "FlashAttention only supports Ampere GPUs or newer", "FlashAttention only support fp16 and bf16 data type"
+)
+def flash_attention_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """FlashAttention's own conditions, mostly met by a trainer that loads the model in float32."""
+    old = "Ampere" in event.literal
+    yield check.finding(
+        "FlashAttention needs a device of compute capability 8.0"
+        if old
+        else "FlashAttention gets float32: it takes float16 and bfloat16 alone",
+        fixes=(
+            Fix(
+                title="use another attention implementation (sdpa)",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="model.attention", value="sdpa"),),
+                side_effects="slower, more memory",
+            )
+            if old
+            else Fix(
+                title="load the model in bfloat16",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="model.dtype", value="bfloat16"),),
+            ),
+        ),
+    )
+
+
+@check.logged("mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype")
+def layers_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A layer whose weights and inputs have different precisions."""
+    kinds = event.search(r"same dtype, but got:? (\S+) (?:!=|and) (\S+)")
+    yield check.finding(
+        "a layer's weights and its input differ in precision" + (f": {kinds[1]} and {kinds[2]}" if kinds else ""),
+        fixes=(
+            Fix(title="load every part of the model (adapters, value head, vision tower) in one precision"),
+            Fix(title="or run the forward pass under autocast (bf16: true)"),
+        ),
+    )

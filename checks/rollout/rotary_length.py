@@ -1,0 +1,300 @@
+"""The rotary position tables of the engine are shorter than the sequences it accepts.
+
+What it looks for
+    In the model's ``config.json`` (and a ``rope_scaling`` or ``hf_overrides`` of the launch): a rotary scaling that
+    lacks what vLLM indexes for its kind (YaRN without ``original_max_position_embeddings``, a missing ``factor`` or
+    ``rope_type``, mrope without its sections), two names for different kinds, and a rotary base that only transformers
+    5 reads, with transformers 4.
+    In a real engine (on a miniature of the given model where there is one, with its rope settings): every rotary table
+    of the text model must have a row for each position up to ``max_model_len``. Where the engine did not start or
+    failed in a rotary module: sizes that do not match there, and rope settings that the engine refuses as incomplete.
+    In a log: the engine's and transformers' refusals of rope settings, and sizes or indexes that do not match in a
+    rotary function.
+
+Why it hurts
+    An incomplete scaling ends the start with ``KeyError: 'original_max_position_embeddings'``. A position beyond the
+    table reads memory that belongs to something else, or raises (``The size of tensor a (1034) must match the size of
+    tensor b (1035)``): long sequences come out as garbage or end the run, short ones are fine.
+
+How sure it is
+    The keys are those that each kind's code indexes, by release; transformers 5 fills the original length in. Rows are
+    counted on the engine's own tables. Towers for images and sound, whose positions are not the text's, are left out.
+
+The fix and its cost
+    Keep ``max_model_len`` within what the model's config covers, or complete its rope scaling (``rope_type``,
+    ``factor``, ``original_max_position_embeddings``). ``VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`` lifts the test and not the
+    limit.
+
+References
+    https://github.com/vllm-project/vllm/blob/v0.11.0/vllm/model_executor/layers/rotary_embedding/base.py
+    https://docs.vllm.ai/en/latest/configuration/env_vars.html (VLLM_ALLOW_LONG_MAX_MODEL_LEN)
+    https://arxiv.org/abs/2309.00071 (YaRN)
+    ``_get_and_verify_max_len``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/config/__init__.py
+    https://github.com/verl-project/verl/issues/649, https://github.com/unslothai/unsloth/issues/4612
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Severity,
+    cite,
+    find,
+    original_length_filled_in,
+    release,
+    rope_config,
+    rope_contradiction,
+    rope_missing,
+    rope_settings,
+    text_config,
+    version_within,
+)
+
+from .observed import Job, describe, failure_text, frames, records, require, rollouts
+
+check = Check("RLD204", "rotary-length-mismatch", __doc__)
+
+# Parts of a multimodal model that count patches or frames, not text positions.
+OTHER_TOWERS = re.compile(r"visual|vision|image|audio|speech|encoder|tower", re.IGNORECASE)
+SIZES = re.compile(r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)")
+ROTARY_CODE = re.compile(r"rotary|rope", re.IGNORECASE)
+INCOMPLETE = re.compile(r"rope_scaling|rope_parameters|original_max_position_embeddings|rope_type")
+# Beyond this a message tells its circumstances, which may name any setting.
+HEAD = 240
+
+
+ORIGINAL = "original_max_position_embeddings"
+# vLLM's own default for the base, and transformers 4's for most families.
+PLAIN_BASE = 10000
+
+
+@check.declared(needs=["model.config", "packages.vllm"])
+def scaling_incomplete(case: Case) -> Iterator[Finding | Reach]:
+    """What the engine's code for this kind of scaling indexes, and the config lacks."""
+    config, source = rope_config(case)
+    stated = rope_settings(config)
+    if stated is None:
+        raise NotApplicable("the model has no rotary scaling")
+    key, settings = stated
+    fills_in = original_length_filled_in(case)
+    names = rope_contradiction(settings)
+    if names is not None:
+        yield _declared(case, f"{key} names two kinds, rope_type {names[0]} and type {names[1]}", source, settings, ())
+        return
+    kind = settings.get("rope_type") or settings.get("type")
+    if not kind and key == "rope_scaling" and not fills_in:
+        yield _declared(case, f"{key} has no rope_type", source, settings, ("rope_type",))
+        return
+    absent = rope_missing(settings, config, fills_in)
+    version = release(case)
+    if not absent and version == (0, 6, 3) and kind in ("mrope", "default") and "factor" not in settings:
+        absent = ("factor",)  # `assert "factor" in rope_scaling`, which transformers' "default" for mrope does not have
+    if not absent:
+        yield Reach(f"{key} {kind or 'default'} is complete")
+        return
+    yield _declared(case, f"{key} of kind {kind} lacks {', '.join(absent)}", source, settings, absent)
+
+
+@check.declared(needs=["model.config", "packages.transformers", "packages.vllm"])
+def base_not_read(case: Case) -> Iterator[Finding | Reach]:
+    """A config written by transformers 5, read by transformers 4: base and scaling fall back to their defaults."""
+    text = text_config(case.model.config) if case.model else {}
+    parameters = text.get("rope_parameters")
+    base = parameters.get("rope_theta") if isinstance(parameters, Mapping) else None
+    if not isinstance(base, int | float) or text.get("rope_theta") is not None or text.get("rope_scaling"):
+        raise NotApplicable("the config does not keep its rotary base in rope_parameters alone")
+    transformers = find(case.packages, "transformers") if case.packages else None
+    if transformers is None or version_within(transformers.version, ">=5") is not False or base == PLAIN_BASE:
+        yield Reach(f"rope_theta {base:g}")
+        return
+    yield check.finding(
+        f"the config keeps rope_theta {base:g} in rope_parameters, which transformers {transformers.version} does not "
+        "read: engine and trainer fall back to the family's default base, and outputs are garbage",
+        severity=Severity.WARNING,
+        evidence=(Evidence(text=f"rope_parameters.rope_theta {base:g}", source=_config_file(case)),),
+        fixes=(
+            Fix(title=f'add "rope_theta": {base:g} (and rope_scaling) to the config.json, beside rope_parameters'),
+            Fix(title="or read it with transformers 5", commands=("pip install 'transformers>=5'",)),
+        ),
+    )
+
+
+def _config_file(case: Case) -> str:
+    return f"{case.model.path if case.model else ''}/config.json"
+
+
+def _declared(case: Case, message: str, option: str, settings: Mapping[str, Any], absent: tuple[str, ...]) -> Finding:
+    where = cite(case.plan, option) if option and case.plan is not None else ()
+    return check.finding(
+        f"{message}: vLLM refuses to start",
+        evidence=where or (Evidence(text=f"rope settings {dict(settings)}"[:300], source=_config_file(case)),),
+        fixes=tuple(_completed(case, option, settings, absent)),
+    )
+
+
+def _completed(case: Case, option: str, settings: Mapping[str, Any], absent: tuple[str, ...]) -> Iterator[Fix]:
+    """The scaling completed by an override of the config, where only the original length is missing: it is the length
+    before scaling, for which transformers takes max_position_embeddings."""
+    length = (text_config(case.model.config) if case.model else {}).get("max_position_embeddings")
+    if absent == (ORIGINAL,) and isinstance(length, int):
+        complete = {**settings, "rope_type": settings.get("rope_type") or settings.get("type"), ORIGINAL: length}
+        complete.pop("type", None)
+        yield Fix(title=f'add "{ORIGINAL}": {length} to rope_scaling in the model\'s config.json')
+        if case.plan is not None and (release(case) or ()) >= (0, 8):
+            overrides = {**(case.plan.value("engine.hf_overrides") or {}), "rope_scaling": complete}
+            edit = (
+                Edit(option=option, value=complete)
+                if option == "engine.rope_scaling"
+                else Edit(option="engine.hf_overrides", value=overrides)
+            )
+            yield Fix(
+                title=f"or complete it in the launch ({ORIGINAL} {length})",
+                applicability=Applicability.SAFE,
+                edits=(edit,),
+                side_effects="the trainer reads the model's own config",
+            )
+    elif absent:
+        yield Fix(title=f"add {', '.join(absent)} to rope_scaling in the model's config.json")
+    else:
+        yield Fix(title="keep one of rope_type and type in the model's config.json")
+
+
+@check.observed(needs=["observations.rollout"])
+def table_too_short(case: Case) -> Iterator[Finding | Reach]:
+    """A rotary table has fewer rows than there are positions."""
+    for job in rollouts(case).values():
+        if explains(job):
+            raise NotApplicable("the rollout failed on it")
+        limit = require(job, "engine")["max_model_len"]
+        tables = [t for t in require(job, "rotary") if not OTHER_TOWERS.search(t["module"])]
+        if not tables:
+            raise NotApplicable("no rotary table was found in this model")
+        for table in tables:
+            if table["rows"] < limit:
+                yield _finding(table["module"], table["rows"], limit, table["kind"], job)
+        rows = min(table["rows"] for table in tables)
+        yield Reach(f"{rows} rows for max_model_len {limit} in {describe(job)}")
+
+
+@check.observed(needs=["observations.rollout"])
+def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
+    """The rollout failed on rotary sizes or settings."""
+    for job in rollouts(case).values():
+        line = explanation(job)
+        if line is None:
+            yield Reach(f"no rotary failure in {describe(job)}")
+            continue
+        where = frames(job)[-1:]
+        yield check.finding(
+            f"{describe(job)} fails on rotary positions or rope settings at stage {records(job).get('stage')}",
+            grade=Grade.OBSERVED,
+            evidence=(
+                Evidence(text=line[:400], source="rollout probe"),
+                *(Evidence(text=f"in {f['function']}", source=f["file"], line=f["line"]) for f in where),
+            ),
+            fixes=(COMPLETE,),
+        )
+
+
+COMPLETE = Fix(
+    title="complete the rope settings in the model's config.json: rope_type, factor, original_max_position_embeddings"
+)
+
+
+def explains(job: Job) -> bool:
+    """Whether a rollout failed because of this pattern."""
+    return explanation(job) is not None
+
+
+def explanation(job: Job) -> str | None:
+    """The line that shows a rotary failure, where the rollout had one."""
+    if job.get("ended") != "raised":
+        return None
+    text = failure_text(job)
+    in_rotary = any(ROTARY_CODE.search(f"{f['file']} {f['function']}") for f in frames(job)[-4:])
+    if in_rotary and (match := SIZES.search(text)):
+        return match[0]
+    return next((line for line in text.splitlines() if INCOMPLETE.search(line[:HEAD])), None)
+
+
+def _finding(module: str, rows: int, limit: int, kind: str, job: Job) -> Finding:
+    return check.finding(
+        f"the rotary table of {module} has {rows} rows, the engine accepts {limit} positions ({describe(job)})",
+        grade=Grade.OBSERVED,
+        evidence=(
+            Evidence(text=f"{kind}: {rows} rows", source=module),
+            Evidence(text=f"max_model_len {limit}", source="resolved engine configuration"),
+        ),
+        fixes=(
+            Fix(
+                title=f"limit the engine to {rows} positions",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="engine.max_model_len", value=rows),),
+                side_effects="prompts and responses must fit",
+            ),
+            COMPLETE,
+        ),
+    )
+
+
+@check.logged(
+    "KeyError: 'original_max_position_embeddings'",
+    "should have a 'rope_type' key",
+    "rope_scaling must have a 'type' or 'rope_type' key",
+    'assert "factor" in rope_scaling',
+    'assert "mrope_section" in rope_scaling',
+    "Legacy rope_type 'mrope' requires 'mrope_section'",
+    "Dynamic rope scaling must contain either",
+    "Unknown RoPE scaling type",
+    "Found conflicts between 'rope_type=",
+    "Missing required keys in `rope_scaling` for",
+    "Missing required keys in `rope_parameters` for",
+    "`rope_scaling` must be a dictionary",
+)
+def settings_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """What vLLM and transformers say of rope settings."""
+    if event.exception is None and event.level not in ("ERROR", None):
+        return
+    if event.literal == "KeyError: 'original_max_position_embeddings'":
+        said = f"the model's rope scaling lacks {ORIGINAL}"
+        fix = Fix(
+            title=f"add {ORIGINAL} (the model's length before scaling) to rope_scaling in the model's config.json, or "
+            "to the rope_scaling or hf_overrides of the launch"
+        )
+    else:
+        said, fix = f"the model's rope settings are refused: {event.line.strip()[:200]}", COMPLETE
+    yield check.finding(said, fixes=(fix, Fix(title="or take a transformers and vLLM that know this model's settings")))
+
+
+@check.logged("must match the size of tensor b", "is out of bounds for dimension 0 with size")
+def positions_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Sizes or indexes that do not match inside a rotary function."""
+    frames = event.exception.frames[-4:] if event.exception else ()
+    if not any(ROTARY_CODE.search(f"{frame.file} {frame.function} {frame.code}") for frame in frames):
+        return
+    numbers = event.search(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
+    what = f": {numbers[1]} against {numbers[2]} positions" if numbers else ""
+    yield check.finding(
+        f"rotary position tables and sequence disagree in length{what}",
+        fixes=(
+            Fix(
+                title="keep prompt plus response within the length that the model's rotary tables cover (max_model_len)"
+            ),
+            Fix(title="let engine and trainer build their position ids the same way (padding, image tokens)"),
+            COMPLETE,
+        ),
+    )

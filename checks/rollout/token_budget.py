@@ -1,0 +1,230 @@
+"""The token budget of a scheduler step does not reach a whole prompt.
+
+What it looks for
+    ``max_num_batched_tokens`` below ``max_model_len`` on an engine that does not chunk prefill, and below
+    ``max_num_seqs`` on any engine. Whether prefill is chunked is taken as the release takes it: V1 up to 0.11.0 chunks
+    whatever it is asked, later releases honour ``enable_chunked_prefill=False``, V0 chunks by itself only above a
+    context of 32768 tokens. And the frameworks' own tests: EasyR1 wants the budget above prompt plus response, chunked
+    or not; verl 0.3 to 0.6 (synchronous rollout) raises where prefill IS chunked and the budget is below the context.
+    In a log: the messages of these tests.
+
+Why it hurts
+    vLLM refuses to start: ``max_num_batched_tokens (8192) is smaller than max_model_len (10240)``. Frameworks that
+    compute the context from prompt plus response and leave the budget at a constant run into it when only the lengths
+    are raised, or when chunked prefill is switched off for another reason.
+
+How sure it is
+    The comparison is the engine's own, on the numbers that the framework hands it.
+
+The fix and its cost
+    Raise the budget to the context: more activation memory in prefill. Or let the engine chunk prefill. Or shorten
+    prompt or response.
+
+References
+    https://github.com/verl-project/verl/pull/259, https://github.com/verl-project/verl/issues/7624
+    verl ``verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py`` (v0.3.0.post1 line 105, v0.6.1 line 199), EasyR1
+    ``verl/workers/rollout/vllm_rollout_spmd.py`` (v0.3.0 line 67, v0.3.2 line 98)
+    ``SchedulerConfig._verify_args`` (vLLM 0.6.3 to 0.11.0) and ``verify_max_model_len`` (0.12.0 on).
+    https://github.com/vllm-project/vllm/blob/v0.8.5/vllm/config.py#L2023
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    chunked_prefill,
+    cite,
+    find,
+    generation,
+    plan_of,
+    version_within,
+)
+
+check = Check("RLD202", "token-budget-below-context", __doc__)
+
+BUDGET = "engine.max_num_batched_tokens"
+CONTEXT = "engine.max_model_len"
+SEQUENCES = "engine.max_num_seqs"
+
+
+@check.declared(needs=[f"plan.{BUDGET}", f"plan.{CONTEXT}", "packages.vllm"])
+def below_the_context(case: Case) -> Iterator[Finding | Reach]:
+    """The engine's own start-up test on the values that it will be given."""
+    plan = plan_of(case)
+    budget, context = plan.value(BUDGET), plan.value(CONTEXT)
+    if budget is None or context is None:
+        raise NotChecked("the token budget or the context length cannot be read from the launch file")
+    if budget >= context:
+        yield Reach(f"budget {budget}, context {context}")
+        return
+    chunked = chunked_prefill(case)
+    if chunked.value is None:
+        raise NotChecked(f"whether prefill is chunked is not known: {chunked.why}")
+    if chunked.value:
+        yield Reach(f"budget {budget} below context {context}, prefill is chunked: {chunked.why}")
+        return
+    yield check.finding(
+        f"max_num_batched_tokens {budget} is below max_model_len {context} and prefill is not chunked "
+        f"({chunked.why}): vLLM refuses to start",
+        evidence=cite(plan, BUDGET, CONTEXT, "engine.enable_chunked_prefill", "env.VLLM_USE_V1"),
+        fixes=tuple(_remedies(case, budget, context)),
+    )
+
+
+@check.declared(needs=[f"plan.{BUDGET}", f"plan.{SEQUENCES}", "packages.vllm"])
+def below_the_sequences(case: Case) -> Iterator[Finding | Reach]:
+    """A step must have room for one token of every running sequence."""
+    plan = plan_of(case)
+    budget, sequences = plan.value(BUDGET), plan.value(SEQUENCES)
+    if budget is None or sequences is None or budget >= sequences:
+        return
+    yield check.finding(
+        f"max_num_batched_tokens {budget} is below max_num_seqs {sequences}: vLLM refuses to start",
+        evidence=cite(plan, BUDGET, SEQUENCES),
+        fixes=(
+            Fix(
+                title="lower the number of sequences to the budget",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=SEQUENCES, value=budget),),
+                side_effects="fewer sequences are decoded together",
+            ),
+        ),
+    )
+
+
+@check.declared(needs=["plan", f"plan.{BUDGET}"])
+def refused_by_the_framework(case: Case) -> Iterator[Finding | Reach]:
+    """What EasyR1 and verl compare before they build the engine, whatever the engine would say."""
+    plan = plan_of(case)
+    told = _framework_test(case, plan)
+    budget = plan.value(BUDGET)
+    if told is None or not isinstance(budget, int):
+        raise NotApplicable(f"{plan.framework} has no test of its own")
+    needed, why = told
+    if budget >= needed:
+        yield Reach(f"budget {budget}, {plan.framework} wants {needed}")
+        return
+    yield check.finding(
+        f"max_num_batched_tokens {budget} is below {needed}: {why}",
+        evidence=cite(plan, BUDGET, CONTEXT, "lengths.prompt", "lengths.response", "engine.enable_chunked_prefill"),
+        fixes=(_raised(needed), *_shorter(plan, budget)),
+    )
+
+
+def _framework_test(case: Case, plan: RolloutPlan) -> tuple[int, str] | None:
+    prompt, response = plan.value("lengths.prompt"), plan.value("lengths.response")
+    if plan.framework == "EasyR1" and isinstance(prompt, int) and isinstance(response, int):
+        return prompt + response, "EasyR1 refuses a budget below prompt plus response, chunked or not"
+    found = find(case.packages, "verl") if case.packages is not None else None
+    context = plan.value(CONTEXT)
+    # verl.trainer.main_generation has a configuration of its own.
+    trains = plan.framework == "verl" and "main_generation" not in plan.entry
+    applies = trains and found is not None and version_within(found.version, ">=0.3,<0.7") is True
+    if not applies or plan.value("rollout.async_engine") is not False or not isinstance(context, int):
+        return None
+    if plan.value("engine.enable_chunked_prefill") is not True or plan.value("rollout.backend", "vllm") != "vllm":
+        return None
+    return context, "verl's synchronous rollout raises ValueError while chunked prefill is on"
+
+
+def _remedies(case: Case, budget: int, context: int) -> Iterator[Fix]:
+    plan = plan_of(case)
+    yield _raised(context)
+    if plan.value("env.VLLM_USE_V1") == "0" and generation(case).value == "V0":
+        yield Fix(
+            title="let the V1 engine run, which chunks prefill",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option="env.VLLM_USE_V1", value="1"),),
+        )
+    elif plan.value("engine.enable_chunked_prefill") is False:
+        yield Fix(
+            title="let the engine chunk prefill",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option="engine.enable_chunked_prefill", value=True),),
+        )
+    yield from _shorter(plan, budget)
+
+
+def _raised(context: int) -> Fix:
+    return Fix(
+        title=f"raise the token budget to {context}, the longest sequence",
+        applicability=Applicability.SAFE,
+        edits=(Edit(option=BUDGET, value=context),),
+        side_effects="more activation memory during prefill",
+    )
+
+
+def _shorter(plan: RolloutPlan, budget: int) -> Iterator[Fix]:
+    prompt, response = plan.value("lengths.prompt"), plan.value("lengths.response")
+    if prompt and response and budget > prompt:
+        yield Fix(
+            title=f"shorten prompt or response until both fit into {budget} tokens",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option="lengths.response", value=budget - prompt),),
+            side_effects="longer answers are cut off",
+        )
+
+
+@check.logged(
+    "This effectively limits the maximum sequence length to max_num_batched_tokens",
+    "Enable chunked prefill, max_num_batched_tokens is smaller than max_model_len",
+    "max_num_batched_tokens should be greater than prompt_length + response_length",
+)
+def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM's own test, verl's (which asks for the opposite of chunked prefill) and EasyR1's."""
+    numbers = event.search(r"max_num_batched_tokens \((\d+)\) is smaller than max_model_len \((\d+)\)")
+    context = int(numbers[2]) if numbers else None
+    higher = Fix(
+        title="raise max_num_batched_tokens to the longest sequence" + (f", {context}" if context else ""),
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=BUDGET, value=context),) if context else (),
+        side_effects="more activation memory during prefill",
+    )
+    on = "Enable chunked" not in event.literal
+    other = Fix(
+        title="or let the engine chunk prefill" if on else "or switch chunked prefill off",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option="engine.enable_chunked_prefill", value=on),),
+    )
+    shorter = Fix(title="or shorten prompt, response or max_model_len")
+    said = f": {numbers[1]} against {numbers[2]}" if numbers else ""
+    yield check.finding(
+        f"the token budget of a scheduler step is below the longest sequence{said}",
+        fixes=(higher, shorter) if "prompt_length" in event.literal else (higher, other, shorter),
+        url="https://github.com/verl-project/verl/pull/259",
+    )
+
+
+@check.logged("must be greater than or equal to max_num_seqs")
+def fewer_tokens_than_sequences(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A step must have room for one token of every running sequence."""
+    numbers = event.search(r"max_num_batched_tokens \((\d+)\) must be greater than or equal to max_num_seqs \((\d+)\)")
+    if numbers is None:
+        return
+    yield check.finding(
+        f"the token budget {numbers[1]} is below max_num_seqs {numbers[2]}",
+        fixes=(
+            Fix(
+                title="lower the number of sequences to the budget",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=SEQUENCES, value=int(numbers[1])),),
+            ),
+            Fix(
+                title="or raise the budget",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=BUDGET, value=int(numbers[2])),),
+            ),
+        ),
+    )

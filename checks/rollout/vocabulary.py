@@ -1,0 +1,132 @@
+"""Token ids beyond the model's embedding.
+
+What it looks for
+    In a model's files: added tokens whose ids lie beyond the ``vocab_size`` of ``config.json``.
+    In a log: the engine's refusal of such an id, index errors of an embedding, and weights with another number of rows.
+
+Why it hurts
+    Embeddings are often padded beyond the tokenizer's vocabulary. Once the policy drifts it samples from the padding,
+    and a dialogue that hands such an id back is refused: ``Token id 151708 is out of vocabulary``. A tokenizer that
+    was extended without resizing the model indexes beyond the embedding: a device-side assert on the GPU.
+
+How sure it is
+    The ids stand in the tokenizer's files. Padding alone is the rule (Qwen2.5 has 152064 rows for 151665 tokens) and no
+    finding.
+
+The fix and its cost
+    Resize and save the embedding together with config.json before training. Keep sampling inside the tokenizer's
+    vocabulary where the engine lets you (``allowed_token_ids``, a logits processor).
+
+References
+    https://github.com/vllm-project/vllm/issues/13175, https://github.com/NVIDIA-NeMo/RL/issues/237
+    ``_validate_model_input``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/v1/engine/processor.py
+    https://github.com/huggingface/trl/issues/3112
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotChecked, Reach, text_config
+
+check = Check("RLD216", "token-out-of-vocabulary", __doc__)
+
+_RESIZE = Fix(
+    title="resize the embedding to the tokenizer (model.resize_token_embeddings(len(tokenizer), "
+    "pad_to_multiple_of=64)) and "
+    "save model and tokenizer together, before training and for the engine too",
+)
+_MASK = Fix(
+    title="keep sampling inside the tokenizer's vocabulary: allowed_token_ids, a logit bias or a logits processor that "
+    "masks ids from len(tokenizer) on; and drop rollouts that hold such ids",
+)
+
+
+@check.declared(needs=["model.config", "model.tokenizer_config"])
+def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
+    """The added tokens' ids against the embedding's rows."""
+    model = case.model
+    config = model.config if model is not None else {}
+    rows = text_config(config).get("vocab_size") or config.get("vocab_size")
+    tokenizer = (model.tokenizer_config if model is not None else None) or {}
+    added = tokenizer.get("added_tokens_decoder")
+    tokens: dict[str, Any] = added if isinstance(added, dict) else {}
+    ids = [int(key) for key in tokens if str(key).isdigit()]
+    if not isinstance(rows, int) or not ids or model is None:
+        raise NotChecked("vocab_size or the added tokens are not told")
+    if max(ids) < rows:
+        yield Reach(f"added tokens up to {max(ids)}, {rows} rows")
+        return
+    last = tokens.get(str(max(ids)))
+    text = last.get("content", "") if isinstance(last, dict) else ""
+    yield check.finding(
+        f"the tokenizer has a token {max(ids)} {text!r}, the embedding {rows} rows (vocab_size): the tokenizer "
+        f"was extended "
+        "without the model",
+        evidence=(
+            Evidence(text=f"vocab_size: {rows}", source=f"{model.path}/config.json"),
+            Evidence(text=f"added token {max(ids)}", source=f"{model.path}/tokenizer_config.json"),
+        ),
+        fixes=(_RESIZE,),
+    )
+
+
+@check.logged(" is out of vocabulary")
+def refused_by_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Token id 151708 is out of vocabulary``."""
+    number = event.search(r"Token id (\d+) is out of vocabulary")
+    if number is None:
+        return
+    if int(number[1]) >= 1 << 31:
+        yield check.finding(
+            f"a prompt holds the token id {number[1]}, which is no id at all: the buffer was read in another "
+            f"dtype or never "
+            "written",
+            fixes=(
+                Fix(
+                    title="hand the ids on as a list of Python integers (tolist()), after the copy to the host is done"
+                ),
+            ),
+            url="https://github.com/vllm-project/vllm/issues/26797",
+        )
+        return
+    yield check.finding(
+        f"a prompt holds token id {number[1]}, beyond the tokenizer's vocabulary: it was sampled from the "
+        f"padding of the "
+        "embedding and handed back, or the tokenizers of trainer and engine differ",
+        fixes=(_MASK, _RESIZE),
+        url="https://github.com/vllm-project/vllm/issues/13175",
+    )
+
+
+@check.logged(
+    "assert loaded_weight.shape[output_dim] == self.org_vocab_size",
+    "assert loaded_weight.shape[parallel_dim] == self.num_embeddings",
+)
+def other_number_of_rows(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The trainer's embedding has other rows than the one that the engine loaded."""
+    yield check.finding(
+        "the trainer's embedding has another number of rows than config.json told the engine (it was resized in "
+        "memory only)",
+        fixes=(_RESIZE,),
+        url="https://github.com/huggingface/trl/issues/3112",
+    )
+
+
+@check.logged(
+    "index out of range in self",
+    "Assertion `srcIndex < srcSelectDimSize` failed",
+    "vectorized_gather_kernel",
+)
+def beyond_the_embedding(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """An embedding that is indexed beyond its rows."""
+    error = event.exception
+    embedding = error is not None and any("embedding" in f"{f.function} {f.code}" for f in error.frames[-3:])
+    if event.literal == "index out of range in self" and not embedding:
+        return
+    yield check.finding(
+        "an embedding is indexed beyond its rows: token ids of a tokenizer that was extended, or a placeholder id (-1, "
+        "-200) that no one replaced",
+        fixes=(_RESIZE, Fix(title="find the id: CUDA_LAUNCH_BLOCKING=1, and print the largest and smallest input id")),
+    )

@@ -1,0 +1,29 @@
+"""RLD220: assertions inside the engine."""
+
+from __future__ import annotations
+
+from rldoctor_checks.rollout.engine_internal import check
+
+from tests.logs.raising import found, traceback
+
+
+# https://github.com/vllm-project/vllm/issues/30142
+def test_asynchronous_scheduling_lost_count() -> None:
+    text = traceback(
+        "AssertionError",
+        "vllm/v1/core/sched/async_scheduler.py _update_request_with_output",
+        code="assert request.num_output_placeholders >= 0",
+    )
+    (finding,) = found(check, text)
+    assert "asynchronous scheduling lost count" in finding.message
+    assert finding.fixes[0].edits[0].option == "engine.async_scheduling"
+
+
+def test_the_multimodal_cache() -> None:
+    error = "AssertionError: Expected a cached item for mm_hash='abc'"
+    (finding,) = found(check, traceback(error, "vllm/multimodal/cache.py get_and_update_item"))
+    assert finding.fixes[0].edits[0].value == 0
+
+
+def test_the_same_assertion_in_the_users_code_is_quiet() -> None:
+    assert found(check, traceback("AssertionError", "mylib/x.py f", code="assert num_new_tokens > 0")) == []

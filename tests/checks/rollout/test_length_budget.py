@@ -1,0 +1,140 @@
+"""RLD203: prompt, response, engine and model, each against the next."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.rollout.length_budget import check
+
+from rldoctor.api import Outcome, Severity
+from tests.logs.asking import finding, findings, raised
+from tests.plans import QWEN2_7B, edits, judged
+
+MATH = {**QWEN2_7B, "max_position_embeddings": 4096}
+
+
+def test_fires_beyond_the_models_context() -> None:
+    result = judged(check, config=MATH, engine__max_model_len=8192, lengths__prompt=2048, lengths__response=6144)
+    (finding,) = result.findings
+    assert finding.message == "max_model_len 8192 exceeds the model's context of 4096 tokens (max_position_embeddings)"
+    assert edits(result)[:1] == [{"lengths.response": 2048}]
+    assert finding.evidence[-1].source == "model/config.json"
+
+
+def test_rope_scaling_stretches_the_model() -> None:
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+    for config in ({**MATH, "rope_scaling": yarn}, {**MATH, "rope_parameters": yarn}):
+        assert judged(check, config=config, engine__max_model_len=16384).outcome is Outcome.PASS
+        assert judged(check, config=config, engine__max_model_len=16385).outcome is Outcome.FINDINGS
+
+
+def test_llama3_scaling_counts_in_max_position_embeddings_already() -> None:
+    config = {"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}
+    assert judged(check, config=config, engine__max_model_len=131072).outcome is Outcome.PASS
+    assert judged(check, config=config, engine__max_model_len=131073).outcome is Outcome.FINDINGS
+
+
+def test_a_multimodal_models_text_config_counts() -> None:
+    config = {"model_type": "qwen2_5_vl", "text_config": MATH}
+    assert judged(check, config=config, engine__max_model_len=8192).outcome is Outcome.FINDINGS
+
+
+def test_incomplete_rope_scaling_is_not_judged_here() -> None:
+    config = {**MATH, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}
+    assert judged(check, config=config, engine__max_model_len=8192).outcome is Outcome.NOT_CHECKED
+
+
+def test_answers_that_the_engine_cuts_off_are_a_warning() -> None:
+    result = judged(check, engine__max_model_len=4096, lengths__prompt=3072, lengths__response=2048)
+    (finding,) = result.findings
+    assert finding.severity is Severity.WARNING
+    assert edits(result) == [{"engine.max_model_len": 5120}, {"lengths.response": 1024}, {"lengths.prompt": 2048}]
+
+
+def test_a_prompt_that_the_engine_refuses_is_an_error() -> None:
+    result = judged(check, engine__max_model_len=2048, lengths__prompt=2048, lengths__response=16)
+    assert result.findings[0].severity is Severity.ERROR
+
+
+def test_quiet_where_everything_fits() -> None:
+    result = judged(check, config=QWEN2_7B, engine__max_model_len=8192, lengths__prompt=4096, lengths__response=4096)
+    assert result.outcome is Outcome.PASS
+    assert result.reason == "max_model_len 8192, model context 32768; prompt 4096 + response 4096 within 8192"
+
+
+def test_one_number_for_prompt_and_engine_is_ms_swifts_whole_sequence() -> None:
+    settings = {"engine__max_model_len": 2048, "lengths__prompt": 2048, "lengths__response": 1024}
+    assert judged(check, framework="ms-swift", **settings).findings[0].severity is Severity.NOTE
+    assert judged(check, framework="TRL", **settings).findings[0].severity is Severity.ERROR
+
+
+def test_a_dialogue_that_outgrows_the_engine() -> None:
+    turns = {"lengths__prompt": 1024, "lengths__turn": 2048, "lengths__turns": 4}
+    assert judged(check, engine__max_model_len=9216, **turns).outcome is Outcome.PASS
+    assert judged(check, engine__max_model_len=8192, **turns).findings[0].severity is Severity.NOTE
+    assert judged(check, engine__max_model_len=2560, **turns).findings[0].severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        # vLLM 0.6.3 to 0.9 (server), 0.10, 0.20, 0.32 (server and LLM)
+        (
+            "This model's maximum context length is 4096 tokens. However, you requested 5120 tokens (3072 in the "
+            "messages, "
+            "2048 in the completion). Please reduce the length of the messages or completion.",
+            "a prompt of 3072 tokens and 2048 tokens to generate do not fit into the engine's max_model_len 4096",
+        ),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 8192. This model's maximum context length is 8192 "
+            "tokens "
+            "and your request has 31 input tokens (8192 > 8192 - 31).",
+            "a prompt of 31 tokens and 8192 tokens to generate",
+        ),
+        (
+            "This model's maximum context length is 4096 tokens. However, you requested 2048 output tokens and your "
+            "prompt "
+            "contains at least 2049 input tokens, for a total of at least 4097 tokens.",
+            "a prompt of 2049 tokens and 2048 tokens to generate",
+        ),
+        (
+            "This model's maximum context length is 128 tokens. However, your prompt contains at least 129 input "
+            "tokens, which "
+            "exceeds this limit even without any output tokens.",
+            "a prompt of 129 tokens do not fit into the engine's max_model_len 128",
+        ),
+        # https://github.com/huggingface/trl/issues/3569 and the multimodal text of 0.7
+        (
+            "The decoder prompt (length 3353) is longer than the maximum model length of 2560. Make sure that "
+            "`max_model_len`",
+            "a prompt of 3353 tokens do not fit into the engine's max_model_len 2560",
+        ),
+        (
+            "The prompt (total length 9000) is too long to fit into the model (context length 8192).",
+            "a prompt of 9000 tokens",
+        ),
+        # https://github.com/TIGER-AI-Lab/verl-tool/issues/88
+        ("max_tokens must be at least 1, got -238.", "-238 tokens are left for the answer"),
+        (
+            "User-specified max_model_len (4096) is greater than the derived max_model_len "
+            "(max_position_embeddings=2048.0 or "
+            "model_max_length=None in model's config.json).",
+            "max_model_len 4096 exceeds the model's context of 2048 tokens (max_position_embeddings)",
+        ),
+        ("Prompt length 1377 is longer than 1024.", "1377 tokens is longer than the prompt limit 1024"),
+        ("sequence_length=1377 is larger than max_length=1024", "1377 tokens is longer than the prompt limit 1024"),
+        ("model context length should be greater than total sequence length", "max_position_embeddings"),
+    ],
+)
+def test_refusals_in_a_log(message: str, said: str) -> None:
+    assert said in finding(check, raised("ValueError", message)).message
+
+
+def test_a_prompt_that_v0_gives_up() -> None:
+    # https://github.com/verl-project/verl/issues/673: no exception; the run fails where its output is used
+    line = "WARNING 11-20 [scheduler.py:897] Input prompt (6768 tokens) is too long and exceeds limit of 4096\n"
+    found = findings(check, line + raised("IndexError", "list index out of range"))
+    assert found[0].message.startswith("a prompt of 6768 tokens")
+
+
+def test_a_limit_that_is_only_stated() -> None:
+    assert findings(check, "INFO 11-20 [x.py:3] Using max model len 4096, the model's own\n") == []

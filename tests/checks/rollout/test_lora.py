@@ -1,0 +1,82 @@
+"""RLD214: ranks that vLLM accepts, the engine's limit, and adapters that it does not load."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.rollout.lora import accepted, check
+
+from rldoctor.api import Outcome
+from tests.logs.raising import found, traceback
+from tests.plans import edits, judged
+
+SERVED = {"engine__enable_lora": True, "engine__max_lora_rank": 16}
+
+
+@pytest.mark.parametrize(
+    ("version", "largest", "one"),
+    [((0, 7, 3), 256, False), ((0, 8, 0), 512, False), ((0, 11, 0), 512, False), ((0, 11, 1), 512, True)],
+)
+def test_sizes_differ_over_the_releases(version: tuple[int, ...], largest: int, one: bool) -> None:
+    assert max(accepted(version)) == largest
+    assert (1 in accepted(version)) is one
+
+
+def test_a_size_that_no_release_accepts() -> None:
+    result = judged(check, engine__enable_lora=True, engine__max_lora_rank=24)
+    assert "does not accept max_lora_rank 24" in result.findings[0].message
+    assert edits(result) == [{"engine.max_lora_rank": 32}]
+
+
+def test_320_came_with_0_8() -> None:
+    old = judged(check, versions={"vllm": "0.7.3"}, engine__enable_lora=True, engine__max_lora_rank=320)
+    assert old.findings[0].message.endswith("8, 16, 32, 64, 128, 256")
+    assert judged(check, engine__enable_lora=True, engine__max_lora_rank=320).outcome is Outcome.PASS
+
+
+def test_a_rank_above_the_limit() -> None:
+    result = judged(check, **SERVED, lora__rank=48)
+    assert (
+        result.findings[0].message
+        == "the adapter's rank 48 is above the engine's max_lora_rank 16: the engine refuses it"
+    )
+    assert edits(result)[0] == {"engine.max_lora_rank": 64}
+
+
+def test_merged_adapters_and_engines_without_adapters_are_not_judged() -> None:
+    for settings in ({"lora__merged": True, "engine__enable_lora": True}, {"engine__enable_lora": False}):
+        outcome = judged(check, **settings, lora__rank=48, engine__max_lora_rank=24).outcome
+        assert outcome is Outcome.NOT_APPLICABLE
+
+
+def test_dora_is_not_served() -> None:
+    result = judged(check, **SERVED, lora__rank=16, lora__dora=True)
+    assert result.findings[0].message == "vLLM does not support DoRA adapters"
+    assert judged(check, **SERVED, lora__rank=16, lora__dora=False).outcome is Outcome.PASS
+
+
+# vllm/lora/peft_helper.py (0.10.2): the same words on V0 and V1.
+def test_the_engine_refuses_a_rank() -> None:
+    (finding,) = found(
+        check, traceback("ValueError: LoRA rank 64 is greater than max_lora_rank 16.", "vllm/lora/x.py f")
+    )
+    assert "rank 64" in finding.message
+    assert finding.fixes[0].edits[0].value == 64
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ValueError: max_lora_rank (24) must be one of (8, 16, 32, 64, 128, 256, 320, 512).",  # 0.10.2
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for LoRAConfig\nmax_lora_rank\n"
+        "  Input should be 1, 8, 16, 32, 64, 128, 256, 320 or 512 [type=literal_error, input_value=24, input_type=int]",
+    ],
+    ids=["0.10.2", "0.32.0"],
+)
+def test_the_engine_refuses_a_size(error: str) -> None:
+    (finding,) = found(check, traceback(error, "vllm/config/lora.py f"))
+    assert finding.message == "vLLM does not accept max_lora_rank 24"
+    assert finding.fixes[0].edits[0].value == 32
+
+
+def test_the_same_words_in_a_completion_are_quiet() -> None:
+    assert found(check, "completion: 'LoRA rank 64 is greater than max_lora_rank 16.'\nDONE\n") == []

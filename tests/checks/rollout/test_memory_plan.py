@@ -1,0 +1,150 @@
+"""RLD206 on a launch file: what must stand on one device, phase by phase."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rldoctor_checks.rollout.memory_overcommitted import check
+
+from rldoctor.api import Case, CheckResult, Gpu, Gpus, Outcome, Severity
+from rldoctor.judge import judge_one
+from tests.plans import QWEN2_7B, case, edits
+
+FULL_7B = {**QWEN2_7B, "tie_word_embeddings": False}
+COLOCATED: dict[str, Any] = {
+    "placement__mode": "colocate",
+    "placement__trainer_gpus": 4,
+    "engine__max_model_len": 6144,
+    "lora__enabled": False,
+    "sleep__enabled": False,
+    "sleep__level": 0,
+}
+ZERO2: dict[str, Any] = {"trainer__strategy": "deepspeed", "trainer__zero_stage": 2, "trainer__deepspeed": "zero2"}
+
+
+def planned(gib: int = 80, framework: str = "ms-swift", vllm: str = "0.8.5", **settings: Any) -> Case:
+    asked = case(framework, versions={"vllm": vllm}, config=FULL_7B, **settings)
+    return replace(asked, gpus=Gpus(vendor="nvidia", devices=(Gpu(index=0, name="GPU", memory_total=gib << 30),)))
+
+
+def judged(gib: int = 80, **settings: Any) -> CheckResult:
+    return judge_one(check, planned(gib, **settings))
+
+
+def test_a_share_of_0_9_that_never_sleeps_beside_a_full_training() -> None:
+    result = judged(engine__gpu_memory_utilization=0.9, **COLOCATED, **ZERO2)
+    (finding,) = result.findings
+    assert finding.severity is Severity.ERROR
+    assert "update phase at least 93.3 GiB must stand on a device of 80.0 GiB" in finding.message
+    table = [e.text for e in finding.evidence if e.source == "memory plan of one device"]
+    assert table[0] == "update: engine's share 68.0 GiB (0.9 of 80.0 GiB, less 4 for activations)"
+    assert table[2] == "update: optimizer states 21.3 GiB (deepspeed ZeRO-2, 4 ranks)"
+
+
+def test_the_safe_fix_is_a_smaller_share() -> None:
+    first = edits(judged(engine__gpu_memory_utilization=0.9, **COLOCATED, **ZERO2))[0]
+    assert set(first) == {"engine.gpu_memory_utilization"}
+    share = first["engine.gpu_memory_utilization"]
+    assert judged(engine__gpu_memory_utilization=share, **COLOCATED, **ZERO2).outcome is Outcome.PASS
+
+
+def test_where_no_share_is_small_enough_the_trainers_states_are_sharded_too() -> None:
+    settings: dict[str, Any] = {
+        **COLOCATED,
+        **ZERO2,
+        "trainer__reference": True,
+        "lengths__response": 4096,
+        "batch__per_device": 4,
+    }
+    settings["trainer__logits_chunked"] = False
+    first = edits(judged(engine__gpu_memory_utilization=0.9, **settings))[0]
+    assert set(first) == {"engine.gpu_memory_utilization", "trainer.deepspeed"}
+    after: dict[str, Any] = {**settings, "trainer__zero_stage": 3, "trainer__deepspeed": "zero3"}
+    share = first["engine.gpu_memory_utilization"]
+    assert judged(engine__gpu_memory_utilization=share, **after).outcome is Outcome.PASS
+
+
+def test_adapters_leave_room_for_the_same_share() -> None:
+    settings: dict[str, Any] = {**COLOCATED, **ZERO2, "lora__enabled": True}
+    assert judged(engine__gpu_memory_utilization=0.9, **settings).outcome is Outcome.PASS
+
+
+def test_an_engine_that_sleeps_is_counted_in_the_rollout_alone() -> None:
+    asleep: dict[str, Any] = {**COLOCATED, "sleep__enabled": True, "sleep__level": 1}
+    fsdp: dict[str, Any] = {"trainer__strategy": "fsdp", "trainer__param_dtype": "float32"}
+    quiet = judged(framework="verl", vllm="0.11.0", engine__gpu_memory_utilization=0.6, **asleep, **fsdp)
+    assert quiet.outcome is Outcome.PASS
+    # 72 GiB of the engine, and 12 bytes for each parameter on 4 devices that nobody offloads.
+    result = judged(framework="verl", vllm="0.11.0", engine__gpu_memory_utilization=0.9, **asleep, **fsdp)
+    assert "in the rollout phase" in result.findings[0].message
+    away: dict[str, Any] = {**fsdp, "trainer__offload_params": True, "trainer__offload_optimizer": True}
+    moved = judged(framework="verl", vllm="0.11.0", engine__gpu_memory_utilization=0.9, **asleep, **away)
+    assert moved.outcome is Outcome.PASS
+
+
+def test_before_0_9_the_share_holds_what_was_on_the_device_at_its_start() -> None:
+    ddp: dict[str, Any] = {
+        **COLOCATED,
+        "trainer__strategy": "ddp",
+        "trainer__optimizer": "adafactor",
+        "trainer__reference": True,
+    }
+    share: dict[str, Any] = {"engine__gpu_memory_utilization": 0.75}
+    assert judged(vllm="0.8.5", **share, **ddp).outcome is Outcome.PASS
+    assert judged(vllm="0.9.2", **share, **ddp).outcome is Outcome.FINDINGS
+
+
+def test_a_trainer_of_its_own_devices() -> None:
+    alone: dict[str, Any] = {"placement__mode": "server", "placement__trainer_gpus": 1, "lora__enabled": False}
+    result = judged(framework="TRL", trainer__strategy="single", model__dtype="float32", **alone)
+    assert result.findings[0].severity is Severity.ERROR
+    eight: dict[str, Any] = {**alone, "placement__trainer_gpus": 8}
+    quiet = judged(framework="TRL", trainer__strategy="deepspeed", trainer__zero_stage=3, **eight)
+    assert quiet.outcome is Outcome.PASS
+
+
+def test_logits_at_half_of_the_longest_responses_are_a_warning() -> None:
+    settings: dict[str, Any] = {
+        "placement__mode": "server",
+        "placement__trainer_gpus": 8,
+        "trainer__strategy": "deepspeed",
+        "trainer__zero_stage": 3,
+        "batch__per_device": 16,
+        "lengths__response": 16384,
+        "lora__enabled": False,
+    }
+    (finding,) = judged(framework="TRL", trainer__logits_chunked=False, **settings).findings
+    assert finding.severity is Severity.WARNING
+    assert judged(framework="TRL", trainer__logits_chunked=True, **settings).outcome is Outcome.PASS
+
+
+def test_weights_beyond_the_device() -> None:
+    result = judged(8, framework="vLLM", engine__gpu_memory_utilization=0.9, engine__tensor_parallel_size=1)
+    assert "weights take 14.2 GiB" in result.findings[0].message
+
+
+def test_a_share_of_the_whole_device() -> None:
+    # https://github.com/vllm-project/vllm/issues/17939
+    for version, severity in (("0.8.5", Severity.WARNING), ("0.9.1", Severity.ERROR)):
+        result = judged(framework="vLLM", vllm=version, engine__gpu_memory_utilization=1.0)
+        assert result.findings[0].severity is severity
+        assert edits(result) == [{"engine.gpu_memory_utilization": 0.9}]
+
+
+def test_a_plan_that_leaves_its_strategy_open_is_not_judged() -> None:
+    result = judged(engine__gpu_memory_utilization=0.9, **COLOCATED)
+    assert result.outcome is Outcome.PASS
+    assert result.reason is not None and "how the trainer spreads its states" in result.reason
+
+
+def test_unsloths_trainer_and_engine_share_the_weights() -> None:
+    settings: dict[str, Any] = {
+        **COLOCATED,
+        "placement__trainer_gpus": 1,
+        "lora__enabled": True,
+    }
+    result = judged(24, framework="unsloth", vllm="0.10.2", engine__gpu_memory_utilization=0.9, **settings)
+    assert result.outcome is Outcome.PASS
+    other = judged(24, framework="TRL", vllm="0.10.2", engine__gpu_memory_utilization=0.9, **settings)
+    assert other.outcome is Outcome.FINDINGS

@@ -1,0 +1,87 @@
+"""RLD212: settings of which the framework refuses the pair or drops one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rldoctor_checks.rollout.mode_flags import check
+
+from rldoctor.api import CheckResult, Outcome
+from rldoctor.judge import judge_one
+from rldoctor.launch.plan import Form, Given
+from tests.logs.raising import found, traceback
+from tests.plans import case, edits, judged
+
+SWIFT = {"framework": "ms-swift", "versions": {"ms-swift": "3.8.1"}}
+
+
+def said(mode: str, becomes: str, version: str = "3.8.1", **settings: Any) -> CheckResult:
+    """A launch that says one mode, of which the framework makes another."""
+    told = case("ms-swift", {"ms-swift": version}, placement__mode=becomes, **settings)
+    given = Given(key="vllm_mode", value=mode, file="run.sh", line=7, form=Form.OPTION, option="placement.mode")
+    assert told.plan is not None
+    return judge_one(check, replace(told, plan=replace(told.plan, given=(given,))))
+
+
+def test_a_server_address_switches_swift_out_of_colocate() -> None:
+    result = said("colocate", becomes="server", placement__server_host="127.0.0.1")
+    assert "switches to server mode" in result.findings[0].message
+    assert edits(result)[0] == {"placement.mode": "server"}
+
+
+def test_swift_3_12_no_longer_switches() -> None:
+    result = said("colocate", becomes="colocate", version="3.12.0", placement__server_host="127.0.0.1")
+    assert "samples with an engine of its own" in result.findings[0].message
+
+
+def test_a_server_without_an_address_becomes_colocate() -> None:
+    assert "switches to colocate mode" in said("server", becomes="colocate").findings[0].message
+
+
+def test_each_of_the_two_alone_is_quiet() -> None:
+    assert judged(check, **SWIFT, placement__mode="colocate").outcome is Outcome.PASS
+    assert said("server", becomes="server", placement__server_host="127.0.0.1").outcome is Outcome.PASS
+
+
+def test_asynchronous_generation_needs_a_server() -> None:
+    result = judged(check, **SWIFT, placement__mode="colocate", rollout__async=True)
+    assert edits(result) == [{"rollout.async": False}]
+
+
+def test_verl_frees_no_cache_under_cuda_graphs_before_0_5() -> None:
+    both = {"engine__enforce_eager": False, "sleep__enabled": True}
+    result = judged(check, versions={"verl": "0.4.1"}, **both)
+    assert edits(result) == [{"engine.enforce_eager": True}]
+    assert judged(check, versions={"verl": "0.5.0"}, **both).outcome is Outcome.PASS
+
+
+def test_verl_0_7_has_no_synchronous_rollout() -> None:
+    result = judged(check, versions={"verl": "0.7.0"}, rollout__async_engine=False)
+    assert edits(result) == [{"rollout.async_engine": True}]
+    assert judged(check, versions={"verl": "0.6.1"}, rollout__async_engine=False).outcome is Outcome.PASS
+
+
+def test_nemo_trains_asynchronously_on_the_asynchronous_engine() -> None:
+    nemo = {"framework": "NeMo-RL", "versions": {"nemo-rl": "0.5.0"}, "rollout__async": True}
+    assert judged(check, **nemo, rollout__async_engine=False).outcome is Outcome.FINDINGS
+    assert judged(check, **nemo, rollout__async_engine=True).outcome is Outcome.PASS
+
+
+def test_the_frameworks_own_words() -> None:
+    error = "AssertionError: async generate require vllm_mode == server, "
+    (finding,) = found(check, traceback(error, "swift/llm/argument/rlhf_args.py _check_grpo"))
+    assert finding.fixes[0].edits[0].option == "rollout.async"
+    warning = "set vllm_mode to `colocate` since vllm_server_host is not provided\nDONE\n"
+    assert found(check, warning) == []
+
+
+def test_trl_takes_one_of_two_ways_to_say_the_generation_batch() -> None:
+    both = {"batch__generation": 32, "batch__steps_per_generation": 4}
+    trl = {"framework": "TRL", "versions": {"trl": "0.24.0"}}
+    assert judged(check, **trl, **both).outcome is Outcome.FINDINGS
+    assert judged(check, **trl, batch__generation=32).outcome is Outcome.PASS
+
+
+def test_a_framework_without_known_conflicts_is_not_judged() -> None:
+    assert judged(check, framework="EasyR1", versions={"easyr1": "0.3.2"}).outcome is Outcome.NOT_APPLICABLE

@@ -1,0 +1,50 @@
+"""RLD217: placeholders and features that disagree in number."""
+
+from __future__ import annotations
+
+from rldoctor_checks.rollout.multimodal_tokens import check
+
+from rldoctor.api import Outcome
+from tests.logs.raising import found, traceback
+from tests.plans import QWEN2_7B, edits, judged
+
+VISION = {"vision_config": {"depth": 32}, "text_config": QWEN2_7B}
+
+
+def test_prompts_with_images_that_are_cut() -> None:
+    result = judged(check, config=VISION, lengths__truncation="left", lengths__overlong_filtered=False)
+    assert "prompts that are too long are cut (left)" in result.findings[0].message
+    assert edits(result)[0] == {"lengths.overlong_filtered": True}
+
+
+def test_filtered_or_refused_prompts_and_text_models_are_quiet() -> None:
+    assert judged(check, config=VISION, lengths__truncation="error").outcome is Outcome.PASS
+    filtered = judged(check, config=VISION, lengths__truncation="left", lengths__overlong_filtered=True)
+    assert filtered.outcome is Outcome.PASS
+    assert judged(check, config=QWEN2_7B, lengths__truncation="left").outcome is Outcome.NOT_APPLICABLE
+
+
+# https://github.com/verl-project/verl/issues/3469 and https://github.com/hiyouga/EasyR1/issues/175
+def test_which_side_has_more_tells_the_cause() -> None:
+    sampled = "ValueError: Image features and image tokens do not match: tokens: 2641, features 2640"
+    cut = "ValueError: Image features and image tokens do not match, tokens: 9214, features: 9861"
+    (more,) = found(check, traceback(sampled, "transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py forward"))
+    (fewer,) = found(check, traceback(cut, "transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py forward"))
+    assert more.message.startswith("more image or video tokens than features: 2641 tokens, 2640 features")
+    assert fewer.message.startswith("fewer image or video tokens than features: 9214 tokens, 9861 features")
+
+
+# vllm/multimodal/processing.py (0.8.5)
+def test_the_engine_counts_placeholders() -> None:
+    error = (
+        "RuntimeError: Expected there to be 1 prompt updates corresponding to 1 image items, but instead found "
+        "0 prompt "
+        "updates! Either the prompt text has missing/incorrect tokens for multi-modal inputs"
+    )
+    (finding,) = found(check, traceback(error, "vllm/multimodal/processing.py f"))
+    assert finding.message.startswith("the prompt holds 0 placeholders for 1 image(s)")
+
+
+def test_a_split_prompt_is_another_pattern() -> None:
+    error = "ValueError: Attempted to assign 9214 = 9214 multimodal tokens to 8407 placeholders"
+    assert found(check, traceback(error, "vllm/model_executor/models/utils.py f")) == []

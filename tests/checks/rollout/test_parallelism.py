@@ -1,0 +1,65 @@
+"""RLD209: ranks against heads, key-value heads and devices."""
+
+from __future__ import annotations
+
+from rldoctor_checks.rollout.parallelism import check
+
+from rldoctor.api import Outcome
+from tests.logs.raising import found, traceback
+from tests.plans import QWEN2_7B, edits, judged
+
+QWEN2_1B = {"num_attention_heads": 12, "num_key_value_heads": 2, "intermediate_size": 8960}
+
+
+def test_heads_that_the_ranks_do_not_divide() -> None:
+    result = judged(check, config=QWEN2_1B, engine__tensor_parallel_size=8, placement__engine_gpus=8)
+    assert result.findings[0].message == "tensor_parallel_size 8 does not divide the model's 12 attention heads"
+    assert edits(result) == [{"engine.tensor_parallel_size": 4}]
+
+
+def test_more_ranks_than_key_value_heads_share_copies() -> None:
+    assert judged(check, config=QWEN2_1B, engine__tensor_parallel_size=4).outcome is Outcome.PASS
+    odd = {"num_attention_heads": 24, "num_key_value_heads": 6}
+    result = judged(check, config=odd, engine__tensor_parallel_size=4)
+    assert result.findings[0].message.endswith("6 key-value heads")
+
+
+def test_devices_that_hold_no_whole_engine() -> None:
+    result = judged(check, engine__tensor_parallel_size=4, placement__engine_gpus=6)
+    assert "6 devices cannot be divided into engines of 4" in result.findings[0].message
+    assert edits(result) == [{"engine.tensor_parallel_size": 3}]
+    assert judged(check, engine__tensor_parallel_size=2, placement__engine_gpus=6).outcome is Outcome.PASS
+
+
+def test_sequence_parallel_ranks_of_the_trainer() -> None:
+    result = judged(check, config=QWEN2_7B, parallel__sequence=8)
+    assert "sequence parallel size 8" in result.findings[0].message
+    assert judged(check, config=QWEN2_7B, parallel__sequence=4).outcome is Outcome.PASS
+
+
+def test_without_a_local_model_the_heads_are_not_checked() -> None:
+    assert judged(check, engine__tensor_parallel_size=3).outcome is Outcome.NOT_CHECKED
+
+
+# vLLM 0.32.0, shared log vllm_tp3_heads; verl fsdp_workers.py (0.4.1); vllm/distributed/utils.py
+def test_refusals_in_a_log() -> None:
+    heads = (
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
+        "  Value error, Total number of attention heads (28) must be divisible by tensor parallel size (8). "
+        "[type=value_error]"
+    )
+    (finding,) = found(check, traceback(heads, "vllm/config/vllm.py f"))
+    assert finding.message == "the parallel size does not divide the attention heads (28 by 8)"
+    assert finding.fixes[0].edits[0].value == 7
+    world = "AssertionError: rollout world_size: 1 is not divisible by infer_tp: 2"
+    (finding,) = found(check, traceback(world, "verl/workers/fsdp_workers.py _build_rollout"))
+    assert finding.fixes[0].edits[0].value == 1
+    (finding,) = found(
+        check, traceback("AssertionError: 151936 is not divisible by 6", "vllm/distributed/utils.py divide")
+    )
+    assert "151936 by 6" in finding.message
+
+
+def test_batches_are_another_pattern() -> None:
+    error = "ValueError: generation_batch_size (6) must be divisible by num_generations (4)."
+    assert found(check, traceback(error, "trl/trainer/grpo_config.py __post_init__")) == []

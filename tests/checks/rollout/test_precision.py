@@ -1,0 +1,95 @@
+"""RLD218: precisions and quantizations that an engine, a model or a device does not take."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.rollout.precision import check
+
+from rldoctor.api import Outcome
+from tests.logs.asking import finding, raised
+from tests.plans import QWEN2_7B, edits, judged
+
+BRAIN = {**QWEN2_7B, "torch_dtype": "bfloat16"}
+
+
+def test_bfloat16_before_ampere() -> None:
+    result = judged(check, capability="7.0", engine__dtype="bfloat16")
+    assert edits(result) == [{"engine.dtype": "float16"}]
+    assert judged(check, capability="8.0", engine__dtype="bfloat16").outcome is Outcome.PASS
+    assert judged(check, engine__dtype="bfloat16").outcome is Outcome.NOT_CHECKED
+
+
+def test_auto_is_the_models_precision_until_vllm_asks_the_device() -> None:
+    auto = {"capability": "7.5", "config": BRAIN, "engine__dtype": "auto"}
+    assert judged(check, versions={"vllm": "0.8.5"}, **auto).outcome is Outcome.FINDINGS
+    assert judged(check, versions={"vllm": "0.9.1"}, **auto).outcome is Outcome.PASS
+
+
+def test_families_that_overflow_in_float16() -> None:
+    gemma = {"config": {**QWEN2_7B, "model_type": "gemma2"}, "capability": "8.0", "engine__dtype": "half"}
+    assert edits(judged(check, versions={"vllm": "0.10.2"}, **gemma)) == [{"engine.dtype": "bfloat16"}]
+    assert judged(check, versions={"vllm": "0.8.5"}, **gemma).outcome is Outcome.PASS
+
+
+def test_a_method_whose_kernels_take_float16_alone() -> None:
+    settings = {"capability": "8.0", "engine__dtype": "bfloat16"}
+    assert edits(judged(check, engine__quantization="gptq", **settings)) == [{"engine.dtype": "float16"}]
+    assert judged(check, engine__quantization="gptq_marlin", **settings).outcome is Outcome.PASS
+
+
+def test_a_method_without_kernels_for_the_device() -> None:
+    old = {"capability": "7.5", "engine__dtype": "float16", "engine__quantization": "fp8"}
+    assert "needs compute capability 8.0" in judged(check, versions={"vllm": "0.10.2"}, **old).findings[0].message
+    assert judged(check, versions={"vllm": "0.20.0"}, **old).outcome is Outcome.PASS
+
+
+def test_a_method_that_the_checkpoint_was_not_made_with() -> None:
+    made = {**QWEN2_7B, "quantization_config": {"quant_method": "awq"}}
+    settings = {"config": made, "capability": "8.0", "engine__dtype": "float16"}
+    assert edits(judged(check, engine__quantization="gptq", **settings)) == [{"engine.quantization": "awq"}]
+    assert judged(check, engine__quantization="awq_marlin", **settings).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "said"),
+    [
+        # vLLM 0.10.2, platforms/cuda.py and config
+        (
+            "ValueError",
+            "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla V100-SXM2-32GB "
+            "GPU has "
+            "compute capability 7.0. You can use float16 instead",
+            "Tesla V100-SXM2-32GB has compute capability 7.0",
+        ),
+        (
+            "ValueError",
+            "The model type 'gemma2' does not support float16. Reason: Numerical instability.",
+            "gemma2 in float16",
+        ),
+        (
+            "ValueError",
+            "torch.bfloat16 is not supported for quantization method awq. Supported dtypes: [torch.float16]",
+            "awq has no kernels for torch.bfloat16",
+        ),
+        (
+            "ValueError",
+            "Quantization method specified in the model config (awq) does not match the quantization method specified "
+            "in the "
+            "`quantization` argument (gptq).",
+            "made with awq, quantization gptq is asked for",
+        ),
+        (
+            "NotImplementedError",
+            "FlashAttention does not support fp8 kv-cache on this device.",
+            "no 8-bit floating point",
+        ),
+        ("RuntimeError", "FlashAttention only support fp16 and bf16 data type", "gets float32"),
+        (
+            "RuntimeError",
+            "mat1 and mat2 must have the same dtype, but got Float and BFloat16",
+            "differ in precision: Float and BFloat16",
+        ),
+    ],
+)
+def test_refusals_in_a_log(kind: str, message: str, said: str) -> None:
+    assert said in finding(check, raised(kind, message)).message
