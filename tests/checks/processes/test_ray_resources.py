@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from rldoctor_checks.processes.ray_resources import check
 
+from rldoctor.api import Outcome
 from rldoctor.logs.triage import triage_text
+from tests.checks import launches
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY
 
@@ -37,3 +42,76 @@ def test_a_bundle_that_does_not_exist() -> None:
         check, raised("ValueError", "placement group bundle index 6 is invalid. Valid placement group indexes: 0-4")
     )
     assert "bundle 6 of a placement group that has 0-4" in found.message
+
+
+VERL: dict[str, Any] = {"process__launcher": "ray", "placement__nodes": 1}
+ROLES = {"actor": 4, "reference": 4, "engine": 4}
+
+
+def test_more_devices_than_the_cluster_has() -> None:
+    # https://github.com/verl-project/verl/issues/2515
+    two = {**VERL, "placement__nodes": 2, "placement__gpus_per_node": 8, "ray__gpus_needed": 16}
+    found = launches.finding(check, "verl", gpus=8, nodes=1, **two)
+    assert "asks Ray for 16 GPUs, and the cluster has 8" in found.message
+    assert [(edit.option, edit.value) for fix in found.fixes for edit in fix.edits] == [("placement.nodes", 1)]
+    assert launches.judged(check, "verl", gpus=8, nodes=2, **two).outcome is Outcome.PASS
+    assert launches.judged(check, "verl", gpus=8, **two).outcome is Outcome.NOT_CHECKED
+
+
+def test_more_devices_than_a_node_has() -> None:
+    sixteen = {**VERL, "placement__gpus_per_node": 16, "ray__gpus_needed": 16}
+    assert (
+        "16 GPUs on one node, and a node has 8" in launches.finding(check, "verl", gpus=8, nodes=4, **sixteen).message
+    )
+    hidden = {**VERL, "placement__gpus_per_node": 8, "ray__gpus_needed": 8, "env__CUDA_VISIBLE_DEVICES": "0,1"}
+    assert "a node has 2" in launches.finding(check, "verl", gpus=8, **hidden).message
+    # A cluster that runs already does not see what this file sets.
+    assert launches.quiet(check, "verl", gpus=8, nodes=1, **hidden, ray__address="http://127.0.0.1:8265")
+
+
+def test_roles_that_do_not_share() -> None:
+    # https://github.com/OpenRLHF/OpenRLHF/issues/613
+    plan: dict[str, Any] = {"process__launcher": "ray", "ray__gpus_needed": 12, "placement__roles": ROLES}
+    found = launches.finding(check, "OpenRLHF", version="0.8.5", gpus=8, nodes=1, **plan)
+    assert "12 GPUs (actor 4 + reference 4 + engine 4)" in found.message
+    assert found.fixes[0].edits[0].value == "colocate"
+    assert launches.quiet(check, "OpenRLHF", version="0.8.5", gpus=8, nodes=2, **plan)
+
+
+def test_another_machines_cluster_is_not_judged() -> None:
+    plan = {**VERL, "placement__gpus_per_node": 8, "ray__gpus_needed": 8, "ray__address": "http://10.0.0.5:8265"}
+    assert launches.judged(check, "verl", gpus=1, ports=(), **plan).outcome is Outcome.NOT_CHECKED
+    assert launches.finding(check, "verl", gpus=1, nodes=1, **plan)
+
+
+def test_more_engine_ranks_than_bundles() -> None:
+    # https://github.com/OpenRLHF/OpenRLHF/pull/728
+    plan: dict[str, Any] = {
+        "placement__mode": "colocate",
+        "placement__trainer_gpus": 8,
+        "engine__tensor_parallel_size": 2,
+    }
+    found = launches.finding(check, "OpenRLHF", version="0.5.9", **plan, placement__engines=8)
+    assert "need 16 bundles" in found.message and found.fixes[0].edits[0].value == 4
+    assert launches.quiet(check, "OpenRLHF", version="0.5.9", **plan, placement__engines=4)
+
+
+def test_the_fix_in_openrlhfs_words(tmp_path: Path) -> None:
+    text = (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 8 --vllm_num_engines 8 "
+        "\\\n"
+        "    --vllm_tensor_parallel_size 2 --colocate_all_models --pretrain m\n"
+    )
+    file = launches.LaunchFile(tmp_path, text, {"openrlhf": "0.8.5", "vllm": "0.9.1"})
+    assert len(file.findings(check)) == 1
+    assert "--vllm_num_engines 4" in file.mend(check)
+    assert file.findings(check) == []
+
+
+def test_groups_that_frameworks_give_up() -> None:
+    text = "Not enough GPUs available. Requested 16 GPUs, but only 8 are available in the cluster."
+    assert "16 asked for, 8 there" in finding(check, raised("ResourceInsufficientError", text)).message
+    text = "Cannot provide a placement group requiring 4 GPUs (placement_group_specs=[...]) within 1800 seconds."
+    assert "of 4 bundles" in finding(check, raised("ValueError", text)).message
+    text = "actor_num_nodes * actor_num_gpus_per_node must be equal to vllm_num_engines * ..., got 8 and 4"
+    assert "4 for engines, 8 of the actor" in finding(check, raised("AssertionError", text)).message

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
 from rldoctor_checks.processes.server_unreachable import check
 
+from rldoctor.api import Outcome, Severity
+from tests.checks import launches
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY
 
@@ -43,3 +49,83 @@ def test_no_ray_to_join() -> None:
 def test_a_server_that_hung_up() -> None:
     text = "('Connection aborted.', RemoteDisconnected('Remote end closed connection without response'))"
     assert "closed the connection" in finding(check, raised("requests.exceptions.ConnectionError", text)).message
+
+
+PROXY: dict[str, Any] = {"placement__mode": "server", "env__http_proxy": "http://10.1.1.9:3128"}
+SERVER: dict[str, Any] = {"placement__listen_port": 8000, "process__background": True}
+
+
+def test_a_proxy_before_the_server() -> None:
+    # https://github.com/modelscope/ms-swift/issues/5545
+    found = launches.finding(check, **PROXY, placement__server_host="127.0.0.1", env__no_proxy="localhost")
+    assert found.message.startswith("http_proxy is set and 127.0.0.1 is not excepted")
+    assert found.fixes[0].edits[0].value == "localhost,127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("host", "exceptions"),
+    [
+        ("127.0.0.1", "localhost,127.0.0.1"),
+        ("127.0.0.1", "127.0.0.0/8"),
+        ("node3.cluster.local", ".cluster.local"),
+        ("node3.cluster.local", "cluster.local, example.org"),
+        ("10.0.0.7", "*"),
+    ],
+)
+def test_hosts_that_are_excepted(host: str, exceptions: str) -> None:
+    assert launches.quiet(check, **PROXY, placement__server_host=host, env__no_proxy=exceptions)
+    assert launches.quiet(check, **PROXY, placement__server_host=host, env__NO_PROXY=exceptions)
+
+
+def test_hosts_that_only_look_excepted() -> None:
+    for host, exceptions in (
+        ("127.0.0.1", "10.0.0.0/8"),
+        ("mycluster.local", "cluster.local"),
+        ("0.0.0.0", "localhost"),
+    ):
+        assert launches.finding(check, **PROXY, placement__server_host=host, env__no_proxy=exceptions), host
+
+
+def test_who_asks_nobody_over_http() -> None:
+    assert launches.quiet(check, **{**PROXY, "placement__mode": "colocate"}, placement__server_host="127.0.0.1")
+    assert launches.quiet(check, placement__mode="server", env__https_proxy="http://p:1", placement__server_host="h")
+    assert launches.quiet(check, **PROXY)
+    assert "10.0.0.7 is not" in launches.finding(check, **PROXY, placement__server_url="http://10.0.0.7:8000").message
+
+
+def test_a_server_at_another_port() -> None:
+    # https://github.com/modelscope/ms-swift/issues/6034
+    found = launches.finding(check, server=SERVER, placement__mode="server", placement__server_port=8602)
+    assert found.message == "the rollout server listens at port 8000, and the trainer asks port 8602"
+    assert found.fixes[0].edits[0].value == 8000
+    result = launches.judged(check, server=SERVER, placement__mode="server", placement__server_port=8000)
+    assert result.outcome is Outcome.PASS
+    assert launches.quiet(check, server=SERVER, placement__mode="server", placement__server_port=[8001, 8000])
+
+
+def test_a_server_that_listens_for_itself_alone() -> None:
+    server = {**SERVER, "placement__listen_host": "127.0.0.1"}
+    plan: dict[str, Any] = {"placement__mode": "server", "placement__server_port": 8000}
+    assert (
+        "comes to 10.0.0.7" in launches.finding(check, server=server, **plan, placement__server_host="10.0.0.7").message
+    )
+    assert launches.quiet(check, server=server, **plan, placement__server_host="localhost")
+
+
+def test_a_time_limit_in_the_wrong_unit() -> None:
+    plan: dict[str, Any] = {"placement__mode": "server", "placement__server_port": 8000}
+    found = launches.finding(check, server=SERVER, **plan, placement__server_timeout=10.0)
+    assert found.severity is Severity.WARNING
+    assert launches.quiet(check, server=SERVER, **plan, placement__server_timeout=240.0)
+
+
+def test_the_proxy_is_excepted_in_the_file(tmp_path: Path) -> None:
+    text = (
+        "export http_proxy=http://10.1.1.9:3128\n"
+        "accelerate launch --num_processes 1 train.py --use_vllm true --vllm_mode server --vllm_server_host 10.0.0.7\n"
+    )
+    file = launches.LaunchFile(tmp_path, text, {"trl": "0.21.0", "vllm": "0.10.0"})
+    assert len(file.findings(check)) == 1
+    assert "export no_proxy=10.0.0.7\n" in file.mend(check)
+    assert file.findings(check) == []
+    assert launches.LaunchFile(tmp_path, "unset http_proxy\n" + text[39:], {"trl": "0.21.0"}).findings(check) == []

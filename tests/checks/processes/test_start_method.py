@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rldoctor_checks.processes.start_method import check
 
+from rldoctor.api import Outcome
+from tests.checks import launches
 from tests.logs.asking import finding, findings, raised
 
 
@@ -23,3 +27,26 @@ def test_no_main_guard_names_the_line() -> None:
 
 def test_another_runtime_error() -> None:
     assert findings(check, raised("RuntimeError", "CUDA error: invalid device ordinal")) == []
+
+
+SPAWNED: dict[str, Any] = {"dialect": "vllm", "env__VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+IN_RAY: dict[str, Any] = {"process__launcher": "ray", "engine__distributed_executor_backend": "ray"}
+
+
+def test_spawned_without_a_guard() -> None:
+    found = launches.finding(check, "vLLM", **SPAWNED, process__main_guard=False)
+    assert "__main__" in found.fixes[0].title
+    assert launches.judged(check, "vLLM", **SPAWNED, process__main_guard=True).outcome is Outcome.PASS
+    assert launches.quiet(check, "vLLM", dialect="vllm", process__main_guard=False)
+    # TRL's colocated engine starts no processes.
+    assert launches.quiet(check, "TRL", **{**SPAWNED, "dialect": "TRL"}, process__main_guard=False)
+    assert launches.quiet(check, "vLLM", **SPAWNED, process__main_guard=False, env__VLLM_ENABLE_V1_MULTIPROCESSING="0")
+
+
+def test_forked_out_of_a_ray_actor() -> None:
+    # https://github.com/vllm-project/vllm/pull/14410
+    found = launches.finding(check, "OpenRLHF", vllm="0.7.3", **IN_RAY, env__VLLM_USE_V1="1")
+    assert found.fixes[0].edits[0].option == "env.VLLM_ENABLE_V1_MULTIPROCESSING"
+    assert launches.quiet(check, "OpenRLHF", vllm="0.7.3", **IN_RAY)
+    assert launches.quiet(check, "OpenRLHF", vllm="0.8.2", **IN_RAY)
+    assert launches.quiet(check, "OpenRLHF", vllm="0.8.0", **{**IN_RAY, "engine__distributed_executor_backend": "uni"})

@@ -1,0 +1,189 @@
+"""The NCCL or gloo group for training or for weight sync cannot be built.
+
+What it looks for
+    A rollout server that leaves no memory for NCCL's buffers. In a log: pynccl and torch errors while a communicator is
+    initialised, a weight sync group that exists already or does not exist yet, a backend that this torch lacks, NCCL
+    versions that differ.
+
+Why it hurts
+    The engines are up and the first generation may even have run; the weights cannot follow, and the run ends, or
+    waits.
+
+How sure it is
+    The message names the group and the library's reason. Where NCCL says ``unhandled``, its reason is in its own
+    warnings, which ``NCCL_DEBUG=WARN`` shows.
+
+The fix and its cost
+    Restart the server between runs, leave memory for NCCL, use one NCCL on both sides; gloo works without GPUs and is
+    slower.
+
+References
+    ``trl/scripts/vllm_serve.py`` (``init_communicator``), https://github.com/modelscope/ms-swift/issues/5428
+    https://github.com/OpenRLHF/OpenRLHF/issues/313, https://github.com/vllm-project/vllm/issues/5477
+    ``torch/distributed/distributed_c10d.py``;
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Role,
+    Severity,
+    cite,
+    plan_of,
+)
+
+check = Check("RLD320", "communicator-init-failed", __doc__)
+
+SHARE = "engine.gpu_memory_utilization"
+# NCCL takes some hundred MiB of each device for its channels, beside the CUDA context.
+HIGHEST_SHARE = 0.97
+
+
+@check.declared(needs=[f"plan.{SHARE}", "plan.sync.backend"])
+def no_memory_for_nccl(case: Case) -> Iterator[Finding | Reach]:
+    """A server that claims nearly all of a device's memory before the sync group is built."""
+    plan = plan_of(case)
+    if plan.value("sync.backend") != "nccl" or plan.value("placement.mode") not in ("server", "separate", "async"):
+        raise NotApplicable("no NCCL group joins trainer and engine")
+    share = plan.value(SHARE)
+    if share <= HIGHEST_SHARE:
+        yield Reach(f"the engine claims {share:g} of each device")
+        return
+    yield check.finding(
+        f"the engine claims {share:g} of each device's memory, which leaves next to none for the NCCL group that "
+        "brings "
+        "the weights",
+        severity=Severity.WARNING,
+        evidence=cite(plan, SHARE, "sync.backend"),
+        fixes=(
+            Fix(
+                title="leave room for NCCL",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=SHARE, value=0.9),),
+                side_effects="less KV cache",
+            ),
+        ),
+        url="https://github.com/modelscope/ms-swift/issues/5428",
+    )
+
+
+_DEBUG = Fix(title="let NCCL say why", commands=("export NCCL_DEBUG=WARN",))
+_MEMORY = Fix(
+    title="leave memory for NCCL beside the engine",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option=SHARE, value=0.9),),
+)
+_GLOO = Fix(
+    title="take gloo for this group",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="sync.backend", value="gloo"),),
+    side_effects="a slower weight sync",
+)
+
+
+@check.logged(
+    "NCCL error: unhandled cuda error",
+    "NCCL error: unhandled system error",
+    "NCCL error: internal error",
+    "NCCL error: remote process exited",
+    "ncclUnhandledCudaError: Call to CUDA function failed",
+    "ncclSystemError: System call",
+    "ncclInternalError: Internal check failed",
+)
+def nccl_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """pynccl (vLLM's groups, weight sync) and torch's ProcessGroupNCCL say the same in two spellings."""
+    sync = event.search(r"init_communicator|init_weight_update_group|init_collective|update_weight|vllm_client")
+    group = "the weight sync group" if sync else "an NCCL group"
+    memory = event.search(r"out of memory|Failed to CUDA (?:calloc|malloc)|Failed to CUDA host alloc")
+    yield check.finding(
+        f"{group} cannot be built: {'no memory is left for NCCL' if memory else 'NCCL fails'}",
+        fixes=(_MEMORY, _DEBUG) if memory else (_DEBUG, _MEMORY, _GLOO),
+    )
+
+
+@check.logged("Weight update group already initialized", "weight update group is already initialized")
+def group_exists(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """TRL's and ms-swift's server keeps the group of a trainer that went away."""
+    yield check.finding(
+        "the rollout server still holds the weight sync group of an earlier trainer",
+        fixes=(
+            Fix(
+                title="restart the rollout server before each run, or close the group", commands=("trl vllm-serve ...",)
+            ),
+        ),
+    )
+
+
+@check.logged("Communicator not initialized. Call ", role=Role.CASCADE)
+def group_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Weights came before the group, or after it was closed."""
+    yield check.finding(
+        "weights were sent to a rollout server without a weight sync group: building it failed before, or it was "
+        "closed",
+        fixes=(Fix(title="the server's log has the reason above; restart server and trainer together"),),
+    )
+
+
+@check.logged("Distributed package doesn't have NCCL built in", "ProcessGroupNCCL is only supported with GPUs")
+def no_nccl_here(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """torch without CUDA, or a process that sees no GPU."""
+    built = "built in" in event.literal
+    yield check.finding(
+        "this torch has no NCCL (a build without CUDA)" if built else "NCCL is asked for in a process that sees no GPU",
+        fixes=(
+            Fix(title="on machines without GPUs take the gloo backend", commands=("init_process_group('gloo')",)),
+            Fix(
+                title="on machines with GPUs install torch with CUDA",
+                commands=("python -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'",),
+            ),
+        ),
+    )
+
+
+@check.logged("Mismatched NCCL version detected")
+def versions_differ(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """NCCL's own warning as the ranks compare their versions."""
+    yield check.finding(
+        "the ranks of a group run different NCCL versions",
+        fixes=(
+            Fix(
+                title="install one torch, and with it one NCCL, in the environments of trainer and engine, and set no "
+                "VLLM_NCCL_SO_PATH or LD_PRELOAD to another",
+                commands=("python -c 'import torch; print(torch.cuda.nccl.version())'",),
+            ),
+        ),
+    )
+
+
+@check.logged("start_worker_execution_loop. This might cause deadlock in distributed execution", role=Role.CASCADE)
+def execution_loop_interrupted(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM 0.4.3 to 0.6.3 with tensor parallel workers: the broadcast of weights meets their execution loop."""
+    yield check.finding(
+        "the execution loop of a tensor parallel worker failed; with weight broadcasts by NCCL the two get in each "
+        "other's way",
+        fixes=(_GLOO, Fix(title="vLLM 0.6.4 and later take the broadcast", commands=('pip install "vllm>=0.6.4"',))),
+        url="https://github.com/OpenRLHF/OpenRLHF/issues/313",
+    )
+
+
+@check.logged("Error executing method 'update_weight'", "Error executing method update_weight", role=Role.CASCADE)
+def broadcast_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A second NCCL group inside vLLM's Ray workers, from 0.4.3 on."""
+    if event.search(r"Cuda failure|NCCL|nccl"):
+        yield check.finding(
+            "the second NCCL group inside vLLM's workers fails as the weights are broadcast",
+            fixes=(_GLOO, _DEBUG),
+            url="https://github.com/vllm-project/vllm/issues/5477",
+        )

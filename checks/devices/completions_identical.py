@@ -1,0 +1,119 @@
+"""Completions that must differ are the same.
+
+What it looks for
+    In a real rollout on a miniature model: all completions of a group that was sampled at temperature 1, without a
+    seed of their own, are token for token the same. In a log: in TRL's table of completions (``log_completions``), in
+    ms-swift's ``completions.jsonl`` or verl's rollout dump all completions of each prompt are the same.
+
+Why it hurts
+    The completions of a group get the same reward, so every advantage is 0 and nothing is learned; the run looks
+    healthy.
+
+How sure it is
+    The engine's own log-probabilities say how likely it was that the others repeat the first; reported is only what
+    would happen by chance less than once in a thousand million times. A peaked distribution or a very short completion
+    is therefore no finding. Logged completions must be the same in all of two groups and more; short ones, those that
+    the log cuts off, and those of a policy whose logged entropy is nearly 0 are left out.
+
+The fix and its cost
+    Sampling parameters with a temperature above 0, without a top_k of 1 and without one seed for all requests; another
+    release of vLLM where the sampler itself is stuck.
+
+References
+    https://docs.vllm.ai/en/latest/usage/reproducibility.html
+    https://docs.vllm.ai/en/latest/api/vllm/sampling_params.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
+
+from ..rollout.observed import NEVER, Completion, describe, groups, log_probability, records, rollouts
+from ..sync.outputs_corrupt import repeats_one_token
+from ..training.trends import Run, finite, mean, steps_of
+
+check = Check("RLD311", "completions-identical", __doc__)
+
+# Nats per token below which a policy that repeats itself is sure, not badly sampled.
+SURE = 0.05
+# Groups that must all be the same: one may be chance.
+FEWEST_GROUPS = 2
+MANY_GROUPS = 4
+
+
+@check.observed(needs=["observations.rollout"])
+def group_is_one(case: Case) -> Iterator[Finding | Reach]:
+    """A sampled group in which nothing differs."""
+    for job in rollouts(case).values():
+        for request, rows in groups(job):
+            if not _all_equal(rows):
+                yield Reach(f"{_distinct(rows)} of {len(rows)} completions of the {request} differ in {describe(job)}")
+                continue
+            if repeats_one_token(rows):
+                raise NotApplicable("the outputs are corrupt (RLD404): one token is repeated")
+            first = log_probability(rows[0])
+            if first is None:
+                raise NotApplicable("the outputs are corrupt (RLD404): log-probabilities are no numbers")
+            repeated = first * (len(rows) - 1)
+            if repeated > NEVER:
+                yield Reach(f"the {request} is equal, which is likely for so peaked a distribution")
+                continue
+            temperature, seed = rows[0]["temperature"], records(job).get("engine", {}).get("seed")
+            chance = f"log-probability {first:.1f} of the first, {repeated:.0f} that all others repeat it"
+            yield check.finding(
+                f"all {len(rows)} completions sampled at temperature {temperature} by {describe(job)} are the same",
+                grade=Grade.OBSERVED,
+                evidence=(
+                    Evidence(text=f"{request}: {len(rows)} times {rows[0]['token_ids'][:16]}", source="rollout probe"),
+                    Evidence(text=chance, source="rollout probe"),
+                    Evidence(text=f"engine seed {seed}", source="rollout probe"),
+                ),
+                fixes=(
+                    Fix(title="sample with a temperature above 0 and without a seed for each request"),
+                    Fix(title="another release of vLLM: its sampler draws the same numbers for every request"),
+                ),
+            )
+
+
+@check.observed(needs=["metrics.sampled_groups", "metrics.sampled_groups_identical"])
+def logged_groups(case: Case) -> Iterator[Finding | Reach]:
+    """Completions that the log shows beside each other."""
+    run = Run.of(case)
+    groups, identical = run.at("sampled_groups"), run.at("sampled_groups_identical")
+    seen, same = int(sum(groups.values())), int(sum(identical.values()))
+    entropy = mean({step: value for step, value in finite(run.at("entropy")).items() if step in groups})
+    if seen < FEWEST_GROUPS or same < seen:
+        yield Reach(f"{seen - same} of {seen} logged groups have differing completions")
+        return
+    if entropy < SURE:
+        yield Reach(f"{seen} logged groups are the same, which is likely at an entropy of {entropy:.3g}")
+        return
+    shown = ("sampled_groups", "sampled_groups_identical", "entropy", "reward", "frac_reward_zero_std")
+    yield check.finding(
+        f"the completions of each prompt are the same in all {seen} logged groups ({steps_of(len(groups))} since step "
+        f"{min(groups)})",
+        severity=Severity.ERROR if seen >= MANY_GROUPS else Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=run.evidences((min(groups), max(groups)), *shown),
+        fixes=(
+            Fix(
+                title="sample with temperature 1.0, without a top_k of 1 (0 or -1 is all tokens), and without one seed "
+                "for all requests",
+                edits=(
+                    Edit(option="sampling.temperature", value=1.0),
+                    Edit(option="sampling.top_k", value=-1),
+                    Edit(option="sampling.top_p", value=1.0),
+                ),
+            ),
+        ),
+    )
+
+
+def _all_equal(rows: list[Completion]) -> bool:
+    return len(rows) > 1 and _distinct(rows) == 1
+
+
+def _distinct(rows: list[Completion]) -> int:
+    return len({tuple(row["token_ids"]) for row in rows})

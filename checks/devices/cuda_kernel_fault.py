@@ -1,0 +1,89 @@
+"""A kernel read or wrote where it may not, or an assertion inside a kernel failed.
+
+What it looks for
+    In a log: CUDA's illegal memory access, misaligned address, device-side assertion, unspecified launch failure and
+    illegal instruction.
+
+Why it hurts
+    The process has lost its device: every later CUDA call fails, and all other ranks wait for it.
+
+How sure it is
+    That a kernel failed is certain. Which one is not: CUDA reports asynchronously, so the traceback shows a later,
+    innocent call (often ``empty_cache`` or a copy to the host). The assertion's own line, where there is one, names the
+    kernel.
+
+The fix and its cost
+    First make the report exact: ``CUDA_LAUNCH_BLOCKING=1`` costs much speed, so on a short run. In a rollout engine,
+    leave out one thing at a time: CUDA graphs, the attention backend, custom all-reduce, prefix caching.
+
+References
+    https://docs.vllm.ai/en/latest/usage/troubleshooting.html
+    https://github.com/Agent-RL/ReCall/issues/54, https://github.com/PeterGriffinJin/Search-R1/issues/61
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Applicability, Case, Check, Edit, Finding, Fix, LogEvent
+
+check = Check("RLD305", "cuda-kernel-fault", __doc__)
+
+_EXACT = Fix(
+    title="repeat a short run in which every kernel is waited for: the traceback then shows the one that fails",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="env.CUDA_LAUNCH_BLOCKING", value="1"),),
+    side_effects="much slower, and no CUDA graphs",
+)
+_ENGINE = (
+    Fix(
+        title="run the engine without CUDA graphs",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option="engine.enforce_eager", value=True),),
+        side_effects="slower decoding",
+    ),
+    Fix(
+        title="and without the custom all-reduce kernel",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option="engine.disable_custom_all_reduce", value=True),),
+    ),
+    Fix(title="or with another attention backend or release of vLLM"),
+)
+_INDEX = Fix(
+    title="an index is out of bounds: compare token ids with the vocabulary, positions with the context, labels with "
+    "the "
+    "classes (on the CPU the same call names the value)"
+)
+
+
+@check.logged(
+    "an illegal memory access was encountered",
+    "CUDA error: misaligned address",
+    "CUDA error: unspecified launch failure",
+    "CUDA error: an illegal instruction was encountered",
+    "CUDA error: invalid program counter",
+)
+def illegal_access(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A kernel beyond its memory."""
+    kind = event.search(
+        r"(illegal memory access|misaligned address|unspecified launch failure|illegal instruction|invalid program \w+)"
+    )
+    engine = event.search(r"vllm|generate_sequences|rollout|execute_model")
+    yield check.finding(
+        f"a CUDA kernel failed: {kind[1] if kind else 'fault'}"
+        + (", in or after the rollout engine's work" if engine else ""),
+        fixes=(_EXACT, *_ENGINE) if engine else (_EXACT,),
+        url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
+    )
+
+
+@check.logged("CUDA error: device-side assert triggered")
+def device_assertion(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """An assertion inside a kernel; the line before it says which."""
+    said = next((line for line in reversed(event.before) if "Assertion `" in line), None)
+    words = said.partition("Assertion `")[2].partition("`")[0] if said else ""
+    yield check.finding(
+        f"an assertion inside a CUDA kernel failed{f': {words}' if words else ''}",
+        fixes=(_INDEX, _EXACT),
+        url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
+    )

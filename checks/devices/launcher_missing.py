@@ -1,0 +1,113 @@
+"""Several GPUs are visible and no launcher starts a process for each of them.
+
+What it looks for
+    A trainer built on transformers' ``Trainer`` (TRL, open-r1, axolotl) that plain ``python`` starts while it sees more
+    than one device. In a log: a process group that is initialised without the variables that a launcher sets.
+
+Why it hurts
+    ``Trainer`` finds ``n_gpu`` devices in one process and wraps the model in ``DataParallel``, and it multiplies the
+    batch by them. Groups of completions are then split at the wrong places (16 rows where 8 belong together), the
+    engine's copy of the weights is read from the wrong replica, and one device holds everything. Nothing is raised.
+    With DeepSpeed, or where the script asks for a process group, the run stops instead: ``RANK expected, but not set``.
+
+How sure it is
+    The launch itself shows that one process is started, CUDA_VISIBLE_DEVICES (or the machine) that it sees several
+    devices. A script that is judged by itself, without the command that starts it, is not.
+
+The fix and its cost
+    ``accelerate launch`` or ``torchrun`` with one process for each device; or one visible device. The number of
+    processes multiplies the batch as well, now as documented.
+
+References
+    https://github.com/huggingface/trl/issues/3181
+    ``transformers/trainer.py`` (``_wrap_model``: ``if self.args.n_gpu > 1: model = nn.DataParallel(model)``)
+    https://huggingface.co/docs/trl/distributing_training
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    cite,
+    plan_of,
+)
+
+from .visible import VISIBLE, visible
+
+check = Check("RLD304", "launcher-missing", __doc__)
+
+TRAINERS = ("TRL", "open-r1", "axolotl")
+
+
+@check.declared(needs=["plan.process.launcher", "plan.process.total"])
+def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
+    """One process of plain python that sees several devices."""
+    plan = plan_of(case)
+    if plan.framework not in TRAINERS or plan.role == "server":
+        raise NotApplicable("not a trainer that wraps its model by itself")
+    if plan.value("process.launcher") != "none" or plan.value("process.total") != 1:
+        yield Reach(f"{plan.value('process.total')} processes started by {plan.value('process.launcher')}")
+        return
+    seen = visible(case, plan)
+    if seen is None:
+        raise NotChecked("the devices that the process sees are not known", how="--assume machine.json")
+    if len(seen) < 2:
+        yield Reach(f"{len(seen)} visible device")
+        return
+    stops = plan.value("trainer.deepspeed") is not None
+    yield check.finding(
+        f"plain python starts one process, which sees {len(seen)} devices: "
+        + (
+            "DeepSpeed finds no ranks to work with"
+            if stops
+            else "the trainer wraps the model in DataParallel and multiplies the batch by them"
+        ),
+        evidence=(*seen.evidence, *cite(plan, "process.launcher", "batch.per_device", "trainer.deepspeed")),
+        fixes=(
+            Fix(
+                title="start one process for each device",
+                commands=(f"accelerate launch --num_processes {len(seen)} {plan.entry} ...",),
+                side_effects="the batch counts with the number of processes",
+            ),
+            Fix(
+                title="or show the process one device",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=VISIBLE, value=seen.ids[0]),),
+            ),
+        ),
+        url="https://github.com/huggingface/trl/issues/3181",
+    )
+
+
+@check.logged(
+    "using env:// rendezvous: environment variable ",
+    "Default process group has not been initialized, please make sure to call init_process_group",
+)
+def no_ranks(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """torch's ``_env_rendezvous_handler`` names the first variable that it misses; RANK is the first it asks for."""
+    name = event.search(r"environment variable (\w+) expected, but not set")
+    if name is None and "env://" in event.literal:
+        return
+    missing = f": {name[1]} is not set" if name else ""
+    yield check.finding(
+        f"a process group is asked for in a process that no launcher started{missing}",
+        fixes=(
+            Fix(
+                title="start the script with a launcher, which sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and "
+                "MASTER_PORT",
+                commands=("torchrun --nproc_per_node=<number of GPUs> ...", "accelerate launch ..."),
+            ),
+        ),
+        url="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    )

@@ -1,0 +1,283 @@
+"""NCCL settings that differ between peers, or do not suit the network and the GPUs.
+
+What it looks for
+    NCCL variables that the rollout server's command and the trainer's set differently, the loopback interface for a run
+    over several nodes, OpenRLHF releases that set ``NCCL_CUMEM_ENABLE=0`` under a vLLM whose NCCL no longer takes it.
+    In a log: CUDA failures in NCCL's transports, an interface that does not exist, InfiniBand errors, peer access that
+    the GPUs refuse.
+
+Why it hurts
+    Both ends of a group choose their transport from these settings. Where they differ the group hangs, or fails with
+    ``unhandled cuda error`` or ``unhandled system error`` when the first weights are sent, after everything has loaded.
+
+How sure it is
+    Different values in one file are certain; which of them is right is not. In a log, NCCL's own warning (with
+    ``NCCL_DEBUG=WARN``) names the failing call, without it only the kind of error is known.
+
+The fix and its cost
+    One value on both sides. ``NCCL_P2P_DISABLE=1`` and ``NCCL_SHM_DISABLE=1`` avoid the failing path, at the price of
+    slower transfers.
+
+References
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+    ``vllm/env_override.py``: vLLM 0.6.3 to 0.10.1 set NCCL_CUMEM_ENABLE=0 in its processes, 0.10.2 no longer does
+    https://github.com/NovaSky-AI/SkyRL/pull/143, https://github.com/NVIDIA-NeMo/RL/pull/601
+    https://github.com/NVIDIA-NeMo/RL/issues/722, https://github.com/NovaSky-AI/SkyRL/issues/84
+    ``openrlhf/trainer/ray/ppo_actor.py`` (``Skip for vLLM >= 0.16``, from 0.9.5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    cite,
+    plan_of,
+    release,
+    version_within,
+)
+
+check = Check("RLD322", "nccl-settings-mismatch", __doc__)
+
+# What every rank of a group must see alike.
+ALIKE = (
+    "NCCL_CUMEM_ENABLE",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_SHM_DISABLE",
+    "NCCL_IB_DISABLE",
+    "NCCL_NET",
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_NCHANNELS",
+)
+INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+
+
+@check.declared(needs=["plan"])
+def peers_differ(case: Case) -> Iterator[Finding | Reach]:
+    """The variables of a rollout server's command against those of the trainer's, in one file."""
+    plan = plan_of(case)
+    if plan.server is None:
+        raise NotApplicable("no rollout server is started beside the trainer")
+    differing = [name for name in ALIKE if _value(plan, name) != _value(plan.server, name)]
+    if not differing:
+        yield Reach(f"{len(ALIKE)} NCCL settings are alike for server and trainer")
+    for name in differing:
+        ours, theirs = _value(plan, name), _value(plan.server, name)
+        option = f"env.{name}"
+        yield check.finding(
+            f"{name} is {theirs or 'not set'} for the rollout server and {ours or 'not set'} for the trainer, which "
+            "meet in "
+            "one NCCL group",
+            evidence=(*cite(plan.server, option), *cite(plan, option)),
+            fixes=(
+                Fix(
+                    title="the same for both" if theirs else "leave it unset for both",
+                    applicability=Applicability.SAFE if _spelled_here(plan, option) else Applicability.UNSAFE,
+                    edits=(Edit(option=option, value=theirs),),
+                ),
+            ),
+            url="https://github.com/NovaSky-AI/SkyRL/pull/143",
+        )
+
+
+@check.declared(needs=["plan"])
+def loopback_over_nodes(case: Case) -> Iterator[Finding | Reach]:
+    """The loopback interface reaches no other node."""
+    plan = plan_of(case)
+    nodes = max(plan.value("process.nnodes", 1), plan.value("placement.nodes", 1))
+    given = [name for name in INTERFACES if plan.value(f"env.{name}") is not None]
+    if nodes < 2 or not given:
+        raise NotApplicable("one node, or no interface is named")
+    for name in given:
+        text = str(plan.value(f"env.{name}"))
+        if text.lstrip("=") != "lo":
+            yield Reach(f"{name}={text}")
+            continue
+        yield check.finding(
+            f"{name}={text} names the loopback interface, and the run spans {nodes} nodes",
+            evidence=cite(plan, f"env.{name}", "process.nnodes", "placement.nodes"),
+            fixes=(
+                Fix(
+                    title="name the interface that reaches the other nodes, or exclude the ones that do not",
+                    applicability=Applicability.UNSAFE,
+                    edits=(Edit(option=f"env.{name}", value="^lo,docker0"),),
+                ),
+            ),
+        )
+
+
+@check.declared(needs=["plan.sync.backend", "packages.vllm"])
+def memory_mapping_of_openrlhf(case: Case) -> Iterator[Finding | Reach]:
+    """OpenRLHF 0.5.5 to 0.9.4 set NCCL_CUMEM_ENABLE=0 in the actor, for the vLLM of their time."""
+    plan = plan_of(case)
+    if plan.framework != "OpenRLHF" or plan.version is None or plan.value("sync.backend") != "nccl":
+        raise NotApplicable("a matter of OpenRLHF's weight sync by NCCL")
+    if plan.value("placement.mode") == "colocate":
+        raise NotApplicable("colocated weights go by CUDA IPC")
+    vllm = release(case)
+    if vllm is None:
+        raise NotChecked("the vLLM release is not known")
+    if vllm < (0, 16) or not version_within(plan.version, ">=0.5.5,<0.9.5"):
+        yield Reach(f"OpenRLHF {plan.version} and this vLLM agree on NCCL_CUMEM_ENABLE")
+        return
+    yield check.finding(
+        f"OpenRLHF {plan.version} sets NCCL_CUMEM_ENABLE=0 in the actor, and the NCCL of vLLM 0.16 and later then "
+        "refuses "
+        "the weight sync group (unhandled cuda error)",
+        evidence=cite(plan, "sync.backend", "placement.mode"),
+        fixes=(
+            Fix(
+                title="OpenRLHF 0.9.5 and later leave it to NCCL under vLLM 0.16",
+                commands=('pip install "openrlhf>=0.9.5"',),
+            ),
+            Fix(
+                title="or send the weights by gloo",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="sync.backend", value="gloo"),),
+                side_effects="a slower weight sync",
+            ),
+        ),
+    )
+
+
+def _value(plan: RolloutPlan, name: str) -> str | None:
+    value: str | None = plan.value(f"env.{name}")
+    return value
+
+
+def _spelled_here(plan: RolloutPlan, option: str) -> bool:
+    """Whether an edit reaches the trainer alone: what stands in one line for both would change both."""
+    ours, theirs = plan.get(option), plan.server.get(option) if plan.server else None
+    if ours is None:
+        return True
+    return ours.line is not None and (theirs is None or (ours.file, ours.line) != (theirs.file, theirs.line))
+
+
+_DEBUG = Fix(title="let NCCL name the failing call", commands=("export NCCL_DEBUG=WARN",))
+_ALIKE = Fix(
+    title="set NCCL_CUMEM_ENABLE to the same value for the trainer and for vLLM's workers (vLLM 0.6.3 to 0.10.1 set "
+    "it to "
+    "0 for theirs)",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="env.NCCL_CUMEM_ENABLE", value="0"),),
+    valid_for="vllm<0.10.2",
+)
+_AVOID = Fix(
+    title="avoid direct GPU transfers",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="env.NCCL_P2P_DISABLE", value="1"), Edit(option="env.NCCL_SHM_DISABLE", value="1")),
+    side_effects="slower transfers within a node",
+)
+_VLLM = Fix(
+    title="vLLM 0.9.2 and later respect the NCCL_CUMEM_ENABLE of the environment, 0.10.2 and later leave it alone",
+    commands=('pip install "vllm>=0.9.2"',),
+)
+_INTERFACE = Fix(
+    title="name an interface that exists on every node and reaches the others (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME)",
+    commands=("ip -brief address",),
+)
+
+
+@check.logged("NCCL error: unhandled cuda error", "NCCL error: unhandled system error")
+def sync_group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """pynccl's words where trainer and engine on one node disagree about their transport."""
+    ray = event.incident.framework in ("nemo-rl", "skyrl")
+    if ray or event.search(r"(?i)cumem|invalid argument|transport/(?:p2p|nvls|shm)"):
+        yield check.finding(
+            "the NCCL group of trainer and engine cannot be built: the two ends differ in their NCCL settings "
+            "(CUMEM, P2P)",
+            fixes=(_VLLM, _ALIKE, _AVOID, _DEBUG),
+            url="https://github.com/NVIDIA-NeMo/RL/issues/722",
+        )
+
+
+@check.logged(
+    "Cuda failure 1 'invalid argument'",
+    "Cuda failure 'invalid argument'",
+    "transport/nvls.cc:",
+    "peer access is not supported between these two devices",
+)
+def transport_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """NCCL's own warning of a CUDA call in its transports; in a vLLM worker's update it is the second group (RLD320)."""
+    failures = [link for error in event.run.failures for link in error.chain]
+    if any(frame.function.startswith("update_weight") for error in failures for frame in error.frames):
+        return
+    where = event.search(r"(transport/\w+\.cc:\d+|include/alloc\.h:\d+)")
+    nvls = "nvls" in event.line
+    off = Fix(
+        title="switch NVLink SHARP off",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option="env.NCCL_NVLS_ENABLE", value="0"),),
+    )
+    yield check.finding(
+        f"a CUDA call of NCCL's transport fails{f' ({where[1]})' if where else ''}: memory mapping or direct GPU "
+        "transfers "
+        "do not work between these processes",
+        fixes=(off,) if nvls else (_ALIKE, _AVOID, _VLLM),
+        url="https://github.com/NovaSky-AI/SkyRL/issues/84",
+    )
+
+
+@check.logged(
+    "Bootstrap : no socket interface found",
+    "Unable to find address for: ",
+    "Unable to find interface for: ",
+)
+def interface_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """NCCL and gloo look for the interface that a variable names."""
+    name = event.search(r"Unable to find (?:address|interface) for: (\S+)")
+    yield check.finding(
+        f"the network interface {name[1] if name else 'that NCCL is told to use'} does not exist here or has no "
+        "address",
+        fixes=(_INTERFACE,),
+        url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    )
+
+
+@check.logged("NET/IB : Got completion from peer", "Call to ibv_reg_mr", "Call to ibv_modify_qp failed")
+def infiniband_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """NCCL's InfiniBand transport, which does not fall back by itself."""
+    yield check.finding(
+        "an InfiniBand transfer of NCCL fails: adapter, GID index or locked memory do not fit",
+        fixes=(
+            Fix(
+                title="choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
+                "leave "
+                "InfiniBand aside to see that the rest works",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="env.NCCL_IB_DISABLE", value="1"),),
+                side_effects="transfers between nodes go by TCP",
+            ),
+            _DEBUG,
+        ),
+    )
+
+
+@check.logged("support faster communication broadband via P2P or IB")
+def consumer_cards(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """accelerate refuses RTX 4000 cards with drivers before 550.40.07, unless its launcher started the run."""
+    yield check.finding(
+        "these GPUs have no direct transfers, and NCCL is not told so",
+        fixes=(
+            Fix(
+                title="tell NCCL (accelerate launch does it by itself)",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="env.NCCL_P2P_DISABLE", value="1"), Edit(option="env.NCCL_IB_DISABLE", value="1")),
+            ),
+        ),
+    )

@@ -1,0 +1,283 @@
+"""The ranks do not find each other: the meeting address or port is wrong, taken or blocked.
+
+What it looks for
+    A master address of this machine alone in a run over several nodes, none at all where ms-swift or accelerate start
+    one, a port outside the range or taken already, TRL's fixed port of colocated engines. In a log: sockets that time
+    out, fail to listen or cannot resolve a name, and torchelastic's rendezvous errors.
+
+Why it hurts
+    Each node waits for itself, or for a host that does not answer, until the time limit. A taken port ends the second
+    run on a host at its start.
+
+How sure it is
+    An address is judged where the launch states it and is meant for other nodes too; one that a scheduler's variable
+    may replace is left alone. Ports in use are those of this host at this moment.
+
+The fix and its cost
+    The first node's address on every node, and a free port. ``--standalone`` on one node chooses one by itself.
+
+References
+    https://docs.pytorch.org/docs/stable/elastic/run.html
+    https://github.com/huggingface/trl/issues/3979 (port 12345 through 0.23),
+    https://github.com/huggingface/trl/pull/4057
+    https://github.com/verl-project/verl/issues/5889, https://github.com/vllm-project/vllm/issues/12526
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    LoggedException,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Role,
+    RolloutPlan,
+    Setting,
+    Severity,
+    cite,
+    plan_of,
+    version_within,
+)
+
+from .visible import LOOPBACK
+
+check = Check("RLD323", "rendezvous-unreachable", __doc__)
+
+ADDRESS, PORT = "process.master_addr", "process.master_port"
+HIGHEST_PORT = 65535
+# grpo_trainer.py 0.18 to 0.23: os.environ.get("MASTER_PORT", "12345")
+TRL_PORT, TRL_RELEASES = 12345, ">=0.18,<0.24"
+# What weight sync and its servers say with the same words is RLD406's.
+SYNC = ("init_communicator", "StatelessProcessGroup", "init_weight_update_group", "vllm_client", "51216")
+
+
+@check.declared(needs=["plan.process.nnodes"])
+def address_of_the_first_node(case: Case) -> Iterator[Finding | Reach]:
+    """Where the nodes of a run are to meet."""
+    plan = plan_of(case)
+    if plan.value("process.nnodes") < 2 or plan.value("process.launcher") not in ("torchrun", "accelerate"):
+        raise NotApplicable("one node meets by itself")
+    setting = plan.get(ADDRESS)
+    if setting is None or (setting.value is None and setting.unknown is None):
+        yield from _no_address(plan)
+        return
+    if setting.value is None or _replaceable(setting):
+        raise NotChecked(f"the master address comes from outside the launch: {setting.unknown or setting.raw}")
+    if setting.value not in (*LOOPBACK, "0.0.0.0"):
+        yield Reach(f"{plan.value('process.nnodes')} nodes meet at {setting.value}")
+        return
+    if not _for_other_nodes(plan):
+        raise NotChecked("this is the first node's launch, or which node's it is cannot be read")
+    yield check.finding(
+        f"{plan.value('process.nnodes')} nodes are to meet at {setting.value}, which is each node itself",
+        evidence=cite(plan, ADDRESS, "process.nnodes"),
+        fixes=(_name_the_first(plan),),
+    )
+
+
+@check.declared(needs=[f"plan.{PORT}"])
+def port_can_be_used(case: Case) -> Iterator[Finding | Reach]:
+    """The port of the launch itself."""
+    plan = plan_of(case)
+    port = plan.value(PORT)
+    if not 0 <= port <= HIGHEST_PORT:
+        yield check.finding(
+            f"port {port} does not exist: torch takes 0 to {HIGHEST_PORT}",
+            evidence=cite(plan, PORT),
+            fixes=(_another_port(29500),),
+        )
+        return
+    taken = case.host.listening_ports if case.host is not None else ()
+    if port in taken and plan.value("process.node_rank", 0) == 0 and plan.value("process.nnodes", 1) == 1:
+        yield check.finding(
+            f"port {port} is in use on this host already",
+            severity=Severity.WARNING,
+            evidence=(*cite(plan, PORT), Evidence(text=f"a process listens on port {port}", source="host")),
+            fixes=(_another_port(_free(port, taken)),),
+        )
+        return
+    yield Reach(f"port {port}")
+
+
+@check.declared(needs=["plan.placement.mode", "host.listening_ports"])
+def fixed_port_of_colocated_engines(case: Case) -> Iterator[Finding | Reach]:
+    """TRL's colocated engines meet at port 12345 where no launcher sets MASTER_PORT."""
+    plan = plan_of(case)
+    fixed = plan.framework in ("TRL", "open-r1") and plan.version is not None
+    if not fixed or plan.value("placement.mode") != "colocate" or plan.value("process.launcher") != "none":
+        raise NotApplicable("a launcher chooses the port, or no engine is colocated")
+    if not version_within(plan.version or "", TRL_RELEASES) or plan.value("env.MASTER_PORT") is not None:
+        yield Reach(f"TRL {plan.version} finds a free port, or MASTER_PORT is set")
+        return
+    taken = case.host.listening_ports if case.host is not None else ()
+    if TRL_PORT not in taken:
+        yield Reach(f"port {TRL_PORT} is free")
+        return
+    yield check.finding(
+        f"TRL {plan.version} lets colocated engines meet at port {TRL_PORT}, which another process on this host uses",
+        evidence=(
+            *cite(plan, "placement.mode", "process.launcher"),
+            Evidence(text=f"a process listens on port {TRL_PORT}", source="host"),
+        ),
+        fixes=(
+            Fix(
+                title="give this run a port of its own",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="env.MASTER_PORT", value=str(_free(29500, taken))),),
+            ),
+            Fix(title="TRL 0.24 and later find a free one", commands=('pip install "trl>=0.24"',)),
+        ),
+        url="https://github.com/huggingface/trl/issues/3979",
+    )
+
+
+def _no_address(plan: RolloutPlan) -> Iterator[Finding | Reach]:
+    """ms-swift hands torchrun what the variables say, and accelerate its own option; both default to nobody."""
+    swift = plan.framework == "ms-swift" and plan.entry.startswith(("swift ", "megatron "))
+    accelerate = plan.value("process.launcher") == "accelerate" and plan.value("process.rdzv_backend") in (
+        None,
+        "static",
+    )
+    if plan.value("trainer.strategy") == "deepspeed" or not (swift or accelerate):
+        raise NotChecked("where the nodes meet is not told in the launch")
+    if swift and not _for_other_nodes(plan):
+        raise NotChecked("this is the first node's launch, or which node's it is cannot be read")
+    default = "127.0.0.1" if swift else "no address"
+    yield check.finding(
+        f"{plan.value('process.nnodes')} nodes and no master address: the launcher takes {default}",
+        evidence=cite(plan, "process.nnodes", "process.launcher"),
+        fixes=(_name_the_first(plan),),
+    )
+
+
+def _name_the_first(plan: RolloutPlan) -> Fix:
+    option = {"accelerate": "--main_process_ip", "torchrun": "--master_addr"}.get(plan.value("process.launcher"), "")
+    if plan.framework == "ms-swift":
+        option = "MASTER_ADDR"
+    return Fix(
+        title=f"name the first node's address on every node ({option})",
+        commands=(f"{option}={'$(hostname -i of the first node)'}",),
+    )
+
+
+def _for_other_nodes(plan: RolloutPlan) -> bool:
+    """Whether the launch is, or is also, that of a node which is not the first: a rank above 0, or one from a variable.
+    The first node may well call itself by its loopback address."""
+    rank = plan.get("process.node_rank")
+    return rank is not None and (bool(rank.value) or rank.unknown is not None or _replaceable(rank))
+
+
+def _replaceable(setting: Setting) -> bool:
+    """Whether the value is only the default of a variable (``${MASTER_ADDR:-127.0.0.1}``)."""
+    return "$" in (setting.raw or "")
+
+
+def _another_port(port: int) -> Fix:
+    return Fix(
+        title="a free port",
+        applicability=Applicability.SAFE,
+        edits=(Edit(option=PORT, value=port),),
+    )
+
+
+def _free(port: int, taken: tuple[int, ...]) -> int:
+    return next(number for number in range(port + 1, HIGHEST_PORT) if number not in taken)
+
+
+_PORT = Fix(
+    title="another MASTER_PORT for every run on a host, and no leftover of an earlier run (--master_port of torchrun, "
+    "--main_process_port of accelerate; --standalone chooses one by itself)",
+    commands=("export MASTER_PORT=$(shuf -i 20000-60000 -n 1)", "torchrun --standalone ..."),
+)
+_TRL_PORT = Fix(
+    title="TRL 0.24 and later find a free port for colocated engines", commands=('pip install "trl>=0.24"',)
+)
+_REACH = Fix(
+    title="see that the first node's name resolves and its port is open from every node, and that the first node's "
+    "launcher runs (MASTER_ADDR, MASTER_PORT, NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME of the right interface)",
+    commands=("getent hosts $MASTER_ADDR", "nc -zv $MASTER_ADDR $MASTER_PORT"),
+)
+
+
+@check.logged("The server socket has failed to listen on any local network address", unless=SYNC)
+def port_taken(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """torch's TCPStore cannot bind; the words after the port differ over the releases."""
+    port = event.search(r"port: (\d+)|\[::\]:(\d+)|0\.0\.0\.0:(\d+)")
+    number = next((group for group in port.groups() if group), None) if port else None
+    trl = (_TRL_PORT,) if number == str(TRL_PORT) else ()
+    yield check.finding(
+        f"the rendezvous port {number or ''} is in use already".replace("  ", " "),
+        fixes=(*trl, _PORT),
+        url="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    )
+
+
+@check.logged("port must have value from 0 to 65535")
+def port_impossible(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """torch's own test of the number."""
+    number = event.search(r"but was (-?\d+)")
+    yield check.finding(f"port {number[1] if number else ''} does not exist", fixes=(_PORT,))
+
+
+@check.logged(
+    "The client socket has timed out after",
+    "The client socket has failed to connect to any network address",
+    "The connection to the C10d store has failed",
+    "RendezvousTimeoutError",
+    unless=SYNC,
+)
+def nobody_answers(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A rank, or torchelastic's agent, does not get through to the store."""
+    where = event.search(r"(?:connect to|address of) \(?\[?([\w.:-]+?)\]?, (\d+)\)?")
+    yield check.finding(
+        f"nobody answers at the meeting address{f' {where[1]}, port {where[2]}' if where else ''}",
+        fixes=(_REACH, _PORT),
+        url="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    )
+
+
+@check.logged("wait timeout after ", unless=SYNC)
+def key_never_written(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The store is there, and some rank never wrote what the others wait for; nothing else failed."""
+    if all(_waits(error) for error in event.run.failures):
+        yield from _key_missing(event)
+
+
+@check.logged("wait timeout after ", role=Role.CASCADE, unless=SYNC)
+def key_missing_after_a_failure(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The same beside another failure."""
+    if not all(_waits(error) for error in event.run.failures):
+        yield from _key_missing(event)
+
+
+def _key_missing(event: LogEvent) -> Iterator[Finding]:
+    keys = event.search(r"wait timeout after (\d+)ms, keys: (\S+)")
+    if keys is not None:
+        yield check.finding(
+            f"a rank did not arrive at the store within {int(keys[1]) // 1000} s (key {keys[2]})",
+            fixes=(Fix(title="the rank that is missing tells why: its own log, or its stack"), _REACH),
+            url="https://github.com/vllm-project/vllm/issues/12526",
+        )
+
+
+def _waits(error: LoggedException) -> bool:
+    """Whether an exception is a store's time-out, or only passes one on."""
+    text = f"{error.type}: {error.message}"
+    return "wait timeout after " in text or re.search(r"Engine ?core|EngineDead|ChildFailed|RayTask", text) is not None
+
+
+@check.logged("(gai error: ", role=Role.CONFIRMATION)
+def name_unresolved(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """torch's warning before the time-out; healthy runs print it for IPv6 alone."""
+    yield check.finding("the host name of the meeting address does not resolve")

@@ -1,0 +1,224 @@
+"""Rollout replicas that must differ share a seed, or tensor parallel peers that must agree do not.
+
+What it looks for
+    The seed of every rank of every engine replica, derived for the whole plan as the framework derives it, and the
+    seeds of the requests: peers of one replica with different seeds; replicas with one seed that get the same prompts
+    in the same order; requests with one seed where every completion of a group is a request of its own; ms-swift's
+    colocated engines before 3.5 and its rollout servers before 3.12.3.
+
+Why it hurts
+    Peers that draw different tokens fall out of step and hang, or garble the output. Replicas with one seed and one
+    prompt draw the same completions: the group has no variance, the advantages are 0, nothing is learned, and the run
+    looks healthy.
+
+How sure it is
+    The formulas are the frameworks' own, by release. Replicas with one seed are an error only where the batch shows
+    that they get equal parts of one group; where requests are spread by load it is a note, since their batches differ.
+
+The fix and its cost
+    A seed for each replica, none for the requests. It costs nothing; reproducibility comes from the same seeds at the
+    next run, not from equal ones.
+
+References
+    https://github.com/modelscope/ms-swift/issues/3780, https://github.com/modelscope/ms-swift/pull/4209 (3.5.0),
+    https://github.com/modelscope/ms-swift/pull/4712 (3.5.3), https://github.com/modelscope/ms-swift/issues/7219,
+    https://github.com/modelscope/ms-swift/pull/7859 (3.12.3), https://github.com/NVIDIA-NeMo/RL/issues/53,
+    https://github.com/NovaSky-AI/SkyRL/pull/1015; verl ``vllm_async_server.py`` 0.9.0 line 580 (full_determinism)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    SeedTopology,
+    Severity,
+    cite,
+    completions_per_request,
+    plan_of,
+    replicas_per_prompt,
+    seed_topology,
+    version_within,
+)
+
+check = Check("RLD310", "seed-shared-across-replicas", __doc__)
+
+RULE, REQUESTS = "seed.per_replica", "seed.per_request"
+# grpo_trainer.py 3.2.2 to 3.4: engine seed 0, request seed = rank of the inference worker + index, at every step alike.
+SWIFT_FIXED = ">=3.2.2,<3.5"
+# grpo_trainer.py 3.5.0 to 3.5.2, tensor parallel: every request of an engine has the engine's seed.
+SWIFT_EQUAL = ">=3.5,<3.5.3"
+# rollout.py: every worker and every server is given vLLM's own seed.
+SWIFT_SERVER = ">=3.4,<3.12.3"
+
+
+@check.declared(needs=["plan"])
+def peers_and_replicas(case: Case) -> Iterator[Finding | Reach]:
+    """The engines' own seeds."""
+    plan = plan_of(case)
+    found = seed_topology(plan)
+    if found is None:
+        raise NotChecked("which seed each engine gets is not known for this framework and release")
+    launch = plan.server or plan
+    table = Evidence(text=found.table(), source="derived seeds")
+    if found.disagreeing:
+        yield check.finding(
+            f"the peers of {len(found.disagreeing)} tensor parallel engines have different seeds: {found.formula}",
+            evidence=(*cite(launch, RULE, "engine.tensor_parallel_size"), table),
+            fixes=(Fix(title="derive the seed from the replica: rank // tensor parallel size"),),
+            url="https://github.com/modelscope/ms-swift/pull/4209",
+        )
+        return
+    together = replicas_per_prompt(plan, found.replicas)
+    if found.rule != "same" or found.replicas == 1 or together == 1 or _request_seeds_differ(found):
+        yield Reach(found.summary())
+        return
+    yield check.finding(
+        f"{found.replicas} engine replicas have the same seed ({found.formula})"
+        + (
+            f", and {together} of them get the same prompts: they draw the same completions"
+            if together
+            else "; requests are spread over them by load"
+        ),
+        severity=Severity.ERROR if together else Severity.NOTE,
+        evidence=(
+            *cite(launch, RULE, "placement.engines"),
+            *cite(plan, "batch.generation", "batch.generations"),
+            table,
+        ),
+        fixes=tuple(_own_seeds(plan, found)),
+        url="https://github.com/modelscope/ms-swift/issues/7219",
+    )
+
+
+@check.declared(needs=[f"plan.{REQUESTS}", "plan.batch.generations"])
+def requests_of_a_group(case: Case) -> Iterator[Finding | Reach]:
+    """One seed in every request makes every completion of a group the same, unless one request draws them all."""
+    plan = plan_of(case)
+    rule, n, each = plan.value(REQUESTS), plan.value("batch.generations"), completions_per_request(plan)
+    if n < 2:
+        raise NotApplicable("one completion for each prompt")
+    equal = rule == "same" or (rule == "rank" and _swift(plan, SWIFT_EQUAL))
+    if not equal:
+        yield Reach(f"request seeds: {rule}")
+        return
+    if each is None:
+        raise NotChecked("how many completions one request draws is not known")
+    if each >= n:
+        yield Reach(f"one request draws all {n} completions")
+        return
+    yield check.finding(
+        f"every request carries the same seed, and the {n} completions of a prompt are requests of their own: they are "
+        "all alike" + ("" if rule == "same" else " on each engine"),
+        evidence=cite(plan, REQUESTS, "batch.generations", "seed.deterministic", "seed.engine", "sampling.seed"),
+        fixes=tuple(_no_request_seed(plan)),
+        url="https://github.com/NovaSky-AI/SkyRL/pull/1015",
+    )
+
+
+@check.declared(needs=["plan.placement.mode", f"plan.{REQUESTS}"])
+def fixed_seeds_of_workers(case: Case) -> Iterator[Finding | Reach]:
+    """ms-swift 3.2.2 to 3.4 colocated: the requests' seeds follow the inference rank and never change."""
+    plan = plan_of(case)
+    if not _swift(plan, SWIFT_FIXED) or plan.value("placement.mode") != "colocate" or plan.value(REQUESTS) != "rank":
+        raise NotApplicable("no fixed seed for each inference rank")
+    several = plan.value("placement.nodes", 1) > 1
+    yield check.finding(
+        f"ms-swift {plan.version} gives every inference rank one fixed request seed, the same at each step"
+        + (": over several nodes the completions of a group repeat" if several else ""),
+        severity=Severity.ERROR if several else Severity.NOTE,
+        evidence=cite(plan, REQUESTS, RULE, "placement.engines", "process.nnodes"),
+        fixes=(
+            Fix(
+                title="ms-swift 3.6 and later give each engine its own seed and the requests none "
+                "(num_infer_workers becomes vllm_mode colocate)",
+                commands=('pip install "ms-swift>=3.6,<4"',),
+            ),
+        ),
+        url="https://github.com/modelscope/ms-swift/issues/3780",
+    )
+
+
+@check.declared(needs=["plan.placement.server_host", "plan.batch.generation", "plan.batch.generations"])
+def servers_of_one_seed(case: Case) -> Iterator[Finding | Reach]:
+    """Several ms-swift rollout servers, which are started elsewhere: each takes vLLM's own seed."""
+    plan = plan_of(case)
+    hosts = plan.value("placement.server_host")
+    if not _swift(plan, SWIFT_SERVER) or not isinstance(hosts, list) or len(hosts) < 2:
+        raise NotApplicable("not several rollout servers of a release without seeds")
+    together = replicas_per_prompt(plan, len(hosts))
+    if not together or together == 1:
+        yield Reach(f"{len(hosts)} servers, every group on one of them")
+        return
+    yield check.finding(
+        f"the servers of ms-swift {plan.version} all have vLLM's own seed, and {together} of them get the same "
+        "prompts: "
+        "they draw the same completions",
+        evidence=cite(plan, "placement.server_host", "batch.generation", "batch.generations"),
+        fixes=(_SERVER_SEEDS,),
+        url="https://github.com/modelscope/ms-swift/issues/7219",
+    )
+
+
+_SERVER_SEEDS = Fix(
+    title="ms-swift 3.12.3 and later give each rollout worker a random seed",
+    commands=('pip install "ms-swift>=3.12.3"',),
+)
+
+
+def _swift(plan: RolloutPlan, versions: str) -> bool:
+    known = plan.framework == "ms-swift" and plan.version is not None
+    return known and version_within(plan.version or "", versions) is True
+
+
+def _request_seeds_differ(found: SeedTopology) -> bool:
+    """Whether the requests carry seeds of their own, so that the engine's does not decide."""
+    return found.requests in ("rank", "counter")
+
+
+def _own_seeds(plan: RolloutPlan, found: SeedTopology) -> Iterator[Fix]:
+    if _swift(plan, SWIFT_SERVER):
+        yield _SERVER_SEEDS
+    elif plan.framework == "verl":
+        yield Fix(
+            title="verl 0.7.1 and later add the replica's rank to the seed", commands=('pip install "verl>=0.7.1"',)
+        )
+    elif plan.framework == "NeMo-RL":
+        yield Fix(title="NeMo-RL 0.2.0 and later give each engine its own seed (pull request 171)")
+    n, rows = plan.value("batch.generations"), plan.value("batch.generation")
+    if n and rows and rows // n < found.replicas:
+        yield Fix(title=f"or at least {found.replicas} prompts at a time, so that every group stays on one replica")
+
+
+def _no_request_seed(plan: RolloutPlan) -> Iterator[Fix]:
+    if plan.framework == "ms-swift":
+        yield Fix(
+            title="ms-swift 3.5.3 and later add the index of the request to the seed",
+            commands=('pip install "ms-swift>=3.5.3"',),
+        )
+    elif plan.value("seed.deterministic"):
+        yield Fix(
+            title="switch full determinism of the rollout off: it puts the replica's seed into every request",
+            applicability=Applicability.SAFE,
+            edits=(Edit(option="seed.deterministic", value=False),),
+            side_effects="rollouts are not reproducible bit by bit",
+        )
+    elif plan.value("sampling.seed") is not None:
+        yield Fix(
+            title="send no seed with the requests",
+            applicability=Applicability.SAFE,
+            edits=(Edit(option="sampling.seed", value=None),),
+        )
+    else:
+        yield Fix(title="send no seed with the requests, or a different one with each sample of a group")

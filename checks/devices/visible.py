@@ -1,0 +1,130 @@
+"""Which devices the processes of a launch see, use and share: the ground of the checks of placement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, cite
+
+VISIBLE = "env.CUDA_VISIBLE_DEVICES"
+CHOSEN = "process.devices"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# Data parallel engines of vLLM of which this launch is one, or which take other nodes too.
+_ELSEWHERE = ("data_parallel_address", "data_parallel_size_local", "data_parallel_rank")
+# Launchers that start one process for each device.
+ONE_EACH = ("torchrun", "accelerate", "deepspeed")
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The devices that a launch's processes see, in CUDA's order (numbers or UUIDs as text), and how that is known."""
+
+    ids: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    listed: bool
+    """They stand in the launch; else they are all that the machine has."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def machine_devices(case: Case) -> int | None:
+    """How many CUDA devices one node has, or None where that is not known (no GPU here, another vendor, MIG slices)."""
+    gpus = case.gpus
+    if gpus is None or gpus.vendor != "nvidia" or not gpus.devices or any(gpu.mig for gpu in gpus.devices):
+        return None
+    return len(gpus.devices)
+
+
+def machine_evidence(case: Case) -> tuple[Evidence, ...]:
+    """What the machine has, as evidence."""
+    count, gpus = machine_devices(case), case.gpus
+    if count is None or gpus is None:
+        return ()
+    return (Evidence(text=f"{count} x {gpus.devices[0].name} on the node", source="gpus"),)
+
+
+def visible(case: Case, plan: RolloutPlan) -> Visible | None:
+    """What the processes of ``plan`` see: what the launcher chose, else CUDA_VISIBLE_DEVICES, else every device of the
+    machine. None where that cannot be read or is not known."""
+    for option in (CHOSEN, VISIBLE):
+        setting = plan.get(option)
+        if setting is None or (setting.value is None and setting.unknown is None):
+            continue
+        if not isinstance(setting.value, str):
+            return None
+        ids = _listed(setting.value)
+        if ids is not None:
+            return Visible(ids, cite(plan, option), listed=True)
+    count = machine_devices(case)
+    if count is None:
+        return None
+    return Visible(tuple(str(index) for index in range(count)), machine_evidence(case), listed=False)
+
+
+def engine_ranks(plan: RolloutPlan) -> int | None:
+    """Devices that one launch of a rollout server takes on its node; None where another node may take part."""
+    if (
+        plan.value("engine.distributed_executor_backend") == "ray"
+        or plan.value("engine.data_parallel_backend") == "ray"
+    ):
+        return None
+    if any(plan.value(f"engine.{name}") is not None for name in _ELSEWHERE):
+        return None
+    ranks = 1
+    for name in ("tensor", "pipeline", "data"):
+        setting = plan.get(f"engine.{name}_parallel_size")
+        if setting is not None and setting.unknown is not None:
+            return None
+        ranks *= plan.value(f"engine.{name}_parallel_size", 1)
+    return ranks
+
+
+def on_one_node(plan: RolloutPlan) -> bool:
+    """Whether the launch is known to run on one node."""
+    nodes = plan.get("process.nnodes")
+    if plan.value("process.launcher") == "srun" or (nodes is not None and nodes.unknown is not None):
+        return False
+    return bool(plan.value("process.nnodes", 1) == 1)
+
+
+def processes_fix(plan: RolloutPlan, count: int) -> Fix:
+    """So many processes on each node, in the launcher's own words; safe where the batch still holds whole groups."""
+    nodes = plan.value("process.nnodes", 1)
+    total, each = plan.get("process.total"), plan.get("process.nproc")
+    by_total = total is not None and total.form is not None and (each is None or each.form is None)
+    edit = Edit(option="process.total", value=count * nodes) if by_total else Edit(option="process.nproc", value=count)
+    return Fix(
+        title=f"start {count} process{'es' if count > 1 else ''} on each node",
+        applicability=Applicability.SAFE if _groups_divide(plan, count * nodes) else Applicability.UNSAFE,
+        edits=(edit,),
+        side_effects="the batch counts with the number of processes",
+    )
+
+
+def _groups_divide(plan: RolloutPlan, processes: int) -> bool:
+    each, n = plan.value("batch.per_device"), plan.value("batch.generations")
+    steps = plan.value("batch.steps_per_generation") or plan.value("batch.accumulation") or 1
+    return not each or not n or (each * processes * steps) % n == 0
+
+
+def joined(ids: Sequence[str]) -> str:
+    """The devices as CUDA_VISIBLE_DEVICES takes them."""
+    return ",".join(ids)
+
+
+def _listed(text: str) -> tuple[str, ...] | None:
+    """The ids of a list such as ``0,1``, ``all`` or ``localhost:0,1@...``; None for all of them."""
+    text = text.strip()
+    if text == "all":
+        return None
+    return tuple(_until_invalid(text.partition(":")[2] if text.startswith("localhost:") else text))
+
+
+def _until_invalid(text: str) -> Iterator[str]:
+    """CUDA stops reading at the first entry that is no device."""
+    for part in text.split(","):
+        if not part.strip() or part.strip().startswith("-"):
+            return
+        yield part.strip()

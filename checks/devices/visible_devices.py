@@ -1,0 +1,341 @@
+"""The devices that processes see, the processes that are started and the engines that are asked for disagree.
+
+What it looks for
+    More processes on a node than visible devices, an engine with more ranks than its server sees, a
+    CUDA_VISIBLE_DEVICES that names devices the machine lacks, ms-swift's GRPO with several visible devices for one
+    process, TRL's ``vllm_device`` beyond the visible devices, colocated engines that do not cover the trainer's
+    devices, Ray told not to set CUDA_VISIBLE_DEVICES under an OpenRLHF that relies on it. In a log: ``invalid device
+    ordinal`` and the frameworks' own refusals.
+
+Why it hurts
+    The rank without a device raises ``CUDA error: invalid device ordinal`` after the others began to load. With more
+    devices than processes ms-swift spreads the model over them (``device_map``) and refuses to sample with vLLM.
+
+How sure it is
+    The comparisons are the frameworks' own. Devices come from CUDA_VISIBLE_DEVICES or the launcher's choice, else from
+    the machine at hand; where neither tells, nothing is judged.
+
+The fix and its cost
+    As many processes as devices: the batch changes with their number.
+
+References
+    ms-swift ``rlhf_args.py`` (``is_mp() and use_vllm``, from 3.6), ``deploy_args.py`` (``_check_device_count``)
+    https://github.com/modelscope/ms-swift/issues/5592, https://github.com/huggingface/trl/issues/2826
+    ``trl/trainer/grpo_trainer.py`` 0.14.0 line 291; ``vllm/config/parallel.py`` 0.12.0 line 566
+    https://github.com/OpenRLHF/OpenRLHF/pull/800
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    cite,
+    plan_of,
+    version_within,
+)
+
+from .refusals import AGREE, REFUSALS
+from .visible import (
+    ONE_EACH,
+    VISIBLE,
+    Visible,
+    engine_ranks,
+    joined,
+    machine_devices,
+    machine_evidence,
+    processes_fix,
+    visible,
+)
+
+check = Check("RLD303", "visible-devices-mismatch", __doc__)
+
+NOSET = "env.RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
+
+
+@check.declared(needs=["plan.process.nproc"])
+def processes_and_devices(case: Case) -> Iterator[Finding | Reach]:
+    """One process for each device, and a device for each process."""
+    plan = plan_of(case)
+    if plan.value("process.launcher") not in ONE_EACH:
+        raise NotApplicable("no launcher starts one process for each device")
+    seen = _seen(case, plan)
+    processes = plan.value("process.nproc")
+    if processes <= len(seen):
+        yield Reach(f"{processes} processes, {len(seen)} visible devices")
+        return
+    yield check.finding(
+        f"{processes} processes on a node that see {len(seen)} devices: rank {len(seen)} finds none "
+        "(invalid device ordinal)",
+        evidence=(*cite(plan, "process.nproc", "process.total"), *seen.evidence),
+        fixes=(
+            processes_fix(plan, len(seen)),
+            Fix(title="or make as many devices visible as there are processes"),
+        ),
+    )
+
+
+@check.declared(needs=["plan"])
+def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
+    """CUDA_VISIBLE_DEVICES against the machine: CUDA stops at the first number that does not exist."""
+    count = machine_devices(case)
+    if count is None:
+        raise NotChecked("the machine's devices are not known")
+    plan = plan_of(case)
+    for launch in (plan, plan.server):
+        seen = visible(case, launch) if launch is not None else None
+        if launch is None or seen is None or not seen.listed:
+            continue
+        missing = [text for text in seen.ids if text.isdigit() and int(text) >= count]
+        if not missing:
+            yield Reach(f"devices {joined(seen.ids)} of {count}")
+            continue
+        kept = [text for text in seen.ids if text not in missing]
+        needed = launch.value("process.nproc", 1) if launch is plan else engine_ranks(launch)
+        enough = [str(index) for index in range(count)][:needed] if needed and needed <= count else kept
+        yield check.finding(
+            f"CUDA_VISIBLE_DEVICES names GPU {joined(missing)}, the node has {count}: CUDA stops reading there",
+            evidence=(*seen.evidence, *machine_evidence(case)),
+            fixes=(
+                Fix(
+                    title="name devices that exist",
+                    applicability=Applicability.UNSAFE,
+                    edits=(Edit(option=VISIBLE, value=joined(enough)),),
+                ),
+            )
+            if enough
+            else (),
+        )
+
+
+@check.declared(needs=["plan.process.nproc", "plan.placement.mode"])
+def model_spread_over_devices(case: Case) -> Iterator[Finding | Reach]:
+    """ms-swift gives each process its share of the visible devices by ``device_map``, and GRPO with vLLM takes one."""
+    plan = plan_of(case)
+    if plan.framework != "ms-swift" or plan.entry.startswith("megatron") or plan.role == "server":
+        raise NotApplicable("a matter of ms-swift's own trainers")
+    seen, processes = _seen(case, plan), plan.value("process.nproc")
+    if plan.version is not None and version_within(plan.version, "<3.5"):
+        if version_within(plan.version, ">=3.2.2"):
+            yield from _inference_workers(plan, seen, processes)
+        return
+    refused = _refuses_device_map(plan)
+    uneven = processes > 1 and len(seen) % processes != 0 and len(seen) > processes
+    if not uneven and (len(seen) < 2 * processes or not refused):
+        yield Reach(f"{processes} processes, {len(seen)} visible devices")
+        return
+    why = "it refuses an uneven share" if uneven else f"{refused} is refused together with device_map"
+    yield check.finding(
+        f"{len(seen)} devices are visible to {processes} process{'es' if processes > 1 else ''}: ms-swift would "
+        f"spread the model over them, and {why}",
+        evidence=(*seen.evidence, *cite(plan, "process.nproc", "placement.mode")),
+        fixes=tuple(_a_process_each(plan, seen)),
+        url="https://github.com/modelscope/ms-swift/issues/5592",
+    )
+
+
+@check.declared(needs=["plan.placement.engine_device"])
+def engine_device_exists(case: Case) -> Iterator[Finding | Reach]:
+    """``vllm_device`` of TRL 0.14 and 0.15: the device after the training ones, unless another is named."""
+    plan = plan_of(case)
+    device = plan.value("placement.engine_device")
+    index = device[5:] if isinstance(device, str) and device.startswith("cuda:") else ""
+    if plan.framework == "ms-swift" or not index.isdigit():
+        raise NotApplicable("the engine is given no device of its own")
+    seen = _seen(case, plan)
+    if int(index) < len(seen):
+        yield Reach(f"{device} of {len(seen)} visible devices")
+        return
+    processes = plan.value("process.nproc", 1)
+    yield check.finding(
+        f"the engine is to run on {device}, and {len(seen)} device{'s are' if len(seen) > 1 else ' is'} visible",
+        evidence=(*cite(plan, "placement.engine_device", "process.nproc", "process.total"), *seen.evidence),
+        fixes=tuple(_room_for_the_engine(plan, len(seen), processes)),
+        url="https://github.com/huggingface/trl/issues/2826",
+    )
+
+
+@check.declared(needs=["plan"])
+def engine_ranks_and_devices(case: Case) -> Iterator[Finding | Reach]:
+    """A rollout server, or an engine of its own, with more ranks than it sees devices."""
+    plan = plan_of(case)
+    launch = plan.server or (plan if plan.role == "server" or plan.dialect == "vllm" else None)
+    if launch is None:
+        raise NotApplicable("no engine is started by itself")
+    ranks = engine_ranks(launch)
+    if ranks is None:
+        raise NotChecked("the engine may take devices of other nodes")
+    seen = _seen(case, launch)
+    if ranks <= len(seen):
+        yield Reach(f"{ranks} engine ranks, {len(seen)} visible devices")
+        return
+    size = launch.value("engine.tensor_parallel_size", 1)
+    others = ranks // size
+    fitting = [n for n in range(1, size) if size % n == 0 and n * others <= len(seen)]
+    yield check.finding(
+        f"the engine asks for {ranks} devices and sees {len(seen)}",
+        evidence=(
+            *cite(launch, *(f"engine.{name}_parallel_size" for name in ("tensor", "pipeline", "data"))),
+            *seen.evidence,
+        ),
+        fixes=tuple(
+            Fix(
+                title=f"let {n} rank{'s' if n > 1 else ''} share one engine",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="engine.tensor_parallel_size", value=n),),
+                side_effects="each device holds more of the model",
+            )
+            for n in fitting[-1:]
+        ),
+    )
+
+
+@check.declared(needs=["plan.placement.engines", "plan.placement.trainer_gpus"])
+def colocated_engines_cover_the_trainer(case: Case) -> Iterator[Finding | Reach]:
+    """OpenRLHF and SkyRL assert that colocated engines take exactly the policy's devices."""
+    plan = plan_of(case)
+    if plan.framework not in ("OpenRLHF", "SkyRL") or plan.value("placement.mode") != "colocate":
+        raise NotApplicable("the engines have devices of their own, or are made to fit")
+    size, engines, trainer = engine_ranks(plan), plan.value("placement.engines"), plan.value("placement.trainer_gpus")
+    if plan.framework == "OpenRLHF":
+        size = plan.value("engine.tensor_parallel_size", 1)
+    if size is None or engines * size == trainer:
+        yield Reach(f"{engines} engines of {size} on {trainer} devices")
+        return
+    if plan.framework == "OpenRLHF" and engines * size > trainer:
+        raise NotApplicable("more engine ranks than bundles: RLD602")
+    yield check.finding(
+        f"{engines} colocated engine{'s' if engines > 1 else ''} of {size} device{'s' if size > 1 else ''} take "
+        f"{engines * size}, the policy has {trainer}: {plan.framework} asserts that they are equal",
+        evidence=cite(plan, "placement.engines", "engine.tensor_parallel_size", "placement.trainer_gpus"),
+        fixes=(
+            Fix(
+                title=f"{trainer // size} engines of {size} device{'s' if size > 1 else ''}",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="placement.engines", value=trainer // size),),
+            ),
+        )
+        if trainer % size == 0
+        else (),
+    )
+
+
+@check.declared(needs=[f"plan.{NOSET}", "plan.placement.engines"])
+def ray_sets_no_devices(case: Case) -> Iterator[Finding | Reach]:
+    """OpenRLHF before 0.6.0.post1 left it to Ray to show each engine its device."""
+    plan = plan_of(case)
+    several = plan.value("placement.engines") > 1 and plan.value("engine.tensor_parallel_size", 1) == 1
+    if plan.framework != "OpenRLHF" or plan.version is None or not several:
+        raise NotApplicable("a matter of OpenRLHF's engines of one device")
+    if not version_within(plan.version, "<0.6.0.post1"):
+        yield Reach(f"OpenRLHF {plan.version} sets the devices itself")
+        return
+    yield check.finding(
+        f"Ray is told not to set CUDA_VISIBLE_DEVICES, OpenRLHF {plan.version} relies on it: all engines take GPU 0",
+        evidence=cite(plan, NOSET, "placement.engines", "engine.tensor_parallel_size"),
+        fixes=(
+            Fix(
+                title="let Ray set the devices",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=NOSET, value=None),),
+            ),
+            Fix(
+                title="OpenRLHF 0.6.0.post1 sets them for its engines",
+                commands=('pip install "openrlhf>=0.6.0.post1"',),
+            ),
+        ),
+        url="https://github.com/OpenRLHF/OpenRLHF/pull/800",
+    )
+
+
+def _seen(case: Case, plan: RolloutPlan) -> Visible:
+    seen = visible(case, plan)
+    if seen is None or not len(seen):
+        raise NotChecked("the devices that the processes see are not known", how="--assume machine.json")
+    return seen
+
+
+def _refuses_device_map(plan: RolloutPlan) -> str | None:
+    """What this ms-swift does not take together with a model that is spread over devices, or None."""
+    if plan.value("trainer.deepspeed") is not None:
+        return "DeepSpeed"
+    sampling = plan.value("placement.mode") in ("colocate", "server")
+    recent = plan.version is None or version_within(plan.version, ">=3.6")
+    return "GRPO with vLLM" if sampling and recent else None
+
+
+def _inference_workers(plan: RolloutPlan, seen: Visible, processes: int) -> Iterator[Finding | Reach]:
+    """3.2.2 to 3.4 (``_check_grpo``): as many devices as processes, or as processes and inference workers."""
+    engines, nodes = plan.value("placement.engines"), plan.value("process.nnodes", 1)
+    mode = plan.value("placement.mode")
+    if not engines or mode not in ("colocate", "separate", "async"):
+        raise NotApplicable("no inference workers")
+    workers = engines * plan.value("engine.tensor_parallel_size", 1) // nodes
+    wanted = processes if mode == "colocate" else processes + workers
+    if len(seen) == wanted:
+        yield Reach(f"{processes} processes and {workers} inference workers on {len(seen)} devices")
+        return
+    text = f"{wanted} for {processes} training processes" + (f" and {workers} inference workers" * (mode != "colocate"))
+    yield check.finding(
+        f"ms-swift asserts {text}, and sees {len(seen)} devices",
+        evidence=(*seen.evidence, *cite(plan, "process.nproc", "placement.engines")),
+        fixes=(processes_fix(plan, len(seen) - workers),) if mode != "colocate" and len(seen) > workers else (),
+    )
+
+
+def _a_process_each(plan: RolloutPlan, seen: Visible) -> Iterator[Fix]:
+    yield processes_fix(plan, len(seen))
+    yield Fix(
+        title="or show the trainer one device",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=VISIBLE, value=seen.ids[0]),),
+        side_effects="one process trains",
+    )
+
+
+def _room_for_the_engine(plan: RolloutPlan, count: int, processes: int) -> Iterator[Fix]:
+    if count > 1:
+        yield processes_fix(plan, count - 1)
+    elif processes == 1:
+        yield Fix(
+            title="put the engine on the only device, beside the trainer",
+            applicability=Applicability.UNSAFE,
+            edits=(
+                Edit(option="placement.engine_device", value="cuda:0"),
+                Edit(option="engine.gpu_memory_utilization", value=0.3),
+            ),
+            side_effects="trainer and engine share the device's memory",
+        )
+        yield Fix(title="TRL 0.18 and later have a colocated mode", commands=('pip install "trl>=0.18"',))
+
+
+@check.logged(*REFUSALS)
+def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A framework compared the numbers itself."""
+    pattern, said, fixes = REFUSALS[event.literal]
+    numbers = event.search(pattern, re.MULTILINE)
+    if numbers is not None:
+        yield check.finding(said.format(*numbers.groups()), fixes=fixes)
+
+
+@check.logged(
+    "CUDA error: invalid device ordinal",
+    "device >= 0 && device < num_gpus INTERNAL ASSERT FAILED",
+    "AssertionError: Invalid device id",
+    "DP adjusted local rank ",
+)
+def no_such_device(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A rank took a device number that its process does not have."""
+    yield check.finding("a process uses a device number beyond the devices that it sees", fixes=(AGREE,))

@@ -1,0 +1,178 @@
+"""The engine's log-probabilities and the trainer's differ beyond the expected noise.
+
+What it looks for
+    In a log: log-probabilities of engine and trainer that differ in length where the loss compares them. In the logged
+    metrics, as the median of the last twenty steps: TRL's ``sampling/sampling_logp_difference/mean``,
+    SkyRL's ``rollout_train_logprobs_abs_diff_mean``, verl's ``rollout_probs_diff_mean`` and
+    ``rollout_actor_probs_pearson_corr``, NeMo-RL's ``token_mult_prob_error``, and the KL divergence between rollout
+    and training policy (verl ``rollout_corr/kl``, ms-swift ``rollout_correction/kl``, NeMo-RL ``gen_kl_error``,
+    OpenRLHF ``vllm_kl``).
+
+Why it hurts
+    The completions come from another policy than the one that is trained. Importance ratios are biased or masked, the
+    gradient is wrong or small, and runs collapse after some hundred steps.
+
+How sure it is
+    The bounds are the frameworks' own where they state one. Noise between two engines with the same weights in
+    bfloat16 is about 0.01 per token, and spikes pass: the median over at least three steps is asked, fewer steps only
+    where the difference is ten times the bound or so (stale weights, another temperature, a wrong model). Sampling
+    with top_p, top_k or min_p biases TRL's difference by the mass that is cut off.
+
+    ============================== ======= ====== ==================================================================
+    metric                         warning error  bound from
+    ============================== ======= ====== ==================================================================
+    log-probability difference     0.1     0.5    ten times the 0.012 of https://github.com/huggingface/trl/issues/4772
+    probability difference         0.01    0.1    https://github.com/verl-project/verl/blob/main/docs/faq/faq.rst
+    correlation of probabilities   0.95    0.7    https://arxiv.org/abs/2506.13585 (0.9x wrong, 0.99x mended)
+    multiplicative error           1.05    2      https://docs.nvidia.com/nemo/rl/latest/guides/dtensor-tp-accuracy.html
+    KL, rollout to training        0.1     1      https://github.com/verl-project/verl/blob/main/docs/algo/rollout_corr.md
+    ============================== ======= ====== ==================================================================
+
+The fix and its cost
+    First see that engine and trainer hold the same weights and settings: weight sync after every update, prefix cache
+    reset, one temperature on both sides, log-probabilities after sampling changes (``logprobs_mode``), no quantized
+    engine weights or KV cache. Then the kernels: cascade attention off on vLLM 0.10.2 and older, a float32 head,
+    eager mode. What is left is noise, which importance sampling corrects.
+
+References
+    https://github.com/vllm-project/vllm/issues/22103
+    https://github.com/NVIDIA-NeMo/RL/issues/2100
+    https://github.com/OpenRLHF/OpenRLHF/issues/1108
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from rldoctor.api import Applicability, Case, Check, Edit, Finding, Fix, Grade, LogEvent, NotApplicable, Reach, Severity
+
+from ..training.trends import FEWEST, Run, finite, tail
+from .weights_stale import grows
+
+check = Check("RLD403", "logprob-mismatch", __doc__)
+
+RECENT = 20
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A metric, what it should be without any difference, and how far from there it is suspicious and wrong."""
+
+    name: str
+    ideal: float
+    warning: float
+    error: float
+    what: str
+
+
+BOUNDS = (
+    _Bound("sampling_logp_difference_mean", 0.0, 0.1, 0.5, "token log-probabilities differ by {value:.3g} on average"),
+    _Bound("sampling_prob_difference_mean", 0.0, 0.01, 0.1, "token probabilities differ by {value:.3g} on average"),
+    _Bound("sampling_prob_correlation", 1.0, 0.05, 0.3, "token probabilities correlate with {value:.3g} only"),
+    _Bound("sampling_prob_error", 1.0, 0.05, 1.0, "token probabilities differ by a factor of {value:.4g} on average"),
+    _Bound("sampling_kl", 0.0, 0.1, 1.0, "the KL divergence between rollout and training policy is {value:.3g}"),
+)
+
+
+@check.observed(needs=["metrics"])
+def engine_and_trainer(case: Case) -> Iterator[Finding | Reach]:
+    """Every logged measure of the difference against its bound."""
+    run = Run.of(case)
+    if grows(run):
+        raise NotApplicable("the difference grows with every step: the engine keeps old weights (RLD402)")
+    logged = [bound for bound in BOUNDS if finite(run.at(bound.name))]
+    if not logged:
+        raise NotApplicable("no difference between the engine's and the trainer's log-probabilities is logged")
+    beyond = [(bound, severity) for bound in logged if (severity := _severity(run, bound)) is not None]
+    if not beyond:
+        yield Reach(", ".join(f"{run.metrics[b.name].key} {_recent(run, b):.4g}" for b in logged))
+        return
+    start = min(_since(run, bound) for bound, _ in beyond)
+    last = max(max(run.at(bound.name)) for bound, _ in beyond)
+    names = (*(bound.name for bound, _ in beyond), "importance_ratio_mean", "reward")
+    yield check.finding(
+        "; ".join(bound.what.format(value=_recent(run, bound)) for bound, _ in beyond)
+        + f", since step {start}: what the engine samples from is not what is trained",
+        severity=min((severity for _, severity in beyond), key=list(Severity).index),
+        grade=Grade.OBSERVED,
+        evidence=run.evidences((start, last), *names),
+        fixes=tuple(_remedies()),
+    )
+
+
+def _recent(run: Run, bound: _Bound) -> float:
+    return tail(run.at(bound.name), RECENT)
+
+
+def _severity(run: Run, bound: _Bound) -> Severity | None:
+    distance = abs(_recent(run, bound) - bound.ideal)
+    if distance >= bound.error:
+        return Severity.ERROR
+    if distance < bound.warning:
+        return None
+    return Severity.WARNING if len(finite(run.at(bound.name))) >= FEWEST else Severity.NOTE
+
+
+def _since(run: Run, bound: _Bound) -> int:
+    """The first step of the last stretch that is beyond the bound, single steps inside it forgiven."""
+    values = finite(run.at(bound.name))
+    steps = sorted(values)
+    distances = [abs(values[step] - bound.ideal) for step in steps]
+    start = len(steps) - 1
+    for index in range(len(steps) - 1, -1, -1):
+        if median(distances[index : index + FEWEST]) < bound.warning:
+            break
+        start = index
+    return next(
+        step for step, distance in zip(steps[start:], distances[start:], strict=True) if distance >= bound.warning
+    )
+
+
+def _remedies() -> Iterator[Fix]:
+    yield Fix(
+        title="sample and score with one temperature, and let the engine report log-probabilities as they are after "
+        "temperature and truncation",
+        edits=(
+            Edit(option="sampling.temperature", value=1.0),
+            Edit(option="engine.logprobs_mode", value="processed_logprobs"),
+        ),
+        valid_for="vllm>=0.11.0",
+    )
+    yield Fix(
+        title="see that every update reaches the engine: compare both sides' log-probabilities before and after one",
+        commands=("rldoctor check --level compare",),
+    )
+    yield Fix(
+        title="turn cascade attention off",
+        edits=(Edit(option="engine.disable_cascade_attn", value=True),),
+        valid_for="vllm>=0.8,<0.11",
+        side_effects="slower decoding of long shared prefixes",
+    )
+    yield Fix(
+        title="keep the engine's weights and KV cache unquantized and in the trainer's precision, and correct the rest "
+        "by importance sampling (vllm_importance_sampling_correction in TRL, algorithm.rollout_correction in verl)",
+    )
+
+
+@check.logged("sampling_per_token_logps")
+def lengths_differ(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """TRL's importance sampling correction where a patched trainer recomputes other tokens than were sampled."""
+    sizes = event.search(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
+    if sizes is None:
+        return
+    yield check.finding(
+        f"the engine's log-probabilities are of {sizes[2]} tokens and the trainer's of {sizes[1]}: they cannot be "
+        "compared",
+        fixes=(
+            Fix(
+                title="leave the correction out until both sides keep the same tokens",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="rollout.importance_correction", value=False),),
+                side_effects="the difference between engine and trainer is not corrected",
+            ),
+            Fix(title="or the trainer as TRL has it, without patches of its log-probabilities"),
+        ),
+        url="https://github.com/huggingface/trl/issues/4205",
+    )

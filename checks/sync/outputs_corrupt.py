@@ -1,0 +1,127 @@
+"""The engine's outputs are corrupt: log-probabilities that are no numbers, or one token over and over.
+
+What it looks for
+    In a real rollout on a miniature model: log-probabilities of sampled tokens that are NaN or infinite, and sampled
+    completions that consist of one and the same token although the engine's own log-probabilities make that
+    impossible. In a log: torch's refusal to sample from probabilities that are no numbers.
+
+Why it hurts
+    Rewards and ratios are computed from garbage; typical are completions of ``!!!!`` (token 0), which is what sampling
+    gives when all logits are NaN. Training goes on, and what it learns is lost.
+
+How sure it is
+    A NaN is a NaN: the miniature's weights are finite, so kernels, precision or memory made it. A repeated token is
+    reported only where its probability, by the engine's own numbers, is below one in a thousand million.
+
+The fix and its cost
+    Another attention backend, eager execution, bfloat16 instead of float16, another release of vLLM: one at a time.
+    Each costs speed or an installation, none costs quality.
+
+References
+    https://github.com/vllm-project/vllm/issues?q=nan+logits
+    https://docs.vllm.ai/en/latest/configuration/env_vars.html (VLLM_COMPUTE_NANS_IN_LOGITS)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Applicability, Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, Reach
+
+from ..rollout.observed import NEVER, Completion, Job, completions, describe, groups, log_probability, records, rollouts
+
+check = Check("RLD404", "outputs-corrupt", __doc__)
+
+# Shorter completions repeat a token by chance.
+SHORTEST = 6
+
+
+@check.observed(needs=["observations.rollout"])
+def no_numbers(case: Case) -> Iterator[Finding | Reach]:
+    """Log-probabilities that are NaN or infinite."""
+    for job in rollouts(case).values():
+        rows = completions(job)
+        broken = [(row, place) for row in rows for place, value in enumerate(row["logprobs"]) if isinstance(value, str)]
+        if broken:
+            tokens = sum(len(row["token_ids"]) for row in rows)
+            first, place = broken[0]
+            where = f"{first['request']}, completion {first['index']}, token {place}"
+            yield check.finding(
+                f"{len(broken)} of {tokens} log-probabilities from {describe(job)} are no finite numbers",
+                grade=Grade.OBSERVED,
+                evidence=(
+                    Evidence(text=f"{where}: {first['logprobs'][place]}", source="rollout probe"),
+                    Evidence(text=f"token ids {first['token_ids'][:16]}", source="rollout probe"),
+                ),
+                fixes=_fixes(job),
+            )
+        told = [value for row in rows for value in row["logprobs"]]
+        yield Reach(f"{len(told) - told.count(None)} finite log-probabilities from {describe(job)}")
+
+
+@check.observed(needs=["observations.rollout"])
+def one_token(case: Case) -> Iterator[Finding | Reach]:
+    """All sampled completions repeat one token, against their own log-probabilities."""
+    for job in rollouts(case).values():
+        for request, rows in groups(job):
+            if repeats_one_token(rows) and not _likely(rows):
+                yield check.finding(
+                    f"all {len(rows)} sampled completions from {describe(job)} repeat token {rows[0]['token_ids'][0]}",
+                    grade=Grade.OBSERVED,
+                    evidence=(
+                        Evidence(text=f"{request}: {rows[0]['token_ids'][:16]}", source="rollout probe"),
+                        Evidence(text=f"log-probabilities {rows[0]['logprobs'][:4]}", source="rollout probe"),
+                    ),
+                    fixes=_fixes(job),
+                )
+        yield Reach(f"completions from {describe(job)} vary")
+
+
+def repeats_one_token(rows: list[Completion]) -> bool:
+    """Whether every completion, of some length, is one and the same token."""
+    return len({token for row in rows for token in row["token_ids"]}) == 1 and all(
+        len(row["token_ids"]) >= SHORTEST for row in rows
+    )
+
+
+def _likely(rows: list[Completion]) -> bool:
+    told = [log_probability(row) for row in rows]
+    numbers = [value for value in told if value is not None]
+    return len(numbers) == len(told) and sum(numbers) > NEVER
+
+
+def _fixes(job: Job) -> tuple[Fix, ...]:
+    engine = records(job).get("engine", {})
+    fixes = [Fix(title=f"another attention backend than {engine.get('attention_backend')}")]
+    if not engine.get("enforce_eager"):
+        fixes.append(Fix(title="run without CUDA graphs", edits=(Edit(option="engine.enforce_eager", value=True),)))
+    if engine.get("dtype") == "float16":
+        fixes.append(
+            Fix(
+                title="bfloat16 has the range that float16 lacks",
+                edits=(Edit(option="engine.dtype", value="bfloat16"),),
+            )
+        )
+    fixes.append(Fix(title="another release of vLLM: the miniature's weights are finite, so the engine made this"))
+    return tuple(fixes)
+
+
+@check.logged("probability tensor contains either", "Assertion `probability tensor contains")
+def no_probabilities(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``torch.multinomial`` got NaN, infinity or a negative number: the logits were corrupt before."""
+    yield check.finding(
+        "sampling met probabilities that are no numbers: the model's logits are NaN or infinite",
+        fixes=(
+            Fix(
+                title="bfloat16 in place of float16, on both sides",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="trainer.dtype", value="bfloat16"), Edit(option="engine.dtype", value="bfloat16")),
+            ),
+            Fix(
+                title="look at the steps before: loss and gradient norm that were NaN mean that training diverged "
+                "first "
+                "(a lower learning rate, gradient clipping)"
+            ),
+            Fix(title="left padding and an attention mask for batched prompts; the eager attention kernel to compare"),
+        ),
+    )

@@ -1,0 +1,127 @@
+"""A function or tensor that is sent to the engine's workers is refused by the serializer.
+
+What it looks for
+    TRL and ms-swift releases whose rollout server hands ``torch.dtype`` objects to a vLLM that no longer pickles them.
+    In a log: vLLM's refusal.
+
+Why it hurts
+    From vLLM 0.9.0 on the V1 engine's messages are msgpack, and what msgpack does not know is refused. The server's
+    worker never joins the broadcast of the weights; the trainer waits at its barrier, without an error of its own.
+
+How sure it is
+    The releases on both sides were read in their sources.
+
+The fix and its cost
+    The framework's release that sends names of types. ``VLLM_ALLOW_INSECURE_SERIALIZATION=1`` lets pickle through:
+    whoever can write to the engine's sockets can then run code in it.
+
+References
+    https://github.com/huggingface/trl/issues/3676, https://github.com/huggingface/trl/pull/3690 (0.19.1)
+    https://github.com/modelscope/ms-swift/pull/4825 (3.6.0), https://github.com/vllm-project/vllm/pull/22158
+    ``vllm/v1/serial_utils.py`` 0.8.5 (pickles) and 0.9.0 (refuses)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    cite,
+    generation,
+    plan_of,
+    release,
+    version_within,
+)
+
+check = Check("RLD407", "rpc-serialization-refused", __doc__)
+
+ALLOW = "env.VLLM_ALLOW_INSECURE_SERIALIZATION"
+REFUSES_FROM = (0, 9)
+# Releases whose server passes torch.dtype through collective_rpc, and the first that passes its name.
+SENDS_TYPES = {
+    "TRL": (">=0.16,<0.19.1", 'pip install "trl>=0.19.1"', "TRL 0.19.1 and later send the name of the type"),
+    "ms-swift": (">=3.4,<3.6", 'pip install "ms-swift>=3.6"', "ms-swift 3.6 and later send the name of the type"),
+}
+_PICKLE = Fix(
+    title="let vLLM pickle what msgpack does not know, in the engine's process and in the one that calls it",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option=ALLOW, value="1"),),
+    side_effects="whoever reaches the engine's sockets can run code in it",
+)
+
+
+@check.declared(needs=["plan.placement.mode", "packages.vllm"])
+def types_for_weight_sync(case: Case) -> Iterator[Finding | Reach]:
+    """The rollout server's ``update_named_param``."""
+    plan = plan_of(case)
+    versions, command, says = SENDS_TYPES.get(plan.framework, ("", "", ""))
+    if not versions or plan.version is None or plan.value("placement.mode") != "server":
+        raise NotApplicable("no rollout server of TRL or ms-swift")
+    vllm = release(case)
+    if vllm is None:
+        raise NotChecked("the vLLM release is not known")
+    launches = (plan, plan.server) if plan.server is not None else (plan,)
+    allowed = any(launch.value(ALLOW) == "1" or launch.value("env.VLLM_USE_V1") == "0" for launch in launches)
+    older = vllm < REFUSES_FROM or generation(case).value == "V0"
+    if allowed or older or not version_within(plan.version, versions):
+        yield Reach(f"{plan.framework} {plan.version} and this vLLM agree on what is sent")
+        return
+    yield check.finding(
+        f"the rollout server of {plan.framework} {plan.version} hands torch.dtype objects to its workers, and this "
+        "vLLM "
+        "refuses them: the first weight sync hangs",
+        evidence=(*cite(plan, "placement.mode"), Evidence(text=f"vllm {'.'.join(map(str, vllm))}")),
+        fixes=(
+            Fix(title=says, commands=(command,)),
+            Fix(
+                title="let vLLM pickle them",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=ALLOW, value="1"),),
+                side_effects="whoever reaches the engine's sockets can run code in it",
+            ),
+        ),
+        url="https://github.com/huggingface/trl/issues/3676",
+    )
+
+
+@check.logged(
+    "is not serializableSet VLLM_ALLOW_INSECURE_SERIALIZATION",
+    "Object of type <class 'torch.dtype'> is not serializable",
+    "Set VLLM_ALLOW_INSECURE_SERIALIZATION=1 to allow fallback to pickle",
+)
+def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``MsgpackEncoder.enc_hook`` names the type."""
+    kind = event.search(r"Object of type <class '([\w.]+)'> is not serializable")
+    what = kind[1] if kind else "an object"
+    dtype = what == "torch.dtype"
+    text = Fix(
+        title="send the type's name and look it up in the worker (TRL 0.19.1, ms-swift 3.6 and later do)"
+        if dtype
+        else "send the name of a method of a worker extension (worker_extension_cls) in place of a function"
+    )
+    yield check.finding(
+        f"vLLM's serializer refuses {what} in a call to its workers",
+        fixes=(text, _PICKLE) if dtype else (_PICKLE, text),
+        url="https://github.com/vllm-project/vllm/pull/22158",
+    )
+
+
+@check.logged("Extension type code ")
+def not_decoded(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The other side of the same: a pickled message reaches a decoder that takes none."""
+    if event.search(r"Extension type code \d+ is not supported"):
+        yield check.finding(
+            "a pickled message reached an engine that accepts none: the variable is set on one side only",
+            fixes=(_PICKLE,),
+        )

@@ -1,0 +1,151 @@
+"""Trainer and rollout server cannot reach each other's weight sync port, or the sync hangs.
+
+What it looks for
+    One port for two purposes, a sync port that is taken on this host. In a log: sockets of the weight sync group that
+    time out, are taken or refused, and groups that wait for a member.
+
+Why it hurts
+    The HTTP side works, so the server counts as up. The trainer then waits for the NCCL group, five minutes or for
+    ever, and the error speaks of a client socket.
+
+How sure it is
+    Port 51216 is the default of TRL and ms-swift, other ports are known by the functions in the traceback.
+
+The fix and its cost
+    A port that is open from the trainer to the server's host, no proxy between, one trainer for each server.
+
+References
+    ``trl/generation/vllm_client.py`` (``group_port=51216``), ms-swift ``vllm_server_group_port``
+    https://github.com/modelscope/ms-swift/issues/5545, https://github.com/modelscope/ms-swift/issues/6244
+    https://github.com/PrimeIntellect-ai/prime-rl/issues/1713
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    Reach,
+    Severity,
+    cite,
+    plan_of,
+)
+
+check = Check("RLD406", "weight-sync-unreachable", __doc__)
+
+PORT, SERVER_PORT, MASTER_PORT = "sync.port", "placement.server_port", "process.master_port"
+SYNC = r"51216|init_communicator|StatelessProcessGroup|init_weight_update_group|vllm_client|init_collective"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# Seconds by which an event loop is late when it is blocked, not busy.
+LATE = 30
+
+
+@check.declared(needs=[f"plan.{PORT}"])
+def one_port_for_two(case: Case) -> Iterator[Finding | Reach]:
+    """The group's port against the server's HTTP port and the rendezvous."""
+    plan = plan_of(case)
+    port = plan.value(PORT)
+    for option, whose in ((SERVER_PORT, "the server's HTTP port"), (MASTER_PORT, "the training rendezvous")):
+        others = plan.value(option)
+        if port == others or (isinstance(others, list) and port in others):
+            yield check.finding(
+                f"the weight sync group meets at port {port}, which is {whose} too",
+                evidence=cite(plan, PORT, option),
+                fixes=(
+                    Fix(
+                        title="give the group a port of its own",
+                        applicability=Applicability.SAFE,
+                        edits=(Edit(option=PORT, value=51216 if port != 51216 else 51217),),
+                    ),
+                ),
+            )
+            return
+    taken = case.host.listening_ports if case.host is not None else ()
+    if port in taken and plan.value("placement.server_host") in (None, "0.0.0.0", *LOOPBACK):
+        yield check.finding(
+            f"weight sync port {port} is in use on this host already (another run's server?)",
+            severity=Severity.WARNING,
+            evidence=(*cite(plan, PORT), Evidence(text=f"a process listens on port {port}", source="host")),
+            fixes=(Fix(title="end the other run, or give this one another group port"),),
+        )
+        return
+    yield Reach(f"weight sync at port {port}")
+
+
+_OPEN = Fix(
+    title="open the group port (51216 unless another is given) from the trainer to the server's host, name the host "
+    "by the "
+    "address that the trainer reaches, and keep proxies away from it",
+    commands=("nc -zv SERVER_HOST 51216", "unset http_proxy https_proxy all_proxy"),
+)
+_NO_PROXY = Fix(
+    title="take the server's host out of the proxy",
+    applicability=Applicability.UNSAFE,
+    edits=(Edit(option="env.no_proxy", value="localhost,127.0.0.1"),),
+    side_effects="add the server's host where it is another machine",
+)
+_RESTART = Fix(title="restart server and trainer together: the group is built once for each pair, and both must be new")
+
+
+@check.logged(
+    "The client socket has timed out after",
+    "The client socket has failed to connect to any network address",
+    "waiting for clients. ",
+    "wait timeout after ",
+)
+def group_unreachable(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """torch's store under the weight sync group."""
+    if not event.search(SYNC):
+        return
+    where = event.search(r"(?:connect to|address of) \(?\[?([\w.:-]+?)\]?, (\d+)\)?")
+    yield check.finding(
+        "the weight sync group does not come "
+        f"about{f': nobody answers at {where[1]}, port {where[2]}' if where else ''}",
+        fixes=(_OPEN, _NO_PROXY, _RESTART),
+        url="https://github.com/modelscope/ms-swift/issues/6244",
+    )
+
+
+@check.logged("The server socket has failed to listen on any local network address")
+def group_port_taken(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The port is another run's, or this server's from before."""
+    if not event.search(SYNC):
+        return
+    port = event.search(r"port: (\d+)|\[::\]:(\d+)")
+    yield check.finding(
+        f"the weight sync port {(port[1] or port[2]) if port else ''} is in use already".replace("  ", " "),
+        fixes=(
+            Fix(
+                title="another port for the group of each run",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=PORT, value=51217),),
+            ),
+            _RESTART,
+        ),
+    )
+
+
+@check.logged("event_loop_lag")
+def event_loop_blocked(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """prime-rl's orchestrator measures how late its event loop runs."""
+    lag = event.search(r"event_loop_lag\w*\W+(?:max\W+)?(\d+(?:\.\d+)?)")
+    if lag is None or float(lag[1]) < LATE:
+        return
+    yield check.finding(
+        f"the orchestrator's event loop is {float(lag[1]):.0f} s late: trainer, orchestrator and inference wait for "
+        "each "
+        "other",
+        severity=Severity.WARNING,
+        fixes=(
+            Fix(title="move blocking work (tokenization, verification) out of the event loop, and restart the run"),
+        ),
+        url="https://github.com/PrimeIntellect-ai/prime-rl/issues/1713",
+    )

@@ -1,0 +1,157 @@
+"""The engine still samples with old weights, or with a prefix cache from before the update.
+
+What it looks for
+    TRL releases whose sleep mode reloads the checkpoint over the synced weights, a TRL that shares prefixes over
+    updates without a reset. In the logged metrics: a difference between the engine's and the trainer's
+    log-probabilities that begins at noise and grows with every step.
+
+Why it hurts
+    Rollouts come from the base model, the trainer moves away from it, importance ratios fall to nothing, and the loss
+    with them. Nothing is raised; rewards stay where they were.
+
+How sure it is
+    The releases were read in TRL's source. A growing difference also comes from drifting numerics; it must start within
+    noise and grow steadily to six times what it was.
+
+The fix and its cost
+    The release that mended it, or no sleep mode: the engine's share of memory is then taken all the time.
+
+References
+    https://github.com/huggingface/trl/issues/5312, https://github.com/huggingface/trl/pull/5313 (1.10.0)
+    ``trl/generation/vllm_generation.py`` 0.28.0 line 519, ``trl/trainer/grpo_trainer.py`` 0.26.2 lines 1237-1242
+    https://github.com/vllm-project/vllm/issues/9744, https://github.com/NovaSky-AI/SkyRL/pull/1737
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    Grade,
+    NotApplicable,
+    Reach,
+    RolloutPlan,
+    Severity,
+    cite,
+    find,
+    plan_of,
+    version_within,
+)
+
+from ..training.trends import Run, finite
+
+check = Check("RLD402", "weights-stale", __doc__)
+
+SLEEP = "engine.enable_sleep_mode"
+# sync_weights() first, then generate() reloads the checkpoint from disk.
+RELOADED = ">=0.28,<1.10"
+# The checkpoint is reloaded before each generation, the weights follow only where the step has changed.
+RELOADED_WITHIN_A_STEP = ">=0.26,<0.28"
+# LLM(enable_prefix_caching=True) and no reset_prefix_cache() in the release.
+NEVER_RESET = ">=0.15,<0.16"
+DIFFERENCE = "sampling_logp_difference_mean"
+NOISE, GROWN, FEWEST = 0.05, 0.3, 6
+
+
+@check.declared(needs=["plan.placement.mode", f"plan.{SLEEP}"])
+def reloaded_from_disk(case: Case) -> Iterator[Finding | Reach]:
+    """TRL's colocated engine with sleep mode."""
+    plan = plan_of(case)
+    if plan.framework not in ("TRL", "open-r1", "axolotl") or plan.version is None:
+        raise NotApplicable("a matter of TRL's releases")
+    if plan.value("placement.mode") != "colocate" or not plan.value(SLEEP):
+        raise NotApplicable("no colocated engine sleeps")
+    always = version_within(_trl(case, plan), RELOADED)
+    accumulated, steps = plan.value("batch.accumulation", 1), plan.value("batch.steps_per_generation", 1)
+    sometimes = version_within(_trl(case, plan), RELOADED_WITHIN_A_STEP) and accumulated > steps
+    if not always and not sometimes:
+        yield Reach(f"TRL {_trl(case, plan)} syncs after the engine wakes up")
+        return
+    yield check.finding(
+        f"TRL {_trl(case, plan)} reloads the checkpoint from disk when the engine wakes up, "
+        + ("over the weights that it has just synced" if always else "and syncs only at the first generation of a step")
+        + ": rollouts come from the base model",
+        evidence=cite(plan, SLEEP, "placement.mode", "batch.steps_per_generation"),
+        fixes=(
+            Fix(
+                title="let the engine stay awake",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option=SLEEP, value=False),),
+                side_effects="the engine's share of memory is taken during training too",
+            ),
+            Fix(title="TRL 1.10 and later sync after every wake-up", commands=('pip install "trl>=1.10"',)),
+        ),
+        url="https://github.com/huggingface/trl/issues/5312",
+    )
+
+
+@check.declared(needs=["plan.placement.engine_device"])
+def cached_prefixes(case: Case) -> Iterator[Finding | Reach]:
+    """KV blocks of the old policy under equal prompts."""
+    plan = plan_of(case)
+    if plan.framework != "TRL" or plan.version is None or not version_within(plan.version, NEVER_RESET):
+        raise NotApplicable("the prefix cache is reset with the weights, or there is none")
+    yield check.finding(
+        f"TRL {plan.version} shares prefixes in the engine and never resets that cache: a prompt that comes again is "
+        "continued from the old policy's keys and values",
+        severity=Severity.NOTE,
+        evidence=cite(plan, "placement.engine_device", "rollout.enabled"),
+        fixes=(Fix(title="TRL 0.16 and later reset it at each sync", commands=('pip install "trl>=0.16"',)),),
+        url="https://github.com/vllm-project/vllm/issues/9744",
+    )
+
+
+@check.observed(needs=["metrics"])
+def difference_grows(case: Case) -> Iterator[Finding | Reach]:
+    """The gap between engine and trainer widens with every update."""
+    run = Run.of(case)
+    grown = grows(run)
+    if grown is None:
+        raise NotApplicable("no difference between the engine's and the trainer's log-probabilities is logged for long")
+    if not grown:
+        yield Reach("the difference between engine and trainer does not grow with the steps")
+        return
+    values = finite(run.at(DIFFERENCE))
+    first, last = min(values), max(values)
+    yield check.finding(
+        f"the engine's log-probabilities leave the trainer's step by step: {values[first]:.3g} at step {first}, "
+        f"{values[last]:.3g} at step {last}; the engine does not get the updates",
+        grade=Grade.OBSERVED,
+        evidence=run.evidences((first, last), DIFFERENCE, "importance_ratio_mean", "loss", "reward"),
+        fixes=(
+            Fix(
+                title="let the engine stay awake (TRL 0.28 to 1.9 reload the checkpoint when it wakes up)",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=SLEEP, value=False),),
+            ),
+            Fix(title="TRL 1.10 and later sync after every wake-up", commands=('pip install "trl>=1.10"',)),
+            Fix(title="see that every update reaches the engine", commands=("rldoctor check --level compare",)),
+        ),
+        url="https://github.com/huggingface/trl/issues/5312",
+    )
+
+
+def grows(run: Run) -> bool | None:
+    """Whether the difference starts within noise and grows steadily; None where too little is logged."""
+    values = finite(run.at(DIFFERENCE))
+    steps = sorted(values)
+    if len(steps) < FEWEST:
+        return None
+    third = len(steps) // 3
+    early, middle, late = (
+        median(values[step] for step in part) for part in (steps[:third], steps[third:-third], steps[-third:])
+    )
+    return values[steps[0]] <= NOISE and early < middle < late and late >= GROWN and late >= 6 * max(early, 0.01)
+
+
+def _trl(case: Case, plan: RolloutPlan) -> str:
+    """TRL's own release; frameworks on top of it have releases of theirs."""
+    found = find(case.packages, "trl") if plan.framework != "TRL" and case.packages is not None else None
+    return found.version if found is not None else plan.version or ""

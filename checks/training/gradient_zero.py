@@ -1,0 +1,123 @@
+"""Rewards differ, yet the update reaches nothing: the gradient, the step or the distance from the reference stays 0.
+
+What it looks for
+    In the logged metrics of steps at which rewards differ within groups: a gradient norm of exactly 0 at each of them
+    from the first step on; a learning rate of 0 at every step; or a KL divergence from the reference that is exactly
+    0 at five steps and more, although the learning rate is above 0.
+
+Why it hurts
+    The run looks alive (rewards are logged, time passes) and trains nothing: the parameters are frozen, detached or
+    not in the optimizer, adapters are not active in the forward pass, all completions are masked out of the loss, or
+    the weights' precision swallows steps this small.
+
+How sure it is
+    Three steps with differing rewards and a gradient of 0 are an error. The loss is not asked: GRPO's is 0 by
+    construction where each batch is used once and beta is 0, and so is the KL of the first step. A learning rate of 0
+    in warm-up is normal. A gradient that was there and vanished is RLD504, one that is 0 because all rewards are
+    equal RLD501. A gradient printed as ``0.000`` is rounded and counts as unknown.
+
+The fix and its cost
+    Depends on the cause: see that some parameters require gradients and that the optimizer has them; for LoRA that
+    the adapter is active and its modules exist in this model; with ``mask_truncated_completions`` or overlong
+    filtering a larger completion limit; with bfloat16 weights a larger learning rate or float32 master weights.
+
+References
+    https://github.com/modelscope/ms-swift/issues/4570
+    https://github.com/modelscope/ms-swift/issues/7229
+    https://github.com/huggingface/trl/blob/main/trl/trainer/grpo_trainer.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, Reach, Severity
+
+from .trends import FEWEST, Run, finite, mean, signal, steps_of
+
+check = Check("RLD502", "gradient-zero", __doc__)
+
+SHOWN = ("grad_norm", "reward", "reward_std", "learning_rate", "loss", "kl")
+# The first step's KL is 0, later ones at a tiny learning rate can still round to 0 for a few steps.
+STILL_STEPS = 5
+ALL_CUT = 0.999
+
+
+@check.observed(needs=["metrics.grad_norm"])
+def gradient_norm(case: Case) -> Iterator[Finding | Reach]:
+    """The norm at steps at which there is something to learn."""
+    run = Run.of(case)
+    told, norms = signal(run), finite(run.at("grad_norm"))
+    steps = [step for step in norms if told.get(step)]
+    if not told:
+        raise NotApplicable("whether rewards differ within groups is not logged")
+    if not steps or any(norms.values()):
+        yield Reach(f"the gradient norm is above 0 at {sum(1 for v in norms.values() if v)} of {steps_of(len(norms))}")
+        return
+    masked = mean(run.at("clipped_ratio")) >= ALL_CUT
+    yield check.finding(
+        f"rewards differ at {steps_of(len(steps))} and the gradient norm is 0 at all of them"
+        + (", where every completion is cut off and may be masked out of the loss" if masked else ""),
+        severity=Severity.ERROR if len(steps) >= FEWEST else Severity.NOTE,
+        grade=Grade.OBSERVED,
+        evidence=run.evidences((steps[0], steps[-1]), *SHOWN),
+        fixes=tuple(_remedies(masked)),
+    )
+
+
+@check.observed(needs=["metrics.learning_rate"])
+def learning_rate(case: Case) -> Iterator[Finding | Reach]:
+    """A rate of 0 that lasts longer than a warm-up's first steps."""
+    run = Run.of(case)
+    rates = finite(run.at("learning_rate"))
+    if len(rates) < FEWEST or any(rates.values()):
+        yield Reach(f"the learning rate reaches {max(rates.values(), default=0):.4g}")
+        return
+    first, last = min(rates), max(rates)
+    yield check.finding(
+        f"the learning rate is 0 at all {steps_of(len(rates))} since step {first}: no update changes the weights",
+        severity=Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=run.evidences((first, last), "learning_rate", *SHOWN[:3]),
+        fixes=(Fix(title="set learning_rate above 0 and a warm-up shorter than the run"),),
+    )
+
+
+@check.observed(needs=["metrics.kl", "metrics.learning_rate"])
+def distance(case: Case) -> Iterator[Finding | Reach]:
+    """The policy's distance from the reference after updates."""
+    run = Run.of(case)
+    rates, distances = finite(run.at("learning_rate")), finite(run.at("kl"))
+    moved = [step for step, rate in rates.items() if rate > 0]
+    after = {step: value for step, value in distances.items() if moved and step > moved[0]}
+    norms = run.at("grad_norm")
+    if len(after) < STILL_STEPS or any(after.values()) or not any(norms.get(step, 1) for step in after):
+        yield Reach(f"KL up to {max(after.values(), default=0):.4g} over {steps_of(len(after))} after the first update")
+        return
+    first, last = min(after), max(after)
+    yield check.finding(
+        f"the KL divergence from the reference is exactly 0 at all {steps_of(len(after))} after the first update: the "
+        f"weights do not change (learning rate {max(rates.values()):.3g})",
+        severity=Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=run.evidences((first, last), "kl", *SHOWN[:-1]),
+        fixes=tuple(_remedies(masked=False)),
+    )
+
+
+def _remedies(masked: bool) -> Iterator[Fix]:
+    if masked:
+        yield Fix(
+            title="raise the completion limit (max_completion_length, data.max_response_length), or keep cut-off "
+            "completions in the loss (mask_truncated_completions=False)",
+        )
+    yield Fix(
+        title="see that the optimizer's parameters require gradients: for LoRA that target_modules exist in this model "
+        "and the adapter is active, and that nothing is frozen or detached"
+    )
+    yield Fix(
+        title="keep the trained weights in float32, or raise the learning rate: bfloat16 drops updates below a "
+        "hundredth of a weight",
+        edits=(Edit(option="trainer.param_dtype", value="float32"),),
+        side_effects="twice the memory for the trained weights",
+    )

@@ -1,0 +1,67 @@
+"""RLD311: sampled and yet the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from rldoctor_checks.devices.completions_identical import check
+
+from rldoctor.api import Case, Outcome
+from rldoctor.judge import judge_one
+from tests.observations import completion, rollout_case
+
+WORDS = list(range(16))
+
+
+def test_a_group_in_which_nothing_differs() -> None:
+    (finding,) = judge_one(check, rollout_case(completions=[completion(WORDS, index=i) for i in range(8)])).findings
+    assert finding.message.startswith("all 8 completions sampled at temperature 1.0 by vLLM 0.11.0 V1")
+    assert "log-probability -64.0 of the first, -448 that all others repeat it" in finding.evidence[1].text
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [completion(WORDS), completion([*WORDS[:-1], 99])],
+        [completion([7], -0.01, index=i) for i in range(8)],
+        [completion(WORDS, -0.02, index=i) for i in range(8)],
+        [completion(WORDS, temperature=0.0, request=name) for name in ("greedy", "greedy twin")],
+        [completion(WORDS, seed=1, index=i) for i in range(8)],
+        [completion(WORDS)],
+    ],
+    ids=[
+        "one token differs",
+        "a sure single token",
+        "a peaked distribution",
+        "greedy",
+        "a seed each",
+        "a group of one",
+    ],
+)
+def test_sameness_that_has_a_reason(rows: list[dict[str, object]]) -> None:
+    assert judge_one(check, rollout_case(completions=rows)).findings == ()
+
+
+def test_corrupt_outputs_are_left_to_their_own_code() -> None:
+    same = [completion([0] * 16, index=i) for i in range(8)]
+    assert judge_one(check, rollout_case(completions=same)).findings == ()
+
+
+def test_a_rollout_without_completions_is_unknown() -> None:
+    result = judge_one(check, rollout_case("died", completions=None, stage="boot"))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert "stage boot" in str(result.reason)
+
+
+@pytest.mark.engine
+def test_a_healthy_engine_samples_different_completions(rollout: Callable[..., Case]) -> None:
+    result = judge_one(check, rollout())
+    assert result.outcome is Outcome.PASS
+    assert "8 of 8 completions" in str(result.reason)
+
+
+@pytest.mark.engine
+def test_a_sampler_without_noise(rollout: Callable[..., Case]) -> None:
+    (first, *_) = judge_one(check, rollout("constant_noise")).findings
+    assert first.message.startswith("all 8 completions sampled at temperature 1.0")

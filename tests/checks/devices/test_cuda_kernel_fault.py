@@ -1,0 +1,37 @@
+"""RLD305: faults inside kernels."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.devices.cuda_kernel_fault import check
+
+from tests.logs.asking import finding, findings, raised
+
+ENGINE = "/opt/verl/workers/rollout/vllm_rollout/vllm_rollout.py generate_sequences"
+
+
+def test_an_illegal_access_after_the_engines_work() -> None:
+    # https://github.com/Agent-RL/ReCall/issues/54
+    found = finding(check, raised("RuntimeError", "CUDA error: an illegal memory access was encountered", ENGINE))
+    assert "in or after the rollout engine's work" in found.message
+    options = [edit.option for fix in found.fixes for edit in fix.edits]
+    assert options[0] == "env.CUDA_LAUNCH_BLOCKING" and "engine.enforce_eager" in options
+
+
+def test_an_illegal_access_of_the_trainer() -> None:
+    found = finding(check, raised("torch.AcceleratorError", "CUDA error: an illegal memory access was encountered"))
+    assert [edit.option for fix in found.fixes for edit in fix.edits] == ["env.CUDA_LAUNCH_BLOCKING"]
+
+
+def test_an_assertion_names_itself() -> None:
+    text = (
+        "../aten/src/ATen/native/cuda/TensorCompare.cu:110: _assert_async_cuda_kernel: block: [0,0,0], thread: [0,0,0] "
+        "Assertion `probability tensor contains either `inf`, `nan` or element < 0` failed.\n"
+    ).replace("`inf`, `nan`", "inf, nan")
+    found = finding(check, text + raised("RuntimeError", "CUDA error: device-side assert triggered"))
+    assert "probability tensor contains" in found.message
+
+
+@pytest.mark.parametrize("message", ["CUDA out of memory.", "CUDA error: invalid device ordinal"])
+def test_other_cuda_errors(message: str) -> None:
+    assert findings(check, raised("RuntimeError", message)) == []

@@ -1,0 +1,113 @@
+"""RLD323: where and at which port the ranks meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rldoctor_checks.devices.rendezvous import check
+
+from rldoctor.api import Outcome, Setting, Severity
+from rldoctor.judge import judge_one
+from rldoctor.logs.triage import triage_text
+from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
+from tests.logs.asking import finding as logged
+from tests.logs.asking import findings, raised
+
+TWO: dict[str, Any] = {"process__launcher": "torchrun", "process__nnodes": 2}
+TAKEN = (
+    "The server socket has failed to listen on any local network address. port: {}, useIpv6: false, code: -98, "
+    "name: EADDRINUSE, message: address already in use"
+)
+
+
+def test_the_second_node_meets_itself() -> None:
+    found = finding(check, **TWO, process__node_rank=1, process__master_addr="127.0.0.1")
+    assert found.message == "2 nodes are to meet at 127.0.0.1, which is each node itself"
+    assert quiet(check, **TWO, process__node_rank=1, process__master_addr="10.0.0.4")
+
+
+def test_the_first_node_may_call_itself_so() -> None:
+    assert quiet(check, **TWO, process__node_rank=0, process__master_addr="127.0.0.1")
+    assert quiet(check, **TWO, process__master_addr="127.0.0.1")
+
+
+def test_one_file_for_all_nodes_may_not() -> None:
+    case = launch(**TWO, process__master_addr="127.0.0.1")
+    assert case.plan is not None
+    shared = Setting(value=None, unknown="RANK is not set in this file", key="NODE_RANK", file="run.sh", line=2)
+    plan = replace(case.plan, settings={**case.plan.settings, "process.node_rank": shared})
+    assert judge_one(check, replace(case, plan=plan)).findings
+
+
+def test_a_schedulers_variable_is_left_alone(tmp_path: Path) -> None:
+    text = (
+        "NNODES=2 NODE_RANK=${RANK} MASTER_ADDR=${MASTER_ADDR:-127.0.0.1} NPROC_PER_NODE=8 \\\n"
+        "swift rlhf --rlhf_type grpo --model m --use_vllm true --vllm_mode colocate\n"
+    )
+    assert LaunchFile(tmp_path, text, {"ms-swift": "3.8.1"}).findings(check) == []
+    literal = text.replace("${MASTER_ADDR:-127.0.0.1}", "127.0.0.1")
+    assert len(LaunchFile(tmp_path, literal, {"ms-swift": "3.8.1"}).findings(check)) == 1
+
+
+def test_nobody_names_the_first_node() -> None:
+    accelerate = {**TWO, "process__launcher": "accelerate"}
+    assert "no master address" in finding(check, **accelerate).message
+    assert quiet(check, **accelerate, trainer__strategy="deepspeed")
+    swift = {**TWO, "entry": "swift rlhf", "process__node_rank": 1}
+    assert "takes 127.0.0.1" in finding(check, "ms-swift", **swift).message
+    # torchrun may be told by --rdzv_endpoint.
+    assert quiet(check, **TWO, process__node_rank=1)
+
+
+def test_a_port_that_does_not_exist() -> None:
+    found = finding(check, process__master_port=70000)
+    assert found.fixes[0].edits[0].value == 29500
+    assert quiet(check, process__master_port=29500)
+
+
+def test_a_port_that_is_taken_on_this_host() -> None:
+    found = finding(check, ports=(22, 29500), process__master_port=29500)
+    assert found.severity is Severity.WARNING and found.fixes[0].edits[0].value == 29501
+    assert quiet(check, ports=(22,), process__master_port=29500)
+
+
+def test_trls_fixed_port() -> None:
+    # https://github.com/huggingface/trl/issues/3979
+    plan: dict[str, Any] = {"placement__mode": "colocate", "process__launcher": "none", "ports": (12345,)}
+    found = finding(check, version="0.23.1", **plan)
+    assert found.fixes[0].edits[0].option == "env.MASTER_PORT"
+    assert quiet(check, version="0.24.0", **plan)
+    assert quiet(check, version="0.23.1", **plan, env__MASTER_PORT="29517")
+    assert judged(check, version="0.23.1", **{**plan, "ports": (22,)}).outcome is Outcome.PASS
+
+
+def test_a_taken_port_in_a_log() -> None:
+    assert (
+        "port 29527 is in use"
+        in logged(check, raised("torch.distributed.DistNetworkError", TAKEN.format(29527))).message
+    )
+    trl = logged(check, raised("torch.distributed.DistNetworkError", TAKEN.format(12345)))
+    assert "TRL 0.24" in trl.fixes[0].title
+
+
+def test_the_weight_sync_port_is_another_matter() -> None:
+    assert findings(check, raised("torch.distributed.DistNetworkError", TAKEN.format(51216))) == []
+
+
+def test_nobody_answers() -> None:
+    text = "The client socket has timed out after 300000ms while trying to connect to (10.0.0.4, 29500)."
+    assert "10.0.0.4, port 29500" in logged(check, raised("torch.distributed.DistNetworkError", text)).message
+    elastic = "The connection to the C10d store has failed. See inner exception for details."
+    assert logged(check, raised("torch.distributed.elastic.rendezvous.api.RendezvousConnectionError", elastic))
+
+
+def test_a_key_that_is_never_written_comes_after_any_cause() -> None:
+    # https://github.com/vllm-project/vllm/issues/12526
+    waits = raised("torch.distributed.DistStoreError", "wait timeout after 600000ms, keys: /default_pg/0//cpu//0/0")
+    assert "within 600 s" in logged(check, waits).message
+    joined = raised(
+        "torch.distributed.DistStoreError", "Timed out after 26 seconds waiting for clients. 2/4 clients joined."
+    )
+    assert triage_text(waits + joined).findings[0].code == "RLD324"

@@ -1,0 +1,110 @@
+"""RLD310: seeds of replicas, of peers, and of requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rldoctor_checks.devices.seeds import check
+
+from rldoctor.api import Outcome, Severity
+from tests.checks.launches import LaunchFile, finding, judged, quiet
+
+SERVER: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 2}
+ROWS: dict[str, Any] = {"batch__generation": 8, "batch__generations": 8, "sampling__n": 1}
+SWIFT: dict[str, Any] = {"placement__mode": "colocate", "seed__per_request": "rank", "batch__generations": 8}
+
+
+def test_replicas_of_one_seed_that_share_a_group() -> None:
+    # https://github.com/modelscope/ms-swift/issues/7219
+    found = finding(check, "ms-swift", version="3.12.2", server=SERVER, **ROWS)
+    assert "2 engine replicas have the same seed" in found.message
+    assert "2 of them get the same prompts" in found.message
+    assert any("replica" in evidence.text and "seed" in evidence.text for evidence in found.evidence)
+    assert 'pip install "ms-swift>=3.12.3"' in found.fixes[0].commands
+
+
+def test_whole_groups_on_each_replica_are_quiet() -> None:
+    assert quiet(check, "ms-swift", version="3.12.2", server=SERVER, **{**ROWS, "batch__generation": 32})
+    # One request draws the whole group.
+    assert quiet(check, "ms-swift", version="3.12.2", server=SERVER, **{**ROWS, "sampling__n": 8})
+    assert quiet(check, "ms-swift", version="3.12.2", server={**SERVER, "placement__engines": 1}, **ROWS)
+
+
+def test_seeds_of_their_own_are_told() -> None:
+    replica = {"seed__per_replica": "replica", "placement__engines": 4, "engine__tensor_parallel_size": 2}
+    result = judged(check, "TRL", **replica, seed__engine=0)
+    assert result.outcome is Outcome.PASS
+    assert result.reason is not None and "8 ranks in 4 replicas, seeds 0, 1, 2, 3" in result.reason
+    assert quiet(check, "ms-swift", **{**replica, "seed__per_replica": "random"}, **ROWS)
+
+
+def test_requests_that_are_spread_by_load_are_a_note() -> None:
+    verl: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 8}
+    assert finding(check, "verl", version="0.6.1", **verl).severity is Severity.NOTE
+
+
+def test_verl_with_fewer_prompts_than_replicas() -> None:
+    plan: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 8, "batch__generations": 16}
+    found = finding(check, "verl", version="0.5.0", **plan, batch__generation=64)
+    assert found.severity is Severity.ERROR and "2 of them get the same prompts" in found.message
+    # Before 0.5 the engine drew the n samples of one request.
+    assert quiet(check, "verl", version="0.4.1", **plan, batch__generation=64)
+    assert quiet(check, "verl", version="0.5.0", **plan, batch__generation=1024)
+
+
+def test_peers_that_disagree() -> None:
+    found = finding(check, seed__per_replica="rank", placement__engines=2, engine__tensor_parallel_size=2)
+    assert "the peers of 2 tensor parallel engines have different seeds" in found.message
+    assert quiet(check, seed__per_replica="rank", placement__engines=4, engine__tensor_parallel_size=1)
+
+
+def test_one_seed_in_every_request() -> None:
+    # https://github.com/NovaSky-AI/SkyRL/pull/1015
+    found = finding(check, seed__per_request="same", batch__generations=8, sampling__n=1, sampling__seed=42)
+    assert "the 8 completions of a prompt are requests of their own" in found.message
+    assert found.fixes[0].edits[0].value is None
+    assert quiet(check, seed__per_request="same", batch__generations=8, sampling__n=8)
+    assert quiet(check, seed__per_request="none", batch__generations=8, sampling__n=1)
+    assert quiet(check, seed__per_request="same", batch__generations=1, sampling__n=1)
+
+
+def test_verls_full_determinism() -> None:
+    plan: dict[str, Any] = {"seed__per_request": "same", "seed__deterministic": True, "batch__generations": 8}
+    assert finding(check, "verl", version="0.9.0", **plan).fixes[0].edits[0].option == "seed.deterministic"
+
+
+def test_ms_swifts_colocated_workers() -> None:
+    # https://github.com/modelscope/ms-swift/issues/3780
+    found = finding(check, "ms-swift", version="3.3.1", **SWIFT, placement__nodes=2)
+    assert found.severity is Severity.ERROR
+    assert any("ms-swift>=3.6" in command for fix in found.fixes for command in fix.commands)
+    assert finding(check, "ms-swift", version="3.3.1", **SWIFT, placement__nodes=1).severity is Severity.NOTE
+
+
+def test_ms_swifts_equal_requests() -> None:
+    # https://github.com/modelscope/ms-swift/pull/4712
+    assert "all alike on each engine" in finding(check, "ms-swift", version="3.5.1", **SWIFT, sampling__n=1).message
+    assert quiet(check, "ms-swift", version="3.5.3", **{**SWIFT, "seed__per_request": "counter"}, sampling__n=1)
+
+
+def test_several_servers_that_are_started_elsewhere() -> None:
+    hosts = {"placement__server_host": ["10.0.0.1", "10.0.0.2"]}
+    assert "2 of them get the same prompts" in finding(check, "ms-swift", version="3.12.2", **hosts, **ROWS).message
+    assert quiet(check, "ms-swift", version="3.12.3", **hosts, **ROWS)
+    assert quiet(check, "ms-swift", version="3.12.2", placement__server_host=["10.0.0.1"], **ROWS)
+
+
+def test_an_unknown_framework_is_not_judged() -> None:
+    assert judged(check, "new", placement__engines=4).outcome is Outcome.NOT_CHECKED
+
+
+def test_full_determinism_is_switched_off(tmp_path: Path) -> None:
+    text = (
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.full_determinism=True \\\n"
+        "    actor_rollout_ref.rollout.n=8 data.train_batch_size=64 trainer.n_gpus_per_node=8 trainer.nnodes=1\n"
+    )
+    file = LaunchFile(tmp_path, text, {"verl": "0.9.0", "vllm": "0.18.0"})
+    assert [found.severity for found in file.findings(check)] == [Severity.ERROR]
+    assert "full_determinism=false" in file.mend(check)
+    assert file.findings(check) == []

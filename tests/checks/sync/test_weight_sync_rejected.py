@@ -1,0 +1,96 @@
+"""RLD401: weights that the engine does not take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rldoctor_checks.sync.weight_sync_rejected import check
+
+from rldoctor.api import Severity
+from tests.checks.launches import finding, quiet
+from tests.logs.asking import finding as logged
+from tests.logs.asking import findings, raised
+
+QLORA: dict[str, Any] = {"model__quantization": "4bit", "placement__mode": "colocate", "lora__enabled": True}
+SYNC = (
+    "/opt/venv/lib/python3.10/site-packages/verl/workers/sharding_manager/fsdp_vllm.py update_params",
+    "/opt/venv/lib/python3.10/site-packages/vllm/model_executor/models/llama.py load_weights",
+)
+
+
+def test_packed_weights_before_the_engine_is_told() -> None:
+    # https://github.com/huggingface/trl/issues/3466
+    found = finding(check, version="0.18.0", **QLORA)
+    assert found.severity is Severity.WARNING and "trl>=0.26" in found.fixes[0].commands[0]
+    assert quiet(check, version="0.26.0", **QLORA)
+    assert finding(check, "ms-swift", version="3.12.6", **QLORA)
+    assert quiet(check, "ms-swift", version="4.1.0", **QLORA)
+
+
+def test_adapters_alone_and_other_placements() -> None:
+    assert quiet(check, "ms-swift", version="3.12.6", **QLORA, engine__enable_lora=True)
+    assert quiet(check, version="0.18.0", **{**QLORA, "model__quantization": "8bit"})
+    assert quiet(check, version="0.18.0", **{**QLORA, "placement__mode": "none"})
+    assert quiet(check, "unsloth", version="2025.11.6", **QLORA)
+
+
+def test_pefts_names() -> None:
+    # vLLM 0.32 on a CPU, weights sent under their PEFT names
+    text = raised(
+        "Exception",
+        "Call to collective_rpc method failed: Worker failed with error 'There is no module or parameter named "
+        "'base_model' in Qwen2ForCausalLM. The available parameters belonging to  (Qwen2ForCausalLM) are: {...}'",
+    )
+    assert "has no parameter 'base_model': PEFT's names were sent" in logged(check, text).message
+
+
+@pytest.mark.parametrize("key", ["embed_tokens.weight", "layers.0.self_attn.qkv_proj.base_layer.weight"])
+def test_a_key_that_the_model_lacks(key: str) -> None:
+    # https://github.com/verl-project/verl/issues/2160, https://github.com/TIGER-AI-Lab/verl-tool/issues/125
+    assert key in logged(check, raised("KeyError", repr(key), *SYNC)).message
+
+
+def test_a_key_of_the_users_data_is_not_this() -> None:
+    assert findings(check, raised("KeyError", "'answer'", *SYNC)) == []
+    assert findings(check, raised("KeyError", "'embed_tokens.weight'", "/home/user/rl/reward.py reward")) == []
+
+
+def test_the_engines_own_loading_is_not_sync() -> None:
+    load = "/opt/venv/lib/python3.11/site-packages/vllm/v1/worker/gpu_model_runner.py load_model"
+    assert findings(check, raised("KeyError", "'model.norm.weight'", load, SYNC[1])) == []
+    text = "There is no module or parameter named 'lm_head' in Qwen2ForCausalLM"
+    assert findings(check, raised("ValueError", text, load)) == []
+
+
+def test_shapes_that_differ() -> None:
+    # https://github.com/verl-project/verl/issues/834
+    text = "Attempted to load weight (torch.Size([3600])) into parameter (torch.Size([3584]))"
+    found = logged(check, raised("AssertionError", text))
+    assert "shape [3600] do not fit the engine's parameter of shape [3584]" in found.message
+
+
+def test_a_bare_assertion_of_a_layer() -> None:
+    # https://github.com/modelscope/ms-swift/issues/6884
+    code = "assert param_data.shape == loaded_weight.shape"
+    linear = "/opt/venv/lib/python3.11/site-packages/vllm/model_executor/layers/linear.py weight_loader"
+    assert "another shape" in logged(check, raised("AssertionError", "", *SYNC, linear, code=code)).message
+    load = "/opt/venv/lib/python3.11/site-packages/vllm/v1/worker/gpu_model_runner.py load_model"
+    assert findings(check, raised("AssertionError", "", load, SYNC[1], linear, code=code)) == []
+
+
+def test_updates_that_overlap() -> None:
+    # https://github.com/NovaSky-AI/SkyRL/issues/1605
+    text = "start_weight_update called while a weight update is already active. Call finish_weight_update first."
+    assert "two weight updates overlap" in logged(check, raised("RuntimeError", text)).message
+
+
+def test_fp8_scales_of_another_layout() -> None:
+    # https://github.com/NVIDIA-NeMo/RL/issues/2081
+    text = raised(
+        "RuntimeError",
+        "The size of tensor a (4) must match the size of tensor b (128) at non-singleton dimension 1",
+        "/opt/nemo_rl/models/generation/fp8.py maybe_post_process_fp8_weight_block",
+        code="layer.weight_scale.data.copy_(dg_weight_scale)",
+    )
+    assert "fp8 block scales" in logged(check, text).message

@@ -1,0 +1,82 @@
+"""RLD503 fires where nearly all completions end at the limit, as loudly as the run is long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rldoctor import registry
+from rldoctor.api import Case, Finding, Severity
+from rldoctor.judge import judge_one
+
+check = registry.load().checks["RLD503"]
+Logged = Callable[[str], Case]
+Made = Callable[..., Case]
+
+
+def findings(case: Case) -> tuple[Finding, ...]:
+    return judge_one(check, case).findings
+
+
+def test_a_limit_of_eight_tokens(logged: Logged) -> None:
+    (finding,) = findings(logged("trl_short_limit.txt"))
+    assert finding.severity is Severity.WARNING and "limit of 8 tokens (6 steps since step 1)" in finding.message
+    assert "max_completion_length" in finding.fixes[0].title
+    assert finding.fixes[0].edits[0].option == "lengths.response"
+
+
+def test_verl_with_almost_all_cut_off(logged: Logged) -> None:
+    (finding,) = findings(logged("verl_truncated.txt"))
+    assert finding.message.startswith("98.4% of the completions")
+
+
+def test_twenty_steps_are_an_error(made: Made) -> None:
+    (finding,) = findings(made(clipped_ratio=[0.97] * 20, completion_length_max=[2048.0] * 20))
+    assert finding.severity is Severity.ERROR
+
+
+def test_two_steps_are_a_note(made: Made) -> None:
+    assert [f.severity for f in findings(made(clipped_ratio=[1.0, 1.0]))] == [Severity.NOTE]
+
+
+def test_lengths_tell_where_no_share_is_logged(made: Made) -> None:
+    same = [4096.0] * 6
+    assert findings(made(completion_length_max=same, completion_length_mean=same))
+    assert findings(made(completion_length_mean=same))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "trl_healthy.txt",
+        "trl_forty_steps.txt",
+        "trl_every_second_step.txt",
+        "trl_kl.txt",
+        "trl_constant_reward.txt",
+        "verl.txt",
+        "skyrl.txt",
+        "openrlhf.txt",
+        "nemo_rl.txt",
+        "ms_swift.txt",
+    ],
+)
+def test_other_runs_are_quiet(logged: Logged, name: str) -> None:
+    assert findings(logged(name)) == ()
+
+
+def test_a_smoke_run_that_cuts_most_is_quiet(made: Made) -> None:
+    case = made(clipped_ratio=[1.0, 1.0, 0.9375, 0.9375], completion_length_max=[32.0] * 4)
+    assert findings(case) == ()
+
+
+def test_a_run_that_learns_to_stop_is_quiet(made: Made) -> None:
+    assert findings(made(clipped_ratio=[1.0] * 40 + [0.9, 0.8, 0.7, 0.5])) == ()
+
+
+def test_short_answers_of_one_length_are_quiet(made: Made) -> None:
+    assert findings(made(completion_length_mean=[3.0] * 6, completion_length_max=[3.0] * 6)) == ()
+
+
+def test_a_broken_policy_does_not_stop_either(logged: Logged) -> None:
+    assert [f.severity for f in findings(logged("trl_rate_10_kl.txt"))] == [Severity.NOTE], "one step before it broke"
