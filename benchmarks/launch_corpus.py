@@ -3,6 +3,7 @@
 A corpus is a folder with a ``manifest.jsonl``: one row for each launch file with ``path``, ``framework``, ``version``
 (null where it is not known), and optionally ``tag`` (``v0.8.5``, ``skyrl_train-v0.2.0``), ``sample``, ``fragment`` and
 ``parse_quirk``. Each file is read and judged with the row's version of its framework; all other packages are unknown.
+What the same environment gets without a launch file is left out.
 
 Targets: no file that cannot be read, at most 3% unread of the settings that concern a plan, and no error or warning on
 an example that is not really broken.
@@ -28,7 +29,7 @@ from rldoctor.errors import InputError
 from rldoctor.judge import judge
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.launch.plans import plans
-from rldoctor.model import Severity
+from rldoctor.model import CheckResult, Severity
 
 _TAG = re.compile(r"(?:(?P<package>[A-Za-z][\w-]*?)-)?v(?P<version>\d+(?:\.\d+)+\S*)$")
 LOUD = (Severity.ERROR, Severity.WARNING)
@@ -84,18 +85,29 @@ def examine(path: Path, row: dict[str, Any], checks: list[Check], tally: Tally) 
     installed = (Distribution(name=name, version=version),) if version else ()
     # Incomplete: a package that the row does not tell of is unknown, not absent.
     case = Case(packages=Packages(python=platform.python_version(), distributions=installed, complete=False))
+    beforehand = {(result.code, reason) for result in judge(checks, case) for reason in _complaints(result)}
     start = time.perf_counter()
     found = plans(path, case)
     tally.slowest = max(tally.slowest, time.perf_counter() - start)
     for plan in found:
         _count(plan, tally)
         for result in judge(checks, replace(case, plan=plan)):
+            new = [said for said in _complaints(result) if (result.code, said) not in beforehand]
             if result.traceback:
-                tally.errors.append(f"{row['path']}: {result.code} crashed: {result.reason}")
-            for finding in result.findings:
-                if finding.severity in LOUD:
-                    where = f"{name} {version or '?'}  {row['path']}:{plan.line}"
-                    tally.findings.append(f"{result.code} {finding.severity.value}  {where}\n      {finding.message}")
+                tally.errors.extend(f"{row['path']}: {result.code} crashed: {said}" for said in new)
+                continue
+            for said in new:
+                where = f"{name} {version or '?'}  {row['path']}:{plan.line}"
+                tally.findings.append(
+                    f"{result.code} {said.partition(':')[0]}  {where}\n      {said.partition(': ')[2]}"
+                )
+
+
+def _complaints(result: CheckResult) -> list[str]:
+    """What is wrong according to a check, with how wrong it is; why it crashed, if it did."""
+    if result.traceback:
+        return [f"crash: {result.reason}"]
+    return [f"{found.severity.value}: {found.message}" for found in result.findings if found.severity in LOUD]
 
 
 def _count(plan: RolloutPlan, tally: Tally) -> None:

@@ -103,7 +103,7 @@ def check(
     examined = session.examine(opened, _progress)
     judged = engine.join([one.report for one in examined])
     if fix or diff:
-        from rldoctor.launch.edit import save
+        from rldoctor.launch.edits.edit import save
 
         edited = session.mended(examined)
         for spelling, reason in edited.refused:

@@ -43,8 +43,8 @@ from rldoctor.api import (
 
 from ..devices import device_mismatch
 from ..environment.abi_signatures import mismatch, needs_driver
+from ..environment.absent_packages import missing
 from ..environment.import_failures import CORE, Failure, failures, imports, named, rollout_failure
-from ..environment.package_missing import missing
 from ..exceptions import fatal_frames, places, root_of
 from ..rollout import rotary_length
 from ..rollout.observed import Job, describe, frames, records, rollouts

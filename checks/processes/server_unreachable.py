@@ -220,7 +220,7 @@ def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
 @check.logged(
     "Failed to establish a new connection: [Errno 111] Connection refused",
     "Cannot connect to host ",
-    unless=("huggingface.co", "wandb", "modelscope", "pypi.org", "swanlab"),
+    unless=("huggingface.co", "wandb", "modelscope", "/simple/", "swanlab"),
 )
 def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Nothing listens on the port."""

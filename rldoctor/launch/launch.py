@@ -48,6 +48,7 @@ class Launch:
     known: KnownOptions = field(default=lambda owner, group: None)
     version_of: VersionOf = field(default=lambda name: None)
     _options: dict[str, OptionSet | None] = field(default_factory=dict)
+    _arguments: dict[tuple[bool, frozenset[str]], Arguments] = field(default_factory=dict)
 
     def options(self, name: str) -> OptionSet | None:
         """The options known under ``owner`` or ``owner:group`` in the version at hand, or None."""
@@ -74,7 +75,10 @@ class Launch:
         """The words as options, positionals and (with ``overrides``) Hydra overrides; ``flags`` take no value."""
         from rldoctor.launch.command import arguments
 
-        return arguments(self.words, self.file, overrides=overrides, flags=flags, group=self.entry)
+        key = (overrides, flags)
+        if key not in self._arguments:
+            self._arguments[key] = arguments(self.words, self.file, overrides=overrides, flags=flags, group=self.entry)
+        return self._arguments[key]
 
     def variable(self, name: str) -> Any:
         """The value of an environment variable at this launch, an Unresolved, or None where it is not set."""

@@ -4,9 +4,25 @@ vllm/vllm_worker.py from 0.4), its lengths and its seeds."""
 from __future__ import annotations
 
 from rldoctor.launch.dialects import Draft
+from rldoctor.launch.dialects._nemo_rl_table import GENERATION, TABLE, VLLM
 from rldoctor.launch.dialects._releases import between
+from rldoctor.launch.dialects._rules import keys_of, passed_twice
 
 OWNER = "nemo-rl"
+# What each release passes to LLM(...) by name, beside **vllm_kwargs: (first release, first that does not, names).
+PASSED = (
+    (
+        "0",
+        None,
+        "model tensor_parallel_size gpu_memory_utilization enable_prefix_caching dtype enforce_eager max_model_len "
+        "trust_remote_code enable_sleep_mode",
+    ),
+    ("0.2", None, "load_format skip_tokenizer_init seed worker_extension_cls disable_log_stats"),
+    ("0.3", None, "pipeline_parallel_size"),
+    ("0.4", None, "enable_expert_parallel"),
+    ("0.5", None, "served_model_name"),
+    ("0.4", "0.8", "logprobs_mode"),
+)
 
 
 def lengths(draft: Draft) -> None:
@@ -27,7 +43,9 @@ def lengths(draft: Draft) -> None:
             how = f"total {total} - prompt {prompt}"
             draft.override("lengths.response", total - prompt, how, "lengths.total")
     elif room and room < total:
+        # The sum is what does not fit; max_new_tokens is no limit of its own here.
         draft.derive("lengths.prompt", prompt, "max_input_seq_length")
+        draft.settings.pop("lengths.response", None)
 
 
 def seeds(draft: Draft) -> None:
@@ -62,6 +80,12 @@ def engine(draft: Draft) -> None:
     if draft.value("model.overrides") and between(draft, OWNER, "0.4"):
         draft.derive("engine.hf_overrides", draft.value("model.overrides"), "hf_config_overrides", "model.overrides")
     _releases(draft)
+    for low, high, names in PASSED:
+        if between(draft, OWNER, low, high):
+            version = draft.launch.version_of(OWNER)
+            passed_twice(
+                draft, f"{GENERATION}.vllm_kwargs", names.split(), f"NeMo-RL {version}", lambda n: _own(draft, n)
+            )
     colocated = draft.value("placement.mode") == "colocate"
     how = "colocated engines sleep" if colocated else "engines on devices of their own do not sleep"
     draft.derive("sleep.enabled", colocated, how, "placement.mode")
@@ -69,6 +93,17 @@ def engine(draft: Draft) -> None:
     draft.derive("sleep.trainer", colocated, "offload_before_refit", "placement.mode")
     if draft.native("policy.generation.vllm_cfg.expert_parallel_size") is not None:
         _experts(draft)
+
+
+def _own(draft: Draft, name: str) -> str | None:
+    """NeMo-RL's own key for an engine argument, where the release has one."""
+    if name == "model":
+        return "policy.model_name"
+    options = draft.launch.options(OWNER)
+    for key in keys_of(TABLE, f"engine.{name}"):
+        if key.startswith(f"{VLLM}.") and (options is None or options.known(key) is not False):
+            return key
+    return None
 
 
 def _experts(draft: Draft) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rldoctor.launch.dialects import Dialect, Draft
+from rldoctor.launch.edits.spelling import Spelling
 from rldoctor.launch.native import Native
+from rldoctor.launch.plan import UnknownOption
 from rldoctor.launch.rule import Rule
 
 
@@ -31,6 +34,42 @@ def _megabytes(size: Any) -> int:
 def below(section: str, names: str) -> tuple[str, ...]:
     """Patterns of keys below a section, from their last parts written one after the other."""
     return tuple(f"{section}.{name}" for name in names.split())
+
+
+def keys_of(table: Mapping[str, str | Rule], option: str) -> Iterator[str]:
+    """The native keys of a table that set a canonical option by themselves."""
+    return (key for key, rule in table.items() if option == (rule if isinstance(rule, str) else rule.option))
+
+
+def passed_twice(
+    draft: Draft, section: str, names: Iterable[str], owner: str, own: Callable[[str], str | None]
+) -> None:
+    """Engine arguments below ``section`` that the framework passes itself: ``f(a=1, **{"a": 2})`` is a TypeError.
+    ``own`` tells the framework's key for one, if it has any."""
+    for name in names:
+        native = draft.natives.get(f"{section}.{name}")
+        if native is None or native.operator == "~":
+            continue
+        key = own(name)
+        draft.unknown.append(
+            UnknownOption(
+                key=native.spelled,
+                file=native.file,
+                line=native.line,
+                form=native.form,
+                nearest=() if key is None else (key,),
+                owner=f"{section} of {owner} (which passes {name} to the engine itself)",
+            )
+        )
+
+
+def not_twice(spelling: Spelling, section: str, names: Iterable[str], owner: str) -> Spelling:
+    """A spelling as it is, unless it would give the engine an argument that the framework passes itself."""
+    write = spelling.write
+    if write is None or write.remove or write.key not in {f"{section}.{name}" for name in names}:
+        return spelling
+    name = write.key.rpartition(".")[2]
+    return Spelling(text=spelling.text, reason=f"{owner} passes {name} to the engine itself, and takes no other")
 
 
 class Deciding(Dialect):

@@ -4,8 +4,28 @@
 from __future__ import annotations
 
 from rldoctor.launch.dialects import Draft
-from rldoctor.launch.dialects._skyrl_release import first, second, servers
-from rldoctor.launch.dialects._skyrl_table import ENGINE
+from rldoctor.launch.dialects._rules import keys_of, passed_twice
+from rldoctor.launch.dialects._skyrl_release import FIRST, first, owner_of, second, servers
+from rldoctor.launch.dialects._skyrl_table import ENGINE, LEGACY, TABLE
+
+# What ray_wrapped_inference_engine.py passes to the actors by name, beside **engine_init_kwargs (from 0.2 on).
+PASSED = (
+    "model",
+    "enforce_eager",
+    "worker_extension_cls",
+    "tensor_parallel_size",
+    "enable_expert_parallel",
+    "distributed_executor_backend",
+    "seed",
+    "enable_prefix_caching",
+    "dtype",
+    "trust_remote_code",
+    "gpu_memory_utilization",
+    "enable_sleep_mode",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "max_logprobs",
+)
 
 
 def lengths(draft: Draft) -> None:
@@ -65,6 +85,7 @@ def engine(draft: Draft) -> None:
             "engine.distributed_executor_backend", "uni" if ranks == 1 else "ray", how, "engine.tensor_parallel_size"
         )
         draft.derive("engine.max_logprobs", 1, "fixed by SkyRL")
+        _twice(draft)
     elif shared:
         draft.derive("engine.generation_config", "vllm", "fixed by SkyRL")
         draft.derive("engine.mm_processor_cache_gb", 0, "fixed by SkyRL")
@@ -80,6 +101,24 @@ def engine(draft: Draft) -> None:
         draft.derive(
             "env.PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "use_expandable_segments of the engines"
         )
+
+
+def _twice(draft: Draft) -> None:
+    owner = owner_of(draft.launch)
+    names = list(PASSED)
+    if first(draft, "0.3") or second(draft, "0.1"):
+        names.append("pipeline_parallel_size")
+    old = {new: key for key, new in LEGACY.items()}
+
+    def own(name: str) -> str | None:
+        if name == "model":
+            return "trainer.policy.model.path"
+        key = next((key for key in keys_of(TABLE, f"engine.{name}") if key.startswith(f"{ENGINE}.")), None)
+        return old.get(key or "") if owner == FIRST else key
+
+    section = f"{ENGINE}.engine_init_kwargs"
+    stated = f"{owner} {draft.launch.version_of(owner)}"
+    passed_twice(draft, old[section] if owner == FIRST else section, names, stated, own)
 
 
 def _adapters(draft: Draft) -> None:

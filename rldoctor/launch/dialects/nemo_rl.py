@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from rldoctor.launch.dialect_options import filled
 from rldoctor.launch.dialects import Draft, Rule
 from rldoctor.launch.dialects._nemo_rl_config import complete, inherited, named, own_file, shaped, stand_ins
-from rldoctor.launch.dialects._nemo_rl_engine import engine, lengths, seeds
+from rldoctor.launch.dialects._nemo_rl_engine import PASSED, engine, lengths, seeds
 from rldoctor.launch.dialects._nemo_rl_place import batch, placement, trainer
 from rldoctor.launch.dialects._nemo_rl_table import (
     ALTERNATIVES,
@@ -22,7 +22,7 @@ from rldoctor.launch.dialects._nemo_rl_table import (
     PACKED,
     TABLE,
 )
-from rldoctor.launch.dialects._rules import Deciding
+from rldoctor.launch.dialects._rules import Deciding, not_twice
 from rldoctor.launch.edits.spelling import Spelling
 from rldoctor.launch.hydra.overrides import interpolated
 from rldoctor.launch.launch import Launch
@@ -141,8 +141,7 @@ class NemoRL(Deciding):
                 nearest=(f"++{native.key}",)
                 if real
                 else tuple(options.nearest(native.key) if options is not None else ()),
-                owner="the configuration of NeMo-RL",
-                why="the configuration has no such key, and new ones are taken with ++ only",
+                owner="the configuration of NeMo-RL (which takes new keys with ++ only)",
             )
         )
 
@@ -183,7 +182,8 @@ class NemoRL(Deciding):
         if setting is not None and setting.how == _INHERITED and plan.place is not None:
             there = replace(setting, form=plan.place.form, file=plan.place.file, line=plan.place.line)
             plan = replace(plan, settings={**plan.settings, edit.option: there})
-        spelling = super().spell(edit, plan)
+        passed = [name for _, _, names in PASSED for name in names.split()]
+        spelling = not_twice(super().spell(edit, plan), f"{GENERATION}.vllm_kwargs", passed, "NeMo-RL")
         write = spelling.write
         if write is None or write.form is not Form.OVERRIDE or write.append:
             return spelling

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from rldoctor.launch.dialects import Draft, Rule
 from rldoctor.launch.dialects._releases import within, writing
-from rldoctor.launch.dialects._rules import Deciding
-from rldoctor.launch.dialects._skyrl_engine import engine, lengths, seeds
+from rldoctor.launch.dialects._rules import Deciding, not_twice
+from rldoctor.launch.dialects._skyrl_engine import PASSED, engine, lengths, seeds
 from rldoctor.launch.dialects._skyrl_place import batch, placement, trainer
 from rldoctor.launch.dialects._skyrl_release import FIRST, SECOND, owner_of, translates
 from rldoctor.launch.dialects._skyrl_table import BESIDE, ENGINE, LEGACY, TABLE
@@ -21,8 +21,8 @@ from rldoctor.model import Edit
 
 # Mains of the framework itself; those of examples may add classes with keys of their own.
 _MAINS = ("skyrl_train.entrypoints.", "skyrl.train.entrypoints.")
-_MIXED = "SkyRL reads either the names of skyrl-train or those of skyrl, and refuses both together"
-_PLUS = "skyrl takes no + before a key"
+_MIXED = "skyrl (which refuses names of skyrl-train together with its own)"
+_PLUS = "skyrl (which takes no + before a key)"
 
 
 def _inert(draft: Draft) -> None:
@@ -89,9 +89,9 @@ class SkyRL(Deciding):
         ):
             return
         if mine and owner_of(launch) == SECOND and native.operator:
-            draft.unknown.append(_refused(native, native.operator + native.spelled, (native.spelled,), "skyrl", _PLUS))
+            draft.unknown.append(_refused(native, native.operator + native.spelled, (native.spelled,), _PLUS))
         elif other is not None and translates(launch) and _mixed(launch):
-            draft.unknown.append(_refused(native, native.spelled, (other,), "skyrl", _MIXED))
+            draft.unknown.append(_refused(native, native.spelled, (other,), _MIXED))
         elif mine or other is not None or key.startswith(f"{ENGINE}."):
             before = len(draft.unknown)
             super().check_known(draft, native)
@@ -115,7 +115,10 @@ class SkyRL(Deciding):
         version = plan.version if within(plan.version, "0.1") else "0.3.0"
         from rldoctor.launch.edits.spelling import spell
 
-        return spell(writing(SkyRLTrain if first else SkyRL, version or "0.3.0", "main_base"), edit, plan)
+        spelling = spell(writing(SkyRLTrain if first else SkyRL, version or "0.3.0", "main_base"), edit, plan)
+        for section in self.owners:
+            spelling = not_twice(spelling, section.rstrip("."), PASSED, "SkyRL")
+        return spelling
 
 
 class SkyRLTrain(SkyRL):
@@ -130,10 +133,8 @@ def _mixed(launch: Launch) -> bool:
     return any(key.startswith(f"{ENGINE}.") for key in keys) and any(key in LEGACY for key in keys)
 
 
-def _refused(native: Native, key: str, nearest: tuple[str, ...], owner: str, why: str) -> UnknownOption:
-    return UnknownOption(
-        key=key, file=native.file, line=native.line, form=native.form, nearest=nearest, owner=owner, why=why
-    )
+def _refused(native: Native, key: str, nearest: tuple[str, ...], owner: str) -> UnknownOption:
+    return UnknownOption(key=key, file=native.file, line=native.line, form=native.form, nearest=nearest, owner=owner)
 
 
 def _first_generation(plan: RolloutPlan) -> bool:

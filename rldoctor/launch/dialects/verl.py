@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from packaging.version import InvalidVersion, Version
 
 from rldoctor.launch.dialects import Dialect, Draft, Rule
+from rldoctor.launch.dialects._verl_config import configuration, generates
 from rldoctor.launch.dialects._verl_table import BESIDE, TABLE
+from rldoctor.launch.launch import Launch
+from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Form, UnknownOption
 
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -163,7 +167,7 @@ def _trainer(draft: Draft) -> None:
 
 def _dropped(draft: Draft) -> None:
     """From 0.6 the server's command line is built from true values only: an explicit false reaches nobody."""
-    if not (_between(draft, "0.6") and _served(draft)):
+    if not (_between(draft, "0.6") and _served(draft)) or draft.value("rollout.backend", "vllm") != "vllm":
         return
     for name in ("enable_chunked_prefill", "enable_prefix_caching"):
         option, native = f"engine.{name}", draft.natives.get(f"{_ROLLOUT}.{name}")
@@ -199,9 +203,29 @@ class Verl(Dialect):
     strict = frozenset({Form.OVERRIDE})
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
-    groups: ClassVar[Mapping[str, str]] = {}
     owners: ClassVar[Mapping[str, str]] = {f"{_ROLLOUT}.engine_kwargs.vllm.": "vllm:EngineArgs"}
     derivations = (_dropped, _trainer, _placement, _lengths, _seeds, _engine, _sleep, _batch)
+
+    def natives(self, launch: Launch) -> Iterator[Native]:
+        """``main_generation`` has the sections of ``actor_rollout_ref`` at the top."""
+        generating = generates(launch)
+        for native in super().natives(launch):
+            moved = generating and native.key.startswith(("rollout.", "model.", "actor."))
+            yield replace(native, key=f"actor_rollout_ref.{native.key}") if moved else native
+
+    def defaults(self, draft: Draft) -> None:
+        """Not those of the trainer where no trainer runs."""
+        if not generates(draft.launch):
+            super().defaults(draft)
+
+    def main_group(self, launch: Launch) -> str:
+        """The configuration that is composed, as far as verl ships it."""
+        return f"verl:{configuration(launch)[0]}"
+
+    def option_group(self, launch: Launch, native: Native) -> str | None:
+        """None where the configuration is another one than verl's: its keys are not known."""
+        group, exact = configuration(launch)
+        return f"verl:{group}" if exact else None
 
 
 DIALECT = Verl()

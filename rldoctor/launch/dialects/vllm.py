@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from rldoctor.launch.dialects import Boolean, Dialect, Draft, Rule
@@ -18,6 +20,33 @@ _ALIASES = {
     "dp": "engine.data_parallel_size",
     "ep": "engine.enable_expert_parallel",
     "q": "engine.quantization",
+}
+# The same as vLLM's other options, for what stands behind one dash.
+_SHORT = {
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "dpa": "data_parallel_address",
+    "dpb": "data_parallel_backend",
+    "dpe": "data_parallel_external_lb",
+    "dph": "data_parallel_hybrid_lb",
+    "dpl": "data_parallel_size_local",
+    "dpm": "data_parallel_multi_port_external_lb",
+    "dpn": "data_parallel_rank",
+    "dpp": "data_parallel_rpc_port",
+    "dpr": "data_parallel_start_rank",
+    "dcp": "decode_context_parallel_size",
+    "pcp": "prefill_context_parallel_size",
+    "ep": "enable_expert_parallel",
+    "asc": "api_server_count",
+    "cc": "compilation_config",
+    "ac": "attention_config",
+    "sc": "speculative_config",
+    "dc": "diffusion_config",
+    "spec_draft_tp": "speculative_draft_tensor_parallel_size",
+    "n": "nnodes",
+    "r": "node_rank",
+    "q": "quantization",
 }
 _SERVER = {
     "host": "placement.listen_host",
@@ -137,7 +166,34 @@ class VLLM(Dialect):
         words = launch.arguments(flags=self._flags).positionals
         if launch.entry == "vllm serve" and words:
             yield _model(words[0].value, launch.file, words[0].line, None, launch.entry)
-        yield from super().natives(launch)
+        yield from (_long(native) for native in super().natives(launch))
+
+    def check_known(self, draft: Draft, native: Native) -> None:
+        """A short name is looked up as it is spelled: some came later than their long one. ``-O`` and what follows it
+        are FlexibleArgumentParser's (vllm/utils), in every release since 0.6.5."""
+        if not _is_short(native):
+            super().check_known(draft, native)
+        elif not native.spelled.startswith("-O"):
+            before = len(draft.unknown)
+            super().check_known(draft, replace(native, key=re.split(r"[.=]", native.spelled)[0]))
+            if len(draft.unknown) > before and native.key in self.table:
+                draft.unknown[-1] = replace(draft.unknown[-1], nearest=(native.key,))
+
+
+def _is_short(native: Native) -> bool:
+    return native.form is Form.OPTION and native.spelled[:1] == "-" and native.spelled[:2] != "--"
+
+
+def _long(native: Native) -> Native:
+    """A native setting under its long name: ``-tp``, ``-cc.mode``; ``-O3`` is a level, ``-O.mode`` a part of the
+    compilation config."""
+    if not _is_short(native):
+        return native
+    head, dot, rest = native.key.partition(".")
+    if head[:1] == "O":
+        composite = dot or isinstance(native.value, dict) or str(native.value).lstrip()[:1] == "{"
+        return replace(native, key=("compilation_config" if composite else "optimization_level") + dot + rest)
+    return replace(native, key=_SHORT.get(head, head) + dot + rest)
 
 
 def _model(value: object, file: str, line: int, form: Form | None, group: str) -> Native:

@@ -67,7 +67,7 @@ def _in_command(command: Command, write: Write) -> tuple[tuple[Word, ...], int] 
 def _names(word: Word, write: Write) -> bool:
     head = word.value if isinstance(word.value, str) else word.prefix
     if write.form is Form.OVERRIDE:
-        return "=" in head and head.partition("=")[0].lstrip("+~") == write.key
+        return "=" in head and head.partition("=")[0].lstrip("+~") == write.key.lstrip("+~")
     return head.startswith("-") and _bare(head.partition("=")[0]) == _bare(write.key)
 
 
@@ -101,6 +101,8 @@ def _option(raw: bytes, words: tuple[Word, ...], index: int, write: Write) -> by
 
 
 def _renamed(raw: bytes, word: Word, write: Write) -> bytes:
+    if write.rename is not None and write.key in write.rename and write.rename.encode() in raw[word.start : word.end]:
+        return raw  # done before: ++a.b still holds a.b
     at = raw.find(write.key.encode(), word.start, word.end)
     if at < 0 or write.rename is None:
         raise CannotEdit(f"{write.key} does not stand in line {write.line} letter by letter")

@@ -247,11 +247,11 @@ def test_teachers_take_a_node_for_each_checkpoint(launches: Launches) -> None:
         (128, "${policy.max_total_sequence_length}", 512, 128, 384),
         (128, 256, 512, 128, 256),
         # The engine has less room than the dialogue may take.
-        ("${policy.max_total_sequence_length}", 512, 256, 512, 512),
+        ("${policy.max_total_sequence_length}", 512, 256, 512, None),
     ],
 )
 def test_lengths_are_bounded_by_the_total(
-    launches: Launches, limit: object, asked: object, room: int, prompt: int | None, response: int
+    launches: Launches, limit: object, asked: object, room: int, prompt: int | None, response: int | None
 ) -> None:
     text = BASE.replace("max_input_seq_length: ${policy.max_total_sequence_length}", f"max_input_seq_length: {limit}")
     text = text.replace("max_new_tokens: ${policy.max_total_sequence_length}", f"max_new_tokens: {asked}")
@@ -332,6 +332,41 @@ def test_an_override_of_what_the_configuration_lacks_is_refused(
 ) -> None:
     (unknown,) = run(launches, more).unknown
     assert unknown.key.endswith(key) and nearest in unknown.nearest[0] and not unknown.ignored
+
+
+def test_a_new_key_is_mended_with_plusses_once(launches: Launches, tmp_path: Path) -> None:
+    more = "policy.generation.vllm_kwargs.enable_chunked_prefill=false"
+    (unknown,) = run(launches, more).unknown
+    edit = Edit(option=f"native.{unknown.key}", value=unknown.nearest[0])
+    dialect = by_name("NeMo-RL")
+    assert dialect is not None
+    spelled = dialect.spell(edit, run(launches, more))
+    save(apply([spelled]))
+    assert f" ++{more}" in (tmp_path / "run.sh").read_text() and apply([spelled]).changed == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "nearest"),
+    [
+        ("0.1.0", "max_model_len", ("policy.generation.vllm_cfg.max_model_len",)),
+        ("0.4.0", "model", ("policy.model_name",)),
+        ("0.4.0", "enable_prefix_caching", ()),
+        ("0.7.0", "enable_prefix_caching", ("policy.generation.vllm_cfg.enable_prefix_caching",)),
+        ("0.6.0", "enable_sleep_mode", ()),
+        ("0.4.0", "served_model_name", None),
+        ("0.2.0", "pipeline_parallel_size", None),
+    ],
+)
+def test_an_engine_argument_is_not_passed_twice(
+    launches: Launches, version: str, name: str, nearest: tuple[str, ...] | None
+) -> None:
+    plan = whole(launches, BASE.replace("vllm_kwargs: {}", f"vllm_kwargs: {{{name}: 1}}"), version)
+    found = [(unknown.key, unknown.nearest, unknown.ignored) for unknown in plan.unknown if not unknown.ignored]
+    assert found == ([] if nearest is None else [(f"policy.generation.vllm_kwargs.{name}", nearest, False)])
+    dialect = by_name("NeMo-RL")
+    assert dialect is not None
+    spelled = dialect.spell(Edit(option="engine.enable_sleep_mode", value=False), plan)
+    assert spelled.write is None and "passes enable_sleep_mode" in str(spelled.reason)
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,37 @@ def test_a_plus_is_hydras_and_skyrl_has_no_hydra(launches: Launches) -> None:
     assert second(launches, "generator.inference_engine.engine_init_kwargs.max_model_len=4096").unknown == ()
 
 
+def test_a_plus_is_taken_away(launches: Launches, tmp_path: Path) -> None:
+    key = "generator.inference_engine.engine_init_kwargs.max_model_len"
+    plan = second(launches, f"+{key}=4096")
+    dialect = by_name("SkyRL")
+    assert dialect is not None
+    spelled = dialect.spell(Edit(option=f"native.+{key}", value=key), plan)
+    save(apply([spelled]))
+    text = (tmp_path / "run.sh").read_text()
+    assert f" {key}=4096" in text and apply([spelled]).changed == ()
+
+
+@pytest.mark.parametrize(
+    ("plan", "nearest"),
+    [
+        ((first, "++generator.engine_init_kwargs.", "0.2.0", "max_num_seqs=8"), "generator.max_num_seqs"),
+        ((first, "++generator.engine_init_kwargs.", "0.3.0", "pipeline_parallel_size=2"), ".inference_engine_pipeline"),
+        ((first, "++generator.engine_init_kwargs.", "0.2.0", "pipeline_parallel_size=2"), None),
+        ((second, "generator.inference_engine.engine_init_kwargs.", "0.1.0", "model=org/other"), "policy.model.path"),
+        # The servers' command line is a namespace, in which the last one counts.
+        ((second, "generator.inference_engine.engine_init_kwargs.", "0.3.0", "max_num_seqs=8"), None),
+    ],
+)
+def test_an_engine_argument_is_not_passed_twice(
+    launches: Launches, plan: tuple[Callable[..., RolloutPlan], str, str, str], nearest: str | None
+) -> None:
+    launch, section, version, argument = plan
+    unknown = launch(launches, section + argument, version).unknown
+    assert [nearest in found.nearest[0] for found in unknown if nearest] == [True] * (nearest is not None)
+    assert len(unknown) == (nearest is not None)
+
+
 def test_keys_of_an_examples_own_classes_are_quiet(launches: Launches) -> None:
     own = "trainer.algorithm.overlong_buffer_len=512 generator.apply_my_filter=true"
     text = SECOND.format(more=own)

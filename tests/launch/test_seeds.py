@@ -1,0 +1,86 @@
+"""Seeds derived for a whole plan: rank, node, replica, seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rldoctor.api import SeedTopology, replicas_per_prompt, seed_topology
+from tests.checks.launches import launch
+
+
+def topology(framework: str = "TRL", **settings: Any) -> SeedTopology | None:
+    case = launch(framework, **settings)
+    assert case.plan is not None
+    return seed_topology(case.plan)
+
+
+def seeds(framework: str = "TRL", **settings: Any) -> list[int | None]:
+    found = topology(framework, **settings)
+    assert found is not None
+    return [row.seed for row in found.ranks]
+
+
+def test_each_rule_gives_its_seeds() -> None:
+    two_by_two: dict[str, Any] = {"placement__engines": 2, "engine__tensor_parallel_size": 2}
+    assert seeds(**two_by_two, seed__per_replica="replica", seed__engine=7) == [7, 7, 8, 8]
+    assert seeds(**two_by_two, seed__per_replica="same", seed__engine=7) == [7, 7, 7, 7]
+    assert seeds(**two_by_two, seed__per_replica="rank", seed__engine=7) == [7, 8, 9, 10]
+    assert seeds(**two_by_two, seed__per_replica="random") == [None] * 4
+
+
+def test_pipeline_ranks_are_peers_too() -> None:
+    found = topology(placement__engine_gpus=8, engine__pipeline_parallel_size=2, seed__per_replica="replica")
+    assert found is not None
+    assert found.replicas == 4 and found.disagreeing == ()
+    assert [row.peer for row in found.ranks] == [0, 1] * 4
+
+
+def test_nemo_rl_counts_engines_on_each_node() -> None:
+    found = topology(
+        "NeMo-RL",
+        placement__engine_gpus=8,
+        placement__gpus_per_node=4,
+        engine__tensor_parallel_size=2,
+        seed__per_replica="replica",
+    )
+    assert found is not None
+    assert [row.seed for row in found.ranks] == [0, 0, 1, 1, 1024, 1024, 1025, 1025]
+    assert [row.node for row in found.ranks] == [0] * 4 + [1] * 4
+
+
+def test_the_servers_engines_count_where_the_file_starts_one() -> None:
+    server = {"placement__engines": 2, "seed__per_replica": "same", "engine__tensor_parallel_size": 2}
+    found = topology(server=server, placement__engines=16, seed__per_replica="replica")
+    assert found is not None and len(found.ranks) == 4
+    assert found.shared == {0: 2}
+
+
+def test_nothing_is_derived_from_nothing() -> None:
+    assert topology(placement__engines=4) is None
+    assert topology(seed__per_replica="same") is None
+
+
+def test_a_table_for_people() -> None:
+    found = topology(placement__engines=40, seed__per_replica="replica")
+    assert found is not None
+    lines = found.table().splitlines()
+    assert lines[0].split() == ["rank", "node", "replica", "peer", "seed"]
+    assert lines[1].split() == ["0", "0", "0", "0", "0"]
+    assert lines[-1].split() == ["39", "0", "39", "0", "39"]
+    assert "(24 more)" in found.table()
+    assert found.summary() == "40 ranks in 40 replicas, seeds 0, 1, 2, 3, ..., 39 (replica)"
+
+
+def test_which_replicas_share_a_prompt() -> None:
+    def together(rows: int, n: int, replicas: int, each: int = 1) -> int | None:
+        plan = launch(batch__generation=rows, batch__generations=n, sampling__n=each).plan
+        assert plan is not None
+        return replicas_per_prompt(plan, replicas)
+
+    assert together(rows=8, n=8, replicas=4) == 4
+    assert together(rows=16, n=8, replicas=4) == 2
+    assert together(rows=64, n=8, replicas=4) == 1
+    assert together(rows=8, n=8, replicas=4, each=8) == 1
+    # Parts that do not line up hold different rows at the same places.
+    assert together(rows=24, n=8, replicas=2) == 1
+    assert together(rows=9, n=8, replicas=2) is None

@@ -1,0 +1,33 @@
+"""Whose code a frame is, by its path."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.logs.code_paths import package_of
+
+
+@pytest.mark.parametrize(
+    ("file", "package"),
+    [
+        ("/opt/venv/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py", "trl"),
+        ("/usr/lib/python3/dist-packages/yaml/__init__.py", "yaml"),
+        (
+            "/opt/venv/lib/python3.11/site-packages/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so",
+            "flash_attn_2_cuda",
+        ),
+        ("/opt/venv/pandas/__init__.py", "pandas"),  # pip install --target
+        ("/home/me/verl/verl/trainer/main_ppo.py", "verl"),  # a checkout
+        ("/usr/local/lib/python3.11/importlib/__init__.py", "python"),
+        ("<frozen importlib._bootstrap>", "python"),
+        ("/lib/x86_64-linux-gnu/libstdc++.so.6", None),
+        ("/opt/venv/bin/torchrun", None),
+        ("/home/vllm/train.py", None),  # a user who is called like a package
+    ],
+)
+def test_the_package_that_a_path_names(file: str, package: str | None) -> None:
+    assert package_of(file) == package
+
+
+def test_cython_names_the_package_in_the_function() -> None:
+    assert package_of("interval.pyx", "init pandas._libs.interval") == "pandas"
