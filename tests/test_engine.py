@@ -16,7 +16,6 @@ from rldoctor.api import (
     Gpu,
     GpuProcess,
     Gpus,
-    Host,
     Job,
     Level,
     NotApplicable,
@@ -28,27 +27,9 @@ from rldoctor.api import (
     Unknown,
 )
 from rldoctor.model import Report
+from tests.cases import GIB, host
 
-GIB = 1 << 30
-HOST = Host(
-    system="Linux",
-    machine="x86_64",
-    kernel="6.1",
-    libc="glibc 2.36",
-    cpu_model="a CPU",
-    cpu_count=8,
-    cpu_usable=8.0,
-    load=0.3,
-    memory_total=64 * GIB,
-    memory_available=48 * GIB,
-    memory_limit=None,
-    shm_total=32 * GIB,
-    shm_free=32 * GIB,
-    open_files=65536,
-    open_files_hard=65536,
-    processes=None,
-    locked_memory=None,
-)
+HOST = host(cpu_count=8, cpu_usable=8.0, load=0.3)
 CASE = Case(
     packages=Packages(python="3.12", distributions=(Distribution(name="vllm", version="0.11.0"),)),
     host=HOST,

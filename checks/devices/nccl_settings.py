@@ -213,7 +213,7 @@ def sync_group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     "peer access is not supported between these two devices",
 )
 def transport_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NCCL's own warning of a CUDA call in its transports; in a vLLM worker's update it is the second group (RLD320)."""
+    """NCCL's own warning of a CUDA call in its transports; a second group in a vLLM worker is RLD320."""
     failures = [link for error in event.run.failures for link in error.chain]
     if any(frame.function.startswith("update_weight") for error in failures for frame in error.frames):
         return

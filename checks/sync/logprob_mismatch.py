@@ -24,7 +24,7 @@ How sure it is
     log-probability difference     0.1     0.5    ten times the 0.012 of https://github.com/huggingface/trl/issues/4772
     probability difference         0.01    0.1    https://github.com/verl-project/verl/blob/main/docs/faq/faq.rst
     correlation of probabilities   0.95    0.7    https://arxiv.org/abs/2506.13585 (0.9x wrong, 0.99x mended)
-    multiplicative error           1.05    2      https://docs.nvidia.com/nemo/rl/latest/guides/dtensor-tp-accuracy.html
+    multiplicative error           1.05    2      https://github.com/NVIDIA-NeMo/RL/blob/main/docs/guides/dtensor-tp-accuracy.md
     KL, rollout to training        0.1     1      https://github.com/verl-project/verl/blob/main/docs/algo/rollout_corr.md
     ============================== ======= ====== ==================================================================
 

@@ -25,6 +25,11 @@ def _local(draft: Draft) -> bool:
     return all(draft.native(f"{root}.run_engines_locally") is not False for root in (ENGINE, "generator"))
 
 
+def _trains(draft: Draft) -> bool:
+    """Whether models beside the engines are built; ``serve`` and ``main_generate`` start engines alone."""
+    return not draft.launch.entry.endswith((".serve", ".main_generate"))
+
+
 def trainer(draft: Draft) -> None:
     draft.override("process.launcher", "ray", "SkyRL starts its workers with Ray")
     if draft.native("trainer.algorithm.use_kl_in_reward") is True:
@@ -61,7 +66,7 @@ def placement(draft: Draft) -> None:
             "placement.engine_gpus", engines * ranks, f"{engines} engines x {ranks} ranks", "placement.engines"
         )
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
-    if nodes and each:
+    if nodes and each and _trains(draft):
         how = f"{nodes} node(s) x {each} devices"
         draft.derive("placement.trainer_gpus", nodes * each, how, "placement.gpus_per_node", "placement.nodes")
     _roles(draft)
@@ -72,12 +77,13 @@ def placement(draft: Draft) -> None:
 
 def _roles(draft: Draft) -> None:
     """Devices asked for by role, and which of them share devices."""
-    sizes: dict[str, int | None] = {"actor": draft.value("placement.trainer_gpus")}
+    trained = _trains(draft)
+    sizes: dict[str, int | None] = {"actor": draft.value("placement.trainer_gpus")} if trained else {}
     for role, name, kept in (
         ("reference", "ref", draft.value("trainer.reference")),
         ("critic", "critic", draft.value("trainer.critic")),
     ):
-        if kept:
+        if kept and trained:
             parts = [_number(draft, f"{PLACEMENT}.{name}_num_{of}") for of in ("nodes", "gpus_per_node")]
             sizes[role] = None if parts[0] is None or parts[1] is None else parts[0] * parts[1]
     engine = draft.value("placement.engine_gpus")

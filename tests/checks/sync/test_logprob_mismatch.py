@@ -10,6 +10,9 @@ from rldoctor import registry
 from rldoctor.api import Case, Finding, Outcome, Series, Severity
 from rldoctor.judge import judge_one
 from rldoctor.logs import metrics
+from tests.logs.asking import finding as logged
+from tests.logs.asking import findings as log_findings
+from tests.logs.asking import raised
 
 check = registry.load().checks["RLD403"]
 DATA = Path(__file__).parents[2] / "logs" / "metrics" / "data"
@@ -69,3 +72,16 @@ def test_spikes_are_quiet() -> None:
 
 def test_nothing_logged() -> None:
     assert judge_one(check, logged("trl_healthy.txt")).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_a_difference_that_grows_is_about_stale_weights() -> None:
+    values = [0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.6, 0.7, 0.81]
+    assert judge_one(check, made("sampling_logp_difference_mean", values)).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_log_probabilities_of_other_lengths() -> None:
+    # https://github.com/huggingface/trl/issues/4205
+    code = "ratio = torch.exp(old_per_token_logps - sampling_per_token_logps)"
+    text = "The size of tensor a (512) must match the size of tensor b (498) at non-singleton dimension 1"
+    assert "of 498 tokens and the trainer's of 512" in logged(check, raised("RuntimeError", text, code=code)).message
+    assert log_findings(check, raised("RuntimeError", "CUDA out of memory.", code=code)) == []

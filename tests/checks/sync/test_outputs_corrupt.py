@@ -9,6 +9,9 @@ from rldoctor_checks.sync.outputs_corrupt import check
 
 from rldoctor.api import Case, Outcome
 from rldoctor.judge import judge_one
+from tests.logs.asking import finding as logged
+from tests.logs.asking import findings as log_findings
+from tests.logs.asking import raised
 from tests.observations import completion, rollout_case
 
 
@@ -65,3 +68,9 @@ def test_an_engine_with_a_layer_of_nan(rollout: Callable[..., Case]) -> None:
 def test_an_engine_that_answers_with_one_token(rollout: Callable[..., Case]) -> None:
     (finding, *_) = judge_one(check, rollout("one_token")).findings
     assert finding.message.endswith("repeat token 0")
+
+
+def test_sampling_that_met_no_probabilities() -> None:
+    text = "probability tensor contains either `inf`, `nan` or element < 0"
+    assert "logits are NaN or infinite" in logged(check, raised("RuntimeError", text)).message
+    assert log_findings(check, raised("RuntimeError", "selected index k out of range")) == []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rldoctor.launch.dialects import by_name
+from rldoctor.launch.edits.edit import apply, save
 from rldoctor.launch.options import Option, OptionSet
 from rldoctor.launch.plan import RolloutPlan, Source
 from rldoctor.launch.recognise import read
@@ -119,3 +121,31 @@ def test_fixes_are_spelled_as_vllm_spells_options(tmp_path: Path, option: str, v
     dialect = by_name("vllm")
     assert dialect is not None
     assert dialect.spell(Edit(option=option, value=value), plan(tmp_path, "vllm serve m")).text == text
+
+
+def test_short_names_are_the_long_ones(launches: Callable[..., list[RolloutPlan]]) -> None:
+    command = 'vllm serve org/model -tp 2 -dp=4 -O3 -cc.mode 3 -sc \'{"method": "ngram"}\' -asc 2 -q fp8'
+    (found,) = launches({"run.sh": f"{command}\n"}, vllm="0.32.0")
+    assert found.unknown == ()
+    assert found.value("engine.tensor_parallel_size") == 2 and found.value("engine.data_parallel_size") == 4
+    assert found.value("engine.compilation_config") == {"mode": 3}
+    assert found.value("engine.speculative_config") == {"method": "ngram"}
+    (level,) = launches({"run.sh": "vllm serve org/model -O '{\"level\": 3}' -O.backend=eager\n"}, vllm="0.10.0")
+    assert level.value("engine.compilation_config") == {"level": 3, "backend": "eager"} and level.unknown == ()
+
+
+def test_a_short_name_that_the_release_lacks_is_refused(launches: Callable[..., list[RolloutPlan]]) -> None:
+    (found,) = launches({"run.sh": "vllm serve org/model -ep -zz\n"}, vllm="0.11.0")
+    assert [(option.key, option.nearest) for option in found.unknown] == [
+        ("-ep", ("enable_expert_parallel",)),
+        ("-zz", ()),
+    ]
+
+
+def test_a_short_option_is_mended_where_it_stands(tmp_path: Path) -> None:
+    found = plan(tmp_path, "vllm serve org/model -tp 2 --seed 3\n")
+    dialect = by_name("vLLM")
+    assert dialect is not None
+    edited = apply([dialect.spell(Edit(option="engine.tensor_parallel_size", value=4), found)])
+    save(edited)
+    assert (tmp_path / "serve.sh").read_text() == "vllm serve org/model -tp 4 --seed 3\n"
