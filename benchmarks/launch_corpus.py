@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import re
 import time
 from collections import Counter, defaultdict
@@ -32,6 +31,8 @@ from rldoctor.launch.plans import plans
 from rldoctor.model import CheckResult, Severity
 
 _TAG = re.compile(r"(?:(?P<package>[A-Za-z][\w-]*?)-)?v(?P<version>\d+(?:\.\d+)+\S*)$")
+# Judged for an interpreter that no check finds fault with by itself.
+PYTHON = "3.12.11"
 LOUD = (Severity.ERROR, Severity.WARNING)
 
 
@@ -84,7 +85,7 @@ def examine(path: Path, row: dict[str, Any], checks: list[Check], tally: Tally) 
     name, version = package(row)
     installed = (Distribution(name=name, version=version),) if version else ()
     # Incomplete: a package that the row does not tell of is unknown, not absent.
-    case = Case(packages=Packages(python=platform.python_version(), distributions=installed, complete=False))
+    case = Case(packages=Packages(python=PYTHON, distributions=installed, complete=False))
     beforehand = {(result.code, reason) for result in judge(checks, case) for reason in _complaints(result)}
     start = time.perf_counter()
     found = plans(path, case)

@@ -102,7 +102,9 @@ def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
 def completions_per_request(plan: RolloutPlan) -> int | None:
     """How many samples of a prompt the engine draws for one request, or None where it is not known."""
     n = plan.value("sampling.n")
-    if n is None and plan.framework == "verl" and plan.version is not None:
+    if n is None and plan.framework == "ms-swift":
+        n = 1  # every row of a batch is a request of its own, colocated or sent to a server
+    elif n is None and plan.framework == "verl" and plan.version is not None:
         from rldoctor.versions import version_within
 
         # ray_trainer.py: gen_batch.repeat(n) from 0.5.0 on, n in the sampling parameters before

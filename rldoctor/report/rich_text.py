@@ -108,7 +108,7 @@ def _print_grouped(console: Console, report: Report, outcome: Outcome) -> None:
 
 
 def _indented(console: Console, text: Text, by: int = 2) -> None:
-    console.print(Padding(text, (0, 0, 0, by)))
+    console.print(Padding(text, (0, 0, 0, by), expand=False))
 
 
 def _where(evidence: Evidence) -> str:

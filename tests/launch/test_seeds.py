@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.api import SeedTopology, replicas_per_prompt, seed_topology
+from rldoctor.api import SeedTopology, completions_per_request, replicas_per_prompt, seed_topology
 from tests.checks.launches import launch
 
 
@@ -84,3 +84,16 @@ def test_which_replicas_share_a_prompt() -> None:
     # Parts that do not line up hold different rows at the same places.
     assert together(rows=24, n=8, replicas=2) == 1
     assert together(rows=9, n=8, replicas=2) is None
+
+
+def test_how_many_completions_a_request_draws() -> None:
+    def each(framework: str, version: str | None = None, **more: Any) -> int | None:
+        plan = launch(framework, version=version, batch__generations=8, **more).plan
+        assert plan is not None
+        return completions_per_request(plan)
+
+    assert each("TRL", sampling__n=8) == 8
+    assert each("ms-swift") == 1
+    assert each("verl", version="0.4.1") == 8
+    assert each("verl", version="0.5.0") == 1
+    assert each("verl") is None and each("new") is None

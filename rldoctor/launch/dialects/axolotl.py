@@ -19,6 +19,8 @@ from rldoctor.launch.plan import Form, Place, UnknownOption
 _SAMPLES = ("grpo", "gdpo", "ebft")
 # What GRPOConfig is given of the `vllm:` section in colocate mode (core/trainers/grpo/__init__.py).
 _COLOCATED = ("vllm.gpu_memory_utilization", "vllm.tensor_parallel_size")
+# Besides that, where its plugin runs (get_training_args in integrations/nemo_gym/plugin.py).
+_NEMO_GYM, _BY_NEMO_GYM = "axolotl.integrations.nemo_gym.NemoGymPlugin", ("vllm.max_model_len",)
 
 # TRL's defaults do not count for these: axolotl chooses, or hands on null (max_completion_length).
 _KEPT = ("placement.mode", "lengths.prompt", "lengths.response", "batch.per_device_eval")
@@ -131,9 +133,10 @@ def _vllm(draft: Draft) -> None:
         # validation.py check_vllm_mode_set; before 0.12 the server is all there is
         draft.derive("placement.mode", "server", "vllm_mode is not set: server", "rollout.enabled")
     colocated = draft.value("placement.mode") == "colocate"
+    kept = _COLOCATED + (_BY_NEMO_GYM if _NEMO_GYM in (draft.native("plugins") or ()) else ())
     for key, row in _SERVE.items():
         option, native = str(row), draft.natives.get(key)
-        if colocated and key in _COLOCATED:
+        if colocated and key in kept:
             continue
         draft.settings.pop(option, None)
         if colocated and native is not None and native.value is not None and option.startswith("engine."):

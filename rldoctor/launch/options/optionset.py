@@ -64,7 +64,7 @@ class OptionSet(Mapping[str, Option]):
             return True
         above = self._open_above(name)
         if above is not None:
-            return Unknown(reason=f"{above} takes any key")
+            return self.uncertain.get(above) or Unknown(reason=f"{above} takes any key")
         if self.open:
             return Unknown(reason="other names are handed on to another function")
         return self.gap or False
@@ -133,6 +133,6 @@ class OptionSet(Mapping[str, Option]):
         while "." in name:
             name = name.rpartition(".")[0]
             option = self._options.get(name)
-            if option is not None and option.open:
+            if name in self.uncertain or (option is not None and option.open):
                 return name
         return None

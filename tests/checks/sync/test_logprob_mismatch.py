@@ -10,7 +10,7 @@ from rldoctor import registry
 from rldoctor.api import Case, Finding, Outcome, Series, Severity
 from rldoctor.judge import judge_one
 from rldoctor.logs import metrics
-from tests.logs.asking import finding as logged
+from tests.logs.asking import finding as log_finding
 from tests.logs.asking import findings as log_findings
 from tests.logs.asking import raised
 
@@ -83,5 +83,7 @@ def test_log_probabilities_of_other_lengths() -> None:
     # https://github.com/huggingface/trl/issues/4205
     code = "ratio = torch.exp(old_per_token_logps - sampling_per_token_logps)"
     text = "The size of tensor a (512) must match the size of tensor b (498) at non-singleton dimension 1"
-    assert "of 498 tokens and the trainer's of 512" in logged(check, raised("RuntimeError", text, code=code)).message
+    assert (
+        "of 498 tokens and the trainer's of 512" in log_finding(check, raised("RuntimeError", text, code=code)).message
+    )
     assert log_findings(check, raised("RuntimeError", "CUDA out of memory.", code=code)) == []

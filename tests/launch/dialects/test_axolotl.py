@@ -57,6 +57,13 @@ def test_what_colocate_does_not_hand_to_trl(launches: Launches) -> None:
     assert plan.value("engine.max_model_len") is None
 
 
+def test_the_plugin_of_nemo_gym_hands_on_more(launches: Launches) -> None:
+    plugin = "plugins:\n  - axolotl.integrations.nemo_gym.NemoGymPlugin\n"
+    (plan,) = launches({"grpo.yaml": CONFIG + plugin}, **VERSIONS)
+    assert plan.value("engine.max_model_len") == 2048
+    assert "vllm.max_model_len" not in [option.key for option in plan.unknown]
+
+
 def test_the_mode_that_is_not_given_is_a_server(launches: Launches) -> None:
     (plan,) = launches({"config.yaml": SERVER}, **VERSIONS)
     assert plan.value("placement.mode") == "server" and plan.unknown == ()

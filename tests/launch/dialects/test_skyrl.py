@@ -220,6 +220,12 @@ def test_what_each_release_hands_to_the_engine(
     assert plan.value("env.VLLM_USE_V1") == "1" and plan.value("seed.per_request") == "none"
 
 
+def test_engines_alone_need_no_devices_for_a_trainer(launches: Launches) -> None:
+    text = SECOND.format(more="").replace("main_base", "serve").replace("colocate_all=true", "colocate_all=false")
+    (plan,) = launches({"run.sh": text}, skyrl="0.3.0")
+    assert (plan.role, plan.value("placement.roles"), plan.value("ray.gpus_needed")) == ("server", {"engine": 4}, 4)
+
+
 def test_nothing_is_derived_for_an_unknown_release(launches: Launches) -> None:
     (plan,) = launches({"run.sh": FIRST.format(more="")})
     assert plan.version is None and plan.value("seed.per_replica") is None

@@ -57,6 +57,7 @@ def test_a_disputed_name_says_why() -> None:
     assert options.known("--stream") == Unknown(reason="came between")
     assert options.default("stream") == Unknown(reason="came between")
     assert "stream" not in options
+    assert options.known("stream.part") == Unknown(reason="came between")
 
 
 def test_defaults() -> None:
