@@ -2,7 +2,8 @@
 
 A corpus is a folder with a ``manifest.jsonl``: one row for each launch file with ``path``, ``framework``, ``version``
 (null where it is not known), and optionally ``tag`` (``v0.8.5``, ``skyrl_train-v0.2.0``), ``sample``, ``fragment`` and
-``parse_quirk``. Each file is read and judged with the row's version of its framework; all other packages are unknown.
+``parse_quirk``. Each file is read and judged with the row's version of its framework; all other packages are unknown,
+except those that ``--with`` names.
 What the same environment gets without a launch file is left out.
 
 Targets: no file that cannot be read, at most 3% unread of the settings that concern a plan, and no error or warning on
@@ -80,10 +81,11 @@ def package(row: dict[str, Any]) -> tuple[str, str | None]:
     return (name if name.startswith(row["framework"]) else row["framework"]), tag["version"]
 
 
-def examine(path: Path, row: dict[str, Any], checks: list[Check], tally: Tally) -> None:
+def examine(path: Path, row: dict[str, Any], beside: dict[str, str], checks: list[Check], tally: Tally) -> None:
     """Reads one file, judges its launches and adds both to the tally."""
     name, version = package(row)
-    installed = (Distribution(name=name, version=version),) if version else ()
+    versions = {**beside, **({name: version} if version else {})}
+    installed = tuple(Distribution(name=package, version=found) for package, found in versions.items())
     # Incomplete: a package that the row does not tell of is unknown, not absent.
     case = Case(packages=Packages(python=PYTHON, distributions=installed, complete=False))
     beforehand = {(result.code, reason) for result in judge(checks, case) for reason in _complaints(result)}
@@ -125,15 +127,24 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--sample", help="only rows with this 'sample'")
     parser.add_argument("--framework", action="append", default=[], help="only rows of this framework; repeatable")
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="beside",
+        metavar="NAME==VERSION",
+        help="installed beside; repeatable",
+    )
     parser.add_argument("--unread", action="store_true", help="list the keys that nothing understood")
     options = parser.parse_args()
     checks = registry.load().select()
+    beside = dict(package.split("==", 1) for package in options.beside)
     tallies: dict[str, Tally] = defaultdict(Tally)
     for row in rows(options.corpus, options.sample, options.framework):
         tally = tallies[row["framework"]]
         tally.files += 1
         try:
-            examine(options.corpus / row["path"], row, checks, tally)
+            examine(options.corpus / row["path"], row, beside, checks, tally)
         except InputError as error:
             quirk = f" (published so: {row['parse_quirk']})" if row.get("parse_quirk") else ""
             tally.errors.append(f"{row['path']}: {error}{quirk}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 
 from rldoctor.case import SCHEMA_VERSION, Case
 from rldoctor.errors import InputError
+from rldoctor.printable import storable
 
 # A bundle is facts, not logs; what is larger was not written by `rldoctor bundle`.
 MAX_BYTES = 64 * 1024 * 1024
@@ -22,7 +24,7 @@ _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 def dump(case: Case) -> str:
     """The case as indented JSON."""
-    data: Any = msgspec.to_builtins(case)
+    data: Any = storable(msgspec.to_builtins(case))
     for values in _metric_values(data):
         values[:] = [value if math.isfinite(value) else str(value) for value in values]
     return msgspec.json.format(msgspec.json.encode(data), indent=1).decode()
@@ -31,7 +33,12 @@ def dump(case: Case) -> str:
 def load(path: Path) -> Case:
     """Reads a bundle. Raises :class:`InputError` with one line where it cannot be one."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError(f"{path}: a folder, not a bundle")
+        if not stat.S_ISREG(status.st_mode):  # a pipe or a device, which may never end
+            raise InputError(f"{path}: not a regular file")
+        if status.st_size > MAX_BYTES:
             raise InputError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a bundle")
         raw = path.read_bytes()
     except OSError as error:
@@ -46,7 +53,7 @@ def parse(raw: bytes, source: str) -> Case:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{source}: not a bundle, not valid JSON: {error}") from error
     version = data.get("schema_version") if isinstance(data, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool):
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InputError(f"{source}: not a bundle, no schema_version")
     if version > SCHEMA_VERSION:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -74,10 +75,18 @@ class Signature:
     silent: bool = False
 
 
+# `--select` and `explain` take codes in any case and look for capitals.
+CODE = re.compile(r"[A-Z]+[0-9]+")
+
+
 class Check:
-    """One code of the vocabulary. ``doc`` is the module's docstring, which ``rldoctor explain`` prints."""
+    """One code of the vocabulary. ``doc`` is the module's docstring, which ``rldoctor explain`` prints.
+
+    Raises :class:`ValueError` for a ``code`` that is not capital letters and digits."""
 
     def __init__(self, code: str, name: str, doc: str | None) -> None:
+        if not CODE.fullmatch(code):
+            raise ValueError(f"{code!r} is no code: capital letters, then digits, such as ACME01")
         self.code = code
         self.name = name
         self.doc = (doc or "").strip()
@@ -137,6 +146,9 @@ class Check:
         )
 
     def _register(self, needs: tuple[str, ...] | list[str], grade: Grade) -> Callable[[Judge], Judge]:
+        if isinstance(needs, str) or not all(isinstance(need, str) for need in needs):
+            raise TypeError(f"{self.code}: needs must be a list of names of facts, not {needs!r}")
+
         def add(judge: Judge) -> Judge:
             self.detectors.append(Detector(judge, tuple(needs), grade))
             return judge

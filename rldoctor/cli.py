@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from rldoctor import __version__
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, one_line
 from rldoctor.model import Outcome, Report, Severity
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ Assume = Annotated[
 ]
 Model = Annotated[Path | None, typer.Option(help="A local model directory; the rollout runs on a miniature of it.")]
 Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, such as 0,1.")]
-TimeLimit = Annotated[float | None, typer.Option(min=1.0, help="Seconds for each child process.")]
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds for each child process.")]
 Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
 Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]
 FailOn = Annotated[str | None, typer.Option(help="error (default), warning or never.")]
@@ -83,7 +85,7 @@ def check(
     from rldoctor import engine, report, session
     from rldoctor.report.summary import sentence
 
-    render = report.renderer(format_)
+    render = report.renderer(format_, to_file=output is not None)
     opened = session.open_session(
         session.Options(
             target=target,
@@ -100,6 +102,8 @@ def check(
         )
     )
     threshold = _threshold(fail_on, opened)
+    if (fix or diff) and target is None and not from_:
+        raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
     examined = session.examine(opened, _progress)
     judged = engine.join([one.report for one in examined])
     if fix or diff:
@@ -135,7 +139,7 @@ def triage(
     from rldoctor import report, session
     from rldoctor.report.summary import sentence
 
-    render = report.renderer(format_)
+    render = report.renderer(format_, to_file=output is not None)
     opened = session.open_session(
         session.Options(
             target=config,
@@ -189,7 +193,7 @@ def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or 
     found = checks.get(code.upper()) or next((c for c in checks.values() if c.name == code), None)
     if found is None:
         raise InputError(f"unknown code {code!r}; `rldoctor list` shows all codes")
-    typer.echo(f"{found.code} {found.name}\n\n{found.doc}")
+    _deliver(f"{found.code} {found.name}\n\n{found.doc}")
     return ExitCode.OK
 
 
@@ -199,8 +203,7 @@ def list_checks() -> int:
     from rldoctor import registry
 
     found = registry.load()
-    for code, item in sorted(found.checks.items()):
-        typer.echo(f"{code}  {item.name:34} {found.origin[code]}")
+    _deliver("\n".join(f"{code}  {item.name:34} {found.origin[code]}" for code, item in sorted(found.checks.items())))
     for broken in found.broken:
         _progress(f"plugin {broken.plugin} was left out: {broken.reason}")
     return ExitCode.OK
@@ -216,6 +219,7 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console entry point: runs a command and turns what the user got wrong into one line and exit code 2."""
+    _ready_streams()
     try:
         signal.signal(signal.SIGTERM, _terminated)
         code = app(args=arguments, standalone_mode=False)
@@ -225,19 +229,51 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ClickException as error:
         _progress(error.format_message())  # type: ignore[attr-defined]
         code = ExitCode.CANNOT_JUDGE
-    except BrokenPipeError:
-        # The reader of our output left (`| head`); keep the interpreter from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.OK
     except (KeyboardInterrupt, typer.Abort):
         _progress("interrupted")
         code = ExitCode.INTERRUPTED
+    except Terminated as signalled:
+        code = 128 + signalled.number
+    except BrokenPipeError:  # the reader of our help left
+        _discard(sys.stdout)
+        code = ExitCode.OK
+    except OSError as error:  # a full disk, no more processes: the machine's trouble, no finding
+        _discard(sys.stdout)
+        _progress(one_line(error))
+        code = ExitCode.CANNOT_JUDGE
+    except Exception as error:  # a mistake of ours; exit code 1 would say that it found something
+        import traceback
+
+        _progress(traceback.format_exc())
+        _progress(f"a mistake in rldoctor itself, nothing was judged: {one_line(error)}")
+        code = ExitCode.CANNOT_JUDGE
     sys.exit(int(code or 0))
 
 
+class Terminated(BaseException):
+    """Unwinds the stack like Ctrl-C does, so that whoever started a child gets to end it; no plugin's
+    ``except SystemExit`` stops it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 def _terminated(number: int, frame: object) -> None:
-    # Unwinds the stack like Ctrl-C does, so that whoever started a child gets to end it.
-    raise SystemExit(128 + number)
+    raise Terminated(number)
+
+
+def _ready_streams() -> None:
+    """Standard streams that take every text, and are there: the next file opened in place of a closed one (a child's
+    pipe) would get its output."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            while os.open(os.devnull, os.O_RDWR) < number:
+                pass
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a test may have put something else in its place
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _threshold(given: str | None, opened: Session) -> str:
@@ -260,15 +296,33 @@ def _split(codes: list[str] | None) -> tuple[str, ...]:
     return tuple(part.strip().upper() for item in codes or () for part in item.split(",") if part.strip())
 
 
-def _deliver(text: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        return
+def _deliver(text: str, output: Path | None = None) -> None:
+    """Writes a result where it belongs. Raises :class:`InputError` where that is not possible."""
+    text = text if not text or text.endswith("\n") else text + "\n"
     try:
-        output.write_text(text, encoding="utf-8")
+        if output is not None:
+            output.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output left (`| head`), which changes nothing about the verdict; keep the interpreter from
+        # complaining about it at exit.
+        _discard(sys.stdout)
     except OSError as error:
-        raise InputError(f"{output}: {error.strerror}") from error
+        if output is None:
+            _discard(sys.stdout)
+        raise InputError(f"{output or 'standard output'}: {error.strerror}") from error
 
 
 def _progress(line: str) -> None:
-    print(f"rldoctor: {line}", file=sys.stderr, flush=True)
+    try:
+        print(f"rldoctor: {line}", file=sys.stderr, flush=True)
+    except OSError:  # nobody can be told
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO) -> None:
+    """Sends what is left in a stream's buffer, and all that comes, to nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

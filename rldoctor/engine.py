@@ -9,6 +9,7 @@ import msgspec
 
 from rldoctor.case import Case, Unknown
 from rldoctor.check import Check, NotApplicable
+from rldoctor.errors import one_line
 from rldoctor.judge import first_missing, join_results, judge
 from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Level, Report
@@ -79,9 +80,9 @@ def _busy(case: Case, request: Request) -> str | None:
     return None
 
 
-def announce(probes: Iterable[Probe], level: Level) -> str | None:
+def announce(case: Case, probes: Iterable[Probe], level: Level) -> str | None:
     """What is about to be run and what it is expected to cost, or None where nothing is."""
-    due = [probe for probe in probes if probe.level <= level]
+    due = [p for p in probes if p.level <= level and not _explained(case, p) and first_missing(case, p.needs) is None]
     if not due:
         return None
     return f"running {', '.join(p.name for p in due)}: about {sum(p.seconds for p in due):.0f} s"
@@ -91,9 +92,9 @@ def run_probes(case: Case, probes: Iterable[Probe], request: Request, depth: Dep
     """Runs every probe up to the level and returns the case with their observations; a probe that was not run is
     explained in the case."""
     for probe in probes:
-        name = f"observations.{probe.name}"
-        if name in case.unknown or probe.name in case.observations:
+        if _explained(case, probe):
             continue
+        name = f"observations.{probe.name}"
         missing = first_missing(case, probe.needs)
         if isinstance(missing, Unknown):
             case = replace(case, unknown={**case.unknown, name: missing})
@@ -108,21 +109,30 @@ def run_probes(case: Case, probes: Iterable[Probe], request: Request, depth: Dep
     return case
 
 
+def _explained(case: Case, probe: Probe) -> bool:
+    """Whether the case already has the probe's observations, or says why not."""
+    return f"observations.{probe.name}" in case.unknown or probe.name in case.observations
+
+
 def _run_probe(case: Case, probe: Probe, request: Request, progress: Progress) -> Case:
     from rldoctor.probes.runner import run_job
 
     name = f"observations.{probe.name}"
     try:
-        jobs = probe.jobs(case, request)
+        jobs = dict(probe.jobs(case, request))
     except NotApplicable as reason:
         return replace(case, absent={**case.absent, name: str(reason)})
-    except Exception as error:  # a plugin's probe may fail in any way; the run goes on
-        why = Unknown(reason=f"the {probe.name} probe could not be prepared: {type(error).__name__}: {error}")
+    except (Exception, SystemExit) as error:  # a plugin's probe may fail in any way; the run goes on
+        why = Unknown(reason=f"the {probe.name} probe could not be prepared: {one_line(error)}")
         return replace(case, unknown={**case.unknown, name: why})
     results: dict[str, object] = {}
     for key, job in jobs.items():
         progress(probe.name if key == probe.name else f"{probe.name}: {key}")
-        results[key] = msgspec.to_builtins(run_job(probe, job, key, request))
+        try:
+            results[key] = msgspec.to_builtins(run_job(probe, job, key, request))
+        except Exception as error:  # SystemExit passes: it is how SIGTERM ends the run
+            why = Unknown(reason=f"the {probe.name} probe could not be run: {one_line(error)}")
+            return replace(case, unknown={**case.unknown, name: why})
     return replace(case, observations={**case.observations, probe.name: results})
 
 

@@ -1,7 +1,17 @@
-"""The one error that ends a command with a clear line and exit code 2."""
+"""The one error that ends a command with a clear line and exit code 2, and how any other is told in one line."""
 
 from __future__ import annotations
 
 
 class InputError(Exception):
     """What the user gave cannot be used; the message is one line that says what and where."""
+
+
+def one_line(error: BaseException) -> str:
+    """``Type: message`` of any exception, also of one that cannot say what it is; of a long message the first line."""
+    try:
+        said = str(error).strip()
+    except Exception:  # a third party's exception may break in its own __str__
+        said = "(an exception that cannot be printed)"
+    name = type(error).__name__
+    return f"{name}: {said.splitlines()[0]}" if said else name

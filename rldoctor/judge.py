@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+
+import msgspec
 
 from rldoctor.case import Case, Unknown
 from rldoctor.check import Check, Detector, NotApplicable, NotChecked, Reach
+from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
 from rldoctor.model import CheckResult, Finding, Outcome
 
@@ -57,7 +62,7 @@ def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
     findings: list[Finding] = []
     reach: list[str] = []
     try:
-        for said in detector.judge(case):
+        for said in _said(check, detector, case):
             if isinstance(said, Reach):
                 reach.append(said.text)
             else:
@@ -66,12 +71,26 @@ def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
         return result(Outcome.NOT_APPLICABLE, str(reason))
     except NotChecked as reason:
         return result(Outcome.NOT_CHECKED, _with_how(str(reason), reason.how))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a plugin's check may fail in any way; the others go on
         trace = traceback.format_exc()
-        return result(Outcome.CRASHED, f"{type(error).__name__}: {error}", traceback=trace, findings=tuple(findings))
+        return result(Outcome.CRASHED, one_line(error), traceback=trace, findings=tuple(findings))
     if findings:
         return result(Outcome.FINDINGS, findings=tuple(findings))
     return result(Outcome.PASS, "; ".join(reach) or None)
+
+
+def _said(check: Check, detector: Detector, case: Case) -> Iterator[Finding | Reach]:
+    """What a detector yields, as long as reports can tell it. Standard output is the report's, not a detector's.
+
+    Raises :class:`TypeError` or :class:`msgspec.ValidationError` for what is no finding of this check."""
+    with contextlib.redirect_stdout(sys.stderr):
+        for said in detector.judge(case):
+            if not isinstance(said, Finding | Reach):
+                raise TypeError(f"{check.code} yielded {said!r:.80}, which is neither a Finding nor a Reach")
+            if isinstance(said, Finding) and said.code != check.code:
+                raise TypeError(f"{check.code} yielded a finding of {said.code}")
+            # A dataclass takes anything for a field; what does not fit its type would break a report.
+            yield msgspec.convert(msgspec.to_builtins(said), type(said))
 
 
 def first_missing(case: Case, needs: Iterable[str]) -> Absent | Unknown | None:

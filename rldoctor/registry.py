@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
+import sys
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 
 from rldoctor.check import Check
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, one_line
 from rldoctor.probe import Probe
 
 GROUP = "rldoctor.checks"
@@ -65,20 +67,38 @@ def load(disabled: tuple[str, ...] = ()) -> Registry:
     as broken, never raised; the other modules of its plugin still count."""
     registry = Registry()
     # The built-ins first, so that a third party that reuses a code is the one that is refused.
-    found = sorted(entry_points(group=GROUP), key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
+    found = sorted(_entries(), key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
     for entry in dict.fromkeys(found):
-        if entry.name not in disabled:
-            _load(registry, entry.name, entry.module)
+        if entry.name in disabled:
+            continue
+        try:
+            module = entry.module
+        except AttributeError:
+            registry.broken.append(BrokenPlugin(entry.name, f"its entry point names no module: {entry.value!r}"))
+        else:
+            _load(registry, entry.name, module)
     return registry
+
+
+def _entries() -> list[EntryPoint]:
+    """The entry points of the group, also beside a distribution whose metadata is damaged."""
+    try:
+        return list(entry_points(group=GROUP))
+    except Exception:  # one unreadable entry_points.txt among hundreds, most likely of something else
+        found: list[EntryPoint] = []
+        for distribution in distributions():
+            with contextlib.suppress(Exception):
+                found += [entry for entry in distribution.entry_points if entry.group == GROUP]
+        return found
 
 
 def _load(registry: Registry, plugin: str, name: str) -> None:
     """Registers what one module holds and, where it is a package, everything below it."""
     try:
-        module = importlib.import_module(name)
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is the report's
+            module = importlib.import_module(name)
     except (Exception, SystemExit) as error:  # a plugin may fail in any way; the run goes on without it
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        registry.broken.append(BrokenPlugin(plugin, f"{name}: {reason}"))
+        registry.broken.append(BrokenPlugin(plugin, f"{name}: {one_line(error)}"))
         return
     for value in list(vars(module).values()):
         if isinstance(value, Check | Probe):

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from rldoctor.launch.edits.edit import Edited
 
 
+# A day; poll(2) counts milliseconds in 32 bits.
+LONGEST = 86_400
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The command line of ``check`` and ``bundle``, as given."""
@@ -53,17 +57,26 @@ class Session:
     @property
     def required(self) -> set[str]:
         """The codes that must be judged: those of the settings, and those selected by their full name."""
-        asked = {*self.settings.require, *self.options.select}
-        return {check.code for check in self.checks if check.code in asked}
+        selected, require = self.options.select, self.settings.require
+        return {c.code for c in self.checks if c.code in selected or c.code.startswith(require)}
 
 
 def open_session(options: Options) -> Session:
     """Reads the settings and loads the plugins. Raises :class:`InputError` for what cannot be used."""
-    project = settings.load(Path.cwd())
+    try:
+        project = settings.load(Path.cwd())
+    except FileNotFoundError:
+        raise InputError("the current folder does not exist any more") from None
+    if options.time_limit is not None and not 1 <= options.time_limit <= LONGEST:
+        raise InputError(f"--time-limit {options.time_limit:g}: from 1 to {LONGEST} seconds are expected")
     found = registry.load(project.disable_plugins)
-    for selector in (*project.require, *(ignore.code for ignore in project.ignore)):
-        found.select((selector,))
-    checks = found.select(options.select or project.select, options.ignore)
+    try:
+        found.select((*project.select, *project.require), tuple(ignore.code for ignore in project.ignore))
+    except InputError as error:
+        raise InputError(f"{project.file}: {error}") from None
+    # What a project requires is judged also where its usual selection leaves it out.
+    usual = (*project.select, *project.require) if project.select else ()
+    checks = found.select(options.select or usual, options.ignore)
     return Session(
         options=options,
         settings=project,
@@ -87,7 +100,7 @@ def examine(session: Session, progress: engine.Progress) -> list[Examined]:
     examined = []
     for case, request in _cases(session, engine.sections(session.checks, session.probes)):
         depth = _depth(session, case, request)
-        if notice := engine.announce(session.probes, depth.level):
+        if notice := engine.announce(case, session.probes, depth.level):
             progress(notice)
         probed = engine.run_probes(case, session.probes, request, depth, progress)
         notes = [depth.reason] if depth.reason else []
@@ -123,9 +136,12 @@ def gather(session: Session, progress: engine.Progress) -> Case:
     """All facts of one environment, probes included up to the level asked for: what a bundle holds."""
     from rldoctor import facts
 
-    cases = list(_cases(session, set(facts.SECTIONS)))
-    if len(cases) != 1:
+    if len(session.options.pythons) > 1:
         raise InputError("a bundle holds one environment; give one --python")
+    cases = list(_cases(session, set(facts.SECTIONS)))
+    if len(cases) > 1:
+        lines = ", ".join(str(case.plan.line) for case, _ in cases if case.plan is not None)
+        raise InputError(f"{session.options.target}: a bundle holds one launch, this starts several (lines {lines})")
     case, request = cases[0]
     return engine.run_probes(case, session.probes, request, _depth(session, case, request), progress)
 
@@ -135,6 +151,8 @@ def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request
     from rldoctor.facts import assume
 
     options = session.options
+    if options.bundles and options.pythons:
+        raise InputError("--python examines this machine, --from judges a saved one; give one of them")
     for file in options.bundles:
         case = assume.apply(bundle.load(file), options.assume)
         for one in _launches(case, options):
@@ -142,7 +160,8 @@ def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request
     if options.bundles:
         return
     if _launch_file(options) is not None:
-        sections = sections | {"packages", "environment"}
+        # How a launch resolves depends on all of them, whatever the selected checks name.
+        sections = set(facts.SECTIONS)
     for role, python in _interpreters(options.pythons):
         request = Request(
             target=options.target,
@@ -160,14 +179,21 @@ def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request
 
 
 def _launch_file(options: Options) -> Path | None:
-    """The target where it is a launch file; a directory is a model."""
-    return options.target if options.target is not None and not options.target.is_dir() else None
+    """The target where it is a launch file; a directory is a model. Raises :class:`InputError` for one that is none."""
+    if options.target is None or not options.target.is_dir():
+        return options.target
+    if not (options.target / "config.json").is_file():
+        raise InputError(f"{options.target}: a folder without config.json, neither a model nor a launch file")
+    return None
 
 
 def _launches(case: Case, options: Options) -> Iterator[Case]:
     """The case once for every launch of the target, or as it is where there is no launch file."""
     target = _launch_file(options)
     absent = {"metrics": "no log was given (rldoctor triage LOG)", **case.absent}
+    if case.nodes is None:
+        nodes = Unknown(reason="how many nodes the run has is not told", how="--assume machine.json")
+        case = replace(case, unknown={"nodes": nodes, **case.unknown})
     if target is None:
         yield replace(case, absent={"plan": "no launch file was given (rldoctor check LAUNCHFILE)", **absent})
         return
@@ -219,7 +245,12 @@ def _interpreters(given: tuple[str, ...]) -> list[tuple[str | None, Path | None]
     for item in given:
         role, equals, path = item.partition("=")
         # A path may hold an equals sign, a role is a plain word.
-        split.append((role, Path(path)) if equals and role.isidentifier() else (None, Path(item)))
+        named = (role, Path(path)) if equals and role.isidentifier() else (None, Path(item))
+        if not (path if named[0] else item):
+            raise InputError(f"--python {item!r}: the path of an interpreter is missing")
+        if named[0] and named[0] in [role for role, _ in split]:
+            raise InputError(f"--python {item}: a second interpreter for {role}")
+        split.append(named)
     return split
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from rldoctor.model import CheckResult, Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Ignore:
-    """A code that this project lives with. The reason is not optional; after ``until`` the code is reported again."""
+    """A code, or all that begin so, that this project lives with. The reason is not optional; after ``until`` they are
+    reported again."""
 
     code: str
     reason: str
@@ -40,6 +41,8 @@ class Settings:
     fail_on: str | None = None
     level: str | None = None
     disable_plugins: tuple[str, ...] = ()
+    file: Path | None = field(default=None, compare=False)
+    """Where they stand; not a setting."""
 
 
 def load(start: Path) -> Settings:
@@ -60,13 +63,15 @@ def load(start: Path) -> Settings:
 
 def silence(results: tuple[CheckResult, ...], ignores: tuple[Ignore, ...], today: datetime.date) -> list[CheckResult]:
     """The results with ignored findings turned into outcomes that say so."""
-    held = {ignore.code: ignore for ignore in ignores if ignore.holds(today)}
-    return [
-        replace(r, outcome=Outcome.NOT_APPLICABLE, findings=(), reason=f"ignored: {held[r.code].reason}")
-        if r.code in held and r.findings
-        else r
-        for r in results
-    ]
+    held = [ignore for ignore in ignores if ignore.holds(today)]
+    return [_silenced(result, held) if result.findings else result for result in results]
+
+
+def _silenced(result: CheckResult, held: list[Ignore]) -> CheckResult:
+    ignore = next((ignore for ignore in held if result.code.startswith(ignore.code)), None)
+    if ignore is None:
+        return result
+    return replace(result, outcome=Outcome.NOT_APPLICABLE, findings=(), reason=f"ignored: {ignore.reason}")
 
 
 def _read(file: Path) -> Any:
@@ -80,12 +85,15 @@ def _read(file: Path) -> Any:
         raise InputError(f"{file}: {error}") from error
 
 
-def _parse(data: dict[str, Any], file: Path) -> Settings:
-    known = {field.replace("_", "-"): field for field in Settings.__dataclass_fields__}
+def _parse(data: Any, file: Path) -> Settings:
+    if not isinstance(data, dict):
+        raise InputError(f"{file}: the settings of rldoctor are a table, not {data!r}")
+    known = {name.replace("_", "-"): name for name in Settings.__dataclass_fields__ if name != "file"}
     for key in data:
         if key not in known:
             raise InputError(f"{file}: unknown setting {key!r}; known are {', '.join(sorted(known))}")
     try:
-        return msgspec.convert({known[key]: value for key, value in data.items()}, Settings)
+        read = msgspec.convert({known[key]: value for key, value in data.items()}, Settings)
     except msgspec.ValidationError as error:
         raise InputError(f"{file}: {error}") from error
+    return replace(read, file=file)

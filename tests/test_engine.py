@@ -142,6 +142,13 @@ def test_the_cost_is_announced_before_it_is_paid() -> None:
         replace(probe("imports", Level.IMPORTS), seconds=9.0),
         replace(probe("rollout", Level.ROLLOUT), seconds=25.0),
     ]
-    assert engine.announce(probes, Level.STATIC) is None
-    assert engine.announce(probes, Level.IMPORTS) == "running imports: about 9 s"
-    assert engine.announce(probes, Level.ROLLOUT) == "running imports, rollout: about 34 s"
+    assert engine.announce(Case(), probes, Level.STATIC) is None
+    assert engine.announce(Case(), probes, Level.IMPORTS) == "running imports: about 9 s"
+    assert engine.announce(Case(), probes, Level.ROLLOUT) == "running imports, rollout: about 34 s"
+
+
+def test_what_cannot_run_costs_nothing() -> None:
+    there = Case(packages=Packages(python="3.12"))
+    known = Case(unknown={"observations.rollout": Unknown(reason="judged from a bundle")})
+    assert engine.announce(there, [probe("rollout", Level.ROLLOUT, needs=("packages.vllm",))], Level.ROLLOUT) is None
+    assert engine.announce(known, [probe("rollout", Level.ROLLOUT)], Level.ROLLOUT) is None

@@ -52,11 +52,13 @@ from .visible import (
     ONE_EACH,
     VISIBLE,
     Visible,
+    a_process_each,
     engine_ranks,
     joined,
     machine_devices,
     machine_evidence,
     processes_fix,
+    room_for_the_engine,
     visible,
 )
 
@@ -141,7 +143,7 @@ def model_spread_over_devices(case: Case) -> Iterator[Finding | Reach]:
         f"{len(seen)} devices are visible to {processes} process{'es' if processes > 1 else ''}: ms-swift would "
         f"spread the model over them, and {why}",
         evidence=(*seen.evidence, *cite(plan, "process.nproc", "placement.mode")),
-        fixes=tuple(_a_process_each(plan, seen)),
+        fixes=tuple(a_process_each(plan, seen)),
         url="https://github.com/modelscope/ms-swift/issues/5592",
     )
 
@@ -162,7 +164,7 @@ def engine_device_exists(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"the engine is to run on {device}, and {len(seen)} device{'s are' if len(seen) > 1 else ' is'} visible",
         evidence=(*cite(plan, "placement.engine_device", "process.nproc", "process.total"), *seen.evidence),
-        fixes=tuple(_room_for_the_engine(plan, len(seen), processes)),
+        fixes=tuple(room_for_the_engine(plan, len(seen), processes)),
         url="https://github.com/huggingface/trl/issues/2826",
     )
 
@@ -293,32 +295,6 @@ def _inference_workers(plan: RolloutPlan, seen: Visible, processes: int) -> Iter
         evidence=(*seen.evidence, *cite(plan, "process.nproc", "placement.engines")),
         fixes=(processes_fix(plan, len(seen) - workers),) if mode != "colocate" and len(seen) > workers else (),
     )
-
-
-def _a_process_each(plan: RolloutPlan, seen: Visible) -> Iterator[Fix]:
-    yield processes_fix(plan, len(seen))
-    yield Fix(
-        title="or show the trainer one device",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=VISIBLE, value=seen.ids[0]),),
-        side_effects="one process trains",
-    )
-
-
-def _room_for_the_engine(plan: RolloutPlan, count: int, processes: int) -> Iterator[Fix]:
-    if count > 1:
-        yield processes_fix(plan, count - 1)
-    elif processes == 1:
-        yield Fix(
-            title="put the engine on the only device, beside the trainer",
-            applicability=Applicability.UNSAFE,
-            edits=(
-                Edit(option="placement.engine_device", value="cuda:0"),
-                Edit(option="engine.gpu_memory_utilization", value=0.3),
-            ),
-            side_effects="trainer and engine share the device's memory",
-        )
-        yield Fix(title="TRL 0.18 and later have a colocated mode", commands=('pip install "trl>=0.18"',))
 
 
 @check.logged(*REFUSALS)

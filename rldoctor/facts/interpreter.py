@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from rldoctor.errors import InputError
 from rldoctor.facts.environment import of
 from rldoctor.facts.redact import without_secrets
@@ -50,6 +52,17 @@ class Interpreter:
 
     version: str
     executable: str
+    prefix: str
+    path: tuple[str, ...]
+    include: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    """What ``_CHILD`` says, which may be some other program's."""
+
+    version: tuple[int, int, int, str, int]
+    executable: str | None
     prefix: str
     path: tuple[str, ...]
     include: str | None
@@ -104,21 +117,24 @@ def ask(python: Path, environ: Mapping[str, str], time_limit: float = TIME_LIMIT
     """Starts ``python`` with nothing but the standard library and reads what it says of itself."""
     raw, noise, ended = _run(python, environ, time_limit)
     try:
-        said = json.loads(raw)
-        version = tuple(said["version"])
-    except (ValueError, KeyError, TypeError):
+        said = msgspec.convert(json.loads(raw), _Answer)
+    except (ValueError, RecursionError):
+        if _is_whole(raw):
+            raise InputError(f"--python {python}: is not a working Python: it answers something else") from None
         last = next((f": {line}" for line in reversed(noise.splitlines()) if line.strip()), "")
         if ended is None:
             raise InputError(f"--python {python}: did not answer within {time_limit:g} s{last}") from None
         raise InputError(f"--python {python}: is not a working Python (exit status {ended}){last}") from None
-    if version < OLDEST:
-        raise InputError(f"--python {python}: is Python {_version(version)}; 3.8 is the oldest that can be examined")
+    if said.version < OLDEST:
+        raise InputError(
+            f"--python {python}: is Python {_version(said.version)}; 3.8 is the oldest that can be examined"
+        )
     return Interpreter(
-        version=_version(version),
-        executable=said["executable"] or str(python),
-        prefix=said["prefix"],
-        path=tuple(said["path"]),
-        include=said["include"],
+        version=_version(said.version),
+        executable=said.executable or str(python),
+        prefix=said.prefix,
+        path=said.path,
+        include=said.include,
     )
 
 
@@ -146,7 +162,7 @@ def _run(python: Path, environ: Mapping[str, str], time_limit: float) -> tuple[b
     deadline = time.monotonic() + time_limit
     try:
         raw, noise = _read(answer, process.stderr.fileno(), deadline)
-        if not raw.endswith(b"\n"):
+        if not _is_whole(raw):
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -164,7 +180,7 @@ def _read(answer: int, noise: int, deadline: float) -> tuple[bytes, str]:
     with selectors.DefaultSelector() as selector:
         selector.register(answer, selectors.EVENT_READ)
         selector.register(noise, selectors.EVENT_READ)
-        while not read[answer].endswith(b"\n") and len(read[answer]) < _LARGEST_ANSWER:
+        while not _is_whole(read[answer]):
             ready = selector.select(max(0.0, deadline - time.monotonic()))
             if not ready:
                 break
@@ -176,6 +192,11 @@ def _read(answer: int, noise: int, deadline: float) -> tuple[bytes, str]:
             if answer not in selector.get_map():
                 break
     return read[answer], read[noise].decode(errors="replace")
+
+
+def _is_whole(answer: bytes) -> bool:
+    """Whether no more of an answer is waited for: its line has ended, or it is longer than any answer."""
+    return answer.endswith(b"\n") or len(answer) >= _LARGEST_ANSWER
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 
 def plans(target: Path, case: Case, framework: str | None = None) -> list[RolloutPlan]:
-    """Reads a launch file. Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none
+    """Reads a launch file; what it holds of tokens and passwords stays in the file. Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none
     that is known."""
     from rldoctor.launch.recognise import read
+    from rldoctor.launch.secrets import without_secrets
 
     environment = Options(case)
-    return read(
+    found = read(
         target,
         framework=framework,
         version_of=environment.version,
         known=environment.known,
         environment=_variables(case.environment or {}),
     )
+    return [without_secrets(plan) for plan in found]
 
 
 def model_directory(plan: RolloutPlan) -> Path | None:

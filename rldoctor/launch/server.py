@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from rldoctor.launch.plan import RolloutPlan
 
-_FROM_SERVER = ("engine.", "placement.listen_", "placement.engine_devices", "rollout.backend")
+_FROM_SERVER = (
+    "engine.",
+    "placement.listen_",
+    "placement.engine",
+    "rollout.backend",
+    "rollout.async_engine",
+    "rollout.multi_turn",
+    "seed.engine",
+    "seed.per_replica",
+)
+_HERE = ("0.0.0.0", "127.0.0.1", "localhost")
 
 
 def joined(plans: Iterable[RolloutPlan]) -> list[RolloutPlan]:
@@ -30,7 +40,13 @@ def _server_of(plan: RolloutPlan, servers: list[RolloutPlan]) -> RolloutPlan | N
         return None
     port = plan.value("placement.server_port")
     fitting = [s for s in servers if port is None or s.value("placement.listen_port") in (None, port)]
-    return fitting[0] if fitting else None
+    if fitting:
+        return fitting[0]
+    # One server in the background and a trainer that asks this host: they are meant for each other, and that the ports
+    # differ is for a check to say.
+    here = plan.value("placement.server_url") is None and plan.value("placement.server_host") in (None, *_HERE)
+    alone = len(servers) == 1 and servers[0].value("process.background") is True
+    return servers[0] if here and alone else None
 
 
 def _merged(plan: RolloutPlan, server: RolloutPlan) -> RolloutPlan:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.facts.environment import of
+from rldoctor.facts.redact import redact_text
 from rldoctor.probe import Job, JobResult, Probe, ProbeError, Request
 from rldoctor.probes.capture import Log, Results
 from rldoctor.probes.environment import child_environment
@@ -97,7 +98,7 @@ def _result(log: Log, results: Results, status: dict[str, Any], timed_out: bool,
         signal=_signal_name(code) if ended == "died" else None,
         error=error,
         log=str(log.path),
-        tail=log.tail(),
+        tail=tuple(map(redact_text, log.tail())),
     )
 
 
@@ -106,7 +107,7 @@ def _error(told: object) -> ProbeError:
     frames = told.get("frames")
     return ProbeError(
         type=str(told.get("type", "unknown")),
-        message=str(told.get("message", "")),
+        message=redact_text(str(told.get("message", ""))),
         frames=tuple(map(str, frames)) if isinstance(frames, list) else (),
     )
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 
 from rldoctor.errors import InputError
 from rldoctor.model import Report
+from rldoctor.printable import printable
 
 FORMATS = {
     "rich": "rldoctor.report.rich_text",
@@ -19,9 +21,13 @@ FORMATS = {
 }
 
 
-def renderer(name: str) -> Callable[[Report], str]:
-    """The renderer of a format. Raises :class:`InputError` for a name that is none."""
+def renderer(name: str, *, to_file: bool = False) -> Callable[[Report], str]:
+    """The renderer of a format, which gets no text that a terminal would obey; ``to_file`` keeps colours out, too.
+
+    Raises :class:`InputError` for a name that is none."""
     if name not in FORMATS:
         raise InputError(f"unknown format {name!r}; known are {', '.join(FORMATS)}")
-    render: Callable[[Report], str] = importlib.import_module(FORMATS[name]).render
-    return render
+    render: Callable[..., str] = importlib.import_module(FORMATS[name]).render
+    if to_file and name == "rich":
+        render = partial(render, terminal=False)
+    return lambda report: render(printable(report))

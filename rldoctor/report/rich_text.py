@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -16,13 +18,18 @@ MARK = {
     Outcome.CRASHED: ("!", "magenta"),
 }
 
+# A terminal that says it has no columns, or hardly any, would get no text, or one letter a line.
+NARROWEST = 40
 
-def render(report: Report) -> str:
-    """The report as text, with colours where standard output is a terminal."""
-    console = Console(highlight=False)
-    with console.capture() as capture:
-        print_report(console, report)
-    return capture.get()
+
+def render(report: Report, terminal: bool | None = None) -> str:
+    """The report as text, with colours on a ``terminal`` (None: where standard output is one)."""
+    here = Console()
+    shown = io.StringIO()
+    terminal = here.is_terminal if terminal is None else terminal
+    width = max(here.width, NARROWEST)
+    print_report(Console(file=shown, force_terminal=terminal, width=width, highlight=False), report)
+    return "\n".join(line.rstrip(" ") for line in shown.getvalue().split("\n"))
 
 
 def print_report(console: Console, report: Report) -> None:
@@ -81,9 +88,9 @@ def _print_fix(console: Console, fix: Fix) -> None:
     _indented(console, Text(f"fix ({fix.applicability.value}{proven}): {fix.title}", style="green"))
     for edit in fix.edits:
         where = f"{edit.file}:{edit.line}  " if edit.file and edit.line else ""
-        _indented(console, Text(f"{where}{edit.spelled or f'{edit.option} = {edit.value}'}"), 4)
+        _verbatim(console, f"{where}{edit.spelled or f'{edit.option} = {edit.value}'}")
     for command in fix.commands:
-        _indented(console, Text(command), 4)
+        _verbatim(console, command)
     if fix.side_effects:
         _indented(console, Text(f"mind: {fix.side_effects}", style="dim"), 4)
 
@@ -109,6 +116,12 @@ def _print_grouped(console: Console, report: Report, outcome: Outcome) -> None:
 
 def _indented(console: Console, text: Text, by: int = 2) -> None:
     console.print(Padding(text, (0, 0, 0, by), expand=False))
+
+
+def _verbatim(console: Console, text: str) -> None:
+    """What is there to be copied: a line break of ours inside it would come along."""
+    for line in text.splitlines():
+        console.print(Text(f"    {line}"), soft_wrap=True)
 
 
 def _where(evidence: Evidence) -> str:

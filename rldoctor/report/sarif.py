@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 from rldoctor import __version__
 from rldoctor.model import Evidence, Finding, Report, Severity
@@ -38,5 +39,5 @@ def _result(finding: Finding) -> dict[str, Any]:
 
 
 def _location(evidence: Evidence) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": evidence.source}, "region": {"startLine": evidence.line}}
+    place = {"artifactLocation": {"uri": quote(evidence.source or "")}, "region": {"startLine": evidence.line}}
     return {"physicalLocation": place, "message": {"text": evidence.text}}

@@ -122,8 +122,13 @@ def test_what_is_no_python(tmp_path: Path) -> None:
     assert refused(script(tmp_path / "silent", "exit 0")).endswith("is not a working Python (exit status 0)")
     grumpy = script(tmp_path / "grumpy", "echo first >&2; echo 'libpython.so: cannot open' >&2; exit 127")
     assert refused(grumpy).endswith("(exit status 127): libpython.so: cannot open")
-    assert "not a working Python" in refused(script(tmp_path / "liar", 'echo "{}" >&$4'))
-    assert "not a working Python" in refused(script(tmp_path / "noisy", "head -c 3000000 /dev/zero >&$4"))
+    assert "not a working Python" in refused(script(tmp_path / "liar", 'echo "{}" >/dev/fd/$4'))
+    nearly = '{"version": [3, 12], "executable": 5, "prefix": null, "path": "abc", "include": null}'
+    for answer in ("[]", nearly, "[" * 100_000):
+        (tmp_path / "answer").write_text(answer + "\n")
+        liar = script(tmp_path / "liar", f'cat {tmp_path / "answer"} >/dev/fd/$4')
+        assert refused(liar).endswith("is not a working Python: it answers something else")
+    assert "answers something else" in refused(script(tmp_path / "noisy", "head -c 3000000 /dev/zero >/dev/fd/$4"))
 
 
 def test_what_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:

@@ -174,6 +174,3 @@ def test_a_server_joins_the_trainer_that_uses_it(tmp_path: Path) -> None:
     assert (setting.value, setting.line) == (4096, 1)
     assert plan.value("placement.engine_devices") == [0]
     assert plan.value("placement.trainer_devices") == [1]
-    plans = read(write(tmp_path, "two.sh", text.format(port=8002)))
-    assert [p.role for p in plans] == ["server", "trainer"]
-    assert plans[1].server is None

@@ -25,7 +25,7 @@ _ENGINES = {"dp": BASE, "megatron": MEGATRON, "veomni": "model_engine=veomni", "
 
 def generates(launch: Launch) -> bool:
     """Whether it only generates, with the configuration generation.yaml (through 0.7.0)."""
-    return launch.entry == "verl.trainer.main_generation"
+    return launch.entry.endswith(".main_generation")
 
 
 def configuration(launch: Launch) -> tuple[str, bool]:

@@ -137,6 +137,12 @@ _TRAINER: dict[str, str | Rule] = {
     f"{_MEGATRON}.grad_offload": Rule("trainer.offload_gradients", spelled=False),
     f"{_MEGATRON}.dtype": "trainer.dtype",
     f"{_MEGATRON}.seed": Rule("seed.trainer", spelled=False),
+    f"{_ACTOR}.veomni.param_offload": Rule("trainer.offload_params", spelled=False),
+    f"{_ACTOR}.veomni.optimizer_offload": Rule("trainer.offload_optimizer", spelled=False),
+    f"{_ACTOR}.veomni.fsdp_size": Rule("parallel.fsdp", spelled=False),
+    f"{_ACTOR}.veomni.expert_parallel_size": Rule("parallel.expert", spelled=False),
+    f"{_ACTOR}.veomni.ulysses_parallel_size": Rule("parallel.sequence", spelled=False),
+    f"{_REF}.veomni.param_offload": Rule("trainer.reference_offload", spelled=False),
     f"{_REF}.megatron.tensor_model_parallel_size": "parallel.reference_tensor",
     f"{_REF}.megatron.pipeline_model_parallel_size": "parallel.reference_pipeline",
     f"{_REF}.megatron.context_parallel_size": "parallel.reference_context",
@@ -180,22 +186,6 @@ _PLACE: dict[str, str | Rule] = {
     "trainer.v1.separate_async.parameter_sync_step": Rule("sync.interval", spelled=False),
 }
 
-# verl.trainer.main_generation has its rollout at the top level.
-_GENERATION = {
-    f"rollout.{key}": Rule(option, spelled=False)
-    for key, option in {
-        "temperature": "sampling.temperature",
-        "top_p": "sampling.top_p",
-        "top_k": "sampling.top_k",
-        "n": "batch.generations",
-        "name": "rollout.backend",
-        "prompt_length": "lengths.prompt",
-        "response_length": "lengths.response",
-        "tensor_model_parallel_size": "engine.tensor_parallel_size",
-        "gpu_memory_utilization": "engine.gpu_memory_utilization",
-    }.items()
-}
-
 TABLE: dict[str, str | Rule] = {
     **_DATA,
     **_ENGINE,
@@ -203,9 +193,6 @@ TABLE: dict[str, str | Rule] = {
     **_BATCH,
     **_TRAINER,
     **_PLACE,
-    **_GENERATION,
-    "model.path": Rule("model.path", spelled=False),
-    "model.trust_remote_code": Rule("model.trust_remote_code", spelled=False),
 }
 
 BESIDE = (
@@ -232,6 +219,9 @@ BESIDE = (
     "actor_rollout_ref.actor.use_unused_*", "actor_rollout_ref.ref.entropy_*",
     "actor_rollout_ref.ref.use_torch_compile",
     "actor_rollout_ref.algorithm", "actor_rollout_ref.actor.self_distillation.*",
+    "actor_rollout_ref.*.veomni.*_implementation", "actor_rollout_ref.*.router_replay.*", "*.qat.*",
+    "actor_rollout_ref.rollout.engine_kwargs.dynamo.*", "atropos.*", "data.apply_chat_template_kwargs",
+    "actor_rollout_ref.model.hf_config_path", "data.batch_size",
     # Logging, checkpoints, profiling, tracing.
     "*.profiler.*", "*.profile*", "profiler.*", "global_profiler.*", "*.trace.*", "*.prometheus.*", "wandb.*",
     "trainer.logger", "trainer.project_name", "trainer.experiment_name", "trainer.*_dir", "trainer.resume_*",

@@ -7,7 +7,7 @@ import difflib
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rldoctor.errors import InputError
@@ -52,6 +52,7 @@ def apply(spellings: Iterable[Spelling]) -> Edited:
 
     Raises :class:`InputError` where a file cannot be read."""
     done = Edited()
+    pushed: dict[tuple[str, int], int] = {}
     for spelling in sorted(spellings, key=_order):
         if spelling.write is None:
             done.refused.append((spelling, spelling.reason or "there is no file to edit"))
@@ -59,12 +60,18 @@ def apply(spellings: Iterable[Spelling]) -> Edited:
         name = spelling.write.file
         if name not in done.before:
             done.before[name] = done.after[name] = open_source(Path(name)).text
+        # A variable goes in front of its command and pushes it down, for the next one too.
+        place = (name, spelling.write.line)
+        write = replace(spelling.write, line=spelling.write.line + pushed.get(place, 0))
+        lines = done.after[name].count("\n")
         try:
-            done.after[name] = rewritten(done.after[name], spelling.write)
+            done.after[name] = rewritten(done.after[name], write)
         except CannotEdit as reason:
             done.refused.append((spelling, str(reason)))
         except InputError as error:
             done.refused.append((spelling, str(error)))
+        if write.form is Form.VARIABLE:
+            pushed[place] = pushed.get(place, 0) + done.after[name].count("\n") - lines
     return done
 
 

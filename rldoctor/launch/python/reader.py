@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rldoctor.errors import InputError
@@ -14,6 +14,7 @@ from rldoctor.launch.files.source import Source
 from rldoctor.launch.native import Located, Native
 from rldoctor.launch.plan import Form
 from rldoctor.launch.python.scope import Scope, dotted
+from rldoctor.launch.values import Unresolved
 
 
 @dataclass
@@ -73,22 +74,39 @@ class PythonFile:
         return any(_ends_with(dotted(node.func), name) for node in self._nodes)
 
     def variables(self) -> Iterator[Native]:
-        """Environment variables that the file sets (``os.environ["X"] = ...``, ``setdefault``, ``update``)."""
+        """Environment variables that the file sets (``os.environ["X"] = ...``, ``setdefault``, ``update``); the value
+        of one that is set under a condition is unknown."""
         scope = self._scope(None)
+        conditions = self._conditions()
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if isinstance(target, ast.Subscript) and dotted(target.value).endswith("environ"):
-                        yield from self._variable(scope.value(target.slice), scope.value(node.value), node.lineno)
-            elif (
-                isinstance(node, ast.Call) and len(node.args) == 2 and dotted(node.func).endswith("environ.setdefault")
-            ):
-                yield from self._variable(scope.value(node.args[0]), scope.value(node.args[1]), node.lineno)
-            elif isinstance(node, ast.Call) and len(node.args) == 1 and dotted(node.func).endswith("environ.update"):
-                given = scope.value(node.args[0])
-                if isinstance(given, Located):
-                    for key, value in given.items():
-                        yield from self._variable(key, value, given.lines[key])
+            for native in self._set(node, scope):
+                line = conditions.get(node)
+                if line is not None:
+                    why = f"it is set under the condition in line {line}"
+                    native = replace(native, value=Unresolved(native.raw or str(native.value), why))
+                yield native
+
+    def _conditions(self) -> dict[ast.AST, int]:
+        """The nodes that run under a condition, with its line."""
+        found: dict[ast.AST, int] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.If) and not _is_guard(node):
+                inside = (below for statement in (*node.body, *node.orelse) for below in ast.walk(statement))
+                found.update(dict.fromkeys(inside, self._line(node.lineno)))
+        return found
+
+    def _set(self, node: ast.AST, scope: Scope) -> Iterator[Native]:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript) and dotted(target.value).endswith("environ"):
+                    yield from self._variable(scope.value(target.slice), scope.value(node.value), node.lineno)
+        elif isinstance(node, ast.Call) and len(node.args) == 2 and dotted(node.func).endswith("environ.setdefault"):
+            yield from self._variable(scope.value(node.args[0]), scope.value(node.args[1]), node.lineno)
+        elif isinstance(node, ast.Call) and len(node.args) == 1 and dotted(node.func).endswith("environ.update"):
+            given = scope.value(node.args[0])
+            if isinstance(given, Located):
+                for key, value in given.items():
+                    yield from self._variable(key, value, given.lines[key])
 
     def call_line(self, name: str) -> int | None:
         """The line of the first call of ``name``, or None."""
@@ -142,10 +160,14 @@ def read_python(source: Source) -> PythonFile:
             file.imports.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             file.imports.add(node.module)
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and dotted(node.test.left) == "__name__":
+        elif isinstance(node, ast.If) and _is_guard(node):
             file.main_guard = True
     file._nodes.sort(key=lambda node: (node.lineno, node.col_offset))
     return file
+
+
+def _is_guard(node: ast.If) -> bool:
+    return isinstance(node.test, ast.Compare) and dotted(node.test.left) == "__name__"
 
 
 def _ends_with(spelled: str, name: str) -> bool:

@@ -420,3 +420,11 @@ def test_a_misspelled_yaml_key_is_renamed(tmp_path: Path) -> None:
     save(apply(found))
     assert file.read_text() == "a:\n  gpu_memory_utilization: 0.7  # why\n"
     assert apply(found).changed == ()
+
+
+def test_two_new_variables_before_one_command(tmp_path: Path) -> None:
+    file = tmp_path / "serve.sh"
+    file.write_text("#!/bin/bash\n\nvllm serve ./model --port 8000\n")
+    text = edited(file, {"env.no_proxy": "127.0.0.1", "env.VLLM_USE_V1": "1"})
+    assert sorted(text.splitlines()[2:4]) == ["export VLLM_USE_V1=1", "export no_proxy=127.0.0.1"]
+    assert text.splitlines()[-1] == "vllm serve ./model --port 8000"

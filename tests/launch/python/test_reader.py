@@ -115,6 +115,15 @@ def test_environment_variables_that_a_script_sets() -> None:
     }
 
 
+def test_a_variable_that_is_set_under_a_condition_is_not_known() -> None:
+    text = "import os\nif version == 'v0':\n    os.environ['A'] = '0'\nelse:\n    os.environ['B'] = '1'\n"
+    found = {n.key: n.value for n in python(text).variables()}
+    assert isinstance(found["A"], Unresolved) and isinstance(found["B"], Unresolved)
+    assert "line 2" in found["A"].why
+    (main,) = python("if __name__ == '__main__':\n    os.environ['A'] = '0'\n").variables()
+    assert main.value == "0"
+
+
 def test_the_main_guard_is_seen() -> None:
     assert python("if __name__ == '__main__':\n    main()").main_guard
     assert not python("main()").main_guard

@@ -1,0 +1,80 @@
+"""Takes the secrets out of a rollout plan, which is printed in reports and kept in bundles."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from rldoctor.facts.redact import REDACTED, is_secret, redact_text
+from rldoctor.launch.plan import Given, Note, RolloutPlan, Setting
+
+# Whole names. Launch files are full of innocent keys and tokens (prompt_key, pad_token, max_tokens), so these are the
+# words before `key` and `token` that make a secret of them. OpenRLHF takes the key itself in --use_wandb and
+# --use_swanlab: https://github.com/OpenRLHF/OpenRLHF (openrlhf/cli/train_ppo_ray.py).
+_NAME = re.compile(
+    r"(?:.*_)?(?:api|access|secret|private|license|encryption|wandb|swanlab)_?key(?:_id)?"
+    r"|(?:.*_)?(?:hub|hf|auth|access|api|bearer|session|security|refresh|wandb|swanlab|github|modelscope)_?tokens?|token"
+    r"|(?:.*_)?(?:secrets?|password|passwd|passphrase|credentials?|authorization)"
+    r"|use_(?:wandb|swanlab)"
+)
+_SWITCH = re.compile(r"\d{0,9}|true|false|yes|no|on|off|none|null", re.IGNORECASE)
+
+
+def without_secrets(plan: RolloutPlan) -> RolloutPlan:
+    """The plan with ``<redacted>`` in place of tokens, keys and passwords, under whatever name they stand."""
+    return replace(
+        plan,
+        settings={name: _setting(name, setting) for name, setting in plan.settings.items()},
+        given=tuple(map(_given, plan.given)),
+        unread=tuple(map(_given, plan.unread)),
+        notes=tuple(_note(note) for note in plan.notes),
+        server=without_secrets(plan.server) if plan.server is not None else None,
+    )
+
+
+def _setting(name: str, setting: Setting) -> Setting:
+    names = (name, setting.key or "", *setting.path)
+    value = _value(names, setting.value)
+    # A dictionary's own text holds the secrets of its entries in more ways than can be told.
+    hidden = value != setting.value or any(_is_secret(part, setting.raw) for part in names)
+    return replace(
+        setting,
+        value=value,
+        raw=REDACTED if hidden and setting.raw else _text(setting.raw),
+        how=_text(setting.how),
+        unknown=_text(setting.unknown),
+    )
+
+
+def _given(given: Given) -> Given:
+    return replace(given, value=_value((given.key,), given.value), unknown=_text(given.unknown))
+
+
+def _note(note: Note) -> Note:
+    return replace(note, text=redact_text(note.text))
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else redact_text(text)
+
+
+def _value(names: tuple[str, ...], value: Any) -> Any:
+    """The value that stands under these names; what a dictionary holds stands under its own keys as well."""
+    if isinstance(value, dict):
+        return {key: _value((str(key),), item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_value(names, item) for item in value)
+    if not isinstance(value, str):
+        return value
+    return REDACTED if any(_is_secret(part, value) for part in names) else redact_text(value)
+
+
+def _is_secret(key: str, value: str | None) -> bool:
+    if not value or _SWITCH.fullmatch(value):
+        return False
+    parts = key.lstrip("-+").replace("-", "_").split(".")
+    if parts[-1].isupper():  # an environment variable
+        return is_secret(parts[-1], value)
+    # OpenRLHF's newer releases write logger.wandb.key.
+    return any(_NAME.fullmatch(name.lower()) for name in (parts[-1], "_".join(parts[-2:])))

@@ -1,0 +1,47 @@
+"""Makes texts from outside (file names, log lines, messages) fit to be printed and stored, wherever they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# Lone surrogates are how Python keeps bytes that are no UTF-8 (PEP 383); neither JSON nor a UTF-8 file can hold them.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# What a terminal obeys instead of showing it: control characters, and those that turn the direction of the text.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def storable(value: T) -> T:
+    """The same value with lone surrogates as escapes (``\\udce9``) in all its texts."""
+    changed: T = _mapped(value, lambda text: _SURROGATE.sub(_escape, text))
+    return changed
+
+
+def printable(value: T) -> T:
+    """The same value with everything as escapes that would do more to a terminal than stand there."""
+    changed: T = _mapped(value, lambda text: _OBEYED.sub(_escape, text))
+    return changed
+
+
+def _escape(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """``value`` with every text below it changed; what no text changes in is returned as it is."""
+    if type(value) is str:
+        return change(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        old = {field.name: getattr(value, field.name) for field in fields(value)}
+        new = {name: _mapped(item, change) for name, item in old.items()}
+        return replace(value, **new) if new != old else value
+    if isinstance(value, dict):
+        return {_mapped(key, change): _mapped(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(item, change) for item in value)
+    return value
