@@ -10,9 +10,9 @@ import msgspec
 from rldoctor.case import Case, Unknown
 from rldoctor.check import Check, NotApplicable
 from rldoctor.errors import one_line
-from rldoctor.judge import first_missing, join_results, judge
+from rldoctor.judge import first_missing, join_cases, judge
 from rldoctor.lookup import find
-from rldoctor.model import CheckResult, Level, Report
+from rldoctor.model import CheckResult, Finding, Level, Report
 from rldoctor.probe import Probe, Request
 from rldoctor.registry import Registry
 
@@ -155,12 +155,19 @@ def join(reports: list[Report]) -> Report:
     by_code: dict[str, list[CheckResult]] = {}
     for one in reports:
         for result in one.results:
-            by_code.setdefault(result.code, []).append(result)
+            findings = tuple(replace(f, cases=_where(f, reports)) for f in result.findings)
+            by_code.setdefault(result.code, []).append(replace(result, findings=findings))
     return Report(
         target="; ".join(one.target for one in reports),
-        results=tuple(join_results(results) for results in by_code.values()),
+        results=tuple(join_cases(results) for results in by_code.values()),
         notes=tuple(dict.fromkeys(note for one in reports for note in one.notes)),
     )
+
+
+def _where(finding: Finding, reports: list[Report]) -> tuple[str, ...]:
+    """The targets that have a finding, where not all have it."""
+    having = tuple(one.target for one in reports if finding in one.findings)
+    return having if len(having) < len(reports) else ()
 
 
 def describe(case: Case) -> str:

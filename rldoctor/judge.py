@@ -16,6 +16,10 @@ from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
 from rldoctor.model import CheckResult, Finding, Outcome
 
+# What a check as a whole says when its detectors, or the cases it judged, differ: the first of these that any says.
+_OF_DETECTORS = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE)
+_OF_CASES = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.NOT_CHECKED, Outcome.PASS, Outcome.NOT_APPLICABLE)
+
 
 def judge(checks: Iterable[Check], case: Case) -> tuple[CheckResult, ...]:
     """The outcome of every check that judges facts. A check that raises is a result, and the others go on."""
@@ -27,27 +31,24 @@ def judge_one(check: Check, case: Case) -> CheckResult:
     return join_results([_run_detector(check, detector, case) for detector in check.detectors])
 
 
-def join_results(said: list[CheckResult]) -> CheckResult:
-    """One result for one code: the gravest outcome, every distinct finding, and the reasons behind the outcome."""
+def join_cases(said: list[CheckResult]) -> CheckResult:
+    """One result out of one for each case. That one machine is well says nothing of another that was not looked at."""
+    return join_results(said, _OF_CASES)
+
+
+def join_results(said: list[CheckResult], order: tuple[Outcome, ...] = _OF_DETECTORS) -> CheckResult:
+    """One result for one code: the outcome that comes first in the order, every distinct finding, and the reasons
+    behind the outcome."""
     findings: list[Finding] = []
     for finding in (f for result in said for f in result.findings):
         if finding not in findings:
             findings.append(finding)
-    decisive = min(said, key=lambda result: _ORDER[result.outcome])
+    decisive = min(said, key=lambda result: order.index(result.outcome))
     # Beside a pass it counts what stayed open, beside findings nothing else does.
     telling = {decisive.outcome} | ({Outcome.NOT_CHECKED} if decisive.outcome is Outcome.PASS else set())
-    reasons = dict.fromkeys(r.reason for r in said if r.reason and r.outcome in telling)
+    reasons = dict.fromkeys(part for r in said if r.reason and r.outcome in telling for part in r.reason.split("; "))
     crash = next((r.traceback for r in said if r.traceback), None)
     return replace(decisive, findings=tuple(findings), reason="; ".join(reasons) or None, traceback=crash)
-
-
-# What a check as a whole says when its detectors differ: the first of these that any of them says.
-_ORDER = {
-    outcome: rank
-    for rank, outcome in enumerate(
-        (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE)
-    )
-}
 
 
 def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:

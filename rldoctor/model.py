@@ -91,7 +91,8 @@ class Fix:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One pattern of CODES.md recognised in this case."""
+    """One pattern of CODES.md recognised in this case. ``cases`` names those of several (environments, launches,
+    machines) in which it was; it is empty where all have it."""
 
     code: str
     name: str
@@ -101,6 +102,7 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()
     url: str | None = None
+    cases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,6 +155,8 @@ def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request
         raise InputError("--python examines this machine, --from judges a saved one; give one of them")
     for file in options.bundles:
         case = assume.apply(bundle.load(file), options.assume)
+        if len(options.bundles) > 1:
+            case = replace(case, role=case.role or str(file))
         for one in _launches(case, options):
             yield _not_probed(one, session.probes, "judged from a bundle"), Request()
     if options.bundles:

@@ -13,7 +13,7 @@ _SECRET_WORDS = re.compile(
 )
 _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 # Counts and switches that carry such a word: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
-_HARMLESS = re.compile(r"\d{0,9}|true|false|yes|no|on|off|none", re.IGNORECASE)
+_HARMLESS = re.compile(r"\d{0,9}|true|false|yes|no|on|off|none|null", re.IGNORECASE)
 _PASSWORD = re.compile(r"PASS|PWD")
 
 # What the issuers' own prefixes give away: Hugging Face, OpenAI and Anthropic, GitHub, GitLab, AWS, Slack, NVIDIA,
@@ -26,8 +26,18 @@ _TOKENS = re.compile(
 # Up to the last @, since passwords are not always percent-encoded.
 _URL_CREDENTIALS = re.compile(r"(?<=://)[^\s,;'\"]*@")
 _BARE_CREDENTIALS = re.compile(r"^(?!\w+://)\S*@")
+# Launch files and requests are full of innocent keys and tokens (prompt_key, pad_token, max_tokens): of an option's
+# name these are the words that make a secret of it.
+_OPTION = (
+    r"(?:[\w-]*[_-])?(?:(?:api|access|secret|private|license|encryption|wandb|swanlab)[_-]?key(?:[_-]?id)?"
+    r"|(?:hub|hf|auth|access|api|bearer|session|security|refresh|wandb|swanlab|github|modelscope)[_-]?tokens?"
+    r"|secrets?|passw(?:or)?d|passphrase|credentials?|authorization|signature)|token"
+)
+_OPTION_NAME = re.compile(_OPTION, re.IGNORECASE)
+# A variable's name says it with fewer words.
 _SETTING = re.compile(
-    r"""([\w-]*(?:token|secret|passw(?:or)?d|api_?key|access_?key|credentials?|signature)s?\\*["']?\s*[:=]\s*)"""
+    rf"""((?<![\w-])(?:{_OPTION}|(?-i:[A-Z0-9_]*(?:TOKEN|SECRET|PASSW(?:OR)?D|API_?KEY|ACCESS_?KEY|CREDENTIAL)S?))"""
+    r"""\\*["']?\s*[:=]\s*)"""
     r"""(?!(?:\d{1,9}|true|false|none|null)\b)(\\*"[^"]*"|\\*'[^']*'|[^\s,;&}\]]+)""",
     re.IGNORECASE,
 )
@@ -40,6 +50,11 @@ def is_secret(name: str, value: str) -> bool:
     if not telling or not value or name.upper() in _NOT_SECRET:
         return False
     return any(map(_PASSWORD.search, telling)) or not _HARMLESS.fullmatch(value)
+
+
+def is_secret_option(name: str, value: str) -> bool:
+    """Whether an option of this name (its last part, without dots) is given a secret; a switch or a number is none."""
+    return bool(value and _OPTION_NAME.fullmatch(name)) and not _HARMLESS.fullmatch(value)
 
 
 def redact_text(text: str) -> str:

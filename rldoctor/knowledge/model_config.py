@@ -65,7 +65,7 @@ def feed_forward_width(config: Mapping[str, Any]) -> int | None:
 
 
 def rope_scaling(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The rotary scaling: ``rope_scaling``, which transformers 5 calls ``rope_parameters``; None where there is none."""
+    """The rotary scaling: ``rope_scaling``, in transformers 5 ``rope_parameters``; None where there is none."""
     text = text_config(config)
     for key in ("rope_scaling", "rope_parameters"):
         scaling = text.get(key)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def plans(target: Path, case: Case, framework: str | None = None) -> list[RolloutPlan]:
-    """Reads a launch file; what it holds of tokens and passwords stays in the file. Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none
-    that is known."""
+    """Reads a launch file. Its tokens and passwords stay in the file.
+
+    Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none that is known."""
     from rldoctor.launch.recognise import read
     from rldoctor.launch.secrets import without_secrets
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
-from rldoctor.facts.redact import REDACTED, is_secret, redact_text
+from rldoctor.facts.redact import REDACTED, is_secret, is_secret_option, redact_text
 from rldoctor.launch.plan import Given, Note, RolloutPlan, Setting
 
-# Whole names. Launch files are full of innocent keys and tokens (prompt_key, pad_token, max_tokens), so these are the
-# words before `key` and `token` that make a secret of them. OpenRLHF takes the key itself in --use_wandb and
-# --use_swanlab: https://github.com/OpenRLHF/OpenRLHF (openrlhf/cli/train_ppo_ray.py).
-_NAME = re.compile(
-    r"(?:.*_)?(?:api|access|secret|private|license|encryption|wandb|swanlab)_?key(?:_id)?"
-    r"|(?:.*_)?(?:hub|hf|auth|access|api|bearer|session|security|refresh|wandb|swanlab|github|modelscope)_?tokens?|token"
-    r"|(?:.*_)?(?:secrets?|password|passwd|passphrase|credentials?|authorization)"
-    r"|use_(?:wandb|swanlab)"
-)
-_SWITCH = re.compile(r"\d{0,9}|true|false|yes|no|on|off|none|null", re.IGNORECASE)
+# OpenRLHF takes the key itself in --use_wandb and --use_swanlab, later in --logger.wandb.key:
+# https://github.com/OpenRLHF/OpenRLHF/blob/main/openrlhf/cli/train_ppo_ray.py
+_LOGGERS = {"use_wandb": "wandb_key", "use_swanlab": "swanlab_key"}
 
 
 def without_secrets(plan: RolloutPlan) -> RolloutPlan:
@@ -71,10 +63,8 @@ def _value(names: tuple[str, ...], value: Any) -> Any:
 
 
 def _is_secret(key: str, value: str | None) -> bool:
-    if not value or _SWITCH.fullmatch(value):
-        return False
-    parts = key.lstrip("-+").replace("-", "_").split(".")
-    if parts[-1].isupper():  # an environment variable
-        return is_secret(parts[-1], value)
-    # OpenRLHF's newer releases write logger.wandb.key.
-    return any(_NAME.fullmatch(name.lower()) for name in (parts[-1], "_".join(parts[-2:])))
+    *above, name = key.lstrip("-+").replace("-", "_").split(".")
+    if name.isupper():
+        return is_secret(name, value or "")
+    names = (_LOGGERS.get(name, name), "_".join([*above[-1:], name]))
+    return any(is_secret_option(name, value or "") for name in names)

@@ -8,7 +8,7 @@ import re
 _INSTALLED = re.compile(
     r"site-packages/|dist-packages/|/lib(?:64)?/python\d|/(?:mini|ana)conda\d?/|/(?:opt|usr/local|usr)/(?:venv|conda|lib)/"
     r"|/\.?venv[^/]*/|/envs/[^/]+/lib/|^<frozen|^<(?:string|stdin|template|attrs|__array_function__)|\.pyx$|\.pxi$"
-    r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|/unsloth_compiled_cache/|^/root/\.cache/|\.cache/huggingface/"
+    r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|/unsloth_compiled_cache/|^/(?:root|home/[^/]+)/\.cache/|\.cache/huggingface/"
 )
 # Frameworks are often run from a checkout, whose files lie beside the user's own.
 _CHECKOUT = re.compile(

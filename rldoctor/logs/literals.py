@@ -24,7 +24,7 @@ def finder(literals: Sequence[str]) -> Find:
 
 
 def _hyperscan(literals: list[bytes]) -> Find | None:
-    """https://github.com/darvid/python-hyperscan wraps Vectorscan; it is absent where there is no wheel for the platform."""
+    """https://github.com/darvid/python-hyperscan wraps Vectorscan; it is absent where the platform has no wheel."""
     try:
         import hyperscan
     except ImportError:

@@ -21,6 +21,7 @@ def render(report: Report) -> str:
 
 def _finding(finding: Finding) -> list[str]:
     lines = [f"## {finding.severity.value}: {finding.code} {finding.name}", "", finding.message, ""]
+    lines += [f"- in {case}" for case in finding.cases]
     for evidence in finding.evidence:
         place = f"{evidence.source}:{evidence.line}" if evidence.line else evidence.source
         lines.append(f"- {finding.grade.value}: {evidence.text}" + (f" ({place})" if place else ""))

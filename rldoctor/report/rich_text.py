@@ -75,6 +75,8 @@ def _print_finding(console: Console, finding: Finding) -> None:
     )
     console.print(head)
     _indented(console, Text(finding.message))
+    for case in finding.cases:
+        _indented(console, Text(f"in {case}", style="dim"))
     for evidence in finding.evidence:
         _indented(console, Text(f"{_where(evidence)}{evidence.text}", style="dim"))
     for fix in finding.fixes:

@@ -126,7 +126,7 @@ def test_what_is_no_python(tmp_path: Path) -> None:
     nearly = '{"version": [3, 12], "executable": 5, "prefix": null, "path": "abc", "include": null}'
     for answer in ("[]", nearly, "[" * 100_000):
         (tmp_path / "answer").write_text(answer + "\n")
-        liar = script(tmp_path / "liar", f'cat {tmp_path / "answer"} >/dev/fd/$4')
+        liar = script(tmp_path / "liar", f"cat {tmp_path / 'answer'} >/dev/fd/$4")
         assert refused(liar).endswith("is not a working Python: it answers something else")
     assert "answers something else" in refused(script(tmp_path / "noisy", "head -c 3000000 /dev/zero >/dev/fd/$4"))
 

@@ -83,10 +83,10 @@ Traceback (most recent call last):
   File "/venv/lib/python3.10/site-packages/ray/_private/worker.py", line 1055, in get_objects
     raise value
 ray.exceptions.RayTaskError(OutOfMemoryError): ray::main_task() (pid=1, ip=10.0.0.1)
-  File "/root/verl/verl/trainer/main_ppo.py", line 99, in main_task
+  File "/home/user/verl/verl/trainer/main_ppo.py", line 99, in main_task
     trainer.fit()
 ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.update() (pid=7, ip=10.0.0.2, actor_id=ab, repr=<verl.X>)
-  File "/root/verl/verl/workers/actor.py", line 5, in update
+  File "/home/user/verl/verl/workers/actor.py", line 5, in update
     loss.backward()
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 13.91 GiB.
 """
@@ -96,7 +96,7 @@ def test_rays_nested_tracebacks_end_in_the_worker_that_failed() -> None:
     found = read(RAY)
     inner = found.chain[0]
     assert (inner.type, inner.origin) == ("torch.OutOfMemoryError", Origin(None, "WorkerDict", "7", "10.0.0.2"))
-    assert inner.frames == (Frame("/root/verl/verl/workers/actor.py", 5, "update", "loss.backward()"),)
+    assert inner.frames == (Frame("/home/user/verl/verl/workers/actor.py", 5, "update", "loss.backward()"),)
     assert [link.frames[0].function for link in found.chain] == ["update", "main_task", "<module>"]
 
 
