@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import signal
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rldoctor import __version__
+from rldoctor import __version__, streams
 from rldoctor.errors import InputError, one_line
 from rldoctor.model import Outcome, Report, Severity
+from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
     from rldoctor.session import Session
@@ -104,21 +102,21 @@ def check(
     threshold = _threshold(fail_on, opened)
     if (fix or diff) and target is None and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
-    examined = session.examine(opened, _progress)
+    examined = session.examine(opened, progress)
     judged = engine.join([one.report for one in examined])
     if fix or diff:
         from rldoctor.launch.edits.edit import save
 
         edited = session.mended(examined)
         for spelling, reason in edited.refused:
-            _progress(f"not applied: {spelling.text}: {reason}")
+            progress(f"not applied: {spelling.text}: {reason}")
         for file in save(edited) if fix else ():
-            _progress(f"changed {file}")
+            progress(f"changed {file}")
         shown = edited.diff() if diff else render(judged)
     else:
         shown = render(judged)
-    _deliver(shown, output)
-    _progress(sentence(judged))
+    deliver(shown, output)
+    progress(sentence(judged))
     return _verdict(judged, threshold, opened.required)
 
 
@@ -150,9 +148,9 @@ def triage(
         )
     )
     threshold = _threshold(fail_on, opened)
-    judged = session.triage(opened, logs, all_runs, _progress)
-    _deliver(render(judged), output)
-    _progress(sentence(judged))
+    judged = session.triage(opened, logs, all_runs, progress)
+    deliver(render(judged), output)
+    progress(sentence(judged))
     return _verdict(judged, threshold, opened.required)
 
 
@@ -180,7 +178,7 @@ def bundle(
             time_limit=time_limit,
         )
     )
-    _deliver(bundles.dump(session.gather(opened, _progress)) + "\n", output)
+    deliver(bundles.dump(session.gather(opened, progress)) + "\n", output)
     return ExitCode.OK
 
 
@@ -193,7 +191,7 @@ def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or 
     found = checks.get(code.upper()) or next((c for c in checks.values() if c.name == code), None)
     if found is None:
         raise InputError(f"unknown code {code!r}; `rldoctor list` shows all codes")
-    _deliver(f"{found.code} {found.name}\n\n{found.doc}")
+    deliver(f"{found.code} {found.name}\n\n{found.doc}")
     return ExitCode.OK
 
 
@@ -203,9 +201,9 @@ def list_checks() -> int:
     from rldoctor import registry
 
     found = registry.load()
-    _deliver("\n".join(f"{code}  {item.name:34} {found.origin[code]}" for code, item in sorted(found.checks.items())))
+    deliver("\n".join(f"{code}  {item.name:34} {found.origin[code]}" for code, item in sorted(found.checks.items())))
     for broken in found.broken:
-        _progress(f"plugin {broken.plugin} was left out: {broken.reason}")
+        progress(f"plugin {broken.plugin} was left out: {broken.reason}")
     return ExitCode.OK
 
 
@@ -219,33 +217,33 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console entry point: runs a command and turns what the user got wrong into one line and exit code 2."""
-    _ready_streams()
+    streams.prepare()
     try:
         signal.signal(signal.SIGTERM, _terminated)
         code = app(args=arguments, standalone_mode=False)
     except InputError as error:
-        _progress(str(error))
+        progress(str(error))
         code = ExitCode.CANNOT_JUDGE
     except ClickException as error:
-        _progress(error.format_message())  # type: ignore[attr-defined]
+        progress(error.format_message())  # type: ignore[attr-defined]
         code = ExitCode.CANNOT_JUDGE
     except (KeyboardInterrupt, typer.Abort):
-        _progress("interrupted")
+        progress("interrupted")
         code = ExitCode.INTERRUPTED
     except Terminated as signalled:
         code = 128 + signalled.number
     except BrokenPipeError:  # the reader of our help left
-        _discard(sys.stdout)
+        streams.discard(sys.stdout)
         code = ExitCode.OK
     except OSError as error:  # a full disk, no more processes: the machine's trouble, no finding
-        _discard(sys.stdout)
-        _progress(one_line(error))
+        streams.discard(sys.stdout)
+        progress(one_line(error))
         code = ExitCode.CANNOT_JUDGE
-    except Exception as error:  # a mistake of ours; exit code 1 would say that it found something
+    except (Exception, SystemExit) as error:  # a mistake of ours; exit code 1 would say that it found something
         import traceback
 
-        _progress(traceback.format_exc())
-        _progress(f"a mistake in rldoctor itself, nothing was judged: {one_line(error)}")
+        progress(traceback.format_exc())
+        progress(f"a mistake in rldoctor itself, nothing was judged: {one_line(error)}")
         code = ExitCode.CANNOT_JUDGE
     sys.exit(int(code or 0))
 
@@ -261,19 +259,6 @@ class Terminated(BaseException):
 
 def _terminated(number: int, frame: object) -> None:
     raise Terminated(number)
-
-
-def _ready_streams() -> None:
-    """Standard streams that take every text, and are there: the next file opened in place of a closed one (a child's
-    pipe) would get its output."""
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
-            while os.open(os.devnull, os.O_RDWR) < number:
-                pass
-            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a test may have put something else in its place
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _threshold(given: str | None, opened: Session) -> str:
@@ -294,35 +279,3 @@ def _verdict(report: Report, threshold: str, required: set[str]) -> ExitCode:
 
 def _split(codes: list[str] | None) -> tuple[str, ...]:
     return tuple(part.strip().upper() for item in codes or () for part in item.split(",") if part.strip())
-
-
-def _deliver(text: str, output: Path | None = None) -> None:
-    """Writes a result where it belongs. Raises :class:`InputError` where that is not possible."""
-    text = text if not text or text.endswith("\n") else text + "\n"
-    try:
-        if output is not None:
-            output.write_text(text, encoding="utf-8", errors="backslashreplace")
-            return
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output left (`| head`), which changes nothing about the verdict; keep the interpreter from
-        # complaining about it at exit.
-        _discard(sys.stdout)
-    except OSError as error:
-        if output is None:
-            _discard(sys.stdout)
-        raise InputError(f"{output or 'standard output'}: {error.strerror}") from error
-
-
-def _progress(line: str) -> None:
-    try:
-        print(f"rldoctor: {line}", file=sys.stderr, flush=True)
-    except OSError:  # nobody can be told
-        _discard(sys.stderr)
-
-
-def _discard(stream: TextIO) -> None:
-    """Sends what is left in a stream's buffer, and all that comes, to nowhere."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -130,7 +130,7 @@ def _run_probe(case: Case, probe: Probe, request: Request, progress: Progress) -
         progress(probe.name if key == probe.name else f"{probe.name}: {key}")
         try:
             results[key] = msgspec.to_builtins(run_job(probe, job, key, request))
-        except Exception as error:  # SystemExit passes: it is how SIGTERM ends the run
+        except Exception as error:  # what a plugin hands out may be no job, or hold what is no JSON
             why = Unknown(reason=f"the {probe.name} probe could not be run: {one_line(error)}")
             return replace(case, unknown={**case.unknown, name: why})
     return replace(case, observations={**case.observations, probe.name: results})

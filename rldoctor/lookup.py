@@ -74,6 +74,9 @@ def _missing(path: str, case: Case) -> Absent | Unknown:
 
 def _setting(plan: RolloutPlan, name: str) -> object | Absent | Unknown:
     """The setting under a canonical name, which holds dots itself (``engine.max_model_len``)."""
+    backend = plan.value("rollout.backend", "vllm")
+    if name.startswith("engine.") and backend != "vllm":
+        return Absent(f"the rollouts run on {backend}, not on vLLM")
     setting = plan.get(name)
     if setting is None and name in plan.unset:
         return Unknown(reason=f"{plan.framework} sets {name} by itself, to what is not known")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def test_round_trip(tmp_path: Path) -> None:
         (b"[" * 100_000, "not valid JSON"),
         (b"[1, 2]", "no schema_version"),
         (b'{"schema_version": true}', "no schema_version"),
+        (b'{"schema_version": -1}', "no schema_version"),
         (json.dumps({"schema_version": SCHEMA_VERSION + 1}).encode(), "is newer than"),
         (b'{"schema_version": 1, "packages": {"python": 3}}', "$.packages.python"),
         (b'{"schema_version": 1, "gpus": {"vendor": "nvidia", "devices": [{}]}}', "$.gpus.devices[0]"),
@@ -64,3 +66,21 @@ def test_what_is_no_bundle_is_refused_with_the_place(tmp_path: Path, content: by
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         bundle.load(tmp_path / "missing.json")
+
+
+def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    for place, complaint in (
+        (tmp_path / "pipe.json", "not a regular file"),
+        (Path("/dev/zero"), "not a regular file"),
+        (tmp_path, "a folder"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            bundle.load(place)
+
+
+def test_names_that_are_no_text_come_as_escapes() -> None:
+    case = Case(target="run-\udce9.sh", environment={"HF_HOME": "/data/\udcff"})
+    again = bundle.parse(bundle.dump(case).encode(), "case.json")
+    assert again.target == "run-\\udce9.sh"
+    assert again.environment == {"HF_HOME": "/data/\\udcff"}

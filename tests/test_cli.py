@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rldoctor import bundle
+from rldoctor import bundle, cli
 from rldoctor.api import Case, Distribution, Packages
 
 VERL = """#!/usr/bin/env bash
@@ -104,6 +106,14 @@ def test_a_check_that_was_asked_for_must_be_judged(tmp_path: Path) -> None:
         (("check", "--assume", "vllm=0.7.3"), "vllm=0.7.3"),
         (("check", "--devices", "first"), "--devices 'first'"),
         (("check", "--model", "."), "config.json"),
+        (("check", "."), ".: a folder without config.json"),
+        (("check", "--time-limit", "nan"), "--time-limit nan"),
+        (("check", "--time-limit", "inf"), "--time-limit inf"),
+        (("check", "--fix"), "--fix mends a launch file"),
+        (("check", "--python", "trainer="), "'trainer='"),
+        (("check", "--python", "trainer=a", "--python", "trainer=b"), "a second interpreter for trainer"),
+        (("check", "--python", "a", "--from", "case.json"), "--from judges a saved one"),
+        (("check", "--from", "/dev/zero"), "/dev/zero: not a regular file"),
         (
             (
                 "check",
@@ -151,3 +161,99 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         f"{sys.executable} -m rldoctor list | head -1", shell=True, capture_output=True, text=True, timeout=60
     )
     assert done.stderr == ""
+
+
+def test_a_reader_that_leaves_early_changes_no_verdict(launch: Path) -> None:
+    check = f"{sys.executable} -m rldoctor check run.sh --assume machine.json --select RLD202"
+    script = f"{check} | true; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", script], cwd=launch, capture_output=True, timeout=60).returncode == 1
+
+
+@pytest.mark.parametrize("command", ["list", "explain RLD202", "bundle", "check --level static", "--help", "--version"])
+def test_a_full_disk_is_no_finding(tmp_path: Path, command: str) -> None:
+    script = f"{sys.executable} -m rldoctor {command} > /dev/full"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("No space left on device")
+    assert "Traceback" not in done.stderr
+
+
+def test_streams_that_are_closed_are_nobodys_else(launch: Path) -> None:
+    check = f"{sys.executable} -m rldoctor check run.sh --assume machine.json --select RLD202 --format json"
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        done = subprocess.run(
+            ["bash", "-c", f"{check} {closed}"], cwd=launch, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1, closed
+        assert not done.stdout or json.loads(done.stdout)["findings"]
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["rich", "json", "sarif", "junit", "github", "markdown", "html"])
+def test_names_and_terminals_without_utf_8(launch: Path, name: str) -> None:
+    odd = os.fsdecode(b"run-\xe9-\x1b[31m.sh")
+    (launch / "run.sh").rename(launch / odd)
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "rldoctor", "check", odd, "--assume", "machine.json", "--format", name]
+    for more in ([], ["--output", "report"]):
+        done = subprocess.run([*command, *more], cwd=launch, capture_output=True, env=ascii_only, timeout=60)
+        shown = done.stdout or (launch / "report").read_bytes()
+        assert done.returncode == 1, done.stderr
+        assert b"RLD202" in shown and b"\x1b[31m" not in shown
+        shown.decode()
+
+
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    script = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m rldoctor check --level static"
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, env=environ, timeout=60)
+    assert (done.returncode, done.stderr) == (2, "rldoctor: the current folder does not exist any more\n")
+
+
+@pytest.mark.parametrize("error", [KeyError("heads"), SystemExit("heads")])
+def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: Any, error: BaseException) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("rldoctor.session.open_session", broken)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["check"])
+    assert left.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"rldoctor: a mistake in rldoctor itself, nothing was judged: {type(error).__name__}: ")
+
+
+def test_several_bundles_say_whose_finding_it_is(launch: Path) -> None:
+    for node, vllm in (("node-1.json", "0.7.3"), ("node-2.json", "0.7.3")):
+        packages = Packages(python="3.12", distributions=(Distribution(name="vllm", version=vllm),))
+        (launch / node).write_text(bundle.dump(Case(packages=packages)))
+    done = run("check", "--from", "node-1.json", "--from", "node-2.json", "--format", "json", cwd=launch)
+    assert (
+        json.loads(done.stdout)["target"]
+        == "node-1.json, Python 3.12, vllm 0.7.3; node-2.json, Python 3.12, vllm 0.7.3"
+    )
+
+
+def test_what_a_project_requires_is_judged_whatever_it_selects(tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_text(bundle.dump(Case(packages=Packages(python="3.12"))))
+    (tmp_path / "rldoctor.toml").write_text('select = ["RLD104"]\nrequire = ["RLD113"]\n')
+    done = run("check", "--from", "case.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "host was not collected  RLD113" in done.stdout
+    (tmp_path / "rldoctor.toml").write_text('require = ["RLD999"]\n')
+    done = run("check", "--from", "case.json", cwd=tmp_path)
+    assert (
+        done.stderr == f"rldoctor: {tmp_path}/rldoctor.toml: unknown code 'RLD999'; `rldoctor list` shows all codes\n"
+    )
+
+
+def test_a_bundle_of_several_launches_names_them(launch: Path) -> None:
+    (launch / "two.sh").write_text(VERL.partition("\n")[2] + VERL.partition("\n")[2])
+    done = run("bundle", "two.sh", cwd=launch)
+    assert done.returncode == 2
+    assert done.stderr == "rldoctor: two.sh: a bundle holds one launch, this starts several (lines 1, 7)\n"
+
+
+def test_nothing_to_change_is_no_diff(launch: Path) -> None:
+    done = run("check", "run.sh", "--assume", "machine.json", "--select", "RLD104", "--diff", cwd=launch)
+    assert done.stdout == ""

@@ -132,9 +132,14 @@ def test_several_cases_become_one_report() -> None:
         ]
     )
     assert joined.target == "trainer; rollout; third"
-    assert [f.message for f in joined.findings] == ["both have it", "only here"]
+    assert [(f.message, f.cases) for f in joined.findings] == [
+        ("both have it", ("trainer", "rollout")),
+        ("only here", ("rollout",)),
+    ]
     assert [r.outcome for r in joined.results] == [Outcome.FINDINGS]
     assert joined.notes == ("a note",)
+    everywhere = engine.join([report(name, Outcome.FINDINGS, shared) for name in ("trainer", "rollout")])
+    assert [f.cases for f in everywhere.findings] == [()]
 
 
 def test_the_cost_is_announced_before_it_is_paid() -> None:

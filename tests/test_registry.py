@@ -79,3 +79,40 @@ def test_selection_by_code_and_prefix() -> None:
     assert [c.code for c in found.select((), ("RLD10",))] == ["RLD201"]
     with pytest.raises(InputError, match="unknown code 'RLD999'"):
         found.select(("RLD999",))
+
+
+@pytest.mark.parametrize("damage", [b"[rldoctor.checks]\nno equals sign\n", b"\xff\xfe"])
+def test_damaged_metadata_of_somebody_else_costs_nothing(plugin_path: Path, damage: bytes) -> None:
+    install(
+        plugin_path, "acme_doctor", "from rldoctor.api import Check\ncheck = Check('ACME01', 'acme', 'Document.')\n"
+    )
+    install(plugin_path, "torn_package", "")
+    (plugin_path / "torn_package-1.0.dist-info" / "entry_points.txt").write_bytes(damage)
+    assert {"RLD101", "ACME01"} <= set(registry.load().checks)
+
+
+def test_an_entry_point_without_a_module_is_named(plugin_path: Path) -> None:
+    install(plugin_path, "vague_doctor", "")
+    (plugin_path / "vague_doctor-1.0.dist-info" / "entry_points.txt").write_text(
+        "[rldoctor.checks]\nvague = no module!\n"
+    )
+    assert [(b.plugin, b.reason) for b in registry.load().broken] == [
+        ("vague", "its entry point names no module: 'no module!'")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("Check('acme01', 'acme', 'Document.')", "ValueError: 'acme01' is no code"),
+        ("Check('ACME01', 'acme', 'Document.').declared(needs='packages')", "TypeError: ACME01: needs must be a list"),
+        ("print('hello') or [][0]", "IndexError: list index out of range"),
+    ],
+)
+def test_a_check_that_nobody_could_ask_for_is_refused(
+    plugin_path: Path, capsys: pytest.CaptureFixture[str], source: str, reason: str
+) -> None:
+    install(plugin_path, "sloppy_doctor", f"from rldoctor.api import Check\n{source}\n")
+    (broken,) = registry.load().broken
+    assert broken.reason.startswith(f"sloppy_doctor: {reason}")
+    assert capsys.readouterr().out == ""

@@ -35,6 +35,7 @@ def test_a_pyproject_of_somebody_else_says_nothing(tmp_path: Path) -> None:
         ("[[ignore]]\ncode = 'RLD104'", "missing required field `reason`"),
         ("[[ignore]]\ncode = 'RLD104'\nreason = ' '", "needs a reason"),
         ("select = [", "rldoctor.toml"),
+        ("ignore = 5", "$.ignore"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_the_file(tmp_path: Path, text: str, complaint: str) -> None:
@@ -58,3 +59,15 @@ def test_an_ignored_code_says_why_until_the_day_it_ends() -> None:
     assert kept.findings
     (again,) = settings.silence((found("RLD104"),), (ignore,), TODAY + datetime.timedelta(days=1))
     assert again.findings
+
+
+def test_a_table_is_expected(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool]\nrldoctor = 5\n")
+    with pytest.raises(InputError, match=r"pyproject.toml: the settings of rldoctor are a table, not 5"):
+        settings.load(tmp_path)
+
+
+def test_an_ignored_prefix_holds_for_all_codes_that_begin_so() -> None:
+    ignore = Ignore(code="RLD1", reason="the image is pinned")
+    outcomes = [r.outcome for r in settings.silence((found("RLD104"), found("RLD201")), (ignore,), TODAY)]
+    assert outcomes == [Outcome.NOT_APPLICABLE, Outcome.FINDINGS]

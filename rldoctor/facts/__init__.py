@@ -8,7 +8,7 @@ from typing import Any
 
 from rldoctor import __version__
 from rldoctor.case import Case, Unknown
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, one_line
 from rldoctor.lookup import Absent
 from rldoctor.probe import Request
 
@@ -48,4 +48,4 @@ def _collect_one(section: str, request: Request) -> object:
     except InputError:
         raise
     except Exception as error:  # one source that fails in a way nobody foresaw must not cost the others
-        return Unknown(reason=f"{section} could not be collected: {type(error).__name__}: {error}")
+        return Unknown(reason=f"{section} could not be collected: {one_line(error)}")

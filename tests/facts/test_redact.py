@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.facts.redact import REDACTED, plain, redact_text, redact_variable, without_secrets
+from rldoctor.facts.redact import REDACTED, is_secret_option, plain, redact_text, redact_variable, without_secrets
 
 HF = "hf_" + "aB3" * 12
 
@@ -86,3 +86,23 @@ def test_settings_inside_json_are_found_quoted_and_escaped() -> None:
 def test_bytes_that_are_no_text_come_as_escapes() -> None:
     assert plain(b"caf\xe9".decode("utf-8", "surrogateescape")) == r"caf\xe9"
     assert plain("café") == "café"
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("hub_token", True),
+        ("token", True),
+        ("wandb-api-key", True),
+        ("ssl_keyfile_password", True),
+        ("secret_access_key", True),
+        ("pad_token", False),
+        ("prompt_key", False),
+        ("max_num_batched_tokens", False),
+        ("ssl_keyfile", False),
+    ],
+)
+def test_the_words_that_make_a_secret_of_an_option(name: str, secret: bool) -> None:
+    assert is_secret_option(name, "open sesame") is secret
+    assert not is_secret_option(name, "true") and not is_secret_option(name, "")
+    assert redact_text(f"{name}=sesame") == (f"{name}={REDACTED}" if secret else f"{name}=sesame")

@@ -52,6 +52,18 @@ run(main)"""
     assert not (Path(result.log).parent / "work").exists()
 
 
+def test_what_a_child_says_is_kept_without_secrets(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    print("cloning https://me:SESAME@host/model with hub_token=SESAME")
+    raise RuntimeError("401 for https://me:SESAME@host")
+run(main)"""
+    result = run_child(tmp_path, source)
+    assert result.tail[0] == "cloning https://<redacted>@host/model with hub_token=<redacted>"
+    assert result.error is not None and result.error.message == "401 for https://<redacted>@host"
+    assert "SESAME" not in str(result.tail)
+
+
 def test_an_exception_comes_with_its_chain_and_frames(tmp_path: Path) -> None:
     source = """
 def main(arguments):

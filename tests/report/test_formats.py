@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -144,3 +145,48 @@ def test_markdown_and_html_hold_the_fix() -> None:
 def test_an_unknown_format_names_the_known_ones() -> None:
     with pytest.raises(InputError, match="unknown format 'yaml'; known are rich, json"):
         report.renderer("yaml")
+
+
+ODD = replace(
+    REPORT,
+    target="\x1b[31m[red]x[/red] \udce9.sh",
+    results=(replace(REPORT.results[3], findings=(replace(BUDGET, cases=("node-1.json", "node-2.json")),)),),
+)
+
+
+@pytest.mark.parametrize("name", report.FORMATS)
+def test_names_of_files_reach_no_format_as_they_are(name: str) -> None:
+    text = report.renderer(name)(ODD)
+    assert "\x1b[31m" not in text
+    text.encode()
+
+
+def test_a_finding_of_some_cases_says_of_which() -> None:
+    assert "  in node-1.json\n  in node-2.json\n" in report.renderer("rich")(ODD)
+    assert "- in node-1.json\n- in node-2.json\n" in report.renderer("markdown")(ODD)
+    assert json.loads(report.renderer("json")(ODD))["findings"][0]["cases"] == ["node-1.json", "node-2.json"]
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "40"])
+def test_what_is_to_be_copied_stays_on_one_line(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = report.renderer("rich")(REPORT).splitlines()
+    assert "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240" in lines
+    assert "error RLD202 token-budget-below-context" in lines
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_a_file_gets_no_colours_from_the_terminal_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[" in report.renderer("rich")(REPORT)
+    assert "\x1b[" not in report.renderer("rich", to_file=True)(REPORT)
+
+
+def test_a_place_in_sarif_is_a_uri() -> None:
+    odd = replace(BUDGET, evidence=(Evidence(text="x", source="my runs/[a]:b.sh", line=1),))
+    shown = json.loads(
+        report.renderer("sarif")(replace(REPORT, results=(replace(REPORT.results[3], findings=(odd,)),)))
+    )
+    place = shown["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "my%20runs/%5Ba%5D%3Ab.sh"

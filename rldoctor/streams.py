@@ -1,0 +1,58 @@
+"""Where results and progress go: standard output, a file, standard error, and what may be wrong with each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from rldoctor.errors import InputError
+
+
+def prepare() -> None:
+    """Makes the standard streams take every text, and be there: the next file opened in place of a closed one (a
+    child's pipe) would get its output."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            while os.open(os.devnull, os.O_RDWR) < number:
+                pass
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a test may have put something else in its place
+            stream.reconfigure(errors="backslashreplace")
+
+
+def deliver(text: str, output: Path | None = None) -> None:
+    """Writes a result to a file or to standard output. Raises :class:`InputError` where that is not possible."""
+    text = text if not text or text.endswith("\n") else text + "\n"
+    try:
+        if output is not None:
+            output.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output left (`| head`), which changes nothing about the verdict; keep the interpreter from
+        # complaining about it at exit.
+        discard(sys.stdout)
+    except OSError as error:
+        if output is None:
+            discard(sys.stdout)
+        raise InputError(f"{output or 'standard output'}: {error.strerror}") from error
+
+
+def progress(line: str) -> None:
+    """Tells a person what is going on, where anybody can be told."""
+    try:
+        print(f"rldoctor: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Sends what is left in a stream's buffer, and all that comes, to nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,82 @@
+"""A plan goes into reports and bundles: the tokens, keys and passwords of a launch file stay in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rldoctor import bundle
+from rldoctor.api import Case
+from rldoctor.launch.plan import RolloutPlan
+from rldoctor.launch.plans import plans
+
+SHELL = """\
+export WANDB_API_KEY=SESAME1
+export https_proxy=http://me:SESAME2@proxy:8080
+HF_TOKEN=SESAME3 python3 -m verl.trainer.main_ppo \\
+    data.max_prompt_length=2048 \\
+    data.prompt_key=question \\
+    +trainer.wandb_api_key=SESAME4 \\
+    +ray_init.runtime_env.env_vars.SWANLAB_API_KEY=SESAME5 \\
+    actor_rollout_ref.model.path=https://me:SESAME6@host/model \\
+    +actor_rollout_ref.rollout.engine_kwargs.vllm.hf_token='SESAME7'
+"""
+PYTHON = """\
+import os
+os.environ["WANDB_API_KEY"] = "SESAME1"
+from trl import GRPOConfig
+config = GRPOConfig(
+    use_vllm=True,
+    max_prompt_length=2048,
+    hub_token="SESAME2",
+    vllm_server_base_url="http://me:SESAME3@host:8000",
+    model_init_kwargs={"token": "SESAME4", "dtype": "bfloat16"},
+)
+"""
+YAML = """\
+base_model: org/model
+rl: grpo
+hub_token: SESAME1
+trl:
+  use_vllm: true
+  max_completion_length: 2048
+env:
+  AWS_SECRET_ACCESS_KEY: SESAME2
+"""
+JOB = """\
+ray job submit --runtime-env-json='{"env_vars": {"WANDB_API_KEY": "SESAME1"}}' -- \\
+    python3 -m openrlhf.cli.train_ppo_ray --use_wandb SESAME2 --prompt_max_len 2048 --pretrain org/model
+"""
+SERVER = """\
+vllm serve org/model --max-model-len 2048 --api-key SESAME1 --hf-overrides '{"api_key": "SESAME2"}'
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("run.sh", SHELL), ("train.py", PYTHON), ("axolotl.yaml", YAML), ("job.sh", JOB), ("serve.sh", SERVER)],
+)
+def test_no_secret_reaches_a_bundle_and_all_else_does(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    (plan,) = plans(tmp_path / name, Case())
+    stored = bundle.dump(Case(plan=plan))
+    assert "SESAME" not in stored
+    assert "<redacted>" in stored
+    assert "2048" in stored
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> RolloutPlan:
+    (tmp_path / "run.sh").write_text(SHELL)
+    return plans(tmp_path / "run.sh", Case())[0]
+
+
+def test_that_a_secret_is_set_is_a_fact(plan: RolloutPlan) -> None:
+    assert plan.value("env.WANDB_API_KEY") == "<redacted>"
+    assert plan.value("model.path") == "https://<redacted>@host/model"
+
+
+def test_keys_and_tokens_that_are_none_stay(plan: RolloutPlan) -> None:
+    given = {given.key: given.value for given in (*plan.given, *plan.unread)}
+    assert given["data.prompt_key"] == "question"
