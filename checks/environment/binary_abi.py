@@ -62,6 +62,7 @@ from .import_failures import (
     failures,
     imports,
     named,
+    reached,
     requirements,
     rollout_failure,
     stopped,
@@ -81,7 +82,7 @@ CUDA_BUILD = re.compile(r"lib(?:cudart|c10_cuda|torch_cuda|nvrtc)[\w-]*\.so")
 def imports_fail(case: Case) -> Iterator[Finding | Reach]:
     """An import failed on a misfit, or swallowed one of the package's own libraries."""
     yield from _judge((*failures(case), *swallowed(case)), case)
-    yield Reach(f"{len(imports(case))} packages imported or tried")
+    yield reached(case, "imports", "stack", f"{len(imports(case))} packages imported or tried")
 
 
 @check.observed(needs=["observations.rollout"])
@@ -89,7 +90,7 @@ def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
     """The rollout ended at an extension that is loaded late."""
     failure = rollout_failure(case)
     yield from _judge((failure,) if failure else (), case)
-    yield Reach("a rollout loaded its extensions")
+    yield reached(case, "rollout", "miniature", "a rollout loaded its extensions")
 
 
 @check.declared(needs=["packages.torch"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from rldoctor.api import Case, Packages, canonical, find
+from rldoctor.api import Case, NotChecked, Packages, Reach, canonical, find
 
 from ..exceptions import Link, root_of
 
@@ -116,6 +116,16 @@ def rollout_failure(case: Case) -> Failure | None:
         return None
     links = tuple(job.get("records", {}).get("exceptions", ()))
     return Failure(package="vllm", ended="raised", links=links, source=ROLLOUT)
+
+
+def reached(case: Case, probe: str, job: str, text: str) -> Reach:
+    """How far a probe's run got, for a check that found nothing in it.
+
+    Raises :class:`NotChecked` where it was cut off: nothing found is no pass then. An exception is an answer."""
+    ended = str(case.observations.get(probe, {}).get(job, {}).get("ended"))
+    if ended not in ("done", "raised"):
+        raise NotChecked(f"the {probe} probe {ended} before it came to an end", how="--time-limit SECONDS")
+    return Reach(text)
 
 
 def distribution(module: str | None, packages: Packages | None) -> str:

@@ -61,6 +61,7 @@ from .import_failures import (
     install,
     named,
     owner,
+    reached,
     requirements,
     rollout_failure,
     stopped,
@@ -74,7 +75,7 @@ check = Check("RLD108", "package-missing", __doc__)
 def imports_fail(case: Case) -> Iterator[Finding | Reach]:
     """An import failed for want of a package."""
     yield from _judge(failures(case), case)
-    yield Reach(f"{len(imports(case))} packages imported or tried")
+    yield reached(case, "imports", "stack", f"{len(imports(case))} packages imported or tried")
 
 
 @check.observed(needs=["observations.rollout"])
@@ -82,7 +83,7 @@ def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
     """The rollout ended at an import that the engine makes late."""
     failure = rollout_failure(case)
     yield from _judge([failure] if failure else [], case)
-    yield Reach("a rollout made its late imports")
+    yield reached(case, "rollout", "miniature", "a rollout made its late imports")
 
 
 @check.logged("No module named ", "No package metadata was found for ", ": cannot open shared object file")

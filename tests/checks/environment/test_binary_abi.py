@@ -322,3 +322,10 @@ def test_a_log_tells_of_the_same(kind: str, message: str, frame: str, said: str)
 def test_another_nccl_in_front_is_another_code() -> None:
     message = f"{SITE}/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister"
     assert all_of(check, raised("ImportError", message, f"{SITE}/torch/__init__.py <module>")) == []
+
+
+def test_a_probe_that_was_cut_off_is_no_pass() -> None:
+    cut_off = {"stack": {"ended": "timed-out", "records": {"packages": {}}}}
+    result = judge_one(check, Case(observations={"imports": cut_off}))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert result.reason is not None and "the imports probe timed-out before it came to an end" in result.reason
