@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Sequence
@@ -217,6 +218,8 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console entry point: runs a command and turns what the user got wrong into one line and exit code 2."""
+    # Nearly all that a start-up makes lives to the end; looking for garbage every 700 objects costs a tenth of it.
+    gc.set_threshold(50_000, 20, 50)
     streams.prepare()
     try:
         signal.signal(signal.SIGTERM, _terminated)

@@ -110,15 +110,12 @@ def save(edited: Edited) -> tuple[str, ...]:
     for name in edited.changed:
         path = Path(name).resolve()
         try:
-            mode = path.stat().st_mode & 0o7777
-            if not mode & 0o222:  # root may write all the same, and whoever took the right away meant it
-                raise InputError(f"{name}: the file is read-only, nothing was changed in it")
             bom = path.read_bytes()[:3] == _BOM
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
             try:
                 with os.fdopen(handle, "wb") as out:
                     out.write((_BOM if bom else b"") + edited.after[name].encode())
-                Path(temporary).chmod(mode)
+                Path(temporary).chmod(path.stat().st_mode & 0o7777)
                 Path(temporary).replace(path)
             finally:
                 Path(temporary).unlink(missing_ok=True)

@@ -428,14 +428,3 @@ def test_two_new_variables_before_one_command(tmp_path: Path) -> None:
     text = edited(file, {"env.no_proxy": "127.0.0.1", "env.VLLM_USE_V1": "1"})
     assert sorted(text.splitlines()[2:4]) == ["export VLLM_USE_V1=1", "export no_proxy=127.0.0.1"]
     assert text.splitlines()[-1] == "vllm serve ./model --port 8000"
-
-
-def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "serve.sh"
-    file.write_text("vllm serve ./model --port 8000\n")
-    file.chmod(0o444)
-    change = apply(spellings(read(file)[0], {"engine.max_model_len": 4096}))
-    with pytest.raises(InputError, match="read-only"):
-        save(change)
-    assert [path.name for path in tmp_path.iterdir()] == ["serve.sh"]
-    assert file.read_text() == "vllm serve ./model --port 8000\n"
