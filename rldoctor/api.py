@@ -46,7 +46,7 @@ from rldoctor.launch.plan import RolloutPlan, Setting
 from rldoctor.launch.seeds import SeedTopology, completions_per_request, replicas_per_prompt, seed_topology
 from rldoctor.logs.code_paths import package_of
 from rldoctor.logs.model import Frame, LogEvent, LoggedException, LogRun, Origin
-from rldoctor.lookup import Absent, canonical, find, find_all, lookup
+from rldoctor.lookup import Absent, canonical, find, find_all, installed_within, lookup
 from rldoctor.model import (
     Applicability,
     CheckResult,
@@ -142,6 +142,7 @@ __all__ = [
     "find_all",
     "fitting_share",
     "generation",
+    "installed_within",
     "is_framework",
     "known_issues",
     "logits_memory",

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from rldoctor.case import Case, Distribution, Packages, Unknown
 from rldoctor.launch.plan import RolloutPlan
+from rldoctor.versions import version_within
 
 # One module, several distributions: the CPU and ROCm builds of vLLM carry names of their own.
 PROVIDERS: dict[str, tuple[str, ...]] = {
@@ -38,6 +39,12 @@ def find_all(packages: Packages, name: str) -> tuple[Distribution, ...]:
 def find(packages: Packages, name: str) -> Distribution | None:
     """The distribution that ``import`` would take for ``name``, or None."""
     return next(iter(find_all(packages, name)), None)
+
+
+def installed_within(case: Case, name: str, specifier: str) -> bool:
+    """Whether the case has ``name`` in a release within a range such as ``>=0.15,<0.18``; false where unknown."""
+    found = find(case.packages, name) if case.packages is not None else None
+    return found is not None and version_within(found.version, specifier) is True
 
 
 def lookup(case: Case, path: str) -> object | Absent | Unknown:

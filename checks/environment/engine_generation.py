@@ -45,6 +45,7 @@ from rldoctor.api import (
     cite,
     find,
     generation,
+    installed_within,
     plan_of,
     release,
     version_within,
@@ -142,7 +143,9 @@ def model_taken_out_of_the_engine(case: Case) -> Iterator[Finding | Reach]:
     installed = find(packages, "vllm") if packages is not None else None
     if packages is None or installed is None or plan.value("rollout.backend", "vllm") != "vllm":
         raise NotApplicable("the launch does not sample with vLLM")
-    rows = [row for row in REACHES if row.framework == plan.framework and _has(case, row.package, row.versions)]
+    rows = [
+        row for row in REACHES if row.framework == plan.framework and installed_within(case, row.package, row.versions)
+    ]
     rows = [row for row in rows if version_within(installed.version, row.vllm) and row.holds(plan)]
     if not rows:
         raise NotApplicable(f"no release of {plan.framework} at hand reaches into the engine's process")
@@ -196,7 +199,12 @@ def engine_that_is_not_there(case: Case) -> Iterator[Finding | Reach]:
         )
         return
     package, versions = ASYNC_V1.get(plan.framework, ("", ""))
-    if asked == "0" and plan.value("rollout.async_engine") is True and package and _has(case, package, versions):
+    if (
+        asked == "0"
+        and plan.value("rollout.async_engine") is True
+        and package
+        and installed_within(case, package, versions)
+    ):
         yield check.finding(
             f"VLLM_USE_V1=0 forbids the V1 engine, and {plan.framework}'s asynchronous engine is V1: vLLM "
             f"raises `Using V1 "
@@ -244,11 +252,6 @@ def engine_not_attached(case: Case) -> Iterator[Finding | Reach]:
             )
             return
     yield Reach("the engine is attached at loading")
-
-
-def _has(case: Case, package: str, versions: str) -> bool:
-    found = find(case.packages, package) if case.packages is not None else None
-    return found is not None and version_within(found.version, versions) is True
 
 
 def _version(case: Case, package: str) -> str:

@@ -41,12 +41,11 @@ from rldoctor.api import (
     Reach,
     RolloutPlan,
     cite,
-    find,
+    installed_within,
     plan_of,
-    version_within,
 )
 
-from .batch_rules import ACCUMULATION, GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, RULES, TRAIN, Rule
+from .batch_rules import ACCUMULATION, GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, RULES, TRAIN
 
 check = Check("RLD211", "batch-indivisible", __doc__)
 
@@ -55,7 +54,11 @@ check = Check("RLD211", "batch-indivisible", __doc__)
 def indivisible(case: Case) -> Iterator[Finding | Reach]:
     """The framework's own conditions."""
     plan = plan_of(case)
-    rules = [rule for rule in RULES if plan.framework in rule.frameworks and _holds(rule, case)]
+    rules = [
+        rule
+        for rule in RULES
+        if plan.framework in rule.frameworks and installed_within(case, rule.package, rule.versions)
+    ]
     if plan.value("trainer.algorithm") == "async_grpo":
         raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
     if not rules:
@@ -73,11 +76,6 @@ def indivisible(case: Case) -> Iterator[Finding | Reach]:
             fixes=tuple(_remedies(plan, dividend[0], divisor[0])),
         )
         return  # the next condition of a framework is about the same numbers
-
-
-def _holds(rule: Rule, case: Case) -> bool:
-    found = find(case.packages, rule.package) if case.packages is not None else None
-    return found is not None and version_within(found.version, rule.versions) is True
 
 
 def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:

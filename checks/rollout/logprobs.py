@@ -42,11 +42,10 @@ from rldoctor.api import (
     RolloutPlan,
     Severity,
     cite,
-    find,
     generation,
+    installed_within,
     plan_of,
     release,
-    version_within,
 )
 
 check = Check("RLD213", "logprobs-misconfigured", __doc__)
@@ -175,9 +174,8 @@ def more_than_allowed(case: Case) -> Iterator[Finding | Reach]:
 
 def _framework_decides(case: Case, plan: RolloutPlan) -> bool:
     """verl's own default, where its release is too new for the option tables (verl/workers/config/rollout.py)."""
-    found = find(case.packages, "verl") if case.packages is not None else None
     given = plan.get(MODE)
-    newer = found is not None and version_within(found.version, ">=0.7") is True
+    newer = installed_within(case, "verl", ">=0.7")
     return plan.framework == "verl" and newer and (given is None or given.source == "default")
 
 

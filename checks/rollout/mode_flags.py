@@ -37,12 +37,11 @@ from rldoctor.api import (
     NotApplicable,
     Reach,
     cite,
-    find,
+    installed_within,
     plan_of,
-    version_within,
 )
 
-from .mode_conflicts import CONFLICTS, MODE, NO_SERVER, SYNCHRONOUS, Conflict, server_mode
+from .mode_conflicts import CONFLICTS, MODE, NO_SERVER, SYNCHRONOUS, server_mode
 
 check = Check("RLD212", "mode-flags-conflict", __doc__)
 
@@ -51,18 +50,17 @@ check = Check("RLD212", "mode-flags-conflict", __doc__)
 def conflicting(case: Case) -> Iterator[Finding | Reach]:
     """The combinations that are known for this framework."""
     plan = plan_of(case)
-    known = [row for row in CONFLICTS if plan.framework in row.frameworks and _holds(row, case)]
+    known = [
+        row
+        for row in CONFLICTS
+        if plan.framework in row.frameworks and installed_within(case, row.package, row.versions)
+    ]
     if not known:
         raise NotApplicable(f"no conflict is known for this release of {plan.framework}")
     for row in known:
         if row.holds(plan):
             yield check.finding(row.message, evidence=cite(plan, *row.cites), fixes=row.fixes)
     yield Reach(f"{len(known)} combinations")
-
-
-def _holds(row: Conflict, case: Case) -> bool:
-    found = find(case.packages, row.package) if case.packages is not None else None
-    return found is not None and version_within(found.version, row.versions) is True
 
 
 # What the framework prints -> what is wrong, and the fixes.

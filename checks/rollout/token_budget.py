@@ -46,10 +46,9 @@ from rldoctor.api import (
     RolloutPlan,
     chunked_prefill,
     cite,
-    find,
     generation,
+    installed_within,
     plan_of,
-    version_within,
 )
 
 check = Check("RLD202", "token-budget-below-context", __doc__)
@@ -127,11 +126,10 @@ def _framework_test(case: Case, plan: RolloutPlan) -> tuple[int, str] | None:
     prompt, response = plan.value("lengths.prompt"), plan.value("lengths.response")
     if plan.framework == "EasyR1" and isinstance(prompt, int) and isinstance(response, int):
         return prompt + response, "EasyR1 refuses a budget below prompt plus response, chunked or not"
-    found = find(case.packages, "verl") if case.packages is not None else None
     context = plan.value(CONTEXT)
     # verl.trainer.main_generation has a configuration of its own.
     trains = plan.framework == "verl" and "main_generation" not in plan.entry
-    applies = trains and found is not None and version_within(found.version, ">=0.3,<0.7") is True
+    applies = trains and installed_within(case, "verl", ">=0.3,<0.7")
     if not applies or plan.value("rollout.async_engine") is not False or not isinstance(context, int):
         return None
     if plan.value("engine.enable_chunked_prefill") is not True or plan.value("rollout.backend", "vllm") != "vllm":
