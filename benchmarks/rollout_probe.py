@@ -15,8 +15,11 @@ from pathlib import Path
 from benchmarks.measure import run_once
 from rldoctor.case import Case
 from rldoctor.probe import Request
+from rldoctor.probes.basis import basis
+from rldoctor.probes.boots import Asked, plan_boots
+from rldoctor.probes.engines import CHILD, play_boot
 from rldoctor.probes.rollout import rollout
-from rldoctor.probes.runner import run_job
+from rldoctor.scenario import MINIATURE, Run
 
 RUNS = 3
 BARE = """
@@ -39,15 +42,16 @@ miniature.make(pathlib.Path(sys.argv[2]), None, None)
 
 def main(python: str) -> None:
     request = Request(python=Path(python), environ=dict(os.environ))
-    ((key, job),) = rollout.jobs(Case(), request).items()
+    base = basis(Case(), request)
+    (boot,) = plan_boots([Asked(rollout, MINIATURE, Run())], base)
     with tempfile.TemporaryDirectory() as folder:
         model = f"{folder}/model"
-        subprocess.run([python, "-c", MAKE, str(rollout.child.parent), model], check=True, timeout=300)
-        environ = {**os.environ, **job.environ}
+        subprocess.run([python, "-c", MAKE, str(CHILD.parent), model], check=True, timeout=300)
+        environ = {**os.environ, **base.environ}
         probe, bare = [], []
         for _ in range(RUNS):
             bare.append(run_once([python, "-c", BARE, model], environ).seconds)
-            result = run_job(rollout, job, key, request)
+            result = play_boot(Case(), request, base, boot, []).boot
             if result.ended != "done":
                 raise RuntimeError(f"the probe {result.ended}: {result.error}")
             probe.append(result.seconds)

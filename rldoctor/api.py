@@ -69,6 +69,7 @@ from rldoctor.releases import published_name, python_admitted
 from rldoctor.requirements import Demand, Needs, is_framework, matters, needs_of, unreleased
 from rldoctor.requirements import hypothetical as published_demands
 from rldoctor.requirements import identity as package_identity
+from rldoctor.scenario import Basis, Engine, Run, Scenario
 from rldoctor.versions import version_within
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "GIB",
     "Absent",
     "Applicability",
+    "Basis",
     "Case",
     "Check",
     "CheckResult",
@@ -85,6 +87,7 @@ __all__ = [
     "Disk",
     "Distribution",
     "Edit",
+    "Engine",
     "EngineMemory",
     "Evidence",
     "Finding",
@@ -118,6 +121,8 @@ __all__ = [
     "Request",
     "Role",
     "RolloutPlan",
+    "Run",
+    "Scenario",
     "SeedTopology",
     "Series",
     "Setting",

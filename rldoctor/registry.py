@@ -12,6 +12,7 @@ from importlib.metadata import EntryPoint, distributions, entry_points
 from rldoctor.check import Check
 from rldoctor.errors import InputError, one_line
 from rldoctor.probe import Probe
+from rldoctor.scenario import Scenario
 
 GROUP = "rldoctor.checks"
 
@@ -26,15 +27,16 @@ class BrokenPlugin:
 
 @dataclass
 class Registry:
-    """All checks by code and probes by name, with the plugin each came from."""
+    """All checks by code, probes and scenarios by name, with the plugin each came from."""
 
     checks: dict[str, Check] = field(default_factory=dict)
-    probes: dict[str, Probe] = field(default_factory=dict)
+    probes: dict[str, Probe | Scenario] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
     broken: list[BrokenPlugin] = field(default_factory=list)
 
-    def add(self, plugin: str, item: Check | Probe) -> None:
-        """Registers one check or probe; a code or name that is taken makes the plugin broken, the first one stays."""
+    def add(self, plugin: str, item: Check | Probe | Scenario) -> None:
+        """Registers one check, probe or scenario; a code or name that is taken makes the plugin broken, the first one
+        stays."""
         key = item.code if isinstance(item, Check) else item.name
         present = self.checks.get(key) or self.probes.get(key)
         if present is item:  # a module that imports another's check does not register it again
@@ -101,7 +103,7 @@ def _load(registry: Registry, plugin: str, name: str) -> None:
         registry.broken.append(BrokenPlugin(plugin, f"{name}: {one_line(error)}"))
         return
     for value in list(vars(module).values()):
-        if isinstance(value, Check | Probe):
+        if isinstance(value, Check | Probe | Scenario):
             registry.add(plugin, value)
     for info in pkgutil.iter_modules(getattr(module, "__path__", []), f"{name}."):
         _load(registry, plugin, info.name)

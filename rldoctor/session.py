@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rldoctor import bundle, engine, registry, settings
+from rldoctor import bundle, depth, engine, probing, registry, settings
 from rldoctor.case import Case, Unknown
 from rldoctor.check import Check
 from rldoctor.errors import InputError
 from rldoctor.model import Level, Report
-from rldoctor.probe import Probe, Request
+from rldoctor.probe import Request
+from rldoctor.probing import AnyProbe, Progress
 from rldoctor.registry import Registry
 from rldoctor.settings import Settings
 
@@ -51,7 +52,7 @@ class Session:
     settings: Settings
     registry: Registry
     checks: list[Check]
-    probes: list[Probe]
+    probes: list[AnyProbe]
     level: Level | None
 
     @property
@@ -82,7 +83,7 @@ def open_session(options: Options) -> Session:
         settings=project,
         registry=found,
         checks=checks,
-        probes=engine.needed_probes(checks, found.probes),
+        probes=probing.needed_probes(checks, found.probes),
         level=_level(options.level or project.level or "auto"),
     )
 
@@ -95,19 +96,22 @@ class Examined:
     report: Report
 
 
-def examine(session: Session, progress: engine.Progress) -> list[Examined]:
+def examine(session: Session, progress: Progress) -> list[Examined]:
     """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
     examined = []
     for case, request in _cases(session, engine.sections(session.checks, session.probes)):
-        depth = _depth(session, case, request)
-        if notice := engine.announce(case, session.probes, depth.level):
+        deep = _depth(session, case, request)
+        if notice := probing.announce(case, session.probes, request, deep.level):
             progress(notice)
-        probed = engine.run_probes(case, session.probes, request, depth, progress)
-        notes = [depth.reason] if depth.reason else []
+        probed = probing.run_probes(case, session.probes, request, deep, progress)
+        notes = [deep.reason] if deep.reason else []
         judged = engine.report(probed, session.checks, session.registry, notes)
-        silenced = settings.silence(judged.results, session.settings.ignore, datetime.date.today())
-        examined.append(Examined(probed, replace(judged, results=tuple(silenced))))
+        examined.append(Examined(probed, _without_ignored(session, judged)))
     return examined
+
+
+def _without_ignored(session: Session, judged: Report) -> Report:
+    return settings.silence(judged, session.settings.ignore, datetime.date.today())
 
 
 def mended(examined: list[Examined]) -> Edited:
@@ -117,7 +121,7 @@ def mended(examined: list[Examined]) -> Edited:
     return fixes.applied((one.case.plan, one.report.findings) for one in examined if one.case.plan is not None)
 
 
-def triage(session: Session, logs: list[str], all_runs: bool, progress: engine.Progress) -> Report:
+def triage(session: Session, logs: list[str], all_runs: bool, progress: Progress) -> Report:
     """Judges logs, with what the options say of the machine and the launch file behind them."""
     from rldoctor.facts import assume
     from rldoctor.launch.edits import fixes
@@ -128,11 +132,12 @@ def triage(session: Session, logs: list[str], all_runs: bool, progress: engine.P
     known = next(_launches(case, options))
     everything = session.registry.checks.values()
     judged = reader.triage(logs, session.checks, known, all_runs, vocabulary=everything, progress=progress)
+    judged = _without_ignored(session, judged)
     framework = judged.incident.framework if judged.incident else None
     return fixes.spelled_report(judged, known.plan or (fixes.unread_plan(framework) if framework else None))
 
 
-def gather(session: Session, progress: engine.Progress) -> Case:
+def gather(session: Session, progress: Progress) -> Case:
     """All facts of one environment, probes included up to the level asked for: what a bundle holds."""
     from rldoctor import facts
 
@@ -143,7 +148,7 @@ def gather(session: Session, progress: engine.Progress) -> Case:
         lines = ", ".join(str(case.plan.line) for case, _ in cases if case.plan is not None)
         raise InputError(f"{session.options.target}: a bundle holds one launch, this starts several (lines {lines})")
     case, request = cases[0]
-    return engine.run_probes(case, session.probes, request, _depth(session, case, request), progress)
+    return probing.run_probes(case, session.probes, request, _depth(session, case, request), progress)
 
 
 def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
@@ -215,18 +220,18 @@ def _launches(case: Case, options: Options) -> Iterator[Case]:
         yield one
 
 
-def _not_probed(case: Case, probes: list[Probe], why: str) -> Case:
+def _not_probed(case: Case, probes: list[AnyProbe], why: str) -> Case:
     """Explains the observations that the case lacks: nothing is run for a machine that is not this one."""
     names = (f"observations.{probe.name}" for probe in probes if probe.name not in case.observations)
     return replace(case, unknown={**{name: Unknown(reason=why) for name in names}, **case.unknown})
 
 
-def _depth(session: Session, case: Case, request: Request) -> engine.Depth:
+def _depth(session: Session, case: Case, request: Request) -> depth.Depth:
     if session.options.bundles or session.options.assume:
-        return engine.Depth(Level.STATIC)
+        return depth.Depth(Level.STATIC)
     if session.level is not None:
-        return engine.Depth(session.level)
-    return engine.auto_depth(case, request)
+        return depth.Depth(session.level)
+    return depth.auto_depth(case, request)
 
 
 def _level(name: str) -> Level | None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rldoctor.errors import InputError
-from rldoctor.model import CheckResult, Outcome
+from rldoctor.model import CheckResult, Outcome, Report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +61,16 @@ def load(start: Path) -> Settings:
     return Settings()
 
 
-def silence(results: tuple[CheckResult, ...], ignores: tuple[Ignore, ...], today: datetime.date) -> list[CheckResult]:
-    """The results with ignored findings turned into outcomes that say so."""
+def silence(report: Report, ignores: tuple[Ignore, ...], today: datetime.date) -> Report:
+    """The report with ignored findings turned into outcomes that say so, those of a log's earlier runs too."""
     held = [ignore for ignore in ignores if ignore.holds(today)]
-    return [_silenced(result, held) if result.findings else result for result in results]
+    ranked = report.ranked
+    return replace(
+        report,
+        results=tuple(_silenced(result, held) if result.findings else result for result in report.results),
+        ranked=ranked and tuple(f for f in ranked if not any(f.code.startswith(ignore.code) for ignore in held)),
+        earlier_runs=tuple(silence(run, ignores, today) for run in report.earlier_runs),
+    )
 
 
 def _silenced(result: CheckResult, held: list[Ignore]) -> CheckResult:

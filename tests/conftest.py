@@ -41,7 +41,7 @@ def patient_imports(patient: Path) -> Case:
 @pytest.fixture(scope="session")
 def rollout(patient: Path) -> Callable[..., Case]:
     """Runs the rollout probe on the patient and returns the case; the same run is not repeated in a session. With the
-    name of a fault from ``children/faulty_rollout.py`` the engine is broken in that way."""
+    name of a fault from ``faults/rollout.py`` the engine is broken in that way."""
 
     @cache
     def run(fault: str | None = None, **engine: object) -> Case:

@@ -7,16 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from rldoctor.api import Case, Job, Level, ModelFiles, Probe, Request
-from rldoctor.engine import Depth, run_probes
+from rldoctor.api import Case, Job, Level, ModelFiles, Request
+from rldoctor.depth import Depth
 from rldoctor.facts import packages
+from rldoctor.launch.plan import RolloutPlan
+from rldoctor.probes.basis import basis
+from rldoctor.probes.boots import Asked, plan_boots
+from rldoctor.probes.engines import CHILD, play
 from rldoctor.probes.imports import imports
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.runner import run_job
+from rldoctor.probing import run_probes
+from rldoctor.scenario import Scenario
 
-FAULTY = Path(__file__).parent / "probes" / "children" / "faulty_rollout.py"
+FAULTY = Path(__file__).parent / "probes" / "faults" / "faulty_engine.py"
 
 
 def imports_case(python: Path) -> Case:
@@ -26,27 +30,43 @@ def imports_case(python: Path) -> Case:
     return run_probes(Case(packages=found), [imports], request, Depth(Level.IMPORTS), lambda _: None)
 
 
+def scenario_case(
+    python: Path,
+    *scenarios: Scenario,
+    fault: str | None = None,
+    engine: Mapping[str, object] | None = None,
+    plan: RolloutPlan | None = None,
+    model: ModelFiles | None = None,
+) -> Case:
+    """What scenarios see of the environment's vLLM, as few engines as they need. ``fault`` (``module:function`` under
+    ``probes/faults``) breaks every engine in that way, ``engine`` holds options that all of them get."""
+    request = Request(python=python)
+    case = Case(packages=packages.collect(request), model=model, plan=plan)
+    base = basis(case, request)
+    environ = dict(base.environ)
+    if fault:
+        environ["RLDOCTOR_FAULT"] = fault
+    if (engine or {}).get("max_model_len"):
+        environ["VLLM_ALLOW_LONG_MAX_MODEL_LEN"] = "1"
+    base = replace(base, options={**base.options, **(engine or {})}, environ=environ)
+    asked = [Asked(one, name, run) for one in scenarios for name, run in one.runs(case, request, base).items()]
+    told = play(case, request, base, plan_boots(asked, base), lambda _: None, FAULTY if fault else CHILD)
+    return replace(case, observations=told)
+
+
 def rollout_case(
     python: Path, fault: str | None = None, engine: Mapping[str, object] | None = None, model: ModelFiles | None = None
 ) -> Case:
-    """What the rollout probe sees of the engine, or of one with a fault, on a miniature of the model."""
-    request = Request(python=python)
-    case = Case(packages=packages.collect(request), model=model)
-    (job,) = rollout.jobs(case, request).values()
-    job = replace(job, arguments={**job.arguments, "engine": dict(engine or {}), "fault": fault})
-    if (engine or {}).get("max_model_len"):
-        job = replace(job, environ={**job.environ, "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"})
-    probe = replace(rollout, child=FAULTY) if fault else rollout
-    result = run_job(probe, job, "miniature", request)
-    return replace(case, observations={"rollout": {"miniature": msgspec.to_builtins(result)}})
+    """What the rollout scenario sees of the engine, or of one with a fault of ``faults/rollout.py``."""
+    return scenario_case(python, rollout, fault=f"rollout:{fault}" if fault else None, engine=engine, model=model)
 
 
 def run_child(tmp_path: Path, source: str, seconds: float = 60.0, **job: Any) -> Any:
     """Runs a child of this source under this interpreter; it finds the children's own modules."""
     child = tmp_path / "child.py"
     child.write_text(CHILD_HEAD + source)
-    probe = Probe(name="test", level=Level.IMPORTS, child=child, jobs=lambda case, request: {})
-    return run_job(probe, Job(arguments=job.pop("arguments", {}), time_limit=seconds, **job), "child", Request())
+    told = Job(arguments=job.pop("arguments", {}), time_limit=seconds, **job)
+    return run_job(child, told, "test child", Request())
 
 
 CHILDREN = imports.child.parent

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rldoctor import engine
+from rldoctor import depth, engine, probing
 from rldoctor.api import (
     Case,
     Check,
@@ -64,13 +64,13 @@ def test_only_what_checks_and_probes_name_is_collected() -> None:
 
 def test_only_probes_whose_observations_are_needed_run_shallow_ones_first() -> None:
     probes = {p.name: p for p in (probe("rollout", Level.ROLLOUT), probe("imports", Level.IMPORTS))}
-    assert engine.needed_probes([needing("host")], probes) == []
-    both = engine.needed_probes([needing("observations.rollout", "observations.imports")], probes)
+    assert probing.needed_probes([needing("host")], probes) == []
+    both = probing.needed_probes([needing("observations.rollout", "observations.imports")], probes)
     assert [p.name for p in both] == ["imports", "rollout"]
 
 
 def test_auto_rolls_out_where_nobody_is_disturbed() -> None:
-    assert engine.auto_depth(CASE, Request()).level is Level.ROLLOUT
+    assert depth.auto_depth(CASE, Request()).level is Level.ROLLOUT
 
 
 def test_auto_stays_at_imports_and_says_why() -> None:
@@ -85,24 +85,24 @@ def test_auto_stays_at_imports_and_says_why() -> None:
         (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, processes=(busy,)),))), "process 4242"),
         (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, memory_used=78 * GIB),))), "2.0 GiB free"),
     ):
-        depth = engine.auto_depth(case, Request())
-        assert depth.level is Level.IMPORTS
-        assert depth.reason is not None and reason in depth.reason
+        looked = depth.auto_depth(case, Request())
+        assert looked.level is Level.IMPORTS
+        assert looked.reason is not None and reason in looked.reason
 
 
 def test_auto_takes_the_idle_one_of_two_gpus() -> None:
     busy = Gpu(index=0, name="GPU", memory_total=80 * GIB, memory_used=70 * GIB, processes=(GpuProcess(pid=1),))
     idle = Gpu(index=1, name="GPU", memory_total=80 * GIB, memory_used=GIB)
     case = replace(CASE, gpus=Gpus(vendor="nvidia", devices=(busy, idle)))
-    assert engine.auto_depth(case, Request()).level is Level.ROLLOUT
-    assert engine.auto_depth(case, Request(devices=(0,))).level is Level.IMPORTS
+    assert depth.auto_depth(case, Request()).level is Level.ROLLOUT
+    assert depth.auto_depth(case, Request(devices=(0,))).level is Level.IMPORTS
 
 
 def test_a_probe_that_was_not_run_is_explained() -> None:
     told: list[str] = []
 
     def run(item: Probe, level: Level, case: Case = CASE) -> Case:
-        return engine.run_probes(case, [item], Request(), engine.Depth(level), told.append)
+        return probing.run_probes(case, [item], Request(), depth.Depth(level), told.append)
 
     deep = run(probe("rollout", Level.ROLLOUT), Level.STATIC)
     assert deep.unknown["observations.rollout"] == Unknown(
@@ -147,13 +147,16 @@ def test_the_cost_is_announced_before_it_is_paid() -> None:
         replace(probe("imports", Level.IMPORTS), seconds=9.0),
         replace(probe("rollout", Level.ROLLOUT), seconds=25.0),
     ]
-    assert engine.announce(Case(), probes, Level.STATIC) is None
-    assert engine.announce(Case(), probes, Level.IMPORTS) == "running imports: about 9 s"
-    assert engine.announce(Case(), probes, Level.ROLLOUT) == "running imports, rollout: about 34 s"
+    assert probing.announce(Case(), probes, Request(), Level.STATIC) is None
+    assert probing.announce(Case(), probes, Request(), Level.IMPORTS) == "running imports: about 9 s"
+    assert probing.announce(Case(), probes, Request(), Level.ROLLOUT) == "running imports, rollout: about 34 s"
 
 
 def test_what_cannot_run_costs_nothing() -> None:
     there = Case(packages=Packages(python="3.12"))
     known = Case(unknown={"observations.rollout": Unknown(reason="judged from a bundle")})
-    assert engine.announce(there, [probe("rollout", Level.ROLLOUT, needs=("packages.vllm",))], Level.ROLLOUT) is None
-    assert engine.announce(known, [probe("rollout", Level.ROLLOUT)], Level.ROLLOUT) is None
+    assert (
+        probing.announce(there, [probe("rollout", Level.ROLLOUT, needs=("packages.vllm",))], Request(), Level.ROLLOUT)
+        is None
+    )
+    assert probing.announce(known, [probe("rollout", Level.ROLLOUT)], Request(), Level.ROLLOUT) is None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rldoctor import settings
 from rldoctor.errors import InputError
-from rldoctor.model import CheckResult, Finding, Grade, Outcome, Severity
+from rldoctor.model import CheckResult, Finding, Grade, Outcome, Report, Severity
 from rldoctor.settings import Ignore, Settings
 
 TODAY = datetime.date(2026, 11, 20)
@@ -51,13 +52,18 @@ def found(code: str) -> CheckResult:
     return CheckResult(code=code, name="n", outcome=Outcome.FINDINGS, findings=(finding,))
 
 
+def silence(ignore: Ignore, *codes: str, today: datetime.date = TODAY) -> tuple[CheckResult, ...]:
+    results = tuple(found(code) for code in codes)
+    return settings.silence(Report(target="x", results=results), (ignore,), today).results
+
+
 def test_an_ignored_code_says_why_until_the_day_it_ends() -> None:
     ignore = Ignore(code="RLD104", reason="fixed upstream next week", until=TODAY)
-    silenced, kept = settings.silence((found("RLD104"), found("RLD101")), (ignore,), TODAY)
+    silenced, kept = silence(ignore, "RLD104", "RLD101")
     assert silenced.outcome is Outcome.NOT_APPLICABLE
     assert silenced.reason == "ignored: fixed upstream next week"
     assert kept.findings
-    (again,) = settings.silence((found("RLD104"),), (ignore,), TODAY + datetime.timedelta(days=1))
+    (again,) = silence(ignore, "RLD104", today=TODAY + datetime.timedelta(days=1))
     assert again.findings
 
 
@@ -69,5 +75,15 @@ def test_a_table_is_expected(tmp_path: Path) -> None:
 
 def test_an_ignored_prefix_holds_for_all_codes_that_begin_so() -> None:
     ignore = Ignore(code="RLD1", reason="the image is pinned")
-    outcomes = [r.outcome for r in settings.silence((found("RLD104"), found("RLD201")), (ignore,), TODAY)]
+    outcomes = [r.outcome for r in silence(ignore, "RLD104", "RLD201")]
     assert outcomes == [Outcome.NOT_APPLICABLE, Outcome.FINDINGS]
+
+
+def test_what_is_ignored_is_out_of_the_order_that_a_log_gave_and_of_earlier_runs() -> None:
+    results = (found("RLD104"), found("RLD201"))
+    ranked = tuple(f for result in reversed(results) for f in result.findings)
+    run = Report(target="log", results=results, ranked=ranked)
+    ignore = Ignore(code="RLD201", reason="known")
+    quiet = settings.silence(replace(run, earlier_runs=(run,)), (ignore,), TODAY)
+    for report in (quiet, *quiet.earlier_runs):
+        assert [f.code for f in report.findings] == ["RLD104"]

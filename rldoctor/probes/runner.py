@@ -21,7 +21,7 @@ from typing import Any
 
 from rldoctor.facts.environment import of
 from rldoctor.facts.redact import redact_text
-from rldoctor.probe import Job, JobResult, Probe, ProbeError, Request
+from rldoctor.probe import Job, JobResult, ProbeError, Request
 from rldoctor.probes.capture import Log, Results
 from rldoctor.probes.environment import child_environment
 
@@ -31,19 +31,19 @@ END_PATIENCE = 12.0
 _CHUNK = 1 << 18
 
 
-def run_job(probe: Probe, job: Job, key: str, request: Request) -> JobResult:
-    """Runs one child to its end, or to the end of its time. Whatever becomes of it, or of rldoctor (Ctrl-C, SIGTERM,
-    even SIGKILL), no process of it stays; what it had delivered and its log do."""
+def run_job(child: Path, job: Job, name: str, request: Request) -> JobResult:
+    """Runs one child program to its end, or to the end of its time. Whatever becomes of it, or of rldoctor (Ctrl-C,
+    SIGTERM, even SIGKILL), no process of it stays; what it had delivered and its log do."""
     started = time.monotonic()
     try:
-        directory = Path(tempfile.mkdtemp(prefix=f"rldoctor-{_plain(probe.name)}-{_plain(key)}-"))
-        return _run(probe, job, request, directory, started)
+        directory = Path(tempfile.mkdtemp(prefix=f"rldoctor-{_plain(name)}-"))
+        return _run(child, job, request, directory, started)
     except OSError as error:  # no room, no processes: the machine's troubles are a result, too
         what = ProbeError(type=type(error).__name__, message=str(error))
         return JobResult(ended="not-started", error=what, seconds=round(time.monotonic() - started, 3))
 
 
-def _run(probe: Probe, job: Job, request: Request, directory: Path, started: float) -> JobResult:
+def _run(program: Path, job: Job, request: Request, directory: Path, started: float) -> JobResult:
     python, work = interpreter(request), directory / "work"
     work.mkdir()
     limit = request.time_limit or job.time_limit
@@ -52,7 +52,7 @@ def _run(probe: Probe, job: Job, request: Request, directory: Path, started: flo
     environ = child_environment(python, of(request), job.environ)
     log, results = Log(directory / "log.txt"), Results()
     try:
-        with _Supervised([python, "-u", str(probe.child)], arguments, work, environ) as child:
+        with _Supervised([python, "-u", str(program)], arguments, work, environ) as child:
             timed_out = not child.listen(log, results, started + limit)
             status = child.end()
     finally:

@@ -17,10 +17,10 @@ sys.path.insert(0, str(CHILDREN))
 import byte_tokenizer
 import miniature
 import report
-import rollout
+import stand
 from engine_facts import Reader, same_device, tensors
 
-FILES = sorted(CHILDREN.glob("*.py"))
+FILES = sorted(CHILDREN.rglob("*.py"))
 PATIENT = {"torch", "vllm", "transformers", "safetensors"}
 
 QWEN = {
@@ -174,5 +174,5 @@ def test_an_engine_whose_attributes_are_elsewhere_is_unread_not_absent() -> None
 
 @pytest.mark.parametrize("vocabulary", [40, 259, 152064])
 def test_prompts_are_ordinary_tokens_of_the_vocabulary(vocabulary: int) -> None:
-    prompt = rollout.prompt_tokens(vocabulary, 24)
+    prompt = stand.Stand(None, {}, {"config": {"vocab_size": vocabulary}}).prompt(24)
     assert len(prompt) == 24 and min(prompt) >= 0 and max(prompt) < vocabulary

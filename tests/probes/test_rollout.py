@@ -1,4 +1,4 @@
-"""The rollout probe: where it runs, and what it records of a real engine."""
+"""The rollout scenario: what is recorded of a real engine."""
 
 from __future__ import annotations
 
@@ -10,54 +10,9 @@ import pytest
 from rldoctor_checks.processes import failure_unrecognised
 from rldoctor_checks.rollout import rotary_length
 
-from rldoctor.api import Case, Gpu, GpuProcess, Gpus, ModelFiles, NotApplicable, Outcome, Request
+from rldoctor.api import Case, ModelFiles, Outcome
 from rldoctor.judge import judge_one
-from rldoctor.probes.rollout import choose_device, rollout
 from tests.live import rollout_case
-from tests.observations import failed, imports_case, packages
-
-GIB = 1 << 30
-
-
-def gpu(index: int, used: int = 0, *pids: int) -> Gpu:
-    processes = tuple(GpuProcess(pid=pid) for pid in pids)
-    return Gpu(index=index, name="H100", memory_total=80 * GIB, memory_used=used * GIB, processes=processes)
-
-
-def on(*devices: Gpu, vendor: str = "nvidia", **environment: str) -> Case:
-    return Case(gpus=Gpus(vendor=vendor, devices=devices), environment=environment)
-
-
-class TestWhere:
-    """A device that is in use by others is not touched while there is an idle one."""
-
-    def test_without_a_gpu_it_runs_on_the_cpu(self) -> None:
-        (job,) = rollout.jobs(on(vendor="none"), Request()).values()
-        assert choose_device(on(vendor="none"), Request()) is None
-        assert "CUDA_VISIBLE_DEVICES" not in job.environ
-        assert job.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
-
-    def test_the_idle_one_is_taken_with_a_small_share(self) -> None:
-        case = on(gpu(0, 10, 4711), gpu(1, 2), gpu(2, 1, 4712))
-        (job,) = rollout.jobs(case, Request()).values()
-        assert job.environ["CUDA_VISIBLE_DEVICES"] == "1"
-        assert job.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-        assert job.arguments["engine"]["gpu_memory_utilization"] == 0.05
-
-    def test_the_users_choice_and_the_environments_come_first(self) -> None:
-        chosen = choose_device(on(gpu(0), gpu(1, 5)), Request(devices=(1,)))
-        visible = choose_device(on(gpu(0), gpu(1, 5), CUDA_VISIBLE_DEVICES="1"), Request())
-        assert chosen is not None and visible is not None
-        assert (chosen.index, visible.index) == (1, 1)
-
-    def test_what_cannot_be_probed_is_not_applicable(self) -> None:
-        for case, request in (
-            (on(gpu(0), vendor="amd"), Request()),
-            (on(gpu(0)), Request(devices=(7,))),
-            (imports_case(packages(vllm="0.11.0"), vllm=failed()), Request()),
-        ):
-            with pytest.raises(NotApplicable):
-                rollout.jobs(case, request)
 
 
 def records(case: Case) -> dict[str, Any]:

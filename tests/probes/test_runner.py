@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rldoctor.api import Job, Level, Probe, Request
+from rldoctor.api import Job, Request
 from rldoctor.probes import runner
 from rldoctor.probes.capture import LOG_END, LOG_HEAD
 from tests.live import CHILD_HEAD, run_child
@@ -119,8 +119,7 @@ def test_a_hang_ends_with_the_time_and_says_where_it_stood(tmp_path: Path) -> No
 def test_the_users_time_limit_goes_first(tmp_path: Path) -> None:
     child = tmp_path / "child.py"
     child.write_text("import time; time.sleep(600)")
-    probe = Probe(name="test", level=Level.IMPORTS, child=child, jobs=lambda case, request: {})
-    result = runner.run_job(probe, Job(arguments={}, time_limit=600), "child", Request(time_limit=0.5))
+    result = runner.run_job(child, Job(arguments={}, time_limit=600), "child", Request(time_limit=0.5))
     assert result.ended == "timed-out"
 
 
@@ -197,8 +196,7 @@ run(main)"""
 from pathlib import Path
 from rldoctor.api import Job, Level, Probe, Request
 from rldoctor.probes.runner import run_job
-probe = Probe(name="test", level=Level.IMPORTS, child=Path({str(child)!r}), jobs=lambda case, request: {{}})
-run_job(probe, Job(arguments={{}}, time_limit=600), "child", Request())"""
+run_job(Path({str(child)!r}), Job(arguments={{}}, time_limit=600), "child", Request())"""
     process = subprocess.Popen(
         [sys.executable, "-c", doctor], stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
@@ -262,22 +260,19 @@ run(main)"""
 
 @pytest.mark.parametrize("python", ["/absent/python", "/etc/passwd", "/"])
 def test_an_interpreter_that_cannot_be_started(tmp_path: Path, python: str) -> None:
-    probe = Probe(name="test", level=Level.IMPORTS, child=tmp_path / "child.py", jobs=lambda case, request: {})
-    result = runner.run_job(probe, Job(arguments={}), "child", Request(python=Path(python)))
+    result = runner.run_job(tmp_path / "child.py", Job(arguments={}), "child", Request(python=Path(python)))
     assert result.ended == "not-started"
     assert python in result.error.message  # type: ignore[union-attr]
 
 
 def test_a_machine_without_room_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
-    probe = Probe(name="test", level=Level.IMPORTS, child=tmp_path / "child.py", jobs=lambda case, request: {})
-    result = runner.run_job(probe, Job(arguments={}), "child", Request())
+    result = runner.run_job(tmp_path / "child.py", Job(arguments={}), "child", Request())
     assert result.ended == "not-started"
 
 
 def test_a_program_that_is_no_python_died_and_its_words_are_kept(tmp_path: Path) -> None:
-    probe = Probe(name="test", level=Level.IMPORTS, child=tmp_path / "child.py", jobs=lambda case, request: {})
-    result = runner.run_job(probe, Job(arguments={}), "child", Request(python=Path("/bin/cat")))
+    result = runner.run_job(tmp_path / "child.py", Job(arguments={}), "child", Request(python=Path("/bin/cat")))
     assert result.ended == "died"
     assert result.tail
 

@@ -26,6 +26,7 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "generation_config.json",
 )
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 QWEN2: dict[str, Any] = {
     "architectures": ["Qwen2ForCausalLM"],
     "model_type": "qwen2",
@@ -55,10 +56,17 @@ QWEN2: dict[str, Any] = {
 OTHER_MODALITIES = ("vision_config", "audio_config", "vision_tower", "speech_config")
 
 
-def make(directory: Path, config: dict[str, Any] | None = None, files: str | None = None) -> dict[str, Any]:
-    """Writes the miniature into ``directory``. Returns ``path``, ``config``, ``like`` (the architecture it stands in
-    for, or None), ``weights`` (``written`` or ``dummy``: the engine is to make them up), ``tokenizer`` (whether there
-    is one) and ``note`` where a given model could not be followed."""
+def make(
+    directory: Path, config: dict[str, Any] | None = None, files: str | None = None, own: bool = False
+) -> dict[str, Any]:
+    """Writes the miniature into ``directory``, or takes the model in ``files`` as it is (``own``). Returns ``path``,
+    ``config``, ``like`` (the architecture it stands in for, or None), ``weights`` (``written``, ``own`` or ``dummy``:
+    the engine is to make them up), ``tokenizer`` (whether there is one) and ``note`` where a given model could not be
+    followed."""
+    if own and files and config is not None:
+        tokenizer = any((Path(files) / name).exists() for name in TOKENIZERS)
+        like = next(iter(config.get("architectures") or []), config.get("model_type"))
+        return {"path": files, "config": config, "like": like, "weights": "own", "tokenizer": tokenizer, "note": None}
     directory.mkdir(parents=True, exist_ok=True)
     note = None
     if config is not None:
@@ -196,4 +204,4 @@ def _link_tokenizer(directory: Path, files: str | None) -> bool:
         source = Path(str(files)) / name
         if source.is_file():
             (directory / name).symlink_to(source.resolve())
-    return any((directory / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.json"))
+    return any((directory / name).exists() for name in TOKENIZERS)

@@ -6,6 +6,7 @@ likes; what it emitted before it died is not lost. Python 3.9 or newer, standard
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import math
@@ -15,7 +16,7 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,18 +28,20 @@ DUMP_BEFORE_END = 3.0
 
 _channel: int | None = None
 _started = time.monotonic()
+_time_limit = math.inf
 
 
 def run(main: Callable[[dict[str, Any]], None]) -> NoReturn:
     """Calls ``main`` with the child's arguments, reports how it ended, and leaves without the interpreter's teardown,
     which in a process full of threads and native libraries may hang or crash."""
-    global _channel
+    global _channel, _time_limit
     _channel = int(sys.argv[1])
     os.set_inheritable(_channel, False)
     told = json.loads(Path(sys.argv[2]).read_text())
     del sys.argv[1:]
     faulthandler.enable()
-    faulthandler.dump_traceback_later(max(told["time_limit"] - DUMP_BEFORE_END, 0.5))
+    _time_limit = told["time_limit"]
+    _dump_before_the_end()
     end: dict[str, Any] = {"end": "done"}
     try:
         main(told["arguments"])
@@ -67,6 +70,24 @@ def stage(name: str) -> None:
 def elapsed() -> float:
     """Seconds since this child began."""
     return round(time.monotonic() - _started, 3)
+
+
+@contextlib.contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """What runs inside has so much time; then every thread's stack goes into the log and this process ends, even where
+    the interpreter itself is stuck in native code."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        _dump_before_the_end()
+
+
+def _dump_before_the_end() -> None:
+    if math.isfinite(_time_limit):  # a child run by hand has no limit
+        faulthandler.dump_traceback_later(max(_time_limit - elapsed() - DUMP_BEFORE_END, 0.5))
+    else:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def chain(error: BaseException) -> list[dict[str, Any]]:

@@ -1,18 +1,12 @@
-"""The rollout child with an engine that is broken on purpose: what the checks that judge it must find."""
+"""Engines that are broken on purpose in ways that any rollout shows."""
 
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "rldoctor" / "probes" / "children"))
-
-import engine_facts  # noqa: E402
-import report  # noqa: E402
-import rollout  # noqa: E402
+import engine_facts
+import stand
 
 WORKER = engine_facts.WORKERS[0]
 
@@ -22,8 +16,8 @@ def model_of(llm: Any) -> Any:
 
 
 def patch(name: str, function: Any) -> None:
-    """Puts another function in the place of one of the real child's."""
-    setattr(rollout, name, function)
+    """Puts another function in the place of one of the stand's."""
+    setattr(stand.Stand, name, function)
 
 
 def nan_layer(llm: Any) -> None:
@@ -58,7 +52,7 @@ def constant_noise(llm: Any) -> None:
 
 def one_token(llm: Any) -> None:
     """An engine that answers with one token, whatever it says of its probabilities."""
-    generate = rollout.generate
+    generate = stand.Stand.generate
 
     def stuck(*arguments: Any) -> list[dict[str, Any]]:
         return [{**row, "token_ids": [0] * len(row["token_ids"])} for row in generate(*arguments)]
@@ -85,18 +79,3 @@ def assertion(llm: Any) -> None:
 def killed(llm: Any) -> None:
     """What the kernel does when memory runs out."""
     os.kill(os.getpid(), 9)
-
-
-def main(arguments: dict[str, Any]) -> None:
-    inspect, fault = rollout.inspect, globals()[arguments["fault"]]
-
-    def inspect_broken(llm: Any) -> None:
-        fault(llm)
-        inspect(llm)
-
-    patch("inspect", inspect_broken)
-    rollout.main(arguments)
-
-
-if __name__ == "__main__":
-    report.run(main)

@@ -1,0 +1,135 @@
+"""From a launch to the engine that live probes boot: the launch's own settings, scaled to seconds on one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rldoctor.case import Case
+from rldoctor.check import NotApplicable
+from rldoctor.launch.plan import RolloutPlan
+from rldoctor.probe import Request
+from rldoctor.probes.device import choose_device, share
+from rldoctor.scenario import Basis
+
+# A plan with longer sequences is scaled down to these; shorter ones are run as they are.
+LONGEST = 2048
+MOST_SEQUENCES = 64
+SHORTEST_PROMPT = 16
+# Requests of a launch that says nothing of its lengths, as parts of the longest sequence.
+PROMPT_SHARE, RESPONSE_SHARE = 0.5, 0.25
+
+# One process, so that the child can look into the engine; a cache that a small machine can spare.
+ENVIRON = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
+
+# Engine options that mean the same for a miniature on one device.
+CARRIED = (
+    "async_scheduling",
+    "calculate_kv_scales",
+    "disable_async_output_proc",
+    "enable_chunked_prefill",
+    "enable_prefix_caching",
+    "generation_config",
+    "logprobs_mode",
+    "max_logprobs",
+    "max_num_partial_prefills",
+    "num_scheduler_steps",
+    "preemption_mode",
+    "scheduling_policy",
+    "seed",
+    "use_v2_block_manager",
+)
+# These mean something on the device that the launch is for.
+CARRIED_ON_CUDA = ("attention_backend", "block_size", "dtype", "enable_sleep_mode", "enforce_eager", "kv_cache_dtype")
+SCALED = ("max_model_len", "max_num_batched_tokens", "max_seq_len_to_capture")
+# Sizes of the run, which scenarios rebuild where they matter, and what names the run's own model.
+NOT_CARRIED = {
+    "tensor_parallel_size": "the miniature runs on one device",
+    "pipeline_parallel_size": "the miniature runs on one device",
+    "data_parallel_size": "one replica is run",
+    "gpu_memory_utilization": "the miniature takes a small share of its own",
+    "quantization": "the miniature's weights are not quantized",
+    "load_format": "the miniature's weights are made on the spot",
+}
+
+
+def basis(case: Case, request: Request) -> Basis:
+    """The engine for the case's launch and device.
+
+    Raises :class:`NotApplicable` where vLLM cannot be imported or the machine's devices are not probed."""
+    _require_import(case)
+    device = choose_device(case, request)
+    environ, options = dict(ENVIRON), {}
+    if device is not None:
+        environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(device.index))
+        options["gpu_memory_utilization"] = share(device)
+    kind = "cpu" if device is None else "cuda"
+    if case.plan is None or case.plan.value("rollout.backend", "vllm") != "vllm":
+        length = min(_model_length(case) or LONGEST, LONGEST)
+        return Basis(
+            options=options,
+            environ=environ,
+            model_len=length,
+            prompt=int(length * PROMPT_SHARE),
+            response=int(length * RESPONSE_SHARE),
+            device=kind,
+        )
+    return _of_plan(case.plan, case, options, environ, kind)
+
+
+def _require_import(case: Case) -> None:
+    jobs = case.observations.get("imports", {})
+    packages = jobs.get("stack", {}).get("records", {}).get("packages", {})
+    if packages.get("vllm", {}).get("ended", "done") != "done":
+        raise NotApplicable("vllm cannot be imported here")
+
+
+def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: dict[str, str], device: str) -> Basis:
+    planned = plan.value("engine.max_model_len") or _model_length(case) or LONGEST
+    scale = max(planned / LONGEST, 1.0)
+    carried = (*CARRIED, *(CARRIED_ON_CUDA if device == "cuda" else ()))
+    options |= {name: plan.value(f"engine.{name}") for name in carried if plan.value(f"engine.{name}") is not None}
+    for name in SCALED:
+        if isinstance(value := plan.value(f"engine.{name}"), int):
+            options[name] = _scaled(value, scale)
+    length = min(planned, LONGEST)
+    options["max_model_len"] = length
+    if isinstance(sequences := plan.value("engine.max_num_seqs"), int):
+        options["max_num_seqs"] = min(sequences, MOST_SEQUENCES)
+    environ |= {
+        name.removeprefix("env."): str(setting.value)
+        for name, setting in plan.settings.items()
+        if name.startswith("env.VLLM_") and setting.value is not None and name.removeprefix("env.") not in ENVIRON
+    }
+    prompt = plan.value("lengths.prompt") or planned * PROMPT_SHARE
+    response = plan.value("lengths.response") or planned * RESPONSE_SHARE
+    return Basis(
+        options=options,
+        environ=environ,
+        model_len=length,
+        prompt=max(_scaled(prompt, scale), SHORTEST_PROMPT),
+        response=max(_scaled(response, scale), 1),
+        scale=scale,
+        device=device,
+        left_out=_left_out(plan, carried),
+    )
+
+
+def _left_out(plan: RolloutPlan, carried: tuple[str, ...]) -> dict[str, str]:
+    given = (name.removeprefix("engine.") for name in plan.settings if name.startswith("engine."))
+    known = {*carried, *SCALED, "max_num_seqs"}
+    return {
+        name: NOT_CARRIED.get(name, "it has no meaning for a miniature on this device")
+        for name in given
+        if name not in known and plan.value(f"engine.{name}") is not None
+    }
+
+
+def _scaled(tokens: float, scale: float) -> int:
+    """Whole tokens; what was equal to another length stays equal to it, what was above it stays above."""
+    return max(round(tokens / scale), 1)
+
+
+def _model_length(case: Case) -> int | None:
+    config = (case.model.config or {}) if case.model else {}
+    length = config.get("max_position_embeddings")
+    return length if isinstance(length, int) and length > 0 else None

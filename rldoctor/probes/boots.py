@@ -1,0 +1,92 @@
+"""The planner of live probes: as few engine boots as the due runs allow, each engine with the runs it can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rldoctor.scenario import MINIATURE, Basis, Engine, Run, Scenario
+
+# What a boot is expected to take up to its first tokens: imports, weights, the first compilation of kernels.
+BOOT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One run of one scenario that is to be played somewhere."""
+
+    scenario: Scenario
+    name: str
+    run: Run
+
+    @property
+    def key(self) -> str:
+        return f"{self.scenario.name}: {self.name}"
+
+
+@dataclass
+class Boot:
+    """One engine: what it adds to the basis, and the runs that are played on it."""
+
+    name: str
+    kind: str
+    replica: int
+    options: dict[str, Any]
+    environ: dict[str, str]
+    fixed: bool
+    asked: list[Asked] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """What it is expected to take as a whole."""
+        return BOOT_SECONDS + sum(one.scenario.seconds for one in self.asked)
+
+
+def plan_boots(asked: Iterable[Asked], basis: Basis) -> list[Boot]:
+    """Puts the runs onto as few engines as they allow. The engine without anything added comes first: a fault that
+    every engine has is then seen where nothing else can be its cause."""
+    boots: list[Boot] = []
+    for one in sorted(asked, key=_most_demanding_first):
+        engine = one.run.engine
+        boot = next((boot for boot in boots if _takes(boot, engine, basis)), None)
+        if boot is None:
+            boot = Boot("", engine.kind, engine.replica, {}, {}, engine.alone)
+            boots.append(boot)
+        boot.options.update(engine.options)
+        boot.environ.update(engine.environ)
+        boot.asked.append(one)
+    for boot in boots:
+        # In what order runs were given does not matter, what may spoil the engine for others does.
+        boot.asked.sort(key=lambda one: (one.scenario.disturbs, one.scenario.level, one.key))
+        boot.name = MINIATURE if _is_basis(boot, basis) else boot.asked[0].key
+    return sorted(boots, key=lambda boot: (boot.name != MINIATURE, boot.replica, boot.name))
+
+
+def _most_demanding_first(one: Asked) -> tuple[bool, int, str]:
+    engine = one.run.engine
+    return (not engine.alone, -len(engine.options) - len(engine.environ), one.key)
+
+
+def _takes(boot: Boot, engine: Engine, basis: Basis) -> bool:
+    if (boot.kind, boot.replica) != (engine.kind, engine.replica) or (engine.alone and not boot.fixed):
+        return False
+    options, environ = {**basis.options, **boot.options}, {**basis.environ, **boot.environ}
+    if engine.alone:
+        return options == {**basis.options, **engine.options} and environ == {**basis.environ, **engine.environ}
+    if boot.fixed:
+        return _within(engine.options, options) and _within(engine.environ, environ)
+    return _agree(engine.options, boot.options) and _agree(engine.environ, boot.environ)
+
+
+def _is_basis(boot: Boot, basis: Basis) -> bool:
+    plain = _within(boot.options, basis.options) and _within(boot.environ, basis.environ)
+    return plain and boot.replica == 0 and boot.kind == "llm"
+
+
+def _within(part: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
+    return all(name in whole and whole[name] == value for name, value in part.items())
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(name not in other or other[name] == value for name, value in one.items())

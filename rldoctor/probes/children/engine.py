@@ -1,0 +1,168 @@
+"""Boots one engine of the environment's vLLM on a miniature model, samples a small group with log-probabilities, and
+plays the runs that were planned for this engine.
+
+Arguments: ``kind`` (``llm`` or ``async``), ``engine`` (options of vLLM's EngineArgs), ``config`` and ``files`` of the
+model to stand in for (or None), ``own`` (whether the files are the model to run), ``samples`` (completions of the
+group), ``prompt_tokens``, ``max_tokens``, ``runs`` (each ``key``, ``program``, ``arguments``, ``limit`` in seconds).
+Records, in order: ``stage``, ``seconds`` (of each stage), ``versions``, ``miniature``, ``asked``, ``engine`` (resolved
+configuration), ``devices``, ``rotary``, ``unread``, ``completions``, ``reach``, ``runs``. The same for V0 and V1, CPU
+and CUDA."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import miniature
+import stand as stands
+from engine_facts import Reader
+from report import chain, deadline, emit, run, stage
+
+
+def main(arguments: dict[str, Any]) -> None:
+    clock = Clock()
+    with clock("import"):
+        import torch
+        from vllm import LLM, SamplingParams  # noqa: F401 - the imports that a boot needs, with a stage of their own
+    emit("versions", versions())
+    with clock("miniature"):
+        made = miniature.make(Path("miniature"), arguments["config"], arguments["files"], arguments["own"])
+    emit("miniature", made)
+    options = engine_options(made, torch, arguments["engine"])
+    emit("asked", options)
+    with clock("boot"):
+        stand = stands.boot(arguments["kind"], options, made)
+    with clock("inspect"):
+        inspect(stand.engine)
+    sample(stand, arguments, clock)
+    play(stand, arguments["runs"])
+
+
+class Clock:
+    """Announces each stage and takes its time."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, name: str) -> Clock:
+        self.name = name
+        return self
+
+    def __enter__(self) -> None:
+        stage(self.name)
+        self.began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        spent = time.monotonic() - self.began
+        self.seconds[self.name] = round(self.seconds.get(self.name, 0.0) + spent, 3)
+        emit("seconds", self.seconds)
+
+
+def versions() -> dict[str, Any]:
+    import platform
+
+    names = ("vllm", "torch", "transformers")
+    told = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    torch = sys.modules["torch"]
+    return {
+        **told,
+        "python": platform.python_version(),
+        "cuda": torch.version.cuda,
+        "device_name": torch.cuda.get_device_name(0) if torch.cuda.is_available() else platform.processor() or "cpu",
+    }
+
+
+def engine_options(made: dict[str, Any], torch: Any, given: dict[str, Any]) -> dict[str, Any]:
+    options = {
+        "model": made["path"],
+        "enforce_eager": True,
+        "skip_tokenizer_init": not made["tokenizer"],
+        "load_format": "dummy" if made["weights"] == "dummy" else "auto",
+        **given,
+    }
+    if torch.cuda.is_available() and torch.cuda.get_device_capability(0) < (8, 0):
+        options.setdefault("dtype", "half")  # the miniature's bfloat16 needs 8.0
+    return options
+
+
+def inspect(llm: Any) -> None:
+    """Records what can be read from the engine; what cannot is said, and stops nothing."""
+    reader = Reader(llm)
+    facts: dict[str, Callable[[], Any]] = {
+        "engine": reader.configuration,
+        "devices": reader.devices,
+        "rotary": reader.rotary,
+    }
+    for name, read in facts.items():
+        try:
+            emit(name, read())
+        except Exception as error:
+            reader.unread[name] = f"{type(error).__name__}: {error}"
+    emit("unread", reader.unread)
+
+
+def sample(stand: stands.Stand, arguments: dict[str, Any], clock: Clock) -> None:
+    """A group of sampled completions, twice, and a pair of greedy ones."""
+    prompt = stand.prompt(arguments["prompt_tokens"])
+    length = {"max_tokens": arguments["max_tokens"], "logprobs": 1}
+    group = {"n": arguments["samples"], "temperature": 1.0, **length}
+    greedy = {"temperature": 0.0, **length}
+    # A batch that mixes greedy and sampled requests has vLLM compile its sampler's kernels again, for seconds.
+    batches = [{"group": group}, {"greedy": greedy, "greedy twin": greedy}, {"group again": group}]
+    completions: list[dict[str, Any]] = []
+    for number, asked in enumerate(batches):
+        with clock("generate again" if number else "generate"):
+            completions += stand.generate({name: (prompt, parameters) for name, parameters in asked.items()})
+        emit("completions", completions)
+    sampled = sum(len(completion["token_ids"]) for completion in completions)
+    emit(
+        "reach",
+        {"prompt_tokens": len(prompt), "completions": len(completions), "sampled_tokens": sampled, "engines": 1},
+    )
+
+
+def play(stand: stands.Stand, runs: list[dict[str, Any]]) -> None:
+    """Plays the runs one after another. One that raises is the last on this engine, which may be in disorder."""
+    told: dict[str, Any] = {}
+    for number, asked in enumerate(runs):
+        began = time.monotonic()
+        record: dict[str, Any] = {"ended": None, "records": {}}
+        told[asked["key"]] = record
+
+        def deliver(name: str, value: Any, record: dict[str, Any] = record) -> None:
+            record["records"][name] = value
+            emit("runs", told)
+
+        stage(asked["key"])
+        emit("runs", told)
+        stand.record = deliver
+        try:
+            with deadline(asked["limit"]):
+                program = Path(asked["program"])
+                module(program, f"scenario_{number}_{program.stem}").play(stand, asked["arguments"])
+            record["ended"] = "done"
+        except Exception as error:
+            record["records"]["exceptions"] = chain(error)
+            record["ended"] = "raised"
+        record["seconds"] = round(time.monotonic() - began, 3)
+        emit("runs", told)
+        if record["ended"] == "raised":
+            return
+
+
+def module(file: Path, name: str) -> Any:
+    """A Python file as a module of this name; it may import what lies beside it."""
+    sys.path.append(str(file.parent))
+    specification = importlib.util.spec_from_file_location(name, file)
+    assert specification is not None and specification.loader is not None
+    loaded = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(loaded)
+    return loaded
+
+
+if __name__ == "__main__":
+    run(main)

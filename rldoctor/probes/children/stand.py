@@ -1,0 +1,95 @@
+"""What a scenario's program plays on: one running engine, asked the same way whether it is ``vllm.LLM`` or the
+asynchronous engine, V0 or V1.
+
+A program is ``play(stand, arguments)``. It records with ``stand.record(name, value)`` as soon as it knows something:
+what was recorded survives a crash. It catches what it provokes on purpose; an exception that leaves it ends this
+engine's boot and becomes the run's ``exceptions``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# A prompt (token ids) and the arguments of its SamplingParams.
+Request = tuple[Sequence[int], Mapping[str, Any]]
+
+
+def boot(kind: str, options: dict[str, Any], made: dict[str, Any]) -> Stand:
+    """An engine of one of the kinds, up and waiting."""
+    if kind == "async":
+        from async_stand import AsyncStand
+
+        return AsyncStand(options, made)
+    from vllm import LLM
+
+    return Stand(LLM(**options), options, made)
+
+
+class Stand:
+    """One engine. ``engine`` is the ``vllm.LLM``; ``options`` what it was asked for; ``made`` what the model is
+    (``path``, ``config``, ``tokenizer``, ..., see ``miniature.make``)."""
+
+    def __init__(self, engine: Any, options: dict[str, Any], made: dict[str, Any]) -> None:
+        self.engine = engine
+        self.options = options
+        self.made = made
+        self.record: Callable[[str, Any], None] = lambda name, value: None
+
+    @property
+    def vocabulary(self) -> int:
+        """Token ids run from 0 up to this."""
+        config = self.made["config"]
+        return int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size") or 1000)
+
+    @property
+    def generation(self) -> str:
+        """``V0`` or ``V1``."""
+        return "V1" if ".v1." in type(self.engine.llm_engine).__module__ else "V0"
+
+    def prompt(self, count: int, salt: int = 0) -> list[int]:
+        """``count`` different-looking ordinary tokens, other ones for another ``salt``: the last ids of a vocabulary
+        are often special."""
+        room = max(min(self.vocabulary, 50_000) * 3 // 4 - 3, 1)
+        return [3 + (i * 37 + salt * 101 + (i * salt) % 17) % room for i in range(count)]
+
+    def generate(self, asked: Mapping[str, Request]) -> list[dict[str, Any]]:
+        """One batch with a request per entry; one row per completion (see :func:`rows`)."""
+        from vllm import SamplingParams
+
+        prompts = [{"prompt_token_ids": list(prompt)} for prompt, _ in asked.values()]
+        parameters = [SamplingParams(**given) for _, given in asked.values()]
+        outputs = self.engine.generate(prompts, parameters, use_tqdm=False)
+        return [row for (name, (_, given)), output in zip(asked.items(), outputs) for row in rows(name, given, output)]  # noqa: B905 - Python 3.9
+
+
+def rows(name: str, given: Mapping[str, Any], output: Any) -> list[dict[str, Any]]:
+    """What a request's output tells, one row per completion: ``request``, ``prompt_token_ids``, the ``temperature``,
+    ``seed`` and ``max_tokens`` that were asked for, ``index``, ``token_ids``, ``finish_reason``, ``logprobs`` (of the
+    sampled tokens, natural logarithm)."""
+    return [
+        {
+            "request": name,
+            "temperature": given.get("temperature", 1.0),
+            "seed": given.get("seed"),
+            "max_tokens": given.get("max_tokens", 16),
+            "index": completion.index,
+            "token_ids": list(completion.token_ids),
+            "finish_reason": completion.finish_reason,
+            "logprobs": logprobs(completion),
+        }
+        for completion in output.outputs
+    ]
+
+
+def logprobs(completion: Any) -> list[Any]:
+    """The log-probability of each sampled token; None where the engine gave none."""
+    told = completion.logprobs or []
+    entries = [(told[i] if i < len(told) else {}).get(token) for i, token in enumerate(completion.token_ids)]
+    return [None if entry is None else float(getattr(entry, "logprob", entry)) for entry in entries]
+
+
+def prompt_logprobs(output: Any) -> list[Any]:
+    """The log-probability of each prompt token given those before it; None for the first, and where there is none."""
+    told = output.prompt_logprobs or []
+    entries = [(place or {}).get(token) for place, token in zip(told, output.prompt_token_ids)]  # noqa: B905
+    return [None if entry is None else float(getattr(entry, "logprob", entry)) for entry in entries]

@@ -1,0 +1,136 @@
+"""Boots the planned engines one after another and sorts what their runs recorded by scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rldoctor.case import Case
+from rldoctor.probe import Job, JobResult, Request
+from rldoctor.probes.boots import Asked, Boot
+from rldoctor.probes.runner import run_job
+from rldoctor.scenario import Basis
+
+CHILD = Path(__file__).parent / "children" / "engine.py"
+SAMPLES = 8
+PROMPT_TOKENS = 24
+MAX_TOKENS = 16
+BOOT_LIMIT = 300.0
+# A run that ends its engine costs the others of that engine another boot; after so many they are given up.
+MOST_REBOOTS = 3
+# faulthandler's word when a run's own time is over (see children/stand.py).
+STALLED = "Timeout ("
+# What a run's result repeats of its engine's, so that it can be judged by itself.
+SHARED = ("versions", "miniature", "asked", "engine", "unread")
+
+Progress = Callable[[str], None]
+Observations = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one boot left behind: its own result, and one for each run that it got to."""
+
+    boot: JobResult
+    runs: Mapping[str, JobResult]
+
+
+def play(
+    case: Case, request: Request, basis: Basis, boots: Iterable[Boot], progress: Progress, child: Path = CHILD
+) -> Observations:
+    """Runs every boot. Returns, by scenario and run, the results in the form of a job's (``rollout`` holds the boots
+    themselves, by their names); a run that was not reached has ``ended`` ``not-run``."""
+    observations: Observations = {}
+    for boot in boots:
+        left = [one for one in boot.asked if one.scenario.program is not None]
+        for attempt in range(1 + MOST_REBOOTS):
+            progress(", ".join([boot.name, *(one.scenario.name for one in left)]))
+            played = play_boot(case, request, basis, boot, left, child)
+            if attempt == 0:
+                observations.setdefault("rollout", {})[boot.name] = msgspec.to_builtins(played.boot)
+            for one in [one for one in left if one.key in played.runs]:
+                result = msgspec.to_builtins(played.runs[one.key])
+                observations.setdefault(one.scenario.name, {})[one.name] = {**result, "boot": boot.name}
+            reached = len(played.runs)
+            left = [one for one in left if one.key not in played.runs]
+            if not left or not reached:
+                break
+        for one in left:
+            never = replace(played.boot, ended="not-run")
+            observations.setdefault(one.scenario.name, {})[one.name] = {
+                **msgspec.to_builtins(never),
+                "boot": boot.name,
+            }
+    return observations
+
+
+def play_boot(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked], child: Path = CHILD) -> Played:
+    """One child: the engine, and those of its runs that are left."""
+    result = run_job(child, job(case, request, basis, boot, left), f"engine {boot.name}", request)
+    return separate(result, left)
+
+
+def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked]) -> Job:
+    """What the child of a boot is told."""
+    runs = [
+        {
+            "key": one.key,
+            "program": str(one.scenario.program),
+            "arguments": dict(one.run.arguments),
+            "limit": one.run.time_limit,
+        }
+        for one in left
+    ]
+    return Job(
+        arguments={
+            "kind": boot.kind,
+            "engine": {**basis.options, **boot.options},
+            "config": case.model.config if case.model else None,
+            "files": case.model.path if case.model else None,
+            "own": request.model is not None and has_weights(case),
+            "samples": SAMPLES,
+            "prompt_tokens": PROMPT_TOKENS,
+            "max_tokens": MAX_TOKENS,
+            "runs": runs,
+        },
+        environ={**basis.environ, **boot.environ},
+        time_limit=BOOT_LIMIT + sum(one.run.time_limit for one in left),
+    )
+
+
+def has_weights(case: Case) -> bool:
+    """Whether the model can be run as it is; else a miniature stands in for it."""
+    names = case.model.files if case.model else {}
+    return any(name.endswith((".safetensors", ".bin", ".pt")) for name in names)
+
+
+def separate(result: JobResult, asked: Iterable[Asked]) -> Played:
+    """Divides what a child recorded into the boot's own and each run's. A run in whose middle the child ended takes
+    the end upon itself: the engine had come up well before it."""
+    told: Mapping[str, Any] = result.records.get("runs", {})
+    own = _own(result.records)
+    runs: dict[str, JobResult] = {}
+    for one in asked:
+        run = told.get(one.key)
+        if run is None:
+            continue
+        records = {**{name: own[name] for name in SHARED if name in own}, **run["records"]}
+        shared = replace(result, records=records, seconds=run.get("seconds", 0.0))
+        if run["ended"] == "done":
+            runs[one.key] = replace(shared, ended="done", exit_code=None, signal=None, error=None, tail=())
+        elif run["ended"] == "raised":
+            runs[one.key] = replace(shared, ended="raised")
+        else:
+            stalled = result.ended == "died" and any(line.startswith(STALLED) for line in result.tail)
+            runs[one.key] = replace(shared, ended="stalled" if stalled else result.ended)
+    if told:
+        result = replace(result, ended="done", exit_code=None, signal=None, error=None, tail=())
+    return Played(boot=replace(result, records=own), runs=runs)
+
+
+def _own(records: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in records.items() if name != "runs"}

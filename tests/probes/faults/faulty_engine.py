@@ -1,0 +1,39 @@
+"""The engine child with a fault: what the checks that judge it must find.
+
+The variable RLDOCTOR_FAULT names one as ``module:function``, the module being a file beside this one. The function gets
+the engine right after its boot; one with the attribute ``before_boot`` is called without arguments before it, and what
+it patches then also holds in the processes that the engine forks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "rldoctor" / "probes" / "children"))
+
+import engine  # noqa: E402
+import report  # noqa: E402
+import stand  # noqa: E402
+
+
+def main(arguments: dict[str, Any]) -> None:
+    module, _, name = os.environ["RLDOCTOR_FAULT"].partition(":")
+    fault, boot = getattr(engine.module(HERE / f"{module}.py", f"faults_{module}"), name), stand.boot
+
+    def boot_faulty(*told: Any) -> Any:
+        if getattr(fault, "before_boot", False):
+            fault()
+            return boot(*told)
+        booted = boot(*told)
+        fault(booted.engine)
+        return booted
+
+    vars(stand)["boot"] = boot_faulty
+    engine.main(arguments)
+
+
+if __name__ == "__main__":
+    report.run(main)

@@ -1,0 +1,52 @@
+"""The device that live probes run on."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.api import Case, Gpu, GpuProcess, Gpus, NotApplicable, Request
+from rldoctor.probes.basis import basis
+from rldoctor.probes.device import choose_device
+from tests.observations import failed, imports_case, packages
+
+GIB = 1 << 30
+
+
+def gpu(index: int, used: int = 0, *pids: int) -> Gpu:
+    processes = tuple(GpuProcess(pid=pid) for pid in pids)
+    return Gpu(index=index, name="H100", memory_total=80 * GIB, memory_used=used * GIB, processes=processes)
+
+
+def on(*devices: Gpu, vendor: str = "nvidia", **environment: str) -> Case:
+    return Case(gpus=Gpus(vendor=vendor, devices=devices), environment=environment)
+
+
+def test_without_a_gpu_it_runs_on_the_cpu() -> None:
+    base = basis(on(vendor="none"), Request())
+    assert choose_device(on(vendor="none"), Request()) is None
+    assert "CUDA_VISIBLE_DEVICES" not in base.environ
+    assert (base.device, base.environ["VLLM_ENABLE_V1_MULTIPROCESSING"]) == ("cpu", "0")
+
+
+def test_the_idle_one_is_taken_with_a_small_share() -> None:
+    base = basis(on(gpu(0, 10, 4711), gpu(1, 2), gpu(2, 1, 4712)), Request())
+    assert base.environ["CUDA_VISIBLE_DEVICES"] == "1"
+    assert base.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert base.options["gpu_memory_utilization"] == 0.05
+
+
+def test_the_users_choice_and_the_environments_come_first() -> None:
+    chosen = choose_device(on(gpu(0), gpu(1, 5)), Request(devices=(1,)))
+    visible = choose_device(on(gpu(0), gpu(1, 5), CUDA_VISIBLE_DEVICES="1"), Request())
+    assert chosen is not None and visible is not None
+    assert (chosen.index, visible.index) == (1, 1)
+
+
+def test_what_cannot_be_probed_is_not_applicable() -> None:
+    for case, request in (
+        (on(gpu(0), vendor="amd"), Request()),
+        (on(gpu(0)), Request(devices=(7,))),
+        (imports_case(packages(vllm="0.11.0"), vllm=failed()), Request()),
+    ):
+        with pytest.raises(NotApplicable):
+            basis(case, request)
