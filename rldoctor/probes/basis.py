@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rldoctor.case import Case
 from rldoctor.check import NotApplicable
+from rldoctor.knowledge.vllm_engine import release
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.probe import Request
 from rldoctor.probes.device import choose_device, share
@@ -17,6 +19,11 @@ MOST_SEQUENCES = 64
 SHORTEST_PROMPT = 16
 # Requests of a launch that says nothing of its lengths, as parts of the longest sequence.
 PROMPT_SHARE, RESPONSE_SHARE = 0.5, 0.25
+
+# The KV cache in sequences of full length for the smallest blocks there are; larger blocks hold more.
+SMALLEST_BLOCK, CACHED_SEQUENCES = 16, 1.25
+# A prompt of full length is prefilled in so many chunks. Which releases chunk unasked: knowledge/vllm_engine.py.
+CHUNKS, CHUNKED_BY_DEFAULT = 4, (0, 11, 1)
 
 # One process, so that the child can look into the engine; a cache that a small machine can spare.
 ENVIRON = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
@@ -63,10 +70,11 @@ def basis(case: Case, request: Request) -> Basis:
         environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(device.index))
         options["gpu_memory_utilization"] = share(device)
     kind = "cpu" if device is None else "cuda"
+    options["max_num_seqs"] = MOST_SEQUENCES
     if case.plan is None or case.plan.value("rollout.backend", "vllm") != "vllm":
         length = min(_model_length(case) or LONGEST, LONGEST)
         return Basis(
-            options=options,
+            options={**options, "max_model_len": length, **_pressure(case, length, options)},
             environ=environ,
             model_len=length,
             prompt=int(length * PROMPT_SHARE),
@@ -95,6 +103,7 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
     options["max_model_len"] = length
     if isinstance(sequences := plan.value("engine.max_num_seqs"), int):
         options["max_num_seqs"] = min(sequences, MOST_SEQUENCES)
+    options |= _pressure(case, length, options)
     environ |= {
         name.removeprefix("env."): str(setting.value)
         for name, setting in plan.settings.items()
@@ -112,6 +121,17 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
         device=device,
         left_out=_left_out(plan, carried),
     )
+
+
+def _pressure(case: Case, length: int, options: dict[str, Any]) -> dict[str, Any]:
+    """A KV cache that holds few sequences, and a token budget that cuts prompts into chunks where the launch leaves it
+    open: what overflows in a real run has to overflow here."""
+    pressure = {"num_gpu_blocks_override": math.ceil(length / SMALLEST_BLOCK * CACHED_SEQUENCES)}
+    version = release(case)
+    chunked = options.get("enable_chunked_prefill", version is not None and version >= CHUNKED_BY_DEFAULT)
+    if chunked and "max_num_batched_tokens" not in options:
+        pressure["max_num_batched_tokens"] = max(length // CHUNKS, MOST_SEQUENCES)
+    return pressure
 
 
 def _left_out(plan: RolloutPlan, carried: tuple[str, ...]) -> dict[str, str]:

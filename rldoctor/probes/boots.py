@@ -49,7 +49,8 @@ def plan_boots(asked: Iterable[Asked], basis: Basis) -> list[Boot]:
     boots: list[Boot] = []
     for one in sorted(asked, key=_most_demanding_first):
         engine = one.run.engine
-        boot = next((boot for boot in boots if _takes(boot, engine, basis)), None)
+        takers = [boot for boot in boots if _takes(boot, engine, basis)]
+        boot = min(takers, key=lambda boot: not _is_basis(boot, basis), default=None)
         if boot is None:
             boot = Boot("", engine.kind, engine.replica, {}, {}, engine.alone)
             boots.append(boot)

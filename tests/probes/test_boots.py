@@ -1,0 +1,56 @@
+"""The planner of live probes: as few engines as the runs allow, and never one that spoils a comparison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rldoctor.api import Basis, Engine, Level, Run, Scenario
+from rldoctor.probes.boots import Asked, plan_boots
+
+BASIS = Basis(options={"max_model_len": 2048, "seed": 0})
+
+
+def asked(name: str, run: str = "run", disturbs: bool = False, **engine: Any) -> Asked:
+    scenario = Scenario(name=name, level=Level.COMPARE, runs=lambda *_: {}, disturbs=disturbs)
+    return Asked(scenario, run, Run(engine=Engine(**engine)))
+
+
+def booted(*runs: Asked) -> dict[str, list[str]]:
+    return {boot.name: [one.key for one in boot.asked] for boot in plan_boots(runs, BASIS)}
+
+
+def test_runs_without_wishes_share_the_plain_engine() -> None:
+    assert booted(asked("b"), asked("a"), asked("c", options={"seed": 0})) == {
+        "miniature": ["a: run", "b: run", "c: run"]
+    }
+
+
+def test_a_comparison_boots_the_engines_that_it_compares_and_nothing_more() -> None:
+    on, off = asked("chunked", "on", alone=True), asked("chunked", "off", alone=True, options={"chunked": False})
+    assert booted(on, off, asked("rollout"), asked("weights")) == {
+        "miniature": ["chunked: on", "rollout: run", "weights: run"],
+        "chunked: off": ["chunked: off"],
+    }
+
+
+def test_wishes_that_agree_share_an_engine_beside_the_plain_one() -> None:
+    lora, sleep = asked("lora", options={"enable_lora": True}), asked("sleep", options={"enable_sleep_mode": True})
+    assert booted(lora, sleep) == {"lora: run": ["lora: run", "sleep: run"]}
+    # An engine that is compared with another gets no options that the comparison does not have.
+    assert len(booted(lora, asked("chunked", alone=True))) == 2
+
+
+def test_wishes_that_contradict_each_other_do_not() -> None:
+    one, other = asked("a", options={"dtype": "float32"}), asked("b", options={"dtype": "bfloat16"})
+    assert len(booted(one, other)) == 2
+    assert len(booted(asked("a", environ={"X": "1"}), asked("b", environ={"X": "2"}))) == 2
+
+
+def test_replicas_and_asynchronous_engines_are_engines_of_their_own() -> None:
+    first, second = asked("seeds", "0"), asked("seeds", "1", replica=1)
+    assert len(booted(first, second)) == 2
+    assert len(booted(first, asked("requests", kind="async"))) == 2
+
+
+def test_what_may_spoil_the_engine_comes_last() -> None:
+    assert booted(asked("a", disturbs=True), asked("b")) == {"miniature": ["b: run", "a: run"]}
