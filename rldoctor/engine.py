@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from rldoctor.case import Case
 from rldoctor.check import Check
+from rldoctor.failed_runs import explained
 from rldoctor.judge import join_cases, judge
 from rldoctor.lookup import find
-from rldoctor.model import CheckResult, Finding, Report
+from rldoctor.model import CheckResult, Finding, Grade, Outcome, Report
 from rldoctor.probing import AnyProbe
 from rldoctor.registry import Registry
 
@@ -22,14 +23,35 @@ def sections(checks: Iterable[Check], probes: Iterable[AnyProbe]) -> set[str]:
 
 
 def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Iterable[str] = ()) -> Report:
-    """Judges the case."""
+    """Judges the case; the logs of live runs that failed are judged by the signatures of the same checks."""
     broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in registry.broken)
-    judged = Report(target=describe(case), results=judge(checks, case), notes=(*broken, *notes))
+    asked = list(checks)
+    case, logged = explained(case, asked, registry.checks.values())
+    results = tuple(_with_logged(result, logged) for result in judge(asked, case))
+    # A code that only logs show has no detector, and so no result yet.
+    only = {finding.code: finding.name for finding in logged} if logged else {}
+    missing = (code for code in only if all(result.code != code for result in results))
+    nothing = (CheckResult(code=code, name=only[code], outcome=Outcome.PASS) for code in missing)
+    results += tuple(_with_logged(result, logged) for result in nothing)
+    judged = Report(target=describe(case), results=results, notes=(*broken, *notes))
     if case.plan is None:
         return judged
     from rldoctor.launch.edits.fixes import spelled_report
 
     return spelled_report(judged, case.plan)
+
+
+def _with_logged(result: CheckResult, logged: list[Finding]) -> CheckResult:
+    """A result with what the logs say of its code: a finding, or the proof of one that was only declared."""
+    found = tuple(finding for finding in logged if finding.code == result.code)
+    if not found:
+        return result
+    if not result.findings:
+        return replace(result, outcome=Outcome.FINDINGS, reason=None, findings=found)
+    first, *others = result.findings
+    seen = tuple(line for finding in found for line in finding.evidence)
+    first = replace(first, grade=Grade.REPRODUCED, evidence=(*first.evidence, *seen))
+    return replace(result, findings=(first, *others))
 
 
 def join(reports: list[Report]) -> Report:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rldoctor import bundle, depth, engine, probing, registry, settings
+from rldoctor import bundle, depth, engine, probing, prove, registry, settings
 from rldoctor.case import Case, Unknown
 from rldoctor.check import Check
 from rldoctor.errors import InputError
@@ -106,6 +106,7 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
         probed = probing.run_probes(case, session.probes, request, deep, progress)
         notes = [deep.reason] if deep.reason else []
         judged = engine.report(probed, session.checks, session.registry, notes)
+        judged = prove.prove(probed, judged, session.registry, request, progress)
         examined.append(Examined(probed, _without_ignored(session, judged)))
     return examined
 
@@ -121,8 +122,11 @@ def mended(examined: list[Examined]) -> Edited:
     return fixes.applied((one.case.plan, one.report.findings) for one in examined if one.case.plan is not None)
 
 
-def triage(session: Session, logs: list[str], all_runs: bool, progress: Progress) -> Report:
-    """Judges logs, with what the options say of the machine and the launch file behind them."""
+def triage(
+    session: Session, logs: list[str], all_runs: bool, progress: Progress, baseline: tuple[str, ...] = ()
+) -> Report:
+    """Judges logs, with what the options say of the machine and the launch file behind them. ``baseline`` are logs of a
+    healthy run to compare with."""
     from rldoctor.facts import assume
     from rldoctor.launch.edits import fixes
     from rldoctor.logs import triage as reader
@@ -131,7 +135,9 @@ def triage(session: Session, logs: list[str], all_runs: bool, progress: Progress
     case = assume.apply(bundle.load(options.bundles[0]) if options.bundles else Case(), options.assume)
     known = next(_launches(case, options))
     everything = session.registry.checks.values()
-    judged = reader.triage(logs, session.checks, known, all_runs, vocabulary=everything, progress=progress)
+    judged = reader.triage(
+        logs, session.checks, known, all_runs, vocabulary=everything, baseline=baseline, progress=progress
+    )
     judged = _without_ignored(session, judged)
     framework = judged.incident.framework if judged.incident else None
     return fixes.spelled_report(judged, known.plan or (fixes.unread_plan(framework) if framework else None))
@@ -197,7 +203,11 @@ def _launch_file(options: Options) -> Path | None:
 def _launches(case: Case, options: Options) -> Iterator[Case]:
     """The case once for every launch of the target, or as it is where there is no launch file."""
     target = _launch_file(options)
-    absent = {"metrics": "no log was given (rldoctor triage LOG)", **case.absent}
+    absent = {
+        "metrics": "no log was given (rldoctor triage LOG)",
+        "observations.hang": "no stalled run was looked at (rldoctor hang)",
+        **case.absent,
+    }
     if case.nodes is None:
         nodes = Unknown(reason="how many nodes the run has is not told", how="--assume machine.json")
         case = replace(case, unknown={"nodes": nodes, **case.unknown})

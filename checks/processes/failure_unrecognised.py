@@ -47,7 +47,7 @@ from ..environment.absent_packages import missing
 from ..environment.import_failures import CORE, Failure, failures, imports, named, rollout_failure
 from ..exceptions import fatal_frames, places, root_of
 from ..rollout import rotary_length
-from ..rollout.observed import Job, describe, frames, records, rollouts
+from ..rollout.observed import Job, describe, frames, records, rollouts, scenario_runs
 
 check = Check("RLD900", "failure-unrecognised", __doc__)
 
@@ -78,15 +78,18 @@ def import_fails(case: Case) -> Iterator[Finding | Reach]:
 
 @check.observed(needs=["observations.rollout"])
 def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
-    """The rollout did not come to its end, and nothing else says why."""
-    for job in rollouts(case).values():
+    """The rollout, or other traffic on its engines, did not come to its end, and nothing else says why."""
+    for job in (*rollouts(case).values(), *scenario_runs(case)):
         if job.get("ended") == "not-started":
             raise NotChecked(_not_started(job))
         if job.get("ended") == "done":
             reach = records(job).get("reach", {})
-            done = f"{reach.get('completions', 0)} completions, {reach.get('sampled_tokens', 0)} tokens"
-            yield Reach(f"{describe(job)}: {done} in {job.get('seconds', 0):.0f} s")
+            if "completions" in reach:
+                done = f"{reach['completions']} completions, {reach.get('sampled_tokens', 0)} tokens"
+                yield Reach(f"{describe(job)}: {done} in {job.get('seconds', 0):.0f} s")
             continue
+        if job.get("ended") == "not-run" or job.get("explained"):
+            continue  # the boot that failed before it is judged itself; what the log explains has a code of its own
         failure = rollout_failure(case)
         if failure and (mismatch(failure, case) or missing(failure, case)):
             continue
@@ -96,7 +99,8 @@ def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
 
 @check.concluded
 def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
-    """The first failure of a log is a cause, no pattern knows it, and the user's own code did not raise it."""
+    """The first failure of a log is a cause, no pattern knows it, and the user's own code did not raise it. The lines
+    that a healthy run does not write (``--baseline``) and the nearest patterns are told with it."""
     root = run.root
     users = root is not None and any(link.raised_by_user and ".so" not in link.message for link in root.chain)
     if root is None or users or root.type in REFUSED_BEFORE_START:
@@ -111,6 +115,8 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
             Evidence(text=str(_telling(root))[:600], source=root.source, line=root.line),
             *(Evidence(text=frame, source="traceback") for frame in told.frames[-INNERMOST:]),
             *((Evidence(text=own, source="innermost frame of your own code"),) if own else ()),
+            *run.new,
+            *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
         ),
         fixes=(_SEARCH,),
     )
@@ -173,6 +179,8 @@ def _ending(job: Job) -> str:
         return f"failed with {root.get('type')}: {_line(str(root.get('message')))}"
     if job.get("ended") == "timed-out":
         return "did not end in time"
+    if job.get("ended") == "stalled":
+        return "stalled: every thread's stack is in its output"
     return f"was ended by {job['signal']}" if job.get("signal") else f"ended with exit code {job.get('exit_code')}"
 
 

@@ -22,6 +22,12 @@ def rollouts(case: Case) -> dict[str, Job]:
     return dict(case.observations.get("rollout", {}))
 
 
+def scenario_runs(case: Case) -> Iterator[Job]:
+    """Every run of every scenario that was played on an engine."""
+    for jobs in case.observations.values():
+        yield from (job for job in jobs.values() if "boot" in job)
+
+
 def records(job: Job) -> Mapping[str, Any]:
     found: Mapping[str, Any] = job.get("records", {})
     return found

@@ -107,7 +107,7 @@ def test_a_healthy_rollout_says_what_it_did(rollout: Callable[..., Case]) -> Non
     [
         ("assertion", "failed with AssertionError: len(self.running) == 0 at stage generate"),
         ("crash", "was ended by SIGSEGV at stage generate"),
-        ("killed", "was ended by SIGKILL at stage inspect"),
+        ("killed", "was ended by SIGKILL at stage boot"),
     ],
 )
 def test_a_broken_engine(rollout: Callable[..., Case], fault: str, ending: str) -> None:

@@ -1,0 +1,63 @@
+"""What the log of a live run that failed says: the same signatures that judge the log of a training run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rldoctor.case import Case
+from rldoctor.check import Check
+from rldoctor.errors import InputError
+from rldoctor.model import Finding, Grade
+
+FAILED = frozenset({"raised", "died", "stalled", "timed-out"})
+# What is left when no pattern is known; the live checks say that with more knowledge of the run.
+FALLBACKS = "RLD9"
+
+Job = Mapping[str, Any]
+
+
+def explained(case: Case, checks: Iterable[Check], vocabulary: Iterable[Check]) -> tuple[Case, list[Finding]]:
+    """The findings in the logs of the failed runs, and the case in which each of these runs has ``explained``: the
+    codes that its log shows. ``checks`` are asked, ``vocabulary`` tells wrappers from causes."""
+    observations = {name: dict(jobs) for name, jobs in case.observations.items()}
+    findings: list[Finding] = []
+    asked, known = list(checks), list(vocabulary)
+    for name, key, job in _failed(case):
+        found = [_reproduced(one, f"{name}: {key}") for one in _findings(job, asked, known, case)]
+        if found:
+            observations[name][key] = {**job, "explained": [one.code for one in found]}
+        findings += [one for one in found if one not in findings]
+    return (replace(case, observations=observations), findings) if findings else (case, [])
+
+
+def _failed(case: Case) -> Iterator[tuple[str, str, Job]]:
+    """Every run on an engine that failed, with its scenario and name."""
+    for name, jobs in case.observations.items():
+        for key, job in jobs.items():
+            if (name == "rollout" or "boot" in job) and job.get("ended") in FAILED:
+                yield name, key, job
+
+
+def _findings(job: Job, checks: list[Check], vocabulary: list[Check], case: Case) -> list[Finding]:
+    from rldoctor.logs.triage import triage
+
+    log = Path(job.get("log") or "")
+    with tempfile.TemporaryDirectory() as folder:
+        if not log.is_file():  # a saved bundle keeps the last lines
+            log = Path(folder) / "log.txt"
+            log.write_text("\n".join(job.get("tail", ())) + "\n")
+        try:
+            report = triage([str(log)], checks, replace(case, metrics=None), vocabulary=vocabulary)
+        except InputError:  # nothing in it
+            return []
+    # One run, one cause: what else stands in its log came of it.
+    return [finding for finding in report.findings[:1] if not finding.code.startswith(FALLBACKS)]
+
+
+def _reproduced(finding: Finding, run: str) -> Finding:
+    evidence = tuple(replace(one, source=f"log of {run}") for one in finding.evidence)
+    return replace(finding, grade=Grade.REPRODUCED, message=f"{finding.message} (in {run})", evidence=evidence)

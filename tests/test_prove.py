@@ -1,0 +1,70 @@
+"""A fix is proven only by the same traffic that failed without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rldoctor import engine, registry
+from rldoctor.api import Applicability, Case, CheckResult, Edit, Fix, Grade, Outcome, Request, RolloutPlan, Setting
+from rldoctor.facts import packages
+from rldoctor.model import Report
+from rldoctor.probes.rollout import rollout
+from rldoctor.probing import run_scenarios
+from rldoctor.prove import prove, with_edits
+from tests.observations import rollout_case
+
+
+def plan(**options: object) -> RolloutPlan:
+    named = {f"engine.{name}": Setting(value=value) for name, value in options.items()}
+    return RolloutPlan(framework="vLLM", dialect="vLLM", file="", entry="", settings=named)
+
+
+def test_an_edit_changes_adds_or_takes_away_a_setting() -> None:
+    edits = (
+        Edit(option="engine.max_model_len", value=4096),
+        Edit(option="env.VLLM_USE_V1", value="1"),
+        Edit(option="engine.seed", value=None),
+    )
+    mended = with_edits(plan(max_model_len=2048, seed=0, block_size=16), edits)
+    assert {name: setting.value for name, setting in mended.settings.items()} == {
+        "engine.max_model_len": 4096,
+        "engine.block_size": 16,
+        "env.VLLM_USE_V1": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "grade"),
+    [
+        pytest.param(rollout_case(), Grade.REPRODUCED, id="no launch"),
+        pytest.param(Case(plan=plan()), Grade.DECLARED, id="only declared"),
+        pytest.param(Case(plan=plan()), Grade.REPRODUCED, id="no scenario showed it"),
+    ],
+)
+def test_where_nothing_can_be_played_nothing_is_proven(case: Case, grade: Grade) -> None:
+    found = registry.load()
+    fix = Fix(title="a fix", applicability=Applicability.SAFE, edits=(Edit(option="engine.seed", value=1),))
+    finding = found.checks["RLD202"].finding("a finding", fixes=(fix,), grade=grade)
+    result = CheckResult(code="RLD202", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
+    report = Report(target="a launch", results=(result,))
+    told: list[str] = []
+    assert prove(case, report, found, Request(), told.append) == report
+    assert told == []
+
+
+@pytest.mark.engine
+def test_a_launch_that_does_not_boot_is_proven_to_boot_with_the_fix(patient: Path) -> None:
+    found, request = registry.load(), Request(python=patient)
+    broken = plan(enable_chunked_prefill=False, max_num_batched_tokens=1024, max_model_len=2048)
+    case = Case(packages=packages.collect(request), plan=broken)
+    case = run_scenarios(case, [rollout], request, lambda _: None)
+    before = engine.report(case, found.checks.values(), found)
+    told: list[str] = []
+    after = prove(case, before, found, request, told.append)
+    (finding,) = [one for one in after.findings if one.code == "RLD202"]
+    assert finding.grade is Grade.REPRODUCED
+    proven = [fix for fix in finding.fixes if fix.proven]
+    assert len(proven) == 1 and "RLD202 is gone" in str(proven[0].proven)
+    assert told[0].startswith("proving a fix of RLD202")
