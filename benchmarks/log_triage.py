@@ -1,8 +1,9 @@
 """`rldoctor triage` on logs of 64 interleaved ranks with one cause, as a whole process, against ripgrep with all its
 literals.
 
-Targets: at most 4 times ripgrep's time on 1 GiB, at most 200 MiB, time linear in size, 1 MB in 0.4 s, the right
-incident."""
+Targets: at most 4 times ripgrep's time on 1 GiB, at most 200 MiB, time linear in size from 10 MiB to 4 GiB, 1 MB in
+0.4 s, the right incident. `python -m benchmarks.log_triage 1 10 100 1024 4096` measures those sizes (in MiB), with
+`--baseline` also the comparison with a healthy log of the same size."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.measure import median
+from benchmarks.measure import Cost, median, run_once
 from rldoctor import registry
 from rldoctor.logs.table import Table
 
 RANKS, GUILTY = 64, 17
 MEBIBYTE = 1 << 20
+# Larger logs are measured once, for each run takes seconds.
+ONCE = 2048
 
 _ORDINARY = (
     "INFO 11-20 21:24:33 [trainer.py:412] micro batch {} of 8 done, tokens per second {}",
@@ -74,22 +77,35 @@ def _ordinary(rnd: random.Random) -> bytes:
     return "".join(lines).encode()
 
 
-def main(sizes: list[int]) -> None:
+def main(sizes: list[int], compared: bool) -> None:
     doctor = str(Path(sys.executable).with_name("rldoctor"))
     peer = shutil.which("rg") or shutil.which("grep")
     literals = [use.literal for use in Table(registry.load().checks.values()).uses]
     with tempfile.TemporaryDirectory() as scratch:
-        patterns, log = Path(scratch, "literals"), Path(scratch, "run.log")
+        patterns, log, healthy = (Path(scratch, name) for name in ("literals", "run.log", "healthy.log"))
         patterns.write_text("\n".join(literals) + "\n")
         for size in sizes:
             write_log(log, size * MEBIBYTE)
-            triage = median([doctor, "triage", str(log), "--format", "json"], runs=3)
-            cost = f"{triage.seconds:7.2f} s  {triage.peak_mib:4.0f} MiB"
-            print(f"rldoctor triage  {size:5d} MiB  {cost}  {_answer(doctor, log)}")
+            triage = _measured([doctor, "triage", str(log), "--format", "json"], size)
+            print(f"{'rldoctor triage':16} {size:5d} MiB  {_told(triage)}  {_answer(doctor, log)}", flush=True)
             if peer is not None:
-                search = median([peer, "-a", "-F", "-f", str(patterns), str(log)], runs=3)
-                name = Path(peer).name
-                print(f"{name:15}  {size:5d} MiB  {search.seconds:7.2f} s  ratio {triage.seconds / search.seconds:.1f}")
+                search = _measured([peer, "-a", "-F", "-f", str(patterns), str(log)], size)
+                of_cpu = triage.cpu_seconds / search.cpu_seconds
+                ratio = f"ratio {triage.seconds / search.seconds:.1f} ({of_cpu:.1f} of CPU)"
+                print(f"{Path(peer).name:16} {size:5d} MiB  {_told(search)}  {ratio}", flush=True)
+            if compared:
+                healthy.unlink(missing_ok=True)
+                write_log(healthy, size * MEBIBYTE, seed=8)
+                command = [doctor, "triage", str(log), "--baseline", str(healthy), "--format", "json"]
+                print(f"{'with --baseline':16} {size:5d} MiB  {_told(_measured(command, size))}", flush=True)
+
+
+def _measured(command: list[str], size: int) -> Cost:
+    return run_once(command) if size >= ONCE else median(command, runs=3)
+
+
+def _told(cost: Cost) -> str:
+    return f"{cost.seconds:7.2f} s  {cost.cpu_seconds:7.2f} s of CPU  {cost.peak_mib:4.0f} MiB"
 
 
 def _answer(doctor: str, log: Path) -> str:
@@ -101,4 +117,5 @@ def _answer(doctor: str, log: Path) -> str:
 
 
 if __name__ == "__main__":
-    main([int(size) for size in sys.argv[1:]] or [1, 10, 100, 1024])
+    given = [argument for argument in sys.argv[1:] if argument != "--baseline"]
+    main([int(size) for size in given] or [1, 10, 100, 1024], compared="--baseline" in sys.argv)

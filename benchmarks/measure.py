@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cost:
-    """Median wall-clock seconds of a process and its largest resident set in MiB."""
+    """Median wall-clock seconds of a process, its largest resident set in MiB, and the seconds of CPU time that it
+    used: on a busy machine these say more."""
 
     seconds: float
     peak_mib: float
+    cpu_seconds: float = 0.0
 
 
 def run_once(command: Sequence[str], environ: dict[str, str] | None = None) -> Cost:
@@ -30,11 +32,12 @@ def run_once(command: Sequence[str], environ: dict[str, str] | None = None) -> C
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):
         raise RuntimeError(f"{command[0]} ended with {process.returncode}")
-    return Cost(seconds, usage.ru_maxrss / 1024)
+    return Cost(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
 
 
 def median(command: Sequence[str], runs: int, environ: dict[str, str] | None = None) -> Cost:
     """The median of several runs, after one that warms the file cache."""
     run_once(command, environ)
     costs = [run_once(command, environ) for _ in range(runs)]
-    return Cost(statistics.median(c.seconds for c in costs), max(c.peak_mib for c in costs))
+    used = statistics.median(c.cpu_seconds for c in costs)
+    return Cost(statistics.median(c.seconds for c in costs), max(c.peak_mib for c in costs), used)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rldoctor.case import (
     Case,
     Disk,
@@ -17,6 +19,8 @@ from rldoctor.case import (
     Unknown,
 )
 from rldoctor.check import Check, Detector, NotApplicable, NotChecked, Reach, Role
+from rldoctor.hang import stalled_run
+from rldoctor.hang.names import numbered, ranks_named
 from rldoctor.knowledge.cuda import architectures_of, driver_for, nccl_of, runs_on, toolkit_knows, toolkit_of
 from rldoctor.knowledge.known_issues import KnownIssue, affects, known_issues
 from rldoctor.knowledge.memory import CONTEXT as CUDA_CONTEXT
@@ -40,9 +44,10 @@ from rldoctor.knowledge.rope import effective as rope_config
 from rldoctor.knowledge.rope import missing as rope_missing
 from rldoctor.knowledge.rope import original_length_filled_in
 from rldoctor.knowledge.rope import scaling as rope_settings
+from rldoctor.knowledge.sharing import evaluates_on_it, one_engine_in_the_trainer, samples_in_a_thread
 from rldoctor.knowledge.vllm_engine import chunked_prefill, generation, release
 from rldoctor.launch.evidence import cite, plan_of
-from rldoctor.launch.plan import RolloutPlan, Setting
+from rldoctor.launch.plan import RolloutPlan, Setting, Source
 from rldoctor.launch.seeds import SeedTopology, completions_per_request, replicas_per_prompt, seed_topology
 from rldoctor.logs.code_paths import package_of
 from rldoctor.logs.model import Frame, LogEvent, LoggedException, LogRun, Origin
@@ -71,6 +76,16 @@ from rldoctor.requirements import hypothetical as published_demands
 from rldoctor.requirements import identity as package_identity
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 from rldoctor.versions import version_within
+
+if TYPE_CHECKING:  # types alone: no start-up pays for what one command needs
+    from rldoctor.hang.compare import Apart as Apart
+    from rldoctor.hang.compare import Behind as Behind
+    from rldoctor.hang.model import RayActor as RayActor
+    from rldoctor.hang.model import RayBundles as RayBundles
+    from rldoctor.hang.model import RayCluster as RayCluster
+    from rldoctor.hang.model import Seen as Seen
+    from rldoctor.hang.standing import Standing as Standing
+    from rldoctor.hang.view import StalledRun as StalledRun
 
 __all__ = [
     "CUDA_CONTEXT",
@@ -127,6 +142,7 @@ __all__ = [
     "Series",
     "Setting",
     "Severity",
+    "Source",
     "TrainingStates",
     "Unknown",
     "acceptable_releases",
@@ -143,6 +159,7 @@ __all__ = [
     "driver_for",
     "engine_memory",
     "engine_sleeps",
+    "evaluates_on_it",
     "find",
     "find_all",
     "fitting_share",
@@ -160,6 +177,8 @@ __all__ = [
     "model_width",
     "nccl_of",
     "needs_of",
+    "numbered",
+    "one_engine_in_the_trainer",
     "original_length_filled_in",
     "package_identity",
     "package_of",
@@ -167,6 +186,7 @@ __all__ = [
     "published_demands",
     "published_name",
     "python_admitted",
+    "ranks_named",
     "release",
     "release_specifier",
     "replicas_per_prompt",
@@ -177,8 +197,10 @@ __all__ = [
     "rope_settings",
     "rope_type",
     "runs_on",
+    "samples_in_a_thread",
     "seed_topology",
     "share_includes_trainer",
+    "stalled_run",
     "text_config",
     "toolkit_knows",
     "toolkit_of",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case
@@ -80,16 +81,18 @@ CODE = re.compile(r"[A-Z]+[0-9]+")
 
 
 class Check:
-    """One code of the vocabulary. ``doc`` is the module's docstring, which ``rldoctor explain`` prints.
+    """One code of the vocabulary. ``doc`` is the module's docstring, which ``rldoctor explain`` prints with the worked
+    ``example`` (:mod:`rldoctor.example`; where no file is named, ``examples/CODE.md`` in the check's package).
 
     Raises :class:`ValueError` for a ``code`` that is not capital letters and digits."""
 
-    def __init__(self, code: str, name: str, doc: str | None) -> None:
+    def __init__(self, code: str, name: str, doc: str | None, *, example: Path | None = None) -> None:
         if not CODE.fullmatch(code):
             raise ValueError(f"{code!r} is no code: capital letters, then digits, such as ACME01")
         self.code = code
         self.name = name
         self.doc = (doc or "").strip()
+        self.example = example
         self.detectors: list[Detector] = []
         self.signatures: list[Signature] = []
         self.conclusions: list[RunJudge] = []

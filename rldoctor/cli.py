@@ -55,6 +55,7 @@ Assume = Annotated[
 Model = Annotated[Path | None, typer.Option(help="A local model directory; the rollout runs on a miniature of it.")]
 Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, such as 0,1.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds for each child process.")]
+Soak = Annotated[float | None, typer.Option(help="Minutes for which the launch's traffic is kept up.")]
 Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
 Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]
 FailOn = Annotated[str | None, typer.Option(help="error (default), warning or never.")]
@@ -77,6 +78,7 @@ def check(
     diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff instead of the report.")] = False,
     devices: Devices = None,
     time_limit: TimeLimit = None,
+    soak: Soak = None,
     format_: Format = "rich",
     output: Output = None,
 ) -> int:
@@ -98,6 +100,7 @@ def check(
             ignore=_split(ignore),
             devices=devices,
             time_limit=time_limit,
+            soak=soak,
         )
     )
     threshold = _threshold(fail_on, opened)
@@ -127,6 +130,9 @@ def triage(
     config: Annotated[Path | None, typer.Option(help="The launch file of the run, to spell and apply fixes.")] = None,
     bundle: Annotated[Path | None, typer.Option(help="Facts of the machine that ran it (rldoctor bundle).")] = None,
     assume: Assume = None,
+    baseline: Annotated[
+        list[str] | None, typer.Option(help="Logs of a healthy run: what is new against them is shown; repeatable.")
+    ] = None,
     all_runs: Annotated[bool, typer.Option("--all-runs", help="Judge every run in the log, not the last.")] = False,
     select: Codes = None,
     ignore: Codes = None,
@@ -149,10 +155,44 @@ def triage(
         )
     )
     threshold = _threshold(fail_on, opened)
-    judged = session.triage(opened, logs, all_runs, progress)
+    judged = session.triage(opened, logs, all_runs, progress, tuple(baseline or ()))
     deliver(render(judged), output)
     progress(sentence(judged))
     return _verdict(judged, threshold, opened.required)
+
+
+@app.command()
+def hang(
+    pid: Annotated[int | None, typer.Argument(help="A process of the run; without one the only run here.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to watch; nothing is stopped meanwhile.")] = 5.0,
+    folder: Annotated[Path | None, typer.Option(help="Keep what is collected in this new folder.")] = None,
+    from_: Annotated[
+        list[Path] | None, typer.Option("--from", help="Judge a saved folder; one for each node of the run.")
+    ] = None,
+    dump_collectives: Annotated[
+        bool, typer.Option("--dump-collectives", help="Ask torch for its flight recorder, where the run listens.")
+    ] = False,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: FailOn = None,
+    format_: Format = "rich",
+    output: Output = None,
+) -> int:
+    """Collect what every process of a stalled run does, and say which one the others wait for."""
+    from rldoctor import report, session
+    from rldoctor.hang.examine import Wish, examine
+    from rldoctor.report.summary import sentence
+
+    render = report.renderer(format_, to_file=output is not None)
+    opened = session.open_session(session.Options(select=_split(select), ignore=_split(ignore)))
+    threshold = _threshold(fail_on, opened)
+    saved = tuple(from_ or ())
+    wish = Wish(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
+    judged = examine(opened, wish, progress)
+    deliver(render(judged), output)
+    progress(sentence(judged))
+    # Without stacks "no findings" would say more than is known.
+    return _verdict(judged, threshold, {r.code for r in judged.results if r.outcome is Outcome.NOT_CHECKED})
 
 
 @app.command()
@@ -184,15 +224,74 @@ def bundle(
 
 
 @app.command()
-def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.")]) -> int:
-    """Print the document of a check."""
-    from rldoctor import registry
+def diff(
+    first: Annotated[Path, typer.Argument(help="A bundle, of the machine where it works.")],
+    second: Annotated[Path, typer.Argument(help="A bundle, of the machine where it fails.")],
+    format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
+    output: Output = None,
+) -> int:
+    """Show what differs between two bundles: packages, GPUs, variables, settings, limits."""
+    from rldoctor import bundle as bundles
+    from rldoctor.diff import differences
+    from rldoctor.report import difference
 
-    checks = registry.load().checks
-    found = checks.get(code.upper()) or next((c for c in checks.values() if c.name == code), None)
+    render = difference.renderer(format_, to_file=output is not None)
+    found = differences(bundles.load(first), bundles.load(second))
+    deliver(render(found, str(first), str(second)), output)
+    progress(f"{len(found)} {'difference' if len(found) == 1 else 'differences'}")
+    return ExitCode.FINDINGS if found else ExitCode.OK
+
+
+@app.command()
+def compat(
+    packages: Annotated[
+        list[str] | None, typer.Argument(help="What there shall be, such as trl==0.19.0 vllm; else what is installed.")
+    ] = None,
+    python: Python = None,
+    assume: Assume = None,
+    from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle.")] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Read what was published since then (uses the network); judges nothing.")
+    ] = False,
+    index: Annotated[str | None, typer.Option(help="With --refresh: a simple index; pip's own by default.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
+    output: Output = None,
+) -> int:
+    """Show which versions go together, and the changes without which these do not."""
+    from rldoctor import session
+    from rldoctor.compat import answer, report
+
+    render = report.renderer(format_, to_file=output is not None)
+    if refresh:
+        from rldoctor.knowledge import refresh as table
+
+        if python or assume or from_:
+            raise InputError("--refresh renews the table of releases and judges nothing: leave out what to judge")
+        return ExitCode.OK if table.renew(packages or (), output, index, progress) else ExitCode.CANNOT_JUDGE
+    if len(python or ()) > 1 or len(from_ or ()) > 1:
+        raise InputError("the versions of one environment are judged at a time; give one --python or --from")
+    opened = session.open_session(
+        session.Options(
+            level="static", pythons=tuple(python or ()), assume=tuple(assume or ()), bundles=tuple(from_ or ())
+        )
+    )
+    found = answer.judge(session.gather(opened, progress), packages or ())
+    deliver(render(found), output)
+    progress(answer.sentence(found))
+    return {"consistent": ExitCode.OK, "changes": ExitCode.FINDINGS}.get(found.outcome, ExitCode.CANNOT_JUDGE)
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.")]) -> int:
+    """Print the document of a check, with an example that fires and one that stays quiet."""
+    from rldoctor import registry
+    from rldoctor.report import explanation
+
+    loaded = registry.load()
+    found = loaded.checks.get(code.upper()) or next((c for c in loaded.checks.values() if c.name == code), None)
     if found is None:
         raise InputError(f"unknown code {code!r}; `rldoctor list` shows all codes")
-    deliver(f"{found.code} {found.name}\n\n{found.doc}")
+    deliver(explanation.render(found, loaded))
     return ExitCode.OK
 
 

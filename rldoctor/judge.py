@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -63,11 +64,11 @@ def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
     findings: list[Finding] = []
     reach: list[str] = []
     try:
-        for said in _said(check, detector, case):
-            if isinstance(said, Reach):
-                reach.append(said.text)
+        for item in yielded(check, partial(detector.judge, case)):
+            if isinstance(item, Reach):
+                reach.append(item.text)
             else:
-                findings.append(said)
+                findings.append(item)
     except NotApplicable as reason:
         return result(Outcome.NOT_APPLICABLE, str(reason))
     except NotChecked as reason:
@@ -80,18 +81,18 @@ def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
     return result(Outcome.PASS, "; ".join(reach) or None)
 
 
-def _said(check: Check, detector: Detector, case: Case) -> Iterator[Finding | Reach]:
-    """What a detector yields, as long as reports can tell it. Standard output is the report's, not a detector's.
+def yielded(check: Check, judge: Callable[[], Iterable[object]]) -> Iterator[Finding | Reach]:
+    """What a judge of a check yields, as long as reports can tell it. Standard output is the report's, not a judge's.
 
     Raises :class:`TypeError` or :class:`msgspec.ValidationError` for what is no finding of this check."""
     with contextlib.redirect_stdout(sys.stderr):
-        for said in detector.judge(case):
-            if not isinstance(said, Finding | Reach):
-                raise TypeError(f"{check.code} yielded {said!r:.80}, which is neither a Finding nor a Reach")
-            if isinstance(said, Finding) and said.code != check.code:
-                raise TypeError(f"{check.code} yielded a finding of {said.code}")
+        for item in judge():
+            if not isinstance(item, Finding | Reach):
+                raise TypeError(f"{check.code} yielded {item!r:.80}, which is neither a Finding nor a Reach")
+            if isinstance(item, Finding) and item.code != check.code:
+                raise TypeError(f"{check.code} yielded a finding of {item.code}")
             # A dataclass takes anything for a field; what does not fit its type would break a report.
-            yield msgspec.convert(msgspec.to_builtins(said), type(said))
+            yield msgspec.convert(msgspec.to_builtins(item), type(item))
 
 
 def first_missing(case: Case, needs: Iterable[str]) -> Absent | Unknown | None:

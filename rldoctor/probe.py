@@ -21,6 +21,8 @@ class Request:
     level: Level | None = None
     devices: tuple[int, ...] | None = None
     time_limit: float | None = None
+    soak: float | None = None
+    """Minutes for which live traffic is kept up; None for no such run."""
     environ: dict[str, str] = field(default_factory=dict)
 
 

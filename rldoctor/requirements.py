@@ -117,7 +117,7 @@ def _needs(python: str, distributions: tuple[Distribution, ...], system: str | N
     undeclared: dict[str, str] = {}
     first = {d.name: d for d in reversed(distributions)}
     found = [demand for d in first.values() for demand in _demands(d, environment, undeclared)]
-    return Needs(demands=tuple(d for d in found if not _shipped_together(d, found, first)), undeclared=undeclared)
+    return Needs(demands=tuple(d for d in found if not shipped_together(d, found, first)), undeclared=undeclared)
 
 
 def _environment(python: str, system: str | None, machine: str | None) -> dict[str, str]:
@@ -198,7 +198,7 @@ def _known_breaks(by: Distribution, name: str) -> Iterator[Demand]:
             )
 
 
-def _shipped_together(demand: Demand, demands: list[Demand], present: dict[str, Distribution]) -> bool:
+def shipped_together(demand: Demand, demands: list[Demand], present: dict[str, Distribution]) -> bool:
     """Whether a framework pins both the package that demands and what it demands, each to what is installed: then it
     ships this pair, whatever the one declares about the other. OpenRLHF 0.9.5 pins transformers 5.3.0 beside a vLLM
     that declares ``transformers<5``."""

@@ -42,6 +42,7 @@ class Options:
     ignore: tuple[str, ...] = ()
     devices: str | None = None
     time_limit: float | None = None
+    soak: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,8 @@ def open_session(options: Options) -> Session:
         raise InputError("the current folder does not exist any more") from None
     if options.time_limit is not None and not 1 <= options.time_limit <= LONGEST:
         raise InputError(f"--time-limit {options.time_limit:g}: from 1 to {LONGEST} seconds are expected")
+    if options.soak is not None and not 0 < options.soak <= LONGEST / 60:
+        raise InputError(f"--soak {options.soak:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
     found = registry.load(project.disable_plugins)
     try:
         found.select((*project.select, *project.require), tuple(ignore.code for ignore in project.ignore))
@@ -102,6 +105,8 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
     for case, request in _cases(session, engine.sections(session.checks, session.probes)):
         deep = _depth(session, case, request)
         if notice := probing.announce(case, session.probes, request, deep.level):
+            for finding in engine.report(case, session.checks, session.registry).findings:
+                progress(f"already found: {finding.code} {finding.severity.value}: {finding.message}")
             progress(notice)
         probed = probing.run_probes(case, session.probes, request, deep, progress)
         notes = [deep.reason] if deep.reason else []
@@ -182,6 +187,7 @@ def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request
             model=options.model,
             devices=_devices(options.devices),
             time_limit=options.time_limit,
+            soak=options.soak,
             environ=dict(os.environ),
         )
         case = assume.apply(replace(facts.collect(sections, request), role=role), options.assume)
@@ -241,6 +247,8 @@ def _depth(session: Session, case: Case, request: Request) -> depth.Depth:
         return depth.Depth(Level.STATIC)
     if session.level is not None:
         return depth.Depth(session.level)
+    if session.options.soak is not None:  # whoever asks for it has chosen a device for it
+        return depth.Depth(Level.ROLLOUT)
     return depth.auto_depth(case, request)
 
 

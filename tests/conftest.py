@@ -33,6 +33,15 @@ def patient() -> Path:
 
 
 @pytest.fixture(scope="session")
+def v0_patient() -> Path:
+    """The interpreter that RLDOCTOR_V0 names: a vLLM that still has its V0 engine."""
+    named = os.environ.get("RLDOCTOR_V0")
+    if not named or not Path(named).exists():
+        pytest.skip("RLDOCTOR_V0 names no interpreter with a vLLM that has a V0 engine")
+    return Path(named)
+
+
+@pytest.fixture(scope="session")
 def patient_imports(patient: Path) -> Case:
     """What the import probe sees in the patient."""
     return imports_case(patient)

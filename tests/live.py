@@ -37,10 +37,11 @@ def scenario_case(
     engine: Mapping[str, object] | None = None,
     plan: RolloutPlan | None = None,
     model: ModelFiles | None = None,
+    request: Request | None = None,
 ) -> Case:
     """What scenarios see of the environment's vLLM, as few engines as they need. ``fault`` (``module:function`` under
     ``probes/faults``) breaks every engine in that way, ``engine`` holds options that all of them get."""
-    request = Request(python=python)
+    request = request or Request(python=python)
     case = Case(packages=packages.collect(request), model=model, plan=plan)
     base = basis(case, request)
     environ = dict(base.environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.api import Case, Distribution, Packages
+from rldoctor.api import Case, Distribution, Packages, RolloutPlan
 
 
 def link(type_: str, message: str, *places: str, **more: Any) -> dict[str, Any]:
@@ -92,3 +92,25 @@ def rollout_case(ended: str = "done", job: dict[str, Any] | None = None, **recor
     told = {name: value for name, value in {**healthy, **records}.items() if value is not None}
     made = {"ended": ended, "records": told, "seconds": 15.0, "log": "/tmp/log.txt", "tail": [], **(job or {})}
     return Case(packages=packages(vllm="0.11.0", torch="2.8.0"), observations={"rollout": {"miniature": made}})
+
+
+def scenario_case(
+    scenario: str,
+    ended: str = "done",
+    plan: RolloutPlan | None = None,
+    engine: dict[str, Any] | None = None,
+    job: dict[str, Any] | None = None,
+    **records: Any,
+) -> Case:
+    """A case in which one run of a scenario recorded this on a miniature in bfloat16."""
+    told = {
+        "versions": {"vllm": "0.11.0", "transformers": "4.57.0"},
+        "miniature": {"weights": "written", "like": None},
+        "engine": {"engine": "V1", "device": "cuda", "dtype": "bfloat16", "enforce_eager": True, **(engine or {})},
+        "unread": {},
+        "reach": {"longest": 48},
+        **records,
+    }
+    made = {"ended": ended, "records": told, "seconds": 2.0, "log": "/tmp/log.txt", "tail": [], "boot": "miniature"}
+    observations = {scenario: {scenario: {**made, **(job or {})}}, "rollout": {}}
+    return Case(packages=packages(vllm="0.11.0"), plan=plan, observations=observations)

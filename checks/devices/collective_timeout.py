@@ -2,7 +2,10 @@
 
 What it looks for
     The NCCL watchdog's report (group, operation, sequence number, rank, time limit), gloo's time-outs and closed
-    connections, and collectives of which the ranks disagree about the size or the kind.
+    connections, and collectives of which the ranks disagree about the size or the kind. In a run that still stands
+    (``rldoctor hang``): ranks of which some wait in a collective and others are elsewhere, and flight recorders that
+    end at different collectives. In a small job of several ranks on this host: the first collective that not every rank
+    finished.
 
 Why it hurts
     All ranks wait for one, until a time limit ends the whole job. The rank that reports first is a rank that waited,
@@ -10,7 +13,8 @@ Why it hurts
 
 How sure it is
     A time-out is a consequence: whatever failed earlier on any rank goes before it. A size or kind that differs is the
-    fault itself.
+    fault itself. Stacks show where each rank was in every sample: a warning where the missing rank still computes or
+    the run wrote output within the last minute, since it may only be slow; nothing where it moves.
 
 The fix and its cost
     Find what the missing rank did (its last line, its stack). Where it was legitimately slow (a checkpoint, an
@@ -25,9 +29,32 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from rldoctor.api import Applicability, Case, Check, Edit, Finding, Fix, LogEvent, Role
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Role,
+    Severity,
+    numbered,
+    stalled_run,
+)
+
+from ..processes.standing import LONGER, evidence, explained_elsewhere, gravity, missing_text, watched
+from . import communication
+
+if TYPE_CHECKING:
+    from rldoctor.api import Standing
 
 check = Check("RLD321", "collective-timeout", __doc__)
 
@@ -39,12 +66,118 @@ _RECORD = Fix(
         Edit(option="env.TORCH_NCCL_DUMP_ON_TIMEOUT", value="1"),
     ),
 )
+_FABRIC = Fix(
+    title="test the fabric: the interface that NCCL chose, P2P and InfiniBand",
+    commands=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...",),
+)
+_ORDER = Fix(title="let every rank call the same collectives in the same order: no branch on the rank may skip one")
 _LONGER = Fix(
     title="where the missing rank was only slow (checkpoint, evaluation, long rollout): a longer time limit for "
     "the group "
     "(ddp_timeout, timeout= of init_process_group), or the slow work on all ranks",
     side_effects="a real hang is noticed later",
 )
+
+
+@check.observed(needs=["observations.hang"])
+def rank_not_there(case: Case) -> Iterator[Finding | Reach]:
+    """Ranks that stand in a collective, and those of their world that do not."""
+    run = watched(case)
+    for group in run.apart:
+        if group.moving or explained_elsewhere(run, group):
+            yield Reach(f"{missing_text(group)}, and moves" if group.moving else missing_text(group))
+            continue
+        yield check.finding(
+            missing_text(group),
+            severity=gravity(run, busy=any(one.busy for one in group.missing))
+            if group.missing or group.gone
+            else Severity.NOTE,
+            grade=Grade.OBSERVED,
+            evidence=evidence(run, (*group.missing, *group.waiting)),
+            fixes=(*_elsewhere(group.missing), LONGER, _RECORD),
+            url="https://pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
+        )
+    for peers in run.together:
+        called = {one.wait.operation for one in peers if one.wait is not None}
+        said = "; ".join(f"{one.label} {one.where}" for one in peers[:6])
+        yield check.finding(
+            f"every rank waits in a collective, and not in the same: {said}"
+            if len(called) > 1
+            else f"every rank waits in the same collective, and it does not go on: {said}",
+            severity=gravity(run, busy=False) if len(called) > 1 else Severity.WARNING,
+            grade=Grade.OBSERVED,
+            evidence=evidence(run, peers),
+            fixes=(_ORDER if len(called) > 1 else _FABRIC, LONGER, _RECORD),
+        )
+    yield Reach(f"{len(run.standings)} processes compared")
+
+
+@check.observed(needs=["observations.hang"])
+def recorders_differ(case: Case) -> Iterator[Finding | Reach]:
+    """The flight recorders' newest collectives."""
+    run = stalled_run(case)
+    records = run.record.records
+    if len([record for record in records if record.last]) < 2:
+        broken = next((f"{record.file}: {record.problem}" for record in records if record.problem), None)
+        raise NotApplicable(broken or "no flight recorder has dumped (TORCH_FR_BUFFER_SIZE)")
+    if any(one.moving for one in run.standings) and not run.apart:
+        yield Reach(f"flight recorders of {len(records)} ranks, from before: the run has gone on since")
+        return
+    for one in run.behind:
+        newest, oldest = one.last[one.ahead[0]], min((one.last[rank] for rank in one.behind), key=lambda c: c.number)
+        at = f" at {newest.frame}" if newest.frame is not None else ""
+        yield check.finding(
+            f"in group {one.group} {_ranks(one.ahead)} began {newest.operation} number {newest.number}{at}, and "
+            f"{_ranks(one.behind)} did not: the last there is {oldest.operation} number {oldest.number}",
+            severity=Severity.ERROR if newest.state != "completed" else Severity.WARNING,
+            grade=Grade.OBSERVED,
+            evidence=tuple(
+                Evidence(text=f"group {one.group}, rank {rank}: {c.operation} number {c.number} ({c.state}) {c.sizes}")
+                for rank, c in list(one.last.items())[:8]
+            ),
+            fixes=(Fix(title=f"see what {_ranks(one.behind)} did instead: its stack, its last lines"),),
+        )
+    yield Reach(f"flight recorders of {len(records)} ranks compared")
+
+
+@check.observed(needs=["observations.collectives"])
+def not_finished_here(case: Case) -> Iterator[Finding | Reach]:
+    """A small job of several ranks on this host."""
+    found = communication.runs(case)
+    first = found[0]
+    if first.done:
+        yield Reach(first.describe())
+        return
+    call = first.waiting
+    if call is None or first.shared() or communication.cured_without(found):
+        raise NotApplicable("no collective was left unfinished, or for a reason of its own: RLD302, RLD320, RLD322")
+    missing = first.absent_from(call)
+    yield check.finding(
+        f"{call['name']} ({call['backend']}) between {len(first.ranks)} ranks on this host did not complete: "
+        + (
+            f"{_ranks([str(rank) for rank in missing])} did not arrive"
+            if missing
+            else "all ranks called it and do not get through to each other"
+        ),
+        grade=Grade.REPRODUCED,
+        evidence=(*communication.evidence(first.unfinished(call)), *communication.warnings(first.ranks)),
+        fixes=(_RECORD,) if missing else (_FABRIC, _RECORD),
+    )
+
+
+def _ranks(names: Sequence[str]) -> str:
+    numbers = [int(name) for name in names if name.isdecimal()]
+    return numbered(numbers) if len(numbers) == len(names) else ", ".join(names)
+
+
+def _elsewhere(missing: Sequence[Standing]) -> Iterator[Fix]:
+    """What the code that a rank stands in needs, where it is the user's own."""
+    own = next((one.own for one in missing if one.own is not None and one.wait is None), None)
+    if own is not None:
+        yield Fix(
+            title=f"give {own.function} at {own.file}:{own.line} a time limit, and let every rank run it, or hand its "
+            f"result to the others: a collective needs all ranks"
+        )
 
 
 @check.logged("Watchdog caught collective operation timeout", role=Role.CASCADE)
@@ -64,8 +197,7 @@ def watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
            ": a rank that reported nothing did not arrive"),
         fixes=(
             *(
-                (Fix(title="test the fabric: the interface that NCCL chose, P2P and InfiniBand",
-                     commands=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...",)),)
+                (_FABRIC,)
                 if first
                 else (_LONGER,)
             ),

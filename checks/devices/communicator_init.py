@@ -1,7 +1,8 @@
 """The NCCL or gloo group for training or for weight sync cannot be built.
 
 What it looks for
-    A rollout server that leaves no memory for NCCL's buffers. In a log: pynccl and torch errors while a communicator is
+    A rollout server that leaves no memory for NCCL's buffers. A small job of several ranks on this host, through the
+    environment's own torchrun, that cannot build its group. In a log: pynccl and torch errors while a communicator is
     initialised, a weight sync group that exists already or does not exist yet, a backend that this torch lacks, NCCL
     versions that differ.
 
@@ -35,14 +36,18 @@ from rldoctor.api import (
     Edit,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
+    NotChecked,
     Reach,
     Role,
     Severity,
     cite,
     plan_of,
 )
+
+from .communication import cured_without, evidence, runs, warnings
 
 check = Check("RLD320", "communicator-init-failed", __doc__)
 
@@ -76,6 +81,33 @@ def no_memory_for_nccl(case: Case) -> Iterator[Finding | Reach]:
             ),
         ),
         url="https://github.com/modelscope/ms-swift/issues/5428",
+    )
+
+
+@check.observed(needs=["observations.collectives"])
+def group_on_this_host(case: Case) -> Iterator[Finding | Reach]:
+    """A real group of the ranks on this host, with the launch's settings."""
+    found = runs(case)
+    first = found[0]
+    if first.done:
+        yield Reach(f"a group was built here: {first.describe()}")
+        return
+    if first.shared() or cured_without(found):
+        raise NotApplicable("the group fails for a reason of its own: RLD302, RLD322")
+    if first.waiting is not None or first.wrong():
+        raise NotApplicable("the group was built")
+    stages = {str(rank.get("stage")): rank for rank in reversed(first.failed)}
+    # The others wait for a rank that cannot use its GPU.
+    stage = "device" if "device" in stages else next((name for name in stages if name.endswith(" group")), None)
+    if stage is None:
+        raise NotChecked(f"the job failed outside its groups, at stage {', '.join(stages) or 'end'}")
+    rank, backend = stages[stage], stage.removesuffix(" group")
+    yield check.finding(
+        f"{len(first.ranks)} ranks on this host cannot build a group: rank {rank['rank']} "
+        + ("cannot use its GPU" if backend == "device" else f"fails in {backend}'s set-up"),
+        grade=Grade.REPRODUCED,
+        evidence=(*evidence(first.failed), *warnings(first.failed)),
+        fixes=(_DEBUG,) if backend == "nccl" else (),
     )
 
 

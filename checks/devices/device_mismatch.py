@@ -5,7 +5,9 @@ What it looks for
     first. In a real engine on a miniature model: parameters and cache blocks that are not on the device of the worker
     that computes with them, buffers on another accelerator or on ``meta`` (a tensor without data). Where a rollout or a
     run failed, the messages that torch and FSDP give for a mixed operation (``Expected all tensors to be on the same
-    device``, ``Expects tensor to be on the compute device``).
+    device``, ``Expects tensor to be on the compute device``). In a forward pass of a miniature of the trainer's model,
+    on devices that are pretended: one device for each process, and the replicas of ``DataParallel`` or the split of
+    ``device_map`` where the launch brings them about.
 
 Why it hurts
     The first operation that mixes devices raises in the middle of a step, on some ranks only; a parameter left on
@@ -13,7 +15,9 @@ Why it hurts
 
 How sure it is
     TRL's own pins name the vLLM release from which another device works. Each tensor tells its device. Weights that
-    ``cpu_offload_gb`` keeps in host memory on purpose are not counted, nor are buffers that the host reads.
+    ``cpu_offload_gb`` keeps in host memory on purpose are not counted, nor are buffers that the host reads. Pretended
+    devices follow PyTorch's own rules (single numbers and indices may stay in host memory) and name module and line;
+    code that only a real GPU runs (its kernels) is not seen.
 
 The fix and its cost
     Give every process one device and let the engine place the model: no ``device_map`` beside it,
@@ -54,6 +58,7 @@ from rldoctor.api import (
 )
 
 from ..rollout.observed import Job, describe, failure_text, frames, records, require, rollouts
+from .simulated import WORDS, devices_of, implied, module_of, rows, what_stopped, where
 
 check = Check("RLD301", "device-mismatch", __doc__)
 
@@ -135,11 +140,36 @@ def operation_fails(case: Case) -> Iterator[Finding | Reach]:
         )
 
 
+@check.observed(needs=["observations.placement"])
+def forward_pass_mixes(case: Case) -> Iterator[Finding | Reach]:
+    """The trainer's model, small, under the placements that the launch gives it, on pretended devices."""
+    tried = rows(case)
+    for name, cited in implied(case).items():
+        row = tried.get(name)
+        if row is None or row["ended"] not in ("done", "mixed"):
+            raise NotChecked(f"the trainer's model {WORDS[name]} could not be tried: {what_stopped(row)}")
+        if row["ended"] == "mixed":
+            yield check.finding(
+                f"a forward pass of {row['architecture']} {WORDS[name]} mixes {devices_of(row)} in {module_of(row)}",
+                # Where accelerate splits the whole model is not where it splits a small one.
+                severity=Severity.WARNING if name == "device map" else Severity.ERROR,
+                grade=Grade.SIMULATED,
+                evidence=(*where(row), *cited),
+                fixes=(SAME_DEVICE, *FIXES[1:]) if name != "one device" else (SAME_DEVICE,),
+            )
+            return
+        yield Reach(f"{row['operators']} operations of a small {row['architecture']} {WORDS[name]}, simulated")
+
+
 def explains(job: Job) -> bool:
     """Whether a rollout failed because of this pattern."""
     return job.get("ended") == "raised" and bool(MESSAGES.search(failure_text(job)))
 
 
+SAME_DEVICE = Fix(
+    title="create the tensor where the others are (device=hidden_states.device), or register it as a buffer; a release "
+    "of the model's code that does so",
+)
 FIXES = (
     Fix(title="let the engine place the model: one device for each process, no device_map or .to() beside it"),
     Fix(

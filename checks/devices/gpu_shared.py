@@ -3,7 +3,8 @@
 What it looks for
     A rollout server and a trainer started by the same file whose visible devices overlap, a server mode on a machine
     with one GPU, OpenRLHF's first colocated releases with NCCL as the sync backend. In a log: NCCL's ``Duplicate GPU
-    detected``, ``NCCL error: invalid usage`` where the weight sync group is built, and TRL's own refusal.
+    detected``, ``NCCL error: invalid usage`` where the weight sync group is built, and TRL's own refusal. In a small
+    job of several ranks on this host: the UUID of each rank's GPU.
 
 Why it hurts
     From TRL 0.16 and ms-swift 3.4 on, the server's ranks and the trainer's first rank join one NCCL group to send the
@@ -37,6 +38,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
     NotChecked,
@@ -48,6 +50,7 @@ from rldoctor.api import (
     version_within,
 )
 
+from .communication import PROBE, evidence, runs
 from .visible import (
     LOOPBACK,
     VISIBLE,
@@ -138,6 +141,32 @@ def colocated_group(case: Case) -> Iterator[Finding | Reach]:
         ),
         url="https://github.com/OpenRLHF/OpenRLHF/issues/726",
     )
+
+
+@check.observed(needs=["observations.collectives"])
+def same_uuid(case: Case) -> Iterator[Finding | Reach]:
+    """Each rank of the probe's job told which physical GPU it has."""
+    first = runs(case)[0]
+    told = [rank for rank in first.ranks if rank.get("device", {}).get("uuid")]
+    if not told:
+        raise NotApplicable("no rank of the probe had a GPU, or its torch does not tell the UUID")
+    for uuid, ranks in first.shared().items():
+        yield check.finding(
+            f"ranks {joined([str(rank) for rank in ranks])} are on one physical GPU"
+            + ("" if first.done else ", and their group cannot be used"),
+            severity=Severity.WARNING if first.done else Severity.ERROR,
+            grade=Grade.OBSERVED if first.done else Grade.REPRODUCED,
+            evidence=(Evidence(text=f"GPU {uuid}", source=PROBE), *evidence([] if first.done else first.failed)),
+            fixes=(_OWN_RANK,),
+        )
+    if not first.shared():
+        yield Reach(f"{len(told)} ranks on {len(told)} GPUs")
+
+
+_OWN_RANK = Fix(
+    title="a GPU for each rank: as many processes as CUDA_VISIBLE_DEVICES lists, torch.cuda.set_device(LOCAL_RANK)",
+    commands=("torchrun --nproc_per_node=GPUS ...",),
+)
 
 
 def _one_device(case: Case, plan: RolloutPlan) -> Iterator[Finding | Reach]:

@@ -111,3 +111,27 @@ def no_ranks(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://docs.pytorch.org/docs/stable/elastic/run.html",
     )
+
+
+@check.logged(" in replica ", "module must have its parameters and buffers on device ")
+def data_parallel(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Caught StopIteration in replica 1 on device 1``: torch's DataParallel copied the model to every visible GPU."""
+    frames = [frame for link in (event.exception.chain if event.exception else ()) for frame in link.frames]
+    replica = event.search(r"Caught \w+ in replica \d+ on device \d+")
+    if replica is None and not any("parallel/data_parallel" in frame.file for frame in frames):
+        return
+    yield check.finding(
+        "the trainer wrapped the model in DataParallel: several GPUs are visible to one process without a launcher",
+        fixes=(
+            Fix(
+                title="start one process per GPU",
+                commands=("accelerate launch train.py", "torchrun --nproc-per-node gpu train.py"),
+            ),
+            Fix(
+                title="or show the process one GPU",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="env.CUDA_VISIBLE_DEVICES", value="0"),),
+            ),
+        ),
+        url="https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html",
+    )

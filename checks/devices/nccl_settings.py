@@ -2,17 +2,19 @@
 
 What it looks for
     NCCL variables that the rollout server's command and the trainer's set differently, the loopback interface for a run
-    over several nodes, OpenRLHF releases that set ``NCCL_CUMEM_ENABLE=0`` under a vLLM whose NCCL no longer takes it.
-    In a log: CUDA failures in NCCL's transports, an interface that does not exist, InfiniBand errors, peer access that
-    the GPUs refuse.
+    over several nodes, OpenRLHF releases that set ``NCCL_CUMEM_ENABLE=0`` under a vLLM whose NCCL no longer takes it. A
+    small job of several ranks on this host that fails with the communication settings of the launch or the shell and
+    succeeds without them, or whose numbers come out wrong. In a log: CUDA failures in NCCL's transports, an interface
+    that does not exist, InfiniBand errors, peer access that the GPUs refuse.
 
 Why it hurts
     Both ends of a group choose their transport from these settings. Where they differ the group hangs, or fails with
     ``unhandled cuda error`` or ``unhandled system error`` when the first weights are sent, after everything has loaded.
 
 How sure it is
-    Different values in one file are certain; which of them is right is not. In a log, NCCL's own warning (with
-    ``NCCL_DEBUG=WARN``) names the failing call, without it only the kind of error is known.
+    Different values in one file are certain; which of them is right is not. The small job is run again without the
+    settings, and without each by itself: the fewest that cure it are named, and the cure is proven. In a log, NCCL's
+    own warning (with ``NCCL_DEBUG=WARN``) names the failing call, without it only the kind of error is known.
 
 The fix and its cost
     One value on both sides. ``NCCL_P2P_DISABLE=1`` and ``NCCL_SHM_DISABLE=1`` avoid the failing path, at the price of
@@ -35,18 +37,23 @@ from rldoctor.api import (
     Case,
     Check,
     Edit,
+    Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
     RolloutPlan,
+    Severity,
     cite,
     plan_of,
     release,
     version_within,
 )
+
+from .communication import PROBE, cured_without, evidence, for_elsewhere, origin, runs, settings, unset
 
 check = Check("RLD322", "nccl-settings-mismatch", __doc__)
 
@@ -153,6 +160,39 @@ def memory_mapping_of_openrlhf(case: Case) -> Iterator[Finding | Reach]:
             ),
         ),
     )
+
+
+@check.observed(needs=["observations.collectives"])
+def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
+    """The probe's job with the settings and without them."""
+    found = runs(case)
+    first, cure, given = found[0], cured_without(found), settings(case)
+    if first.done:
+        yield Reach(f"{len(given)} communication settings on this host" if given else "no communication settings here")
+    elif first.shared():
+        raise NotApplicable("two ranks share a GPU: RLD302")
+    elif cure:
+        plan, elsewhere = case.plan, for_elsewhere(case, cure)
+        safe = plan is not None and not elsewhere and all(_spelled_here(plan, f"env.{name}") for name in cure)
+        named = ", ".join(f"{name}={given[name]}" for name in cure)
+        yield check.finding(
+            f"ranks on this host cannot work together with {named}, and do so without",
+            severity=Severity.WARNING if elsewhere else Severity.ERROR,
+            grade=Grade.REPRODUCED,
+            evidence=(*origin(case, cure), *evidence(first.failed)),
+            fixes=(unset(case, cure, safe), *(_INTERFACE for name in cure[:1] if name in INTERFACES)),
+            url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        )
+    elif first.wrong():
+        yield check.finding(
+            f"collectives between the ranks of this host come out wrong: {first.wrong()[0]}",
+            grade=Grade.REPRODUCED,
+            evidence=tuple(Evidence(text=text, source=PROBE) for text in first.wrong()[:4]),
+            fixes=(_AVOID,),
+            url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        )
+    else:
+        raise NotApplicable("the job fails without these settings, too: RLD320, RLD321")
 
 
 def _value(plan: RolloutPlan, name: str) -> str | None:

@@ -173,7 +173,7 @@ def engine_device_exists(case: Case) -> Iterator[Finding | Reach]:
 def engine_ranks_and_devices(case: Case) -> Iterator[Finding | Reach]:
     """A rollout server, or an engine of its own, with more ranks than it sees devices."""
     plan = plan_of(case)
-    launch = plan.server or (plan if plan.role == "server" or plan.dialect == "vllm" else None)
+    launch = plan.server or (plan if plan.role == "server" or plan.dialect == "vLLM" else None)
     if launch is None:
         raise NotApplicable("no engine is started by itself")
     ranks = engine_ranks(launch)
@@ -315,3 +315,21 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
 def no_such_device(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A rank took a device number that its process does not have."""
     yield check.finding("a process uses a device number beyond the devices that it sees", fixes=(AGREE,))
+
+
+@check.logged("RuntimeError: No CUDA GPUs are available")
+def no_device_in_sight(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A driver answers, and CUDA_VISIBLE_DEVICES (Ray sets it for actors without num_gpus) leaves none."""
+    yield check.finding(
+        "this process sees no GPU: CUDA_VISIBLE_DEVICES is empty or names none, as in a Ray actor without num_gpus",
+        fixes=(
+            Fix(title="give the actor or task its GPUs (num_gpus), or the process its CUDA_VISIBLE_DEVICES"),
+            Fix(
+                title="or keep Ray from emptying the variable where another part places the process",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="env.RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", value="1"),),
+            ),
+            Fix(title="see what the process sees", commands=("nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",)),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/14413",
+    )

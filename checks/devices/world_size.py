@@ -122,3 +122,11 @@ def rank_beyond_the_world(case: Case, event: LogEvent) -> Iterator[Finding]:
     numbers = event.search(r"rank < size\. (\d+) vs (\d+)")
     which = f" (rank {numbers[1]} of {numbers[2]})" if numbers else ""
     yield check.finding(f"a rank's number is beyond the world size{which}", fixes=(_SAME,))
+
+
+@check.logged("is out of range. Valid ranks are ", "The new group's rank should be within the world_size set by")
+def group_beyond_the_world(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``torch.distributed.new_group`` is asked for ranks that were not started."""
+    numbers = event.search(r"Rank (\d+) is out of range\..{1,60}world_size=(\d+)")
+    which = f": rank {numbers[1]} of {numbers[2]}" if numbers else ""
+    yield check.finding(f"a process group is to hold a rank beyond the world size{which}", fixes=(_SAME,))

@@ -339,3 +339,25 @@ def no_engine_attached(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://github.com/unslothai/unsloth/issues/2107",
     )
+
+
+@check.logged("Worker' object has no attribute '", "WorkerBase' object has no attribute '")
+def no_worker_extension(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A trainer calls its weight-sync methods on workers of an engine that was started without its extension."""
+    found = event.search(
+        r"'(\w*Worker\w*)' object has no attribute '(init_communicator|close_communicator|update_named_param|"
+        r"update_\w*weight\w*|init_weight_update_group|update_adapter\w*|update_flattened_params|get_communicator\w*)'"
+    )
+    if found is None:
+        return
+    yield check.finding(
+        f"the trainer calls {found[2]}, which the engine's {found[1]} does not have: the engine runs without the "
+        "framework's worker extension",
+        fixes=(
+            Fix(
+                title="start the server with the framework's own command, which brings its worker extension",
+                commands=("trl vllm-serve --model MODEL", "swift rollout --model MODEL"),
+            ),
+            Fix(title="or give the engine the framework's class as worker_extension_cls, of the same release"),
+        ),
+    )

@@ -151,6 +151,7 @@ def _serves(case: Case, version: str, capability: str) -> bool:
     "is not compatible with the current PyTorch installation",
     "CUDA error: invalid device function",
     "' is not defined for option 'gpu-name'",
+    "PTXASError: PTXAS error: ",
     "Unsupported gpu architecture 'compute_",
 )
 def refused_by_the_device(case: Case, event: LogEvent) -> Iterator[Finding]:
@@ -158,12 +159,14 @@ def refused_by_the_device(case: Case, event: LogEvent) -> Iterator[Finding]:
     if event.exception is not None and link_of(event) is None:
         return
     around = "\n".join((*event.before, event.text))
+    if event.literal.startswith("PTXASError") and "gpu-name" not in around:
+        return
     told = re.search(r"(?:sm_|compute_|CUDA capability )(\d+)(\d)a?\b(?= is not|' is not|')", around)
     capability = f"{told[1]}.{told[2]}" if told else None
     device = f"a GPU of compute capability {capability}" if capability else "this GPU"
     package = find(case.packages, "torch") if case.packages else None
     fixes = tuple(_fixes(case, package, capability)) if package is not None and capability else ()
-    compiler = event.literal.startswith("Unsupported gpu") or "gpu-name" in event.literal
+    compiler = event.literal.startswith(("Unsupported gpu", "PTXASError")) or "gpu-name" in event.literal
     yield check.finding(
         f"Triton's or CUDA's compiler does not know {device}"
         if compiler

@@ -181,7 +181,7 @@ def _limit(
     )
 
 
-@check.logged("Too many open files")
+@check.logged("Too many open files", "received 0 items of ancdata")
 def files_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``[Errno 24] Too many open files``."""
     if event.exception is not None and link_of(event) is None:

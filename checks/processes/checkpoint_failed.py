@@ -2,7 +2,8 @@
 
 What it looks for
     Errors while tensors are serialised (safetensors, ``torch.save``), and a full or over-quota file system, inside the
-    functions that save or load checkpoints.
+    functions that save or load checkpoints. In a run that still stands (``rldoctor hang``): ranks that wait in a
+    collective for one that saves or loads, and does not come to its end.
 
 Why it hurts
     Hours of training end at the first save. With several ranks the others wait in a collective for the rank that failed
@@ -24,7 +25,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent
+from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, stalled_run
+
+from .standing import LONGER, evidence, gravity, missing_text, saves
 
 check = Check("RLD610", "checkpoint-failed", __doc__)
 
@@ -36,6 +39,29 @@ _SPACE = Fix(
 _FEWER = Fix(
     title="keep fewer checkpoints (transformers: save_total_limit; verl: max_actor_ckpt_to_keep; EasyR1: save_limit)"
 )
+
+
+@check.observed(needs=["observations.hang"])
+def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
+    """A rank that has been at one point of a save or load for the whole time, with the others in a collective."""
+    run = stalled_run(case)
+    for group in run.apart:
+        if group.moving or not saves(group):
+            continue
+        slow = any(one.thread is not None and one.thread.state == "D" for one in group.missing)
+        yield check.finding(
+            missing_text(group) + ("; it sleeps in the kernel: the storage does not answer" if slow else ""),
+            severity=gravity(run, busy=any(one.busy for one in group.missing)),
+            grade=Grade.OBSERVED,
+            evidence=evidence(run, (*group.missing, *group.waiting)),
+            fixes=(
+                Fix(title="see whether the storage answers", commands=("time ls OUTPUT_DIR", "df -h OUTPUT_DIR")),
+                Fix(title="or give the group more time than the slowest save takes (timeout= of init_process_group)"),
+                LONGER,
+            ),
+            url="https://github.com/OpenRLHF/OpenRLHF/issues/1126",
+        )
+    yield Reach(f"{len(run.standings)} processes looked at")
 
 
 @check.logged(

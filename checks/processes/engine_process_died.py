@@ -3,7 +3,9 @@
 What it looks for
     vLLM's records of a death: ``Worker proc ... died unexpectedly`` (with an exit code in newer releases), ``Engine
     core proc ... died unexpectedly``. Any cause in the log goes before it. ``EngineDeadError`` and ``Engine core
-    initialization failed`` only pass a failure on.
+    initialization failed`` only pass a failure on. In a running asynchronous engine a process of it that a signal ended
+    while it answered many callers. In a run that still stands (``rldoctor hang``) a process of the
+    engine that has ended, and that its parent did not collect.
 
 Why it hurts
     The client sees a dead engine and none of the reasons. A worker that dies of a signal (illegal instruction,
@@ -25,9 +27,28 @@ References
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from rldoctor.api import Applicability, Case, Check, Edit, Finding, Fix, LogEvent, Role
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotChecked,
+    Reach,
+    Role,
+    stalled_run,
+)
+
+from ..exceptions import root_of
+from ..rollout.observed import Job, describe, records, runs
 
 check = Check("RLD606", "engine-process-died", __doc__)
 
@@ -48,6 +69,74 @@ _FRAMES = Fix(
 )
 
 
+@check.observed(needs=["observations.hang"])
+def dead_and_waited_for(case: Case) -> Iterator[Finding | Reach]:
+    """A killed engine may raise nothing anywhere: its client waits for an answer that does not come."""
+    run = stalled_run(case)
+    for seen in run.dead:
+        asks = next((one for one in run.standings if one.wait is not None and one.wait.kind == "engine"), None)
+        waits = f"; {asks.label} still {asks.where}" if asks is not None else ""
+        yield check.finding(
+            f"{seen.name} (pid {seen.pid}) has ended and its parent {seen.parent} has not noticed{waits}",
+            grade=Grade.OBSERVED,
+            evidence=(Evidence(text=f"state Z in every sample, parent {seen.parent}", source=f"/proc/{seen.pid}"),),
+            fixes=(_BY_SIGNAL[signal.SIGKILL], _FRAMES),
+        )
+    yield Reach(f"{sum(one.kind.startswith('engine') for one in run.standings)} processes of an engine are there")
+
+
+@check.observed(needs=["observations.requests"])
+def died_while_answering(case: Case) -> Iterator[Finding | Reach]:
+    """A process of an engine that many callers used was ended from outside."""
+    for job in runs(case, "requests"):
+        processes = records(job).get("processes")
+        if processes is None:
+            raise NotChecked(f"the scenario {job.get('ended')} before it looked at the engine's processes")
+        seen = [Evidence(text=text, source="requests scenario") for text in (*_told(job), *_memory(job))]
+        for process in _fallen(job):
+            died_of = _signal(process["exit_code"])
+            known = _BY_SIGNAL.get(died_of) if died_of else None
+            yield check.finding(
+                f"{process['name']}, a process of {describe(job)}, was ended by "
+                f"{died_of.name if died_of else 'itself'} (exit code {process['exit_code']}) while it answered",
+                grade=Grade.OBSERVED,
+                evidence=(*seen, Evidence(text="its whole output", source=str(job.get("log")))),
+                fixes=(known, _FRAMES) if known else (_FRAMES,),
+            )
+        yield Reach(f"{len(processes)} processes of {describe(job)} lived through many callers")
+
+
+def explains(job: Job) -> bool:
+    """Whether a run failed because a process of its engine was ended from outside."""
+    return bool(_fallen(job))
+
+
+def _fallen(job: Job) -> list[Mapping[str, Any]]:
+    # One that ended by itself wrote why into its log, and its callers are told; where they were not, this is all.
+    ended = [one for one in records(job).get("processes") or () if one["exit_code"] is not None]
+    return [one for one in ended if one["exit_code"] < 0 or job.get("ended") == "done"]
+
+
+def _told(job: Job) -> list[str]:
+    """What those who waited were told."""
+    told: Counter[str] = Counter()
+    for call in records(job).get("calls", ()):
+        if call["ended"] == "raised":
+            told[str((root_of(call.get("exceptions", ())) or {}).get("type"))] += 1
+        elif call["ended"] == "waiting":
+            told["nothing, and waited on"] += 1
+    return [f"{count} callers were told {what}" for what, count in told.most_common()]
+
+
+def _memory(job: Job) -> list[str]:
+    killed = records(job).get("out_of_memory_kills")
+    return ["the kernel killed a process for want of memory meanwhile"] if killed else []
+
+
+def _signal(exit_code: int) -> signal.Signals | None:
+    return next((s for s in signal.Signals if s.value == -exit_code), None)
+
+
 @check.logged(
     "died unexpectedly, shutting down",
     "died unexpectedly (exit code",
@@ -63,9 +152,9 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     if who is None:
         return
     code = event.search(r"exit code: (-?\d+)")
-    number = -int(code[1]) if code else 0
-    died_of = next((s for s in signal.Signals if s.value == number), None)
-    how = f" of {died_of.name} (exit code {-number})" if died_of else f" with exit code {code[1]}" if code else ""
+    number = int(code[1]) if code else 0
+    died_of = _signal(number)
+    how = f" of {died_of.name} (exit code {number})" if died_of else f" with exit code {number}" if code else ""
     known = _BY_SIGNAL.get(died_of) if died_of else None
     yield check.finding(
         f"the engine's {who[1] or who[2]} died{how}; it wrote no reason into this log",
@@ -92,3 +181,21 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
 def passed_on(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The client is told that the engine failed; the reason was written by the engine."""
     yield from ()
+
+
+@check.logged("Failed core proc(s): {", role=Role.CASCADE)
+def ended_by_a_signal(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Failed core proc(s): {'EngineCore_DP0': -9}``: the exit code is all that is left of the process."""
+    ended = event.search(r"'(\w+)': -(\d+)")
+    if ended is None:
+        return
+    memory = " (SIGKILL: most likely the kernel, for want of host memory)" if ended[2] == "9" else ""
+    yield check.finding(
+        f"the engine's process {ended[1]} was ended by signal {ended[2]}{memory} as it started",
+        fixes=(
+            Fix(
+                title="see whether the kernel killed it, and what it wrote last",
+                commands=("dmesg -T | grep -i -E 'killed process|out of memory|segfault'",),
+            ),
+        ),
+    )

@@ -3,7 +3,9 @@
 What it looks for
     A rollout on a miniature model that raised, died or ran out of time, and heavy packages whose import did, where
     none of the other checks knows the reason. Reported are the stage, the exception that began it, its innermost
-    frames and the log with the whole output.
+    frames and the log with the whole output. Of a log: the first failure on the first failing rank, where no pattern
+    fits and the user's own code did not raise it, with the patterns that come nearest and why each of them is none,
+    and, beside the log of a healthy run (`rldoctor triage run.log --baseline healthy.log`), the lines that are new.
 
 Why it hurts
     What fails on a model of a few megabytes with default settings will fail in training.
@@ -46,8 +48,9 @@ from ..environment.abi_signatures import mismatch, needs_driver
 from ..environment.absent_packages import missing
 from ..environment.import_failures import CORE, Failure, failures, imports, named, rollout_failure
 from ..exceptions import fatal_frames, places, root_of
-from ..rollout import rotary_length
+from ..rollout import engine_internal, least_answers, lora_live, rotary_length, shared_calls
 from ..rollout.observed import Job, describe, frames, records, rollouts, scenario_runs
+from . import engine_process_died
 
 check = Check("RLD900", "failure-unrecognised", __doc__)
 
@@ -56,7 +59,15 @@ INNERMOST = 4
 REFUSED_BEFORE_START = ("Script not found", "Command line refused")
 
 # Those that know a failed rollout better; each says whether it explains this one.
-KNOWN: tuple[Callable[[Job], bool], ...] = (device_mismatch.explains, rotary_length.explains)
+KNOWN: tuple[Callable[[Job], bool], ...] = (
+    device_mismatch.explains,
+    rotary_length.explains,
+    least_answers.explains,
+    lora_live.explains,
+    engine_internal.explains,
+    engine_process_died.explains,
+    shared_calls.explains,
+)
 
 
 @check.observed(needs=["observations.imports"])
@@ -88,8 +99,8 @@ def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
                 done = f"{reach['completions']} completions, {reach.get('sampled_tokens', 0)} tokens"
                 yield Reach(f"{describe(job)}: {done} in {job.get('seconds', 0):.0f} s")
             continue
-        if job.get("ended") == "not-run" or job.get("explained"):
-            continue  # the boot that failed before it is judged itself; what the log explains has a code of its own
+        if job.get("ended") in ("not-run", "stalled") or job.get("explained"):
+            continue  # a boot that failed is judged itself; what stalls is RLD609, what its log explains that code
         failure = rollout_failure(case)
         if failure and (mismatch(failure, case) or missing(failure, case)):
             continue
@@ -179,8 +190,6 @@ def _ending(job: Job) -> str:
         return f"failed with {root.get('type')}: {_line(str(root.get('message')))}"
     if job.get("ended") == "timed-out":
         return "did not end in time"
-    if job.get("ended") == "stalled":
-        return "stalled: every thread's stack is in its output"
     return f"was ended by {job['signal']}" if job.get("signal") else f"ended with exit code {job.get('exit_code')}"
 
 

@@ -3,14 +3,15 @@
 What it looks for
     Ray's memory monitor (``killed due to the node running low on memory``), the kernel's and the cgroup's out-of-memory
     killer, Slurm's ``oom_kill event``, and allocations on the CPU that were refused. A bare ``Killed`` is no proof and
-    does not count.
+    does not count. Under ``--soak``: memory of the engine's processes that grows in every window.
 
 Why it hurts
     Offloaded parameters and optimizer states, sleeping engines (their weights move to host memory), data loaders and
     Ray's object store add up on one node. The kernel ends the largest process without a word in its own log.
 
 How sure it is
-    The killer's own line names the process. Which part of the job grew is not in it.
+    The killer's own line names the process. Which part of the job grew is not in it. Growth counts from a third of the
+    soak on, when caches and pools are filled, and only where it never pauses.
 
 The fix and its cost
     Less offloading to the host or fewer processes per node; more memory, or a higher limit of the container. Switching
@@ -25,7 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent
+from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Severity
+
+from ..rollout.observed import describe
+from ..rollout.soaked import growth, reach, soaked
 
 check = Check("RLD604", "host-memory-exhausted", __doc__)
 
@@ -34,6 +38,23 @@ _LESS = Fix(
     "offload where the GPUs have room, no sleep level that keeps weights in host memory",
 )
 _MORE = Fix(title="give the node or container more memory (docker run --memory, Slurm --mem, a pod's limit)")
+
+
+@check.observed(needs=["observations.soak"])
+def grows_under_traffic(case: Case) -> Iterator[Finding | Reach]:
+    """The engine's processes take more host memory with every round of the same traffic."""
+    job, windows = soaked(case)
+    grown = growth(windows, "host")
+    if grown is None:
+        yield reach(windows, "host memory")
+        return
+    yield check.finding(
+        f"host memory of {describe(job)} grows by {grown.per_hour:.1f} GiB an hour under steady traffic",
+        severity=Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=(grown.evidence("resident memory of the engine's processes"),),
+        fixes=(Fix(title="start the engine anew every so many steps, or take another vLLM release"), _MORE),
+    )
 
 
 @check.logged("due to the node running low on memory", "killed due to memory pressure (OOM)")
@@ -92,4 +113,19 @@ def allocation_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"the host refused an allocation{amount}",
         fixes=(_LESS, _MORE, Fix(title="see the limits that the process runs under", commands=("ulimit -a",))),
+    )
+
+
+@check.logged("is killed by signal: Killed")
+def loader_killed(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A worker of a DataLoader got SIGKILL, which the kernel sends for want of memory."""
+    yield check.finding(
+        "a DataLoader's worker was killed, most likely for want of host memory",
+        fixes=(
+            Fix(title="fewer or no loader workers (dataloader_num_workers=0), smaller prefetch"),
+            Fix(
+                title="see whether the kernel killed it",
+                commands=("dmesg -T | grep -i -E 'killed process|out of memory'",),
+            ),
+        ),
     )

@@ -243,6 +243,8 @@ def bundle_index_invalid(case: Case, event: LogEvent) -> Iterator[Finding]:
     "Timed out waiting for placement groups to be ready",
     "Failed to create placement group with ",
     "You don't have enough GPUs available in a current node",
+    "Current node has no GPU available",
+    "required GPUs exceeds the total number of available GPUs in the",
 )
 def group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """NeMo-RL's, vLLM's and SkyRL's own words for a group that does not come about."""

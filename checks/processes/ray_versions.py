@@ -42,3 +42,24 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         said, fixes=(Fix(title="use one environment on all nodes and restart the cluster from it", commands=restart),)
     )
+
+
+@check.logged(
+    "Python minor versions differ between client",
+    "Client Ray installation incompatible with server",
+    "Changing the ray version is not allowed",
+)
+def client_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Ray's client compares itself with the server; a runtime environment may not bring another Ray."""
+    sides = event.search(r"client is ([\w.-]+), server is ([\w.-]+)") or event.search(
+        r"current version: ([\w.]+), expect version: ([\w.]+)"
+    )
+    told = f": {sides[1]} here, {sides[2]} there" if sides else ""
+    what = "Python" if event.literal.startswith("Python") else "Ray"
+    yield check.finding(
+        f"{what} of this process and of the cluster differ{told}",
+        fixes=(
+            Fix(title=f"use the cluster's {what} version on the machine that submits, or its container image"),
+            Fix(title="or leave ray out of the runtime environment's packages"),
+        ),
+    )

@@ -3,14 +3,16 @@
 What it looks for
     A log that ends in vLLM's repeated ``No available shared memory broadcast block found``, a ``ray.get`` that ran
     into its time limit, and a job that Slurm ended at its time limit. Each is a consequence: any cause in the log
-    goes before it.
+    goes before it. Traffic on a live engine of ours that stands still until its time is over. In a run that still
+    stands (``rldoctor hang``): processes that are stopped, that wait for a file system, and, where nothing in the run
+    moves, what each waits for.
 
 Why it hurts
     The GPUs are held until somebody notices.
 
 How sure it is
     That the run waited is certain, what for is not: one rank is missing in a collective, an engine process is gone, a
-    reward server does not answer.
+    reward server does not answer. The stacks say what for; a run in which anything moves is not reported.
 
 The fix and its cost
     Collect the stacks of all ranks while the run still stands: ``rldoctor hang``.
@@ -23,8 +25,28 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent, Role
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    Reach,
+    Role,
+    Severity,
+    ranks_named,
+    stalled_run,
+)
+
+from ..rollout.observed import describe, records, scenario_runs
+from .standing import LONGER, evidence, gravity, watched
+
+if TYPE_CHECKING:
+    from rldoctor.api import Seen, StalledRun, Standing
 
 check = Check("RLD609", "run-stalled", __doc__)
 
@@ -34,6 +56,116 @@ _LOOK = Fix(
 )
 # vLLM repeats its warning every minute; one or two are a slow compilation.
 _REPEATS = 3
+_PLACES = 4
+
+
+@check.observed(needs=["observations.hang"])
+def stopped(case: Case) -> Iterator[Finding | Reach]:
+    """Processes that the kernel does not run: stopped by a signal, held by a debugger, or in a dead file system."""
+    run = stalled_run(case)
+    for seen in run.stopped:
+        held = "is stopped by a signal" if seen.state == "T" else "is held by a debugger"
+        yield check.finding(
+            f"{_name(seen)} {held}: whoever waits for it waits for ever",
+            grade=Grade.OBSERVED,
+            evidence=(
+                Evidence(text=f"state {seen.state} in every sample: {seen.command[:200]}", source=f"/proc/{seen.pid}"),
+            ),
+            fixes=(Fix(title="let it go on, or end the run", commands=(f"kill -CONT {seen.pid}",)),),
+        )
+    for one in run.standings:
+        if one.stage != "checkpoint" and one.thread is not None and one.thread.state == "D":
+            yield check.finding(
+                f"{one.label} sleeps in the kernel without end ({one.thread.wait or 'uninterruptible'}): storage or a "
+                f"driver does not answer; it {one.where}",
+                severity=gravity(run, busy=False),
+                grade=Grade.OBSERVED,
+                evidence=evidence(run, [one]),
+                fixes=(Fix(title="see what the kernel reports", commands=("dmesg -T | tail -50",)), LONGER),
+            )
+    yield Reach(f"{len(run.record.processes)} processes looked at")
+
+
+@check.observed(needs=["observations.hang"])
+def kernel_tells(case: Case) -> Iterator[Finding | Reach]:
+    """Where no stack can be had, the kernel still says that one rank sleeps somewhere else than the others."""
+    run = stalled_run(case)
+    for peers in run.unlike:
+        yield check.finding(
+            "the ranks do nothing, and not in the same place: " + "; ".join(f"{x.label} {x.where}" for x in peers[:8]),
+            severity=Severity.WARNING,
+            grade=Grade.OBSERVED,
+            evidence=evidence(run, peers),
+            fixes=(Fix(title=f"see what that is: {'; '.join(run.record.lacking)}"),),
+        )
+    yield Reach(f"{len(run.standings)} processes compared by what the kernel tells")
+
+
+@check.observed(needs=["observations.hang"])
+def nothing_moves(case: Case) -> Iterator[Finding | Reach]:
+    """No process of the run is anywhere else in any sample, and no more specific reason is seen."""
+    run = watched(case)
+    still = run.still
+    if not still or run.apart or run.together or run.stopped or run.dead or run.pending:
+        moving = [one for one in run.standings if one.moving or one.busy]
+        yield Reach(f"{moving[0].label} goes on: {moving[0].where}" if moving else "what it waits for is known")
+        return
+    if all(one.wait is not None and one.wait.kind == "work" for one in still):
+        yield Reach("every process waits for work, which a server does between requests")
+        return
+    clients = [one for one in still if one.wait is not None and one.wait.kind in ("engine", "ray", "server")]
+    working = [one for one in still if one not in clients and (one.wait is None or one.wait.kind != "work")]
+    yield check.finding(
+        f"nothing moved for {run.record.seconds:g} s: {_chain(clients, working, still)}",
+        severity=_gravity(run, working),
+        grade=Grade.OBSERVED,
+        evidence=evidence(run, [*working, *clients] or still),
+        fixes=(LONGER, Fix(title="with the folder of this run ask the maintainers of what it stands in")),
+    )
+
+
+def _gravity(run: StalledRun, working: list[Standing]) -> Severity:
+    """Where no log tells how long it has been quiet, a wait of seconds may be none that matters."""
+    if run.last_output is None:
+        return Severity.WARNING
+    return gravity(run, busy=any(one.busy for one in working))
+
+
+def _chain(clients: list[Standing], working: list[Standing], still: list[Standing]) -> str:
+    """Who waits for whom, as far as it shows."""
+    engines = [one for one in still if one.kind in ("engine", "engine worker")]
+    asks = next((one for one in clients if one.wait is not None and one.wait.kind == "engine"), None)
+    if asks is not None and engines and all(one.wait is not None and one.wait.kind == "work" for one in engines):
+        return f"{asks.label} {asks.where}, and {engines[0].label} waits for work: a request or its answer is lost"
+    places: dict[str, list[Standing]] = {}
+    for one in [*working, *clients] or still:
+        places.setdefault(one.where, []).append(one)
+    told = [f"{ranks_named(ones)}: {where}" for where, ones in places.items()]
+    return "; ".join(told[:_PLACES]) + (f" and {len(told) - _PLACES} more places" if len(told) > _PLACES else "")
+
+
+def _name(seen: Seen) -> str:
+    return f"rank {seen.rank} (pid {seen.pid})" if seen.role == "rank" else f"{seen.name} (pid {seen.pid})"
+
+
+@check.observed(needs=["observations.rollout"])
+def traffic_stands_still(case: Case) -> Iterator[Finding | Reach]:
+    """Traffic on a live engine that made no progress until its time was over."""
+    runs = list(scenario_runs(case))
+    for job in runs:
+        if job.get("ended") == "stalled" and not job.get("explained"):
+            frames = [line.strip() for line in job.get("tail", ()) if line.strip().startswith("File ")]
+            yield check.finding(
+                f"the {records(job).get('stage')} traffic on {describe(job)} made no progress for "
+                f"{job.get('seconds') or 0:.0f} s",
+                grade=Grade.OBSERVED,
+                evidence=(
+                    *(Evidence(text=line[:300], source="stack when its time was over") for line in frames[:4]),
+                    Evidence(text="the stacks of all threads", source=str(job.get("log"))),
+                ),
+                fixes=(Fix(title="another release of vLLM, or without the feature that the stacks name"),),
+            )
+    yield Reach(f"{len(runs)} runs of traffic went on to their end")
 
 
 @check.logged("No available shared memory broadcast block found", role=Role.CASCADE, silent=True)

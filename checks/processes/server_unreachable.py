@@ -220,6 +220,8 @@ def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
 @check.logged(
     "Failed to establish a new connection: [Errno 111] Connection refused",
     "Cannot connect to host ",
+    "ConnectError: All connection attempts failed",
+    "openai.APIConnectionError: Connection error",
     unless=("huggingface.co", "wandb", "modelscope", "/simple/", "swanlab"),
 )
 def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:

@@ -56,7 +56,7 @@ SPAWNS_IN_RAY = (0, 8, 2)
 def spawned_without_a_guard(case: Case) -> Iterator[Finding | Reach]:
     """Every spawned process imports the script, and would start the engine again."""
     plan = plan_of(case)
-    own = plan.dialect == "vllm" and plan.value("engine.distributed_executor_backend") != "external_launcher"
+    own = plan.dialect == "vLLM" and plan.value("engine.distributed_executor_backend") != "external_launcher"
     if not own or plan.value(METHOD) != "spawn" or plan.value(ONE_PROCESS) == "0":
         raise NotApplicable("no script spawns an engine's processes")
     if plan.value("process.main_guard"):
@@ -147,4 +147,40 @@ def no_main_guard(case: Case, event: LogEvent) -> Iterator[Finding]:
             ),
         ),
         url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html#python-multiprocessing",
+    )
+
+
+@check.logged("daemonic processes are not allowed to have children")
+def started_in_a_daemon(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """multiprocessing refuses children to a process that is one itself with daemon=True."""
+    yield check.finding(
+        "what starts an engine or a pool runs in a daemonic process, which may have no children",
+        fixes=(
+            Fix(title="start that process with daemon=False (a pool's workers are daemons: use a ProcessPoolExecutor)"),
+            Fix(
+                title="or keep the engine in this process",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="env.VLLM_ENABLE_V1_MULTIPROCESSING", value="0"),),
+                valid_for="vllm>=0.8",
+                side_effects="tensor parallel workers are still processes",
+            ),
+        ),
+        url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.Process.daemon",
+    )
+
+
+@check.logged("RuntimeError: context has already been set")
+def chosen_twice(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``multiprocessing.set_start_method`` may be called once; a library's import may have been first."""
+    yield check.finding(
+        "the start method of processes is set a second time",
+        fixes=(
+            Fix(title="call set_start_method once, first thing under the main guard, or with force=True"),
+            Fix(
+                title="for vLLM alone the variable is enough",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="env.VLLM_WORKER_MULTIPROC_METHOD", value="spawn"),),
+            ),
+        ),
+        url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.set_start_method",
     )

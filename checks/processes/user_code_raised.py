@@ -57,6 +57,24 @@ def reward_function_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+@check.logged('[x["prompt"] for x in ', "rewards_per_func[:, i] = ")
+def user_gave_what_trl_does_not_take(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """TRL fails over a column that the data set lacks, or over what a reward function returned."""
+    error = event.exception
+    if error is None or not event.fatal:
+        return
+    if error.type == "KeyError" and error.message == "'prompt'":
+        yield check.finding(
+            "the data set has no column 'prompt', which the trainer reads",
+            fixes=(Fix(title='name the column so: dataset.rename_column("question", "prompt")'),),
+        )
+    elif error.type in ("ValueError", "TypeError") and error.frames[-1].code.startswith("rewards_per_func"):
+        yield check.finding(
+            f"a reward function returned what is no list of numbers ({str(error).splitlines()[0][:160]})",
+            fixes=(Fix(title="return one number (or None) per completion, no tensors of several elements"),),
+        )
+
+
 def _finding(link: LoggedException, frame: Frame, run: LogRun) -> Finding:
     place = f"{frame.file}:{frame.line}"
     stage = f" during {run.incident.stage}" if run.incident.stage else ""

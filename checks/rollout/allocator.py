@@ -3,8 +3,8 @@
 What it looks for
     In a launch file, its Ray runtime environment and the shell: ``PYTORCH_CUDA_ALLOC_CONF`` with
     ``expandable_segments:True`` where the engine's sleep mode is on, for the vLLM releases that refuse it (0.8.0 to
-    0.20.0).
-    In a log: the assertion of vLLM's sleep allocator, unsloth's standby, and the KV connectors' refusal.
+    0.20.0). In a running engine on a GPU with the launch's own setting: that refusal, and sleep that gives no memory
+    back. In a log: the assertion of vLLM's sleep allocator, unsloth's standby, and the KV connectors' refusal.
 
 Why it hurts
     The sleep allocator hands memory to torch through a pool of its own, which expandable segments bypass: vLLM asserts
@@ -38,6 +38,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
     NotChecked,
@@ -47,6 +48,8 @@ from rldoctor.api import (
     plan_of,
     release,
 )
+
+from .observed import Job, describe, failure_text, records, require, runs
 
 check = Check("RLD207", "sleep-mode-allocator-conflict", __doc__)
 
@@ -88,12 +91,7 @@ def expandable_segments_with_sleep(case: Case) -> Iterator[Finding | Reach]:
         severity=Severity.ERROR if refuses else Severity.WARNING,
         evidence=(*cite(plan, f"env.{VARIABLE}", SLEEP, "sleep.level"), *shell),
         fixes=(
-            Fix(
-                title="switch expandable segments off",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=f"env.{VARIABLE}", value=switched_off(value)),),
-                side_effects="more fragmentation in processes that share the variable",
-            ),
+            _off(value),
             Fix(
                 title="or let the engine stay awake",
                 applicability=Applicability.UNSAFE,
@@ -103,6 +101,61 @@ def expandable_segments_with_sleep(case: Case) -> Iterator[Finding | Reach]:
             _NEWER,
         ),
         url=URL,
+    )
+
+
+# The allocator's own words (``vllm/device_allocator/cumem.py``).
+REFUSAL = re.compile(r"xpandable segments are not compatible with memory pool")
+# Less than this is within what other allocations on the device move.
+SMALLEST_HELD = 16 << 20
+
+
+@check.observed(needs=["observations.sleep"])
+def sleeping_frees_memory(case: Case) -> Iterator[Finding | Reach]:
+    """The device's free memory before and during sleep, under the launch's own allocator settings."""
+    plan = plan_of(case)
+    for job in case.observations["sleep"].values():
+        if refuses_segments(job):
+            yield check.finding(
+                f"{describe(job)} does not start: its sleep allocator refuses the launch's {VARIABLE}",
+                grade=Grade.REPRODUCED,
+                evidence=cite(plan, f"env.{VARIABLE}", SLEEP),
+                fixes=(_off(str(plan.value(f"env.{VARIABLE}", EXPANDABLE))), _NEWER),
+                url=URL,
+            )
+            return
+    for job in runs(case, "sleep"):
+        held, before = require(job, "held"), require(job, "free")["before"]
+        if held < SMALLEST_HELD:
+            raise NotChecked("the engine holds too little to see whether it is given back")
+        freed = min(cycle["asleep"] - before for cycle in require(job, "cycles"))
+        if freed >= held / 2:
+            yield Reach(f"{describe(job)} gives back {freed >> 20} MiB, holding {held >> 20}")
+            continue
+        yield check.finding(
+            f"{describe(job)} gives back {freed >> 20} MiB when it sleeps, and holds {held >> 20} MiB of weights and "
+            "cache",
+            severity=Severity.WARNING,
+            grade=Grade.REPRODUCED,
+            evidence=cite(plan, f"env.{VARIABLE}", SLEEP, "sleep.level"),
+            fixes=(_off(str(plan.value(f"env.{VARIABLE}", EXPANDABLE))), _NEWER),
+            url=URL,
+        )
+
+
+def refuses_segments(job: Job) -> bool:
+    """Whether an engine failed because of expandable segments."""
+    failed = records(job).get("failed", {}).get("exceptions", ())
+    told = [failure_text(job), *(str(link["message"]) for link in failed)]
+    return any(REFUSAL.search(text) for text in told)
+
+
+def _off(value: str) -> Fix:
+    return Fix(
+        title="switch expandable segments off",
+        applicability=Applicability.SAFE,
+        edits=(Edit(option=f"env.{VARIABLE}", value=switched_off(value)),),
+        side_effects="more fragmentation in processes that share the variable",
     )
 
 

@@ -3,8 +3,10 @@
 What it looks for
     In a launch file: prompts that go through a chat template (``apply_chat_template``, or a framework that always does
     so) while the model's tokenizer files have none and the launch gives none. With a template: one that ends turns with
-    a token at which neither the model nor the sampling stops.
-    In a log: the tokenizer's refusal.
+    a token at which neither the model nor the sampling stops. In a running engine: a question and an answer rendered by
+    the tokenizer of this environment (a template that raises, that transformers does not find, that begins a sequence
+    twice), and whether the engine stops at the tokenizer's end of sequence and at the template's end of turn, and hands
+    those tokens on, when it is made to choose them. In a log: the tokenizer's refusal.
 
 Why it hurts
     transformers had a default template until 4.43; since 4.44 it raises ``Cannot use chat template functions because
@@ -13,7 +15,8 @@ Why it hurts
 
 How sure it is
     Templates are looked for where transformers looks: ``tokenizer_config.json``, ``chat_template.jinja`` and
-    ``chat_template.json`` beside it. Without local tokenizer files nothing is judged.
+    ``chat_template.json`` beside it. Without local tokenizer files nothing is judged but the engine itself, on a
+    tokenizer of bytes.
 
 The fix and its cost
     A template in the tokenizer's files (from the instruct sibling), or prompts without one. What the policy sees
@@ -50,6 +53,10 @@ from rldoctor.api import (
     version_within,
 )
 
+from . import template_live
+from .observed import records
+from .template_live import MEND, URL
+
 check = Check("RLD215", "chat-template-invalid", __doc__)
 
 APPLIES = "model.apply_chat_template"
@@ -62,8 +69,6 @@ ALWAYS = ("verl", "EasyR1", "SkyRL")
 OWN_TEMPLATES = ("ms-swift",)
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 DEFAULT_UNTIL = "<4.44"
-
-URL = "https://huggingface.co/docs/transformers/main/en/chat_templating"
 
 
 def _asks(plan: RolloutPlan) -> bool:
@@ -141,6 +146,8 @@ def end_of_turn_never_stops(case: Case) -> Iterator[Finding | Reach]:
     template = plan.value(TEMPLATE) or model.tokenizer_config.get("chat_template") or ""
     if "<|im_end|>" not in str(template):
         raise NotApplicable("the template is not ChatML")
+    if any("turn" in records(job).get("ends", {}) for job in case.observations.get("tokens", {}).values()):
+        raise NotApplicable("a running engine was asked")
     stops = _stops(plan, model)
     if stops is None:
         raise NotChecked("the tokens at which the model stops are not told")
@@ -179,6 +186,19 @@ def _stops(plan: RolloutPlan, model: ModelFiles) -> set[str] | None:
 def _added(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
     added = config.get("added_tokens_decoder")
     return {i: t for i, t in added.items() if isinstance(t, dict)} if isinstance(added, dict) else {}
+
+
+@check.observed(needs=["observations.tokens"])
+def rendered(case: Case) -> Iterator[Finding | Reach]:
+    """A question and an answer, as this environment's transformers renders them."""
+    asks = case.plan is not None and _asks(case.plan)
+    yield from template_live.rendered(check, case, asks, _templates(case.model) if case.model is not None else [])
+
+
+@check.observed(needs=["observations.tokens"])
+def ends_of_completions(case: Case) -> Iterator[Finding | Reach]:
+    """The engine, made to choose the end of sequence and the end of turn."""
+    yield from template_live.ends_of_completions(check, case)
 
 
 @check.logged(
@@ -229,7 +249,7 @@ def conversation_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
                 "assistant in turn)"
             )
             if parses
-            else Fix(title="mend the chat_template in tokenizer_config.json or chat_template.jinja"),
+            else MEND,
         ),
         url=URL,
     )

@@ -3,13 +3,17 @@
 What it looks for
     In a log: assertions of vLLM's scheduler, block manager and caches that no setting of the launch explains, each with
     the feature that was on when others met it.
+    In a running engine: an assertion, a missing key or an index beyond its list in vLLM's scheduler, block manager or
+    worker while traffic ran, and requests of a single caller that are lost, mixed up, answered twice or go on after
+    they were aborted. Under ``--soak``: free KV blocks that become fewer round by round.
 
 Why it hurts
     The engine's process dies in the middle of a run; the trainer sees ``EngineDeadError`` or waits.
 
 How sure it is
     The assertion stands in the engine's own frames, and the threads name the releases. More specific patterns (two
-    callers on one engine, chunked prefill on V0, sleep mode) go before.
+    callers on one engine, chunked prefill on V0, sleep mode) go before. Live traffic has a single caller, so what is
+    lost or mixed up there is the engine's own doing; that requests really lost their place in the cache is counted.
 
 The fix and its cost
     Another release, or the feature off that the thread names: asynchronous scheduling, the multimodal cache, prefix
@@ -22,12 +26,43 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-from rldoctor.api import Applicability, Case, Check, Edit, Finding, Fix, LogEvent
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotChecked,
+    Reach,
+    Severity,
+)
+
+from ..exceptions import places, root_of
+from . import least_answers
+from .agreement import grade_of
+from .observed import Job, describe, frames, records, require, runs, scenario_runs
+from .soaked import reach, soaked
+from .token_budget import beyond_the_budget
+from .traces import faults, unscheduled
 
 check = Check("RLD220", "engine-internal-error", __doc__)
+
+# The code that decides who runs and who owns which block of the cache.
+SCHEDULES = re.compile(r"/vllm/(?:v1/)?(?:core|engine|executor|worker)/")
+BOOKKEEPING = ("AssertionError", "KeyError", "IndexError")
+SHOWN = 4
+
+# One block fewer may be held by what a round began; a leak goes on.
+FEWEST_FALLS = 3
 
 _RELEASE = Fix(
     title="take another vLLM release within what the framework declares, and look the assertion up in vLLM's issues",
@@ -43,6 +78,103 @@ def _off(what: str, option: str, value: object, costs: str) -> Fix:
 _SYNCHRONOUS = _off("asynchronous scheduling", "engine.async_scheduling", False, "steps no longer overlap")
 _NO_MM_CACHE = _off("the multimodal cache", "engine.mm_processor_cache_gb", 0, "images are processed each time")
 _NO_PREFIX = _off("prefix caching", "engine.enable_prefix_caching", False, "equal prompts are prefilled again")
+
+
+@check.observed(needs=["observations.soak"])
+def loses_blocks(case: Case) -> Iterator[Finding | Reach]:
+    """While nothing runs the KV cache has fewer free blocks than after the rounds before: some are never given back."""
+    job, windows = soaked(case)
+    free = [window["free_blocks"] for window in windows if window["free_blocks"] is not None]
+    falls = sum(later < earlier for earlier, later in pairwise(free))
+    rises = sum(later > earlier for earlier, later in pairwise(free))
+    if rises or falls < FEWEST_FALLS:
+        yield reach(windows, "free KV blocks")
+        return
+    yield check.finding(
+        f"{describe(job)} loses KV blocks under traffic: {free[0]} are free at first and {free[-1]} at last",
+        severity=Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=(Evidence(text=f"free blocks while nothing runs: {free}", source="soak"),),
+        fixes=(_NO_PREFIX, _RELEASE),
+    )
+
+
+@check.observed(needs=["observations.rollout"])
+def traffic_fails(case: Case) -> Iterator[Finding | Reach]:
+    """An assertion or a lost entry in the engine's own bookkeeping ended traffic."""
+    played = list(scenario_runs(case))
+    for job in played:
+        if job.get("explained") or not explains(job):
+            continue
+        where = frames(job)
+        root = root_of(records(job)["exceptions"]) or {}
+        fixes = tuple(_remedies(job))
+        yield check.finding(
+            f"{describe(job)} fails in its own bookkeeping while {records(job).get('stage')} runs: "
+            f"{root['type']} {root['message'][:200]} in {where[-1]['function']}",
+            grade=grade_of(case, fixes),
+            evidence=(
+                *(Evidence(text=place, source="traceback") for place in places(where)[-SHOWN:]),
+                Evidence(text=_circumstances(job), source="resolved engine configuration"),
+            ),
+            fixes=fixes,
+        )
+    yield Reach(f"{len(played)} runs of traffic without an assertion in the engine")
+
+
+def explains(job: Job) -> bool:
+    """Whether traffic on a running engine ended because the engine's own bookkeeping was wrong."""
+    if job.get("ended") != "raised" or "boot" not in job or least_answers.explains(job):
+        return False
+    where, root = frames(job), root_of(records(job).get("exceptions", ()))
+    return bool(root and where and root["type"] in BOOKKEEPING and SCHEDULES.search(where[-1]["file"]))
+
+
+@check.observed(needs=["observations.chunked_prefill"])
+def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
+    """One caller's requests, more than the cache holds and some aborted: each must get its own answer, once."""
+    for job in runs(case, "chunked_prefill"):
+        trace, engine = require(job, "trace"), records(job).get("engine", {})
+        if job.get("ended") != "done":
+            raise NotChecked(f"the traffic {job.get('ended')} before it was through")
+        short = beyond_the_budget(trace, engine)
+        lost = [name for name in unscheduled(trace) if name not in short]
+        told = [*faults(trace), *(f"{name}: never got a token in {trace['steps']} steps" for name in lost)]
+        if told:
+            fixes = tuple(_remedies(job))
+            yield check.finding(
+                f"{describe(job)} loses or mixes up requests of a single caller: {len(told)} faults in "
+                f"{len(trace['answers'])} requests",
+                grade=grade_of(case, fixes),
+                evidence=(
+                    *(Evidence(text=line, source="chunked_prefill scenario") for line in told[:SHOWN]),
+                    Evidence(text=_circumstances(job), source="resolved engine configuration"),
+                ),
+                fixes=fixes,
+            )
+        aborted = sum(answer["aborted"] for answer in trace["answers"].values())
+        yield Reach(
+            f"{len(trace['answers'])} requests in {trace['steps']} steps, {aborted} aborted, {trace['preemptions']} "
+            f"preempted, each with its own answer from {describe(job)}"
+        )
+
+
+def _circumstances(job: Job) -> str:
+    """What else was on, which is what threads about such failures ask for."""
+    engine = records(job).get("engine", {})
+    names = ("enable_chunked_prefill", "enable_prefix_caching", "async_scheduling", "max_num_batched_tokens")
+    return ", ".join(f"{name}={engine[name]}" for name in names if name in engine)
+
+
+def _remedies(job: Job) -> Iterator[Fix]:
+    engine = records(job).get("engine", {})
+    if engine.get("async_scheduling"):
+        yield _SYNCHRONOUS
+    if engine.get("enable_prefix_caching"):
+        yield _NO_PREFIX
+    yield _RELEASE
+
+
 _EAGER = _off("CUDA graphs and compilation", "engine.enforce_eager", True, "decoding is slower")
 
 

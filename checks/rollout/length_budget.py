@@ -3,6 +3,8 @@
 What it looks for
     ``max_model_len`` beyond the context that the model's ``config.json`` allows (rope scaling included), a prompt that
     alone fills ``max_model_len``, and prompt plus response, or one turn of a dialogue, beyond it.
+    In a running engine: prompts and answers that end exactly at ``max_model_len`` must end there with finish reason
+    ``length``, a prompt one token beyond must be refused and leave the engine usable.
     In a log: the refusals of vLLM, its server and the frameworks' data sets, with their numbers.
 
 Why it hurts
@@ -13,6 +15,7 @@ Why it hurts
 
 How sure it is
     The limit is derived from the model's config as vLLM derives it. Without a local ``config.json`` it is not checked.
+    What a running engine does at its limit is counted token by token (vLLM 0.9.1 V0 and 0.32 end exactly there).
 
 The fix and its cost
     Shorten prompt or response, or give the engine the whole length where the model allows it: more KV cache per
@@ -36,6 +39,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotChecked,
     Reach,
@@ -45,6 +49,9 @@ from rldoctor.api import (
     model_context,
     plan_of,
 )
+
+from .live_lengths import engine_side, overshoots, unclean
+from .observed import describe, require, runs
 
 check = Check("RLD203", "length-budget-exceeded", __doc__)
 
@@ -141,6 +148,28 @@ def a_turn_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
             ),
         ),
     )
+
+
+@check.observed(needs=["observations.lengths"])
+def at_the_limit(case: Case) -> Iterator[Finding | Reach]:
+    """How the engine ends answers at its limit, and refuses prompts beyond it."""
+    for job in runs(case, "lengths"):
+        limit, rows = require(job, "limit"), engine_side(job)
+        told = (
+            (f"answers do not end at max_model_len {limit}", list(overshoots(job))),
+            (f"a prompt beyond max_model_len {limit} is not refused cleanly", list(unclean(job))),
+        )
+        for said, lines in told:
+            if lines:
+                yield check.finding(
+                    f"{said}: {describe(job)}",
+                    grade=Grade.OBSERVED,
+                    evidence=tuple(Evidence(text=line, source="lengths scenario") for line in lines),
+                    fixes=(_FILTER, Fix(title="or another release of vLLM, whose engine keeps to its limit")),
+                )
+        if job.get("ended") != "done" and not any(lines for _, lines in told):
+            raise NotChecked(f"the requests at the limit {job.get('ended')} before they were through")
+        yield Reach(f"{len(rows)} requests at and beyond {limit} tokens on {describe(job)}")
 
 
 def _shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:

@@ -5,6 +5,8 @@ What it looks for
     (top-p, top-k, min-p) that the engine leaves out of them, which V1 does unless ``logprobs_mode`` says
     ``processed_logprobs``; a correction that is switched on without the log-probabilities; a trainer that evaluates at
     another temperature than the engine samples at; more log-probabilities per token than the engine allows.
+    In a running engine: log-probabilities at a temperature other than 1, against those of the same model in
+    transformers before and after temperature, and against what the launch's trainer assumes.
     In a log: the engine's refusal of too many, and corrections without their input.
 
 Why it hurts
@@ -13,7 +15,8 @@ Why it hurts
 
 How sure it is
     V0 tells log-probabilities after temperature and penalties, V1 before them (``raw_logprobs``); releases before 0.10
-    have no other mode. At temperature 1 without truncation both are the same.
+    have no other mode. At temperature 1 without truncation both are the same. In a running engine the two differ by far
+    more than rounding (see ``agreement.py``); truncation is judged from the launch file only.
 
 The fix and its cost
     ``logprobs_mode=processed_logprobs`` (0.10 and later), or temperature 1 and no truncation.
@@ -33,8 +36,10 @@ from rldoctor.api import (
     Case,
     Check,
     Edit,
+    Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
     NotChecked,
@@ -48,6 +53,9 @@ from rldoctor.api import (
     release,
 )
 
+from .agreement import between, noise_of
+from .observed import Job, describe, records, require, runs
+
 check = Check("RLD213", "logprobs-misconfigured", __doc__)
 
 TEMPERATURE = "sampling.temperature"
@@ -59,18 +67,13 @@ MODES_FROM = (0, 10)
 PROCESSED = "processed_logprobs"
 # SkyRL's own examples correct at temperature 0.6 with raw log-probabilities.
 SAMPLES_SO = ("SkyRL",)
+URL = "https://github.com/PrimeIntellect-ai/prime-rl/pull/697"
 
 
 @check.declared(needs=["plan", f"plan.{TEMPERATURE}", "packages.vllm"])
 def of_the_unscaled_logits(case: Case) -> Iterator[Finding | Reach]:
     """The correction takes log-probabilities that V1 told before temperature and truncation."""
-    plan = plan_of(case)
-    if not plan.value(CORRECTION) or plan.value(USED) is False:
-        raise NotApplicable("the loss does not correct for the engine's log-probabilities")
-    if plan.value("placement.mode") == "server" and plan.server is None:
-        raise NotChecked("the server that tells the log-probabilities is started elsewhere")
-    if _framework_decides(case, plan):
-        raise NotApplicable("verl 0.7 and later ask for processed log-probabilities by default")
+    plan = _correcting(case)
     changed = list(_changes(plan))
     mode, engine, version = str(plan.value(MODE) or ""), generation(case), release(case)
     if not changed or mode.startswith("processed"):
@@ -87,24 +90,101 @@ def of_the_unscaled_logits(case: Case) -> Iterator[Finding | Reach]:
         + ("" if newer else f" (vLLM {'.'.join(map(str, version))} has no other mode)"),
         severity=Severity.NOTE if plan.framework in SAMPLES_SO else Severity.WARNING,
         evidence=cite(plan, CORRECTION, USED, TEMPERATURE, "sampling.top_p", "sampling.top_k", "sampling.min_p", MODE),
-        fixes=(
-            *(
-                Fix(
-                    title="let the engine tell them after temperature and truncation",
-                    applicability=Applicability.SAFE,
-                    edits=(Edit(option=MODE, value=PROCESSED),),
-                )
-                for _ in range(newer)
-            ),
-            Fix(
-                title="or sample at temperature 1 without truncation",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=TEMPERATURE, value=1.0),),
-                side_effects="other completions",
-            ),
-        ),
-        url="https://github.com/PrimeIntellect-ai/prime-rl/pull/697",
+        fixes=tuple(_one_side(newer)),
+        url=URL,
     )
+
+
+def _correcting(case: Case) -> RolloutPlan:
+    """The plan, where its loss takes log-probabilities as the engine that it describes tells them."""
+    plan = plan_of(case)
+    if not plan.value(CORRECTION) or plan.value(USED) is False:
+        raise NotApplicable("the loss does not correct for the engine's log-probabilities")
+    if plan.value("placement.mode") == "server" and plan.server is None:
+        raise NotChecked("the server that tells the log-probabilities is started elsewhere")
+    if _framework_decides(case, plan):
+        raise NotApplicable("verl 0.7 and later ask for processed log-probabilities by default")
+    return plan
+
+
+def _one_side(newer: bool) -> Iterator[Fix]:
+    if newer:
+        yield Fix(
+            title="let the engine tell them after temperature and truncation",
+            applicability=Applicability.SAFE,
+            edits=(Edit(option=MODE, value=PROCESSED),),
+        )
+    yield Fix(
+        title="or sample at temperature 1 without truncation",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=TEMPERATURE, value=1.0),),
+        side_effects="other completions",
+    )
+
+
+@check.observed(needs=["observations.agreement"])
+def told_and_assumed(case: Case) -> Iterator[Finding | Reach]:
+    """What the running engine tells at a temperature, against what the trainer makes of it."""
+    for job in runs(case, "agreement"):
+        heated = require(job, "heated")
+        temperature, noise = heated["temperature"], noise_of(job).over(heated["temperature"])
+        require(job, "trainer")
+        rows = [{**row["trainer"], "engine": row["engine"]} for row in heated["rows"]]
+        told = {at: between(rows, "engine", at) for at in rows[0] if at != "engine"}
+        evidence = tuple(
+            Evidence(text=f"against the trainer's at temperature {at}: {apart}", source="agreement probe")
+            for at, apart in told.items()
+        )
+        mode = str(records(job).get("engine", {}).get("logprobs_mode") or "")
+        where = {at for at, apart in told.items() if not apart.beyond(noise)}
+        if len(where) > 1:
+            raise NotChecked("this model's distribution is too flat to tell one temperature from another")
+        if not where and not mode.endswith("logits"):
+            require_agreement(job)
+            yield check.finding(
+                f"at temperature {temperature:g} {describe(job)} tells log-probabilities that are neither those before "
+                "temperature nor those after it",
+                grade=Grade.OBSERVED,
+                evidence=evidence,
+                fixes=(Fix(title="another release of vLLM: at temperature 1 it agrees with the trainer"),),
+            )
+            continue
+        what = "logits" if mode.endswith("logits") else "before" if "1.0" in where else "after"
+        yield from _as_assumed(case, temperature, what, where, evidence)
+
+
+def _as_assumed(
+    case: Case, temperature: float, what: str, where: set[str], evidence: tuple[Evidence, ...]
+) -> Iterator[Finding | Reach]:
+    said = f"at temperature {temperature:g} the engine tells " + (
+        "logits" if what == "logits" else f"log-probabilities {what} temperature"
+    )
+    try:
+        plan = _correcting(case) if case.plan is not None else None
+    except (NotApplicable, NotChecked):
+        plan = None
+    if plan is None or (plan.value(TEMPERATURE) != temperature and what != "logits"):
+        yield Reach(said)
+        return
+    assumed = float(plan.value(ASSUMED, temperature))
+    if str(assumed) in where:
+        yield Reach(f"{said}, and the trainer assumes so")
+        return
+    version = release(case)
+    yield check.finding(
+        f"{said}, and the loss takes them for those at temperature {assumed:g}",
+        severity=Severity.NOTE if plan.framework in SAMPLES_SO else Severity.WARNING,
+        grade=Grade.REPRODUCED,
+        evidence=(*cite(plan, CORRECTION, TEMPERATURE, ASSUMED, MODE), *evidence),
+        fixes=tuple(_one_side(version is None or version >= MODES_FROM)),
+        url=URL,
+    )
+
+
+def require_agreement(job: Job) -> None:
+    """Raises :class:`NotApplicable` where engine and trainer differ at temperature 1 already."""
+    if between(require(job, "plain"), "engine", "trainer").beyond(noise_of(job)):
+        raise NotApplicable("engine and trainer differ at temperature 1 already (RLD403)")
 
 
 @check.declared(needs=[f"plan.{TEMPERATURE}", f"plan.{ASSUMED}"])

@@ -3,6 +3,8 @@
 What it looks for
     In a launch file: a ``max_lora_rank`` that this vLLM does not accept, an adapter whose rank is above it, and adapter
     kinds (DoRA, fully trained modules beside the adapter) that vLLM does not load.
+    In a running engine, for a launch that gives it adapters: two adapters one after the other against transformers with
+    W + scale B A in the place of each W, and an adapter of a rank above the limit, which must be refused.
     In a log: the engine's refusals of an adapter.
 
 Why it hurts
@@ -12,7 +14,8 @@ Why it hurts
 
 How sure it is
     The sizes are read from each release: up to 256 before vLLM 0.8.0, 320 and 512 from 0.8.0 on, 1 from 0.11.1 on.
-    Adapters that are merged into the weights before they reach the engine are not judged.
+    Adapters that are merged into the weights before they reach the engine are not judged. In a running engine adapters
+    move the log-probabilities far beyond rounding (``agreement.py``), so which weights it used is plain.
 
 The fix and its cost
     The next larger rank that is accepted (``lora_alpha`` in proportion, so that the scale stays), or a larger
@@ -44,6 +47,8 @@ from rldoctor.api import (
     plan_of,
     release,
 )
+
+from . import lora_live
 
 check = Check("RLD214", "lora-misconfigured", __doc__)
 
@@ -77,6 +82,8 @@ def size_not_accepted(case: Case) -> Iterator[Finding | Reach]:
     """The largest rank, as the engine's config tests it."""
     plan = _served(case)
     limit, version = plan.value(LIMIT), release(case)
+    if any(map(lora_live.explains, case.observations.get("lora", {}).values())):
+        raise NotApplicable("a running engine was asked")
     sizes = accepted(version)
     if not isinstance(limit, int):
         raise NotChecked("max_lora_rank cannot be read from the launch file")
@@ -177,6 +184,35 @@ def _sizes(plan: RolloutPlan, limit: int, sizes: tuple[int, ...]) -> Iterator[Fi
         )
 
 
+@check.observed(needs=["observations.lora"])
+def applied(case: Case) -> Iterator[Finding | Reach]:
+    """What the running engine tells under each adapter, against transformers with that adapter merged."""
+    yield from lora_live.applied(check, case)
+
+
+@check.observed(needs=["observations.lora"])
+def limit_refused(case: Case) -> Iterator[Finding | Reach]:
+    """The engine does not start with the limit that the launch gives it."""
+    plan = _served(case)
+    limit = plan.value(LIMIT, 0)
+    yield from lora_live.limit_refused(check, case, limit, tuple(_sizes(plan, limit, accepted(release(case)))))
+
+
+@check.observed(needs=["observations.lora"])
+def too_large_refused(case: Case) -> Iterator[Finding | Reach]:
+    """An adapter above the limit."""
+    sizes = accepted(release(case))
+    yield from lora_live.too_large_refused(check, case, lambda rank: _room_for(rank, sizes))
+
+
+def _room_for(rank: int, sizes: tuple[int, ...]) -> Fix:
+    return Fix(
+        title="see that the trained rank is within the engine's limit",
+        applicability=Applicability.UNSAFE,
+        edits=tuple(Edit(option=LIMIT, value=size) for size in [size for size in sizes if size >= rank][:1]),
+    )
+
+
 @check.logged("is greater than max_lora_rank")
 def rank_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``LoRA rank 64 is greater than max_lora_rank 16.``"""
@@ -249,6 +285,15 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "the adapter's target modules are not among those that vLLM serves",
         "name target_modules that vLLM serves (q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
     ),
+    " not found in the base model": (
+        "PEFT finds none of the adapter's target modules in this model",
+        "name modules that the model has (print(model)), or target_modules='all-linear'",
+    ),
+    ": No adapter found for ": (
+        "the engine finds no adapter at the path that the request names",
+        "save the adapter (adapter_config.json and its weights) where every engine process can read it, before the "
+        "request",
+    ),
     "but LoRA is not enabled!": (
         "a request names an adapter and the engine was started without adapters",
         "start the engine with enable_lora=True and a max_lora_rank that holds the adapter",
@@ -260,5 +305,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
 def adapter_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The engine's own words."""
     said, remedy = REFUSALS[event.literal]
+    if "base model" in event.literal and not event.search(r"[Tt]arget modules .{1,400} not found in the base model"):
+        return
     edits = (Edit(option="engine.enable_lora", value=True),) if "enable_lora" in remedy else ()
     yield check.finding(said, fixes=(Fix(title=remedy, applicability=Applicability.UNSAFE, edits=edits),))

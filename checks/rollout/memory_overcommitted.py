@@ -5,10 +5,10 @@ What it looks for
     optimizer states of the trainer as its strategy spreads or offloads them (DDP, ZeRO stage, FSDP, Megatron,
     adapters), the reference model, the engine's share where it is on the same device and does not sleep, one CUDA
     context, and, for trainers that hold them whole, the logits at half of the longest responses (a warning). The table
-    is printed with what each line assumes. Also a share of the whole device, and weights beyond it.
-    In a log: CUDA's ``out of memory`` from torch's allocator, from the sleep-mode allocator, from cuBLAS and from
-    NCCL, and vLLM's refusal to start because the share of memory that it is to take is not free, or changed while it
-    measured.
+    is printed with what each line assumes. Also a share of the whole device, and weights beyond it. In a running engine
+    on a GPU, for a launch whose engine sleeps: memory that does not come back, cycle after cycle. In a log: CUDA's
+    ``out of memory`` from torch's allocator, from the sleep-mode allocator, from cuBLAS and from NCCL, and vLLM's
+    refusal to start because the share of memory that it is to take is not free, or changed while it measured.
 
 Why it hurts
     The rank that runs out dies, and the others wait for it until a collective times out.
@@ -33,6 +33,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from rldoctor.api import (
     GIB,
@@ -43,8 +44,10 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
+    NotChecked,
     Reach,
     Severity,
     cite,
@@ -56,6 +59,7 @@ from rldoctor.api import (
 )
 
 from .memory_remedies import SHARE, remedies
+from .observed import describe, require, runs
 
 check = Check("RLD206", "gpu-memory-overcommitted", __doc__)
 
@@ -98,6 +102,45 @@ def phases_do_not_fit(case: Case) -> Iterator[Finding | Reach]:
             )
             return
     yield Reach("; ".join(f"{phase.name} {phase.expected / GIB:.1f} of {device / GIB:.1f} GiB" for phase in phases))
+
+
+# Other processes' allocations move the free memory of a device by less; a leak is seen over this many cycles.
+LEAKED, FEWEST_CYCLES = 128 << 20, 10
+
+
+@check.observed(needs=["observations.sleep"])
+def cycles_leak(case: Case) -> Iterator[Finding | Reach]:
+    """The device's free memory with the engine awake, from the second cycle to the last."""
+    for job in runs(case, "sleep"):
+        awake = [cycle["awake"] for cycle in require(job, "cycles")][1:]
+        if len(awake) < FEWEST_CYCLES:
+            raise NotChecked(f"the engine slept {len(awake) + 1} times only")
+        lost = awake[0] - awake[-1]
+        falling = sum(later < earlier for earlier, later in pairwise(awake))
+        if lost < LEAKED or falling < len(awake) // 2:
+            yield Reach(f"{len(awake) + 1} cycles of sleep cost {max(lost, 0) >> 20} MiB")
+            continue
+        yield check.finding(
+            f"{describe(job)} keeps {lost / len(awake) / (1 << 20):.0f} MiB more with every cycle of sleep: in a long "
+            "run the device fills up",
+            severity=Severity.WARNING,
+            grade=Grade.REPRODUCED,
+            evidence=(
+                Evidence(
+                    text=f"free: {awake[0] >> 20} MiB, after {len(awake)} cycles {awake[-1] >> 20}",
+                    source="sleep probe",
+                ),
+                *(cite(case.plan, "engine.enable_sleep_mode", "sleep.level") if case.plan is not None else ()),
+            ),
+            fixes=(
+                Fix(
+                    title="let the engine stay awake, where both fit",
+                    applicability=Applicability.UNSAFE,
+                    edits=(Edit(option="engine.enable_sleep_mode", value=False),),
+                    side_effects="the engine's share of memory is taken during training too",
+                ),
+            ),
+        )
 
 
 @check.declared(needs=["plan", "gpus", "model.config"])

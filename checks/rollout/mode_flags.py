@@ -99,6 +99,31 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
         "asynchronous generation with an engine on every training device",
         (SYNCHRONOUS,),
     ),
+    "n must be 1 when using greedy sampling": (
+        "several samples of a prompt are asked for at temperature 0, where all would be the same",
+        (Fix(title="sample with a temperature above 0, or ask for one completion (evaluation often has 0)"),),
+    ),
+    "min_tokens must be less than or equal to ": (
+        "min_tokens is above max_tokens",
+        (Fix(title="lower min_tokens, or allow longer completions (max_tokens)"),),
+    ),
+    "Expected to have finished reduction in the prior iteration": (
+        "DistributedDataParallel waits for gradients of parameters that this step did not use",
+        (
+            Fix(title="set ddp_find_unused_parameters=True (find_unused_parameters of DistributedDataParallel)"),
+            Fix(title="or freeze what is not trained (a vision tower, a value head) before the model is wrapped"),
+        ),
+    ),
+    "does not support ray.": (
+        "the distributed executor 'ray' does not go with this device",
+        (
+            Fix(
+                title="let vLLM start its workers itself",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="engine.distributed_executor_backend", value="mp"),),
+            ),
+        ),
+    ),
     "async_generate is not supported with multi-turn": (
         "asynchronous generation does not go with dialogues of several turns",
         (SYNCHRONOUS,),

@@ -133,6 +133,7 @@ def counted_by_transformers(case: Case, event: LogEvent) -> Iterator[Finding]:
     "prompt replacements corresponding to",
     "prompt placeholders corresponding to",
     "is less than the number of multi-modal inputs",
+    "Failed to apply prompt replacement for mm_items",
     "Mismatch in `image` token count between text and `input_ids`",
     "Mismatch in `video` token count between text and `input_ids`",
 )

@@ -28,6 +28,14 @@ def scenario_runs(case: Case) -> Iterator[Job]:
         yield from (job for job in jobs.values() if "boot" in job)
 
 
+def runs(case: Case, scenario: str) -> list[Job]:
+    """A scenario's runs. Raises :class:`NotChecked` where its engine was never reached."""
+    found = list(case.observations.get(scenario, {}).values())
+    if all(job.get("ended") == "not-run" for job in found):
+        raise NotChecked(f"the {scenario} scenario was not reached: its engine did not come up")
+    return found
+
+
 def records(job: Job) -> Mapping[str, Any]:
     found: Mapping[str, Any] = job.get("records", {})
     return found

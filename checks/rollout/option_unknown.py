@@ -1,7 +1,8 @@
 """An option that this version of the framework or engine does not know.
 
 What it looks for
-    Every option of the launch file against the options that the installed (or assumed) release declares. In a log: what
+    Every option of the launch file against the options that the installed (or assumed) release declares. In a real
+    rollout with the launch's engine options: switches and numbers that the running engine has otherwise. In a log: what
     argparse, Hydra, OmegaConf, dataclasses, pydantic and YAML print when they refuse one.
 
 Why it hurts
@@ -9,11 +10,13 @@ Why it hurts
     not the one that was planned.
 
 How sure it is
-    Options are read from the release's own source where it is installed, else from a dated table of its published
+    vLLM 0.9.1 was seen to run V1 with chunked prefill although it was given ``enable_chunked_prefill=False``. Options
+    are read from the release's own source where it is installed, else from a dated table of its published
     releases. A release outside the table is not judged.
 
 The fix and its cost
-    The nearest real name of that release, where there is one.
+    The nearest real name of that release, where there is one. For an option that is not applied there is none but
+    another release.
 
 References
     https://docs.pytorch.org/docs/stable/elastic/run.html (torchrun gives LOCAL_RANK in the environment)
@@ -34,14 +37,22 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     Reach,
     Severity,
+    Source,
+    cite,
     plan_of,
 )
 
+from .observed import describe, require, rollouts
+
 # So alike are two spellings of one word (utilisation and utilization: 0.96); max_tokens and max_model_len are at 0.61.
 SAME_WORD = 0.9
+
+# The engine that has nothing but what the launch asks for.
+MINIATURE = "miniature"
 
 check = Check("RLD219", "option-unknown-or-ignored", __doc__)
 
@@ -62,6 +73,34 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
             fixes=tuple(_renamed(option.key, name) for name in option.nearest[:1] if not option.why),
         )
     yield Reach(f"{len(plan.given)} options of {plan.framework}")
+
+
+@check.observed(needs=["plan", "observations.rollout"])
+def accepted_and_not_applied(case: Case) -> Iterator[Finding | Reach]:
+    """The running engine has another value than the launch gave."""
+    plan = plan_of(case)
+    compared = 0
+    for name, job in rollouts(case).items():
+        if name != MINIATURE:
+            continue  # the other engines differ from the launch on purpose
+        asked, engine = require(job, "asked"), require(job, "engine")
+        for option in sorted(asked.keys() & engine.keys()):
+            setting = plan.get(f"engine.{option}")
+            if setting is None or setting.source is not Source.GIVEN or not isinstance(asked[option], bool | int):
+                continue  # a name such as a dtype has several spellings
+            compared += 1
+            if asked[option] != engine[option]:
+                yield check.finding(
+                    f"{describe(job)} was given {option}={asked[option]} and runs with {engine[option]}",
+                    severity=Severity.WARNING,
+                    grade=Grade.OBSERVED,
+                    evidence=(
+                        *cite(plan, f"engine.{option}"),
+                        Evidence(text=f"{option} of the running engine: {engine[option]}", source="rollout probe"),
+                    ),
+                    fixes=(Fix(title=f"do not count on {option}: take it out, or move to a release that applies it"),),
+                )
+    yield Reach(f"{compared} engine options of the launch compared with those of the running engine")
 
 
 def _renamed(wrong: str, right: str) -> Fix:
@@ -231,3 +270,14 @@ def config_does_not_parse(case: Case, event: LogEvent) -> Iterator[Finding]:
         yield check.finding(
             "a config file is not well formed", fixes=(Fix(title="mend the file that the message names"),)
         )
+
+
+@check.logged("Unknown loss type: ", "Invalid loss type: ", "Unknown loss_type: ")
+def loss_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A loss that this release of the trainer does not have; it is compared only at the first update."""
+    name = event.search(r"(?:Unknown|Invalid) loss[ _]type: ([\w.-]+)")
+    said = f"{name[1]!r}" if name else "the loss type"
+    yield check.finding(
+        f"this release of the trainer has no loss {said}",
+        fixes=(Fix(title="take a loss_type that its config documents, or a release that has this one"),),
+    )

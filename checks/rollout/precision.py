@@ -298,3 +298,42 @@ def layers_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
             Fix(title="or run the forward pass under autocast (bf16: true)"),
         ),
     )
+
+
+@check.logged("Unknown quantization method: ", "validation error for CacheConfig")
+def name_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A name of a quantization or KV-cache type that this release does not have."""
+    method = event.search(r"Unknown quantization method: ([\w-]+)\. Must be one of \[([^\]]*)")
+    cache = event.search(r"cache_dtype\s+Input should be ([^\[]{1,400})\[type=literal_error, input_value=([^,\]]+)")
+    if method:
+        message, known = f"this vLLM has no quantization {method[1]!r}", method[2]
+    elif cache:
+        message, known = f"this vLLM has no KV-cache type {cache[2]}", cache[1]
+    else:
+        return
+    option = QUANTIZATION if method else "engine.kv_cache_dtype"
+    yield check.finding(
+        message,
+        fixes=(
+            Fix(title=f"take one that it has: {known.strip()[:300]}"),
+            Fix(
+                title="or none",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=option, value=None if method else "auto"),),
+            ),
+        ),
+    )
+
+
+@check.logged("Unsupported CPU attention configuration: ", "Supported head sizes are: ", "head_size not supported")
+def head_size_unsupported(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """No attention kernel for the model's head size on this device."""
+    size = event.search(r"head_dim=(\d+)|[Hh]ead size (\d+)|head_size[^\d\n]{1,20}(\d+)")
+    width = f" {next(group for group in size.groups() if group)}" if size else ""
+    yield check.finding(
+        f"vLLM has no attention kernel here for the model's head size{width}",
+        fixes=(
+            Fix(title="take a model with a usual head size (64, 96, 128, 256; a test model too), or another device"),
+            Fix(title="or another attention backend", commands=("VLLM_ATTENTION_BACKEND=TRITON_ATTN ...",)),
+        ),
+    )

@@ -8,6 +8,9 @@ What it looks for
     In a real engine (on a miniature of the given model where there is one, with its rope settings): every rotary table
     of the text model must have a row for each position up to ``max_model_len``. Where the engine did not start or
     failed in a rotary module: sizes that do not match there, and rope settings that the engine refuses as incomplete.
+    In a running engine and in the trainer's model beside it: sequences one token short of ``max_model_len`` and of
+    exactly that length, whole, padded and decoded; sizes or positions that do not match there and do at short ones, and
+    log-probabilities of the two that agree at the beginning of a sequence and not at its end.
     In a log: the engine's and transformers' refusals of rope settings, and sizes or indexes that do not match in a
     rotary function.
 
@@ -18,7 +21,8 @@ Why it hurts
 
 How sure it is
     The keys are those that each kind's code indexes, by release; transformers 5 fills the original length in. Rows are
-    counted on the engine's own tables. Towers for images and sound, whose positions are not the text's, are left out.
+    counted on the engine's own tables. A live failure at the limit counts where a short sequence passed, and want of
+    memory is none. Towers for images and sound, whose positions are not the text's, are left out.
 
 The fix and its cost
     Keep ``max_model_len`` within what the model's config covers, or complete its rope scaling (``rope_type``,
@@ -64,13 +68,15 @@ from rldoctor.api import (
     version_within,
 )
 
-from .observed import Job, describe, failure_text, frames, records, require, rollouts
+from .agreement import grade_of
+from .live_lengths import SIZES, engine_mismatch, trainer_side
+from .observed import Job, describe, failure_text, frames, records, require, rollouts, runs
+from .rotary_live import COMPLETE, Told, end_parts, ends, engine_fails, limited, trainer_fails
 
 check = Check("RLD204", "rotary-length-mismatch", __doc__)
 
 # Parts of a multimodal model that count patches or frames, not text positions.
 OTHER_TOWERS = re.compile(r"visual|vision|image|audio|speech|encoder|tower", re.IGNORECASE)
-SIZES = re.compile(r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)")
 ROTARY_CODE = re.compile(r"rotary|rope", re.IGNORECASE)
 INCOMPLETE = re.compile(r"rope_scaling|rope_parameters|original_max_position_embeddings|rope_type")
 # Beyond this a message tells its circumstances, which may name any setting.
@@ -210,9 +216,46 @@ def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
         )
 
 
-COMPLETE = Fix(
-    title="complete the rope settings in the model's config.json: rope_type, factor, original_max_position_embeddings"
-)
+@check.observed(needs=["observations.lengths"])
+def engine_at_its_limit(case: Case) -> Iterator[Finding | Reach]:
+    """The engine fails at a length that it accepts."""
+    for job in runs(case, "lengths"):
+        told = engine_fails(job)
+        if told is not None:
+            yield _live(case, told)
+        elif records(job).get("engine_side", {}).get("to the limit", {}).get("ended") == "answered":
+            yield Reach(f"engine answers up to {require(job, 'limit')} tokens ({describe(job)})")
+
+
+@check.observed(needs=["observations.lengths"])
+def trainer_at_the_limit(case: Case) -> Iterator[Finding | Reach]:
+    """The trainer's model fails at a length that the engine accepts, and works at a short one."""
+    for job in runs(case, "lengths"):
+        side = trainer_side(job)
+        told = trainer_fails(job, side)
+        if told is not None:
+            yield _live(case, told)
+            continue
+        longest = max(one["length"] for one in side["attempts"] if one["ended"] == "done")
+        yield Reach(f"trainer's {side['architecture']} runs at up to {longest} tokens, whole, padded and decoding")
+
+
+@check.observed(needs=["observations.lengths"])
+def parts_at_the_end(case: Case) -> Iterator[Finding | Reach]:
+    """Engine and trainer agree at the beginning of a sequence and not at its end."""
+    for job in runs(case, "lengths"):
+        near, far = ends(job)
+        told = end_parts(job, near, far)
+        if told is not None:
+            yield _live(case, told)
+        yield Reach(
+            f"log-probabilities of engine and trainer differ by {far.mean:.2g} on average at the end of "
+            f"{require(job, 'limit')} tokens"
+        )
+
+
+def _live(case: Case, told: Told) -> Finding:
+    return check.finding(told.message, grade=grade_of(case, told.fixes), evidence=told.evidence, fixes=told.fixes)
 
 
 def explains(job: Job) -> bool:
@@ -224,6 +267,8 @@ def explanation(job: Job) -> str | None:
     """The line that shows a rotary failure, where the rollout had one."""
     if job.get("ended") != "raised":
         return None
+    if (line := engine_mismatch(job)) is not None:
+        return line
     text = failure_text(job)
     in_rotary = any(ROTARY_CODE.search(f"{f['file']} {f['function']}") for f in frames(job)[-4:])
     if in_rotary and (match := SIZES.search(text)):
@@ -240,12 +285,7 @@ def _finding(module: str, rows: int, limit: int, kind: str, job: Job) -> Finding
             Evidence(text=f"max_model_len {limit}", source="resolved engine configuration"),
         ),
         fixes=(
-            Fix(
-                title=f"limit the engine to {rows} positions",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.max_model_len", value=rows),),
-                side_effects="prompts and responses must fit",
-            ),
+            limited(rows),
             COMPLETE,
         ),
     )

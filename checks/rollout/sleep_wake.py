@@ -2,10 +2,10 @@
 
 What it looks for
     In a launch file: sleep mode under a Python before 3.12; level 2, which discards the weights, on a vLLM that does
-    not restore the model's buffers (before 0.8.5).
-    In a log: Python's fatal ``none_dealloc: deallocating None``, sleep mode that is not enabled, not available or in
-    use twice in one process, memory that grew while the engine fell asleep, and an illegal memory access right after
-    sleep or wake-up.
+    not restore the model's buffers (before 0.8.5). In a running engine on a GPU, for a launch whose engine sleeps:
+    twenty cycles at its level, with the outputs before and after. In a log: Python's fatal ``none_dealloc: deallocating
+    None``, sleep mode that is not enabled, not available or in use twice in one process, memory that grew while the
+    engine fell asleep, and an illegal memory access right after sleep or wake-up.
 
 Why it hurts
     vLLM's sleep allocator is an abi3 extension compiled where ``None`` cannot be freed (3.12 and later). Under an older
@@ -14,7 +14,8 @@ Why it hurts
 
 How sure it is
     Both were read in the sources and reported with the same numbers. How many cycles a run has time for is not in the
-    launch file, unless it says how many steps it takes.
+    launch file, unless it says how many steps it takes. The outputs after a wake-up are those before, up to rounding
+    (``agreement.py``), once the weights are sent again after level 2.
 
 The fix and its cost
     Python 3.12 or newer (a new environment). Or no sleep mode: trainer and engine must then fit together. Level 1 keeps
@@ -40,6 +41,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
     NotChecked,
@@ -50,6 +52,11 @@ from rldoctor.api import (
     plan_of,
     release,
 )
+
+from ..exceptions import root_of
+from .agreement import difference, noise_of
+from .allocator import refuses_segments
+from .observed import describe, records, require, runs
 
 check = Check("RLD208", "sleep-wake-unsafe", __doc__)
 
@@ -140,6 +147,54 @@ def _awake(plan: RolloutPlan) -> Iterator[Fix]:
 def _settable(plan: RolloutPlan, option: str) -> bool:
     setting = plan.get(option)
     return setting is not None and setting.source in ("given", "default")
+
+
+@check.observed(needs=["observations.sleep"])
+def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
+    """What the engine tells before it sleeps and after it woke up."""
+    plan = plan_of(case)
+    for job in runs(case, "sleep"):
+        failed = records(job).get("failed")
+        if refuses_segments(job):
+            raise NotApplicable("the sleep allocator refuses expandable segments (RLD207)")
+        if failed is not None:
+            root = root_of(failed["exceptions"]) or {}
+            yield check.finding(
+                f"{describe(job)} fails in cycle {failed['cycle']} of sleep level {failed['level']}: "
+                f"{root.get('type')}: {root.get('message')}"[:400],
+                grade=Grade.REPRODUCED,
+                evidence=cite(plan, SLEEP, LEVEL),
+                fixes=tuple(_awake(plan)),
+            )
+            continue
+        start, noise, cycles = require(job, "start"), noise_of(job), len(require(job, "cycles"))
+        for level, told in require(job, "after").items():
+            fixed, seen = (difference(start[name], told[name]) for name in ("scores", "seen"))
+            if not fixed.beyond(noise) and not seen.beyond(noise):
+                yield Reach(f"{describe(job)}: level {level} changes nothing, {cycles} cycles in all")
+                continue
+            what = "what it computes" if fixed.beyond(noise) else "what it continues from cached prompts"
+            yield check.finding(
+                f"{describe(job)} is not the same after sleep level {level}: {what} differs",
+                grade=Grade.REPRODUCED,
+                evidence=(
+                    *cite(plan, SLEEP, LEVEL),
+                    Evidence(text=f"fixed tokens: {fixed}", source="sleep probe"),
+                    Evidence(text=f"a prompt seen before: {seen}", source="sleep probe"),
+                ),
+                fixes=(
+                    *(
+                        Fix(
+                            title="keep the weights in host memory (level 1)",
+                            applicability=Applicability.UNSAFE,
+                            edits=(Edit(option=LEVEL, value=1),),
+                            side_effects="host memory for the weights",
+                        )
+                        for _ in range(level == "2" and plan.value(LEVEL) == 2)
+                    ),
+                    *_awake(plan),
+                ),
+            )
 
 
 _PYTHON = Fix(

@@ -6,7 +6,7 @@ What it looks for
     whatever it is asked, later releases honour ``enable_chunked_prefill=False``, V0 chunks by itself only above a
     context of 32768 tokens. And the frameworks' own tests: EasyR1 wants the budget above prompt plus response, chunked
     or not; verl 0.3 to 0.6 (synchronous rollout) raises where prefill IS chunked and the budget is below the context.
-    In a log: the messages of these tests.
+    In a running engine: prompts longer than the budget that never get a step. In a log: the messages of these tests.
 
 Why it hurts
     vLLM refuses to start: ``max_num_batched_tokens (8192) is smaller than max_model_len (10240)``. Frameworks that
@@ -30,13 +30,15 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rldoctor.api import (
     Applicability,
     Case,
     Check,
     Edit,
+    Evidence,
     Finding,
     Fix,
     LogEvent,
@@ -51,11 +53,16 @@ from rldoctor.api import (
     plan_of,
 )
 
+from .agreement import grade_of
+from .observed import describe, records, runs
+from .traces import unscheduled
+
 check = Check("RLD202", "token-budget-below-context", __doc__)
 
 BUDGET = "engine.max_num_batched_tokens"
 CONTEXT = "engine.max_model_len"
 SEQUENCES = "engine.max_num_seqs"
+SHOWN = 4
 
 
 @check.declared(needs=[f"plan.{BUDGET}", f"plan.{CONTEXT}", "packages.vllm"])
@@ -120,6 +127,42 @@ def refused_by_the_framework(case: Case) -> Iterator[Finding | Reach]:
         evidence=cite(plan, BUDGET, CONTEXT, "lengths.prompt", "lengths.response", "engine.enable_chunked_prefill"),
         fixes=(_raised(needed), *_shorter(plan, budget)),
     )
+
+
+@check.observed(needs=["observations.chunked_prefill"])
+def never_scheduled(case: Case) -> Iterator[Finding | Reach]:
+    """Prompts beyond the budget of an engine that does not chunk them, which wait for ever."""
+    for job in runs(case, "chunked_prefill"):
+        trace, engine = records(job).get("trace"), records(job).get("engine", {})
+        if trace is None:
+            raise NotChecked(f"the traffic {job.get('ended')} before it was through")
+        budget = engine.get("max_num_batched_tokens")
+        waiting = beyond_the_budget(trace, engine)
+        if waiting:
+            fixes = (_raised(engine["max_model_len"]),)
+            longest = max(answer["prompt_tokens"] for answer in waiting.values())
+            yield check.finding(
+                f"{len(waiting)} prompts of up to {longest} tokens are never scheduled: max_num_batched_tokens is "
+                f"{budget} and prefill is not chunked in {describe(job)}",
+                grade=grade_of(case, fixes),
+                evidence=tuple(
+                    Evidence(
+                        text=f"{name}: {answer['prompt_tokens']} tokens, no answer in {trace['steps']} steps",
+                        source="chunked_prefill scenario",
+                    )
+                    for name, answer in list(waiting.items())[:SHOWN]
+                ),
+                fixes=fixes,
+            )
+        yield Reach(f"every prompt was scheduled with a budget of {budget} in {describe(job)}")
+
+
+def beyond_the_budget(trace: Mapping[str, Any], engine: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Requests that a step of this engine has no room for."""
+    budget = engine.get("max_num_batched_tokens")
+    if budget is None or engine.get("enable_chunked_prefill") is not False:
+        return {}
+    return {name: answer for name, answer in unscheduled(trace).items() if answer["prompt_tokens"] > budget}
 
 
 def _framework_test(case: Case, plan: RolloutPlan) -> tuple[int, str] | None:

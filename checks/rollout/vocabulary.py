@@ -1,8 +1,9 @@
 """Token ids beyond the model's embedding.
 
 What it looks for
-    In a model's files: added tokens whose ids lie beyond the ``vocab_size`` of ``config.json``.
-    In a log: the engine's refusal of such an id, index errors of an embedding, and weights with another number of rows.
+    In a model's files: added tokens whose ids lie beyond the ``vocab_size`` of ``config.json``. In a running
+    environment: the largest id of the whole vocabulary, as transformers loads it, and the embedding's rows. In a log:
+    the engine's refusal of such an id, index errors of an embedding, and weights with another number of rows.
 
 Why it hurts
     Embeddings are often padded beyond the tokenizer's vocabulary. Once the policy drifts it samples from the padding,
@@ -28,7 +29,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotChecked, Reach, text_config
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    ModelFiles,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    text_config,
+)
+
+from .observed import require, runs
 
 check = Check("RLD216", "token-out-of-vocabulary", __doc__)
 
@@ -49,9 +65,7 @@ def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     model = case.model
     config = model.config if model is not None else {}
     rows = text_config(config).get("vocab_size") or config.get("vocab_size")
-    tokenizer = (model.tokenizer_config if model is not None else None) or {}
-    added = tokenizer.get("added_tokens_decoder")
-    tokens: dict[str, Any] = added if isinstance(added, dict) else {}
+    tokens = _added(model)
     ids = [int(key) for key in tokens if str(key).isdigit()]
     if not isinstance(rows, int) or not ids or model is None:
         raise NotChecked("vocab_size or the added tokens are not told")
@@ -70,6 +84,33 @@ def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
         ),
         fixes=(_RESIZE,),
     )
+
+
+def _added(model: ModelFiles | None) -> dict[str, Any]:
+    """The added tokens by their ids."""
+    tokenizer = (model.tokenizer_config if model is not None else None) or {}
+    added = tokenizer.get("added_tokens_decoder")
+    return added if isinstance(added, dict) else {}
+
+
+@check.observed(needs=["observations.tokens"])
+def beyond_the_rows(case: Case) -> Iterator[Finding | Reach]:
+    """The whole vocabulary against the embedding."""
+    for job in runs(case, "tokens"):
+        told = require(job, "tokenizer")
+        largest, rows = told["largest"], told["rows"]
+        if any(str(key).isdigit() and int(key) >= rows for key in _added(case.model)):
+            raise NotApplicable("the tokenizer's files tell it")
+        if largest < rows:
+            spare = f", {rows - largest - 1} rows of padding" if largest + 1 < rows else ""
+            yield Reach(f"token ids up to {largest}, {rows} rows{spare}")
+            continue
+        yield check.finding(
+            f"the tokenizer ({told['class']}) has token ids up to {largest}, the embedding {rows} rows (vocab_size)",
+            grade=Grade.OBSERVED,
+            evidence=(Evidence(text=f"{told['size']} tokens, largest id {largest}", source="tokens probe"),),
+            fixes=(_RESIZE,),
+        )
 
 
 @check.logged(" is out of vocabulary")

@@ -2,7 +2,8 @@
 
 What it looks for
     Batch invariance that is asked for and not given: a vLLM that does not know the variable, an attention backend that
-    it refuses, a release in which tensor parallel engines are not covered. In a log: vLLM's refusal, and tests that
+    it refuses, a release in which tensor parallel engines are not covered. In a running engine: a greedy request alone
+    against the same request among fifteen others. In a log: vLLM's refusal, and tests that
     compare a request alone with the same request among others.
 
 Why it hurts
@@ -11,8 +12,10 @@ Why it hurts
     on-policy training is off-policy.
 
 How sure it is
-    Versions and backends are the tests in vLLM's own source. Without a demand for batch invariance a difference is
-    normal and nothing is reported.
+    Versions and backends are the tests in vLLM's own source. Without a demand for batch invariance a difference within
+    rounding is normal and nothing is reported; another token counts as rounding where the two best were as close.
+    Beyond rounding (``rollout/agreement.py``) requests reach into each other, whatever was asked for. What the CPU's
+    kernels do says nothing of a GPU's.
 
 The fix and its cost
     ``VLLM_BATCH_INVARIANT=1`` with a release and a backend that support it. It costs speed, up to half.
@@ -26,6 +29,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from rldoctor.api import (
     Applicability,
@@ -35,6 +39,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
     NotChecked,
@@ -45,6 +50,9 @@ from rldoctor.api import (
     plan_of,
     release,
 )
+
+from ..rollout.agreement import Noise, difference, noise_of
+from ..rollout.observed import describe, records, require, runs
 
 check = Check("RLD405", "outputs-batch-dependent", __doc__)
 
@@ -128,6 +136,56 @@ def _refused_backend(plan: RolloutPlan, version: tuple[int, ...]) -> str | None:
         return None  # replaced without a word
     flashinfer = name == "FLASHINFER" and version >= WITHOUT_FLASHINFER
     return f"the backend {name}" if name not in TAKEN or flashinfer else None
+
+
+@check.observed(needs=["observations.agreement"])
+def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
+    """One greedy request, twice, in batches of other sizes."""
+    demanded = case.plan is not None and str(case.plan.value(SWITCH, "0")) == "1"
+    for job in runs(case, "agreement"):
+        told = require(job, "greedy")
+        alone, batched = told["alone"], told["batched"]
+        both = zip(alone["token_ids"], batched["token_ids"], strict=False)
+        same = next((place for place, (one, other) in enumerate(both) if one != other), len(alone["token_ids"]))
+        equal = same == len(alone["token_ids"]) == len(batched["token_ids"])
+        # What follows another token is another text; the token itself was chosen after the same ones.
+        apart = difference(alone["logprobs"][: same + 1], batched["logprobs"][: same + 1])
+        noise = noise_of(job)
+        said = f"alone and among {told['batch'] - 1}: log-probabilities up to {apart.largest:.2g} apart" + (
+            "" if equal else f", another token after {same} equal ones"
+        )
+        evidence = (Evidence(text=said, source="agreement probe"),)
+        if apart.beyond(noise) or not (equal or _close(alone, batched, same, noise)):
+            yield check.finding(
+                f"a greedy request to {describe(job)} is answered otherwise among {told['batch'] - 1} others than "
+                "alone, by more than rounding",
+                grade=Grade.OBSERVED,
+                evidence=evidence,
+                fixes=(Fix(title="another attention backend or another release of vLLM"),),
+            )
+        elif demanded and (not equal or apart.largest > 0):
+            if records(job).get("engine", {}).get("device") == "cpu":
+                raise NotChecked("batch invariance is asked for, and the CPU's kernels say nothing of a GPU's")
+            yield check.finding(
+                f"batch invariance is asked for, and {describe(job)} answers a greedy request otherwise in a batch",
+                grade=Grade.REPRODUCED,
+                evidence=(*cite(plan_of(case), SWITCH, BACKEND, BACKEND_VARIABLE), *evidence),
+                fixes=(
+                    Fix(
+                        title="name a backend that supports it",
+                        applicability=Applicability.SAFE,
+                        edits=(Edit(option=BACKEND, value="FLASH_ATTN"),),
+                    ),
+                    Fix(title="a later vLLM covers more kernels", commands=("pip install --upgrade vllm",)),
+                ),
+            )
+        yield Reach(said)
+
+
+def _close(alone: dict[str, Any], batched: dict[str, Any], place: int, noise: Noise) -> bool:
+    """Whether the two best tokens were so close that rounding may swap them."""
+    margins = [told["margins"][place] for told in (alone, batched) if place < len(told["margins"])]
+    return all(margin is not None and margin <= 2 * noise.largest for margin in margins) and bool(margins)
 
 
 @check.logged("batch_invariant mode requires an attention backend in ")

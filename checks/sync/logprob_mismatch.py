@@ -1,6 +1,8 @@
 """The engine's log-probabilities and the trainer's differ beyond the expected noise.
 
 What it looks for
+    In a running engine: log-probabilities of sampled tokens against those of the same model, in the same precision, in
+    transformers; and what the engine tells while it decodes against what it tells of the same tokens in a prompt.
     In a log: log-probabilities of engine and trainer that differ in length where the loss compares them. In the logged
     metrics, as the median of the last twenty steps: TRL's ``sampling/sampling_logp_difference/mean``,
     SkyRL's ``rollout_train_logprobs_abs_diff_mean``, verl's ``rollout_probs_diff_mean`` and
@@ -16,7 +18,9 @@ How sure it is
     The bounds are the frameworks' own where they state one. Noise between two engines with the same weights in
     bfloat16 is about 0.01 per token, and spikes pass: the median over at least three steps is asked, fewer steps only
     where the difference is ten times the bound or so (stale weights, another temperature, a wrong model). Sampling
-    with top_p, top_k or min_p biases TRL's difference by the mass that is cut off.
+    with top_p, top_k or min_p biases TRL's difference by the mass that is cut off. Running engines are judged by mean
+    and largest difference, by precision: for miniatures in bfloat16 0.06 and 0.25, for real models 0.1 and 1 (sources
+    in ``rollout/agreement.py``).
 
     ============================== ======= ====== ==================================================================
     metric                         warning error  bound from
@@ -46,8 +50,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from rldoctor.api import Applicability, Case, Check, Edit, Finding, Fix, Grade, LogEvent, NotApplicable, Reach, Severity
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Severity,
+    cite,
+)
 
+from ..rollout.agreement import between, grade_of, lengths, noise_of
+from ..rollout.observed import Job, describe, records, require, runs
 from ..training.trends import FEWEST, Run, finite, tail
 from .weights_stale import grows
 
@@ -153,6 +173,96 @@ def _remedies() -> Iterator[Fix]:
     yield Fix(
         title="keep the engine's weights and KV cache unquantized and in the trainer's precision, and correct the rest "
         "by importance sampling (vllm_importance_sampling_correction in TRL, algorithm.rollout_correction in verl)",
+    )
+
+
+@check.observed(needs=["observations.agreement"])
+def engine_and_transformers(case: Case) -> Iterator[Finding | Reach]:
+    """The same tokens, the same weights, the same precision: the running engine against transformers."""
+    for job in _told(case):
+        rows, trainer = require(job, "plain"), require(job, "trainer")
+        apart = between(rows, "engine", "trainer")
+        if not apart.beyond(noise_of(job)):
+            yield Reach(f"{describe(job)} and transformers: {apart}, {lengths(case, job)}")
+            continue
+        if not between(rows, "prefill", "trainer").beyond(noise_of(job)):
+            raise NotApplicable("the engine's prefill agrees with transformers: its decoding is at fault")
+        yield _computes_otherwise(
+            f"{describe(job)} and transformers give the same tokens other log-probabilities with the same weights in "
+            f"{trainer['dtype']}: {apart.mean:.2g} apart on average",
+            case,
+            job,
+            f"engine against transformers ({trainer['attention']}, {trainer['device']}): {apart}",
+        )
+
+
+@check.observed(needs=["observations.agreement"])
+def decode_and_prefill(case: Case) -> Iterator[Finding | Reach]:
+    """The same tokens in one engine: sampled, and read in a prompt."""
+    for job in _told(case):
+        apart = between(require(job, "plain"), "engine", "prefill")
+        if not apart.beyond(noise_of(job)):
+            yield Reach(f"decode and prefill: {apart}")
+            continue
+        yield _computes_otherwise(
+            f"{describe(job)} gives tokens that it decodes other log-probabilities than the same tokens in a prompt: "
+            f"{apart.mean:.2g} apart on average",
+            case,
+            job,
+            f"decode against prefill: {apart}",
+        )
+
+
+def _told(case: Case) -> Iterator[Job]:
+    for job in runs(case, "agreement"):
+        mode = records(job).get("engine", {}).get("logprobs_mode")
+        if str(mode).endswith("logits"):
+            raise NotApplicable(f"the engine tells logits (logprobs_mode {mode}, RLD213)")
+        yield job
+
+
+def _computes_otherwise(message: str, case: Case, job: Job, numbers: str) -> Finding:
+    fixes = tuple(_engine_remedies(case, job))
+    plan = case.plan
+    return check.finding(
+        message,
+        grade=grade_of(case, fixes),
+        evidence=(
+            Evidence(text=numbers, source="agreement probe"),
+            *(cite(plan, *(edit.option for fix in fixes for edit in fix.edits)) if plan is not None else ()),
+        ),
+        fixes=fixes,
+        url="https://github.com/vllm-project/vllm/issues/22103",
+    )
+
+
+def _engine_remedies(case: Case, job: Job) -> Iterator[Fix]:
+    """One at a time, what the engine runs with first."""
+    engine = records(job).get("engine", {})
+    if str(engine.get("kv_cache_dtype")).startswith("fp8"):
+        yield Fix(
+            title="keep the KV cache in the model's precision",
+            applicability=Applicability.SAFE,
+            edits=(Edit(option="engine.kv_cache_dtype", value="auto"),),
+            side_effects="half as many cached tokens",
+        )
+    if case.plan is not None and case.plan.value("engine.attention_backend"):
+        yield Fix(
+            title="let vLLM choose the attention backend",
+            applicability=Applicability.SAFE,
+            edits=(Edit(option="engine.attention_backend", value=None),),
+        )
+    if engine.get("enforce_eager") is False:
+        yield Fix(
+            title="run without CUDA graphs and compilation",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option="engine.enforce_eager", value=True),),
+            side_effects="slower decoding",
+        )
+    yield Fix(
+        title="releases of vLLM and transformers that go together: the weights are the same, so one of the two "
+        "computes this architecture otherwise",
+        commands=("rldoctor compat",),
     )
 
 

@@ -3,7 +3,8 @@
 What it looks for
     In a real rollout on a miniature model: log-probabilities of sampled tokens that are NaN or infinite, and sampled
     completions that consist of one and the same token although the engine's own log-probabilities make that
-    impossible. In a log: torch's refusal to sample from probabilities that are no numbers.
+    impossible; and log-probabilities of requests that compete for the KV cache. In a log: torch's refusal to sample
+    from probabilities that are no numbers.
 
 Why it hurts
     Rewards and ratios are computed from garbage; typical are completions of ``!!!!`` (token 0), which is what sampling
@@ -28,12 +29,25 @@ from collections.abc import Iterator
 
 from rldoctor.api import Applicability, Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, Reach
 
-from ..rollout.observed import NEVER, Completion, Job, completions, describe, groups, log_probability, records, rollouts
+from ..rollout.observed import (
+    NEVER,
+    Completion,
+    Job,
+    completions,
+    describe,
+    groups,
+    log_probability,
+    records,
+    require,
+    rollouts,
+    runs,
+)
 
 check = Check("RLD404", "outputs-corrupt", __doc__)
 
 # Shorter completions repeat a token by chance.
 SHORTEST = 6
+SHOWN = 4
 
 
 @check.observed(needs=["observations.rollout"])
@@ -57,6 +71,30 @@ def no_numbers(case: Case) -> Iterator[Finding | Reach]:
             )
         told = [value for row in rows for value in row["logprobs"]]
         yield Reach(f"{len(told) - told.count(None)} finite log-probabilities from {describe(job)}")
+
+
+@check.observed(needs=["observations.chunked_prefill"])
+def no_numbers_in_traffic(case: Case) -> Iterator[Finding | Reach]:
+    """Log-probabilities that are NaN or infinite where prompts are cut into chunks, preempted or aborted."""
+    for job in runs(case, "chunked_prefill"):
+        answers = require(job, "trace")["answers"]
+        wrong = [
+            f"{name}: {value} at token {place} after {answer['prompt_tokens']} tokens"
+            for name, answer in answers.items()
+            for place, value in enumerate(answer["logprobs"])
+            if isinstance(value, str)
+        ]
+        if wrong:
+            chunked = records(job).get("engine", {}).get("enable_chunked_prefill")
+            yield check.finding(
+                f"{len(wrong)} log-probabilities under traffic are no finite numbers, chunked prefill "
+                f"{'on' if chunked else 'off'} in {describe(job)}",
+                grade=Grade.OBSERVED,
+                evidence=tuple(Evidence(text=line, source="chunked_prefill scenario") for line in wrong[:SHOWN]),
+                fixes=_fixes(job),
+            )
+        told = sum(len(answer["logprobs"]) for answer in answers.values())
+        yield Reach(f"{told} finite log-probabilities under traffic from {describe(job)}")
 
 
 @check.observed(needs=["observations.rollout"])

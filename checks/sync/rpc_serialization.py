@@ -39,6 +39,7 @@ from rldoctor.api import (
     Reach,
     cite,
     generation,
+    package_of,
     plan_of,
     release,
     version_within,
@@ -125,3 +126,30 @@ def not_decoded(case: Case, event: LogEvent) -> Iterator[Finding]:
             "a pickled message reached an engine that accepts none: the variable is set on one side only",
             fixes=(_PICKLE,),
         )
+
+
+@check.logged(
+    "Could not serialize the argument ",
+    "Could not serialize the return value",
+    "cannot pickle '",
+    "PicklingError: Can't pickle ",
+)
+def not_pickled(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Ray pickles what goes to an actor and what comes back."""
+    error = event.exception
+    packages = {package_of(frame.file) for link in (error.chain if error else ()) for frame in link.frames}
+    if not packages & {"ray", "vllm", "torch"}:
+        return
+    kind = event.search(r"cannot pickle '([\w.]+)' object") or event.search(
+        r"serialize the argument (.{1,80}?) for a |Can't pickle (.{1,80}?)(?:: |$)"
+    )
+    back = event.search(r"return value|store_task_outputs?|serialize_and_store")
+    what = next(group for group in kind.groups() if group) if kind else "an object"
+    yield check.finding(
+        f"{what} cannot be pickled, and is sent {'back from' if back else 'to'} another process",
+        fixes=(
+            Fix(title="send plain data (numbers, text, tensors); build locks, files, clients and loggers where used"),
+            Fix(title="ray.util.inspect_serializability(object, name) tells which part does not pickle"),
+        ),
+        url="https://docs.ray.io/en/latest/ray-core/objects/serialization.html",
+    )

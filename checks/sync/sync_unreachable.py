@@ -2,7 +2,8 @@
 
 What it looks for
     One port for two purposes, a sync port that is taken on this host. In a log: sockets of the weight sync group that
-    time out, are taken or refused, and groups that wait for a member.
+    time out, are taken or refused, and groups that wait for a member. In a run that still stands (``rldoctor hang``):
+    processes that wait in a collective of the weight sync for one that is elsewhere.
 
 Why it hurts
     The HTTP side works, so the server counts as up. The trainer then waits for the NCCL group, five minutes or for
@@ -32,12 +33,16 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     Reach,
     Severity,
     cite,
     plan_of,
+    stalled_run,
 )
+
+from ..processes.standing import LONGER, evidence, gravity, missing_text, syncs
 
 check = Check("RLD406", "weight-sync-unreachable", __doc__)
 
@@ -93,6 +98,26 @@ _NO_PROXY = Fix(
     side_effects="add the server's host where it is another machine",
 )
 _RESTART = Fix(title="restart server and trainer together: the group is built once for each pair, and both must be new")
+
+
+@check.observed(needs=["observations.hang"])
+def sync_stands(case: Case) -> Iterator[Finding | Reach]:
+    """Peers of which some stand in a collective of the weight sync, and others do not come."""
+    run = stalled_run(case)
+    for group in run.apart:
+        if group.moving or not syncs(group):
+            continue
+        yield check.finding(
+            f"the weight sync stands: {missing_text(group)}",
+            severity=gravity(run, busy=any(one.busy for one in group.missing)),
+            grade=Grade.OBSERVED,
+            evidence=evidence(run, (*group.missing, *group.waiting)),
+            fixes=(
+                Fix(title="let every rank of trainer and engine enter the update, in the same order of parameters"),
+                LONGER,
+            ),
+        )
+    yield Reach(f"{len(run.standings)} processes looked at")
 
 
 @check.logged(

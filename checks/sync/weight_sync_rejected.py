@@ -2,15 +2,17 @@
 
 What it looks for
     A trainer in 4 bits whose framework sends the packed weights to an engine that holds none (TRL before 0.26, ms-swift
-    before 4.1). In a log: names that the engine's model does not have, shapes that do not fit, quantization scales of
-    another layout, an update that begins while another one is open.
+    before 4.1). In a running engine: changed weights sent the way that the framework sends them, and whether a tensor
+    of a wrong name or shape is refused. In a log: names that the engine's model does not have, shapes that do not fit,
+    quantization scales of another layout, an update that begins while another one is open.
 
 Why it hurts
     The first sync after the first step fails, when everything else has been paid for. Where shapes happen to fit, the
     engine samples from rounded or wrong weights and nothing is said.
 
 How sure it is
-    The engine names the parameter or both shapes. The releases are those in which the frameworks began to tell the
+    The engine names the parameter or both shapes. The names and shapes that are sent are those of the same model in
+    transformers. The releases are those in which the frameworks began to tell the
     engine of the quantization.
 
 The fix and its cost
@@ -34,8 +36,10 @@ from rldoctor.api import (
     Case,
     Check,
     Edit,
+    Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
     Reach,
@@ -44,6 +48,10 @@ from rldoctor.api import (
     plan_of,
     version_within,
 )
+
+from ..exceptions import root_of
+from ..rollout.agreement import difference, noise_of
+from ..rollout.observed import describe, records, require, runs
 
 check = Check("RLD401", "weight-sync-rejected", __doc__)
 
@@ -99,6 +107,67 @@ _LORA = Fix(
     applicability=Applicability.UNSAFE,
     edits=(Edit(option="lora.rank", value=0),),
 )
+
+
+@check.observed(needs=["observations.weights"])
+def refused_here(case: Case) -> Iterator[Finding | Reach]:
+    """The trainer's own weights, changed a little, for the running engine."""
+    for job in runs(case, "weights"):
+        way, rejected = require(job, "way"), records(job).get("rejected")
+        if way["name"] is None:
+            raise NotApplicable(way["why"])
+        if rejected is None:
+            yield Reach(f"{describe(job)} takes the trainer's weights through {way['name']}")
+            continue
+        root = root_of(rejected["exceptions"]) or {}
+        yield check.finding(
+            f"{describe(job)} refuses {rejected['what']}: {root.get('type')}: {root.get('message')}"[:400],
+            grade=Grade.OBSERVED,
+            evidence=(
+                Evidence(text=f"sent through {way['name']}: {way['why']}", source="weights probe"),
+                *(
+                    Evidence(text=f"in {frame['function']}", source=frame["file"], line=frame["line"])
+                    for frame in root.get("frames", ())[-2:]
+                ),
+            ),
+            fixes=(_NAMES, _RELEASES),
+        )
+
+
+@check.observed(needs=["observations.weights"])
+def anything_goes(case: Case) -> Iterator[Finding | Reach]:
+    """A tensor under a name that the model does not have, and one with a row too few."""
+    for job in runs(case, "weights"):
+        if require(job, "way")["name"] is None:
+            raise NotApplicable(require(job, "way")["why"])
+        if "refusals" not in records(job) and "rejected" in records(job):
+            raise NotApplicable("the engine refuses the trainer's own weights")
+        for what, told in require(job, "refusals").items():
+            root = root_of(told["exceptions"] or ())
+            if root is not None:
+                yield Reach(f"a wrong {what} is refused with {root['type']}")
+                continue
+            moved = difference(told["before"], told["after"])
+            yield check.finding(
+                f"{describe(job)} takes a weight of a wrong {what} without a word"
+                + (", and computes with it" if moved.beyond(noise_of(job)) else ", and ignores it")
+                + f": a sync that sends a wrong {what} will not be noticed",
+                severity=Severity.WARNING if what == "shape" else Severity.NOTE,
+                grade=Grade.OBSERVED,
+                evidence=(
+                    Evidence(
+                        text=f"sent {told['sent']}; log-probabilities of fixed tokens: {moved}", source="weights probe"
+                    ),
+                ),
+                fixes=(
+                    Fix(
+                        title="compare both sides' log-probabilities after a sync, as the frameworks' metrics of the "
+                        "difference between rollout and training do"
+                    ),
+                ),
+            )
+
+
 # Functions through which an engine loads its own checkpoint, and those through which weights come from a trainer.
 LOADING = frozenset({"load_model", "get_model", "_load_model"})
 UPDATING = r"^(?:update_|sync_|receive_|broadcast_)|weight_update|named_param|collective_rpc"
@@ -224,3 +293,17 @@ def _at_start(event: LogEvent) -> bool:
     chain = event.exception.chain if event.exception is not None else ()
     functions = {frame.function for link in chain for frame in link.frames}
     return bool(functions & LOADING) and not any(re.search(UPDATING, function) for function in functions)
+
+
+@check.logged("object has no attribute 'weight_loader'")
+def loader_gone(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """After loading, some kernels lay weights out anew, in parameters that cannot be loaded again."""
+    if _at_start(event):
+        return
+    yield check.finding(
+        "the engine laid its weights out anew after loading (quantized, CPU or fp8 kernels) and takes no update since",
+        fixes=(
+            Fix(title="run the engine in bfloat16 without quantization, on the device that the framework supports"),
+            _RELEASES,
+        ),
+    )

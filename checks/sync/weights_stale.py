@@ -1,6 +1,9 @@
 """The engine still samples with old weights, or with a prefix cache from before the update.
 
 What it looks for
+    In a running engine: the trainer's weights are changed by a known amount and sent the way the framework does. The
+    engine's log-probabilities must follow those of the trainer, for prompts that it has seen before too, stay the same
+    when the same weights come again, and not depend on the precision that they are sent in.
     TRL releases whose sleep mode reloads the checkpoint over the synced weights, a TRL that shares prefixes over
     updates without a reset. In the logged metrics: a difference between the engine's and the trainer's
     log-probabilities that begins at noise and grows with every step.
@@ -10,8 +13,10 @@ Why it hurts
     with them. Nothing is raised; rewards stay where they were.
 
 How sure it is
-    The releases were read in TRL's source. A growing difference also comes from drifting numerics; it must start within
-    noise and grow steadily to six times what it was.
+    What the engine tells after the sync is compared with transformers holding the new weights, the old ones, and the
+    new ones with one part old: the part that fits is named. Differences within rounding (``rollout/agreement.py``)
+    pass. The releases were read in TRL's source. A growing difference also comes from drifting numerics; it must start
+    within noise and grow steadily to six times what it was.
 
 The fix and its cost
     The release that mended it, or no sleep mode: the engine's share of memory is then taken all the time.
@@ -26,16 +31,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import median
+from typing import Any
 
 from rldoctor.api import (
     Applicability,
     Case,
     Check,
     Edit,
+    Evidence,
     Finding,
     Fix,
     Grade,
     NotApplicable,
+    NotChecked,
     Reach,
     RolloutPlan,
     Severity,
@@ -45,6 +53,8 @@ from rldoctor.api import (
     version_within,
 )
 
+from ..rollout.agreement import Noise, between, difference, grade_of, noise_of
+from ..rollout.observed import Job, describe, records, require, runs
 from ..training.trends import Run, finite
 
 check = Check("RLD402", "weights-stale", __doc__)
@@ -106,6 +116,122 @@ def cached_prefixes(case: Case) -> Iterator[Finding | Reach]:
         fixes=(Fix(title="TRL 0.16 and later reset it at each sync", commands=('pip install "trl>=0.16"',)),),
         url="https://github.com/vllm-project/vllm/issues/9744",
     )
+
+
+@check.observed(needs=["observations.weights"])
+def engine_follows(case: Case) -> Iterator[Finding | Reach]:
+    """New weights in the trainer, a sync, and the engine's log-probabilities before and after."""
+    for job in _synced(case):
+        rows, noise = require(job, "after"), noise_of(job)
+        fresh = [row for row in rows if not row["seen"]]
+        if between(require(job, "before"), "engine", "trainer").beyond(noise):
+            raise NotApplicable("engine and trainer differ before the sync already (RLD403)")
+        if not between(fresh, "trainer", "old").beyond(noise):
+            raise NotChecked("the change of the weights moves this model's log-probabilities too little")
+        apart, way = between(fresh, "engine", "trainer"), require(job, "way")["name"]
+        again = between([row for row in rows if row["seen"]], "engine", "trainer")
+        evidence = (Evidence(text=f"{way}; engine against the trainer's new weights: {apart}", source="weights probe"),)
+        if apart.beyond(noise):
+            yield _finding(
+                f"{describe(job)} does not follow the trainer after a weight sync: {_fitting(job, fresh, noise)}",
+                evidence,
+                (_ANOTHER_RELEASE,),
+                case,
+            )
+        elif again.beyond(noise):
+            seen = Evidence(text=f"prompts seen before the sync: {again}", source="weights probe")
+            yield _finding(
+                f"{describe(job)} continues prompts that it has seen before a weight sync from the old policy's prefix "
+                "cache",
+                (*evidence, seen),
+                (_NO_SHARED_PREFIXES, _RESET),
+                case,
+            )
+        else:
+            yield Reach(f"{describe(job)} after {way}: {apart}; a stale part would show by {_least(job, fresh)}")
+
+
+@check.observed(needs=["observations.weights"])
+def sync_repeats(case: Case) -> Iterator[Finding | Reach]:
+    """The same weights once more, and once more in float32."""
+    for job in _synced(case):
+        scores, noise = require(job, "scores"), noise_of(job)
+        for name, what in (("again", "the same weights once more"), ("float32", "the same weights in float32")):
+            if name not in scores:
+                raise NotChecked(f"the sync of {what} was not reached")
+            apart = difference(scores["sync"], scores[name])
+            if apart.beyond(noise):
+                yield _finding(
+                    f"a sync of {what} changes what {describe(job)} tells of fixed tokens, by {apart.mean:.2g} on "
+                    "average",
+                    (Evidence(text=f"{require(job, 'way')['name']}: {apart}", source="weights probe"),),
+                    (_ANOTHER_RELEASE,),
+                    case,
+                )
+        yield Reach("the same weights once more, and in float32, change nothing")
+
+
+def _synced(case: Case) -> Iterator[Job]:
+    for job in runs(case, "weights"):
+        way = require(job, "way")
+        if way["name"] is None:
+            raise NotApplicable(way["why"])
+        if "after" not in records(job) and "rejected" in records(job):
+            raise NotApplicable("the engine refuses the trainer's weights (RLD401)")
+        yield job
+
+
+def _fitting(job: Job, fresh: list[dict[str, Any]], noise: Noise) -> str:
+    """With which weights what the engine tells agrees."""
+    if not between(fresh, "engine", "old").beyond(noise):
+        return "it still samples with the old weights"
+    told = [value for row in fresh for value in row["engine"]]
+    apart = {part: difference(told, values) for part, values in _by_part(job).items()}
+    part = min(apart, key=lambda part: apart[part].mean, default=None)
+    if part is None or apart[part].beyond(noise):
+        return "what it tells fits neither the old weights nor the new ones"
+    return f"its {part} is still the old one"
+
+
+def _by_part(job: Job) -> dict[str, list[float]]:
+    """What the trainer tells of the fresh tokens where one part of its weights is old."""
+    told = records(job).get("sensitivity", {})
+    return {part: [value for row in rows for value in row] for part, rows in told.items()}
+
+
+def _least(job: Job, fresh: list[dict[str, Any]]) -> str:
+    now = [value for row in fresh for value in row["trainer"]]
+    shown = {part: difference(now, values).mean for part, values in _by_part(job).items()}
+    part = min(shown, key=lambda part: shown[part], default=None)
+    return f"{shown[part]:.2g} or more ({part})" if part is not None else "an unknown amount"
+
+
+def _finding(message: str, evidence: tuple[Evidence, ...], fixes: tuple[Fix, ...], case: Case) -> Finding:
+    return check.finding(
+        message,
+        grade=grade_of(case, fixes),
+        evidence=(
+            *evidence,
+            *(cite(case.plan, *(e.option for fix in fixes for e in fix.edits)) if case.plan is not None else ()),
+        ),
+        fixes=fixes,
+        url="https://github.com/vllm-project/vllm/issues/9744",
+    )
+
+
+_NO_SHARED_PREFIXES = Fix(
+    title="share no prefixes between requests",
+    applicability=Applicability.SAFE,
+    edits=(Edit(option="engine.enable_prefix_caching", value=False),),
+    side_effects="the prompt of a group is prefilled once for each completion",
+)
+_RESET = Fix(
+    title="or reset the prefix cache after every sync (LLM.reset_prefix_cache, /reset_prefix_cache of a server)"
+)
+_ANOTHER_RELEASE = Fix(
+    title="releases of framework and vLLM that go together: what load_weights writes must be what the kernels read",
+    commands=("rldoctor compat",),
+)
 
 
 @check.observed(needs=["metrics"])

@@ -12,16 +12,17 @@ from rldoctor.versions import parsed
 @dataclass(frozen=True)
 class Release:
     """One published release: its ``Requires-Dist`` lines that concern the packages that matter, and its
-    ``Requires-Python``."""
+    ``Requires-Python``. ``published`` is false for one that only its repository has."""
 
     version: str
     requires: tuple[str, ...]
     python: str | None
     yanked: bool = False
+    published: bool = True
 
 
 def date() -> str:
-    """The day on which the table was built, like ``2026-11-20``."""
+    """The day since which no part of the table is older, like ``2026-11-20``."""
     return str(table("declared")["date"])
 
 
@@ -33,10 +34,13 @@ def source(name: str) -> str:
 @lru_cache(maxsize=64)
 def releases(name: str) -> tuple[Release, ...]:
     """Every release of a package that the table knows, oldest first; none for a package that it does not know."""
-    entry = table("declared")["packages"].get(name, {"rows": (), "yanked": ()})
-    yanked = frozenset(entry["yanked"])
+    entry = table("declared")["packages"].get(name, {"rows": (), "yanked": (), "source": ""})
+    yanked, unpublished = frozenset(entry["yanked"]), frozenset(entry.get("unpublished", ()))
+    offered = "PyPI" in entry["source"]
     return tuple(
-        Release(version, tuple(row["requires"]), row["python"], version in yanked)
+        Release(
+            version, tuple(row["requires"]), row["python"], version in yanked, offered and version not in unpublished
+        )
         for row in entry["rows"]
         for version in row["versions"]
     )

@@ -1,9 +1,10 @@
 """Reads releases and their metadata from a package index, a few kilobytes of each wheel.
 
-Part of the maintainer's refresh; nothing here runs during a diagnosis."""
+Part of the refresh; nothing here runs during a diagnosis."""
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -17,7 +18,7 @@ import zipfile
 from collections import defaultdict
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin, urlsplit
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 _BLOCK = 1 << 16
@@ -30,17 +31,23 @@ class Archive:
     filename: str
     url: str
     yanked: bool = False
+    has_metadata_file: bool = False  # PEP 658: the index serves the wheel's METADATA as a file of its own
 
 
 def default_index() -> str:
-    """The index that this environment's pip uses, so that mirrors and proxies are respected."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True, timeout=60
-    )
-    if asked.returncode == 0 and asked.stdout.strip():
-        return asked.stdout.strip()
-    from pip._internal.models.index import PyPI  # type: ignore[import-untyped, unused-ignore]
+    """The index that this environment's pip uses, so that mirrors and proxies are respected.
 
+    Raises :class:`OSError` where there is no pip to ask."""
+    for setting in (":env:.index-url", "install.index-url", "global.index-url"):
+        asked = subprocess.run(
+            [sys.executable, "-m", "pip", "config", "get", setting], capture_output=True, text=True, timeout=60
+        )
+        if asked.returncode == 0 and asked.stdout.strip():
+            return asked.stdout.strip()
+    try:
+        from pip._internal.models.index import PyPI  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        raise OSError("which index to ask is not known: this environment has no pip; name one with --index") from None
     return str(PyPI.simple_url)
 
 
@@ -63,6 +70,9 @@ def metadata(archive: Archive) -> str:
 
     Raises :class:`LookupError` for an archive that holds neither."""
     if archive.filename.endswith(".whl"):
+        if archive.has_metadata_file:
+            with _open(f"{archive.url}.metadata", {}) as answer:
+                return str(answer.read().decode("utf-8", "replace"))
         with zipfile.ZipFile(io.BufferedReader(_RemoteFile(archive.url), _BLOCK)) as wheel:
             for member in wheel.namelist():
                 if member.endswith(".dist-info/METADATA"):
@@ -73,7 +83,7 @@ def metadata(archive: Archive) -> str:
 
 def _from_json(body: bytes, base: str) -> list[Archive]:
     return [
-        Archive(f["filename"], urljoin(base, f["url"]), bool(f.get("yanked")))
+        Archive(f["filename"], urljoin(base, f["url"]), bool(f.get("yanked")), bool(f.get("core-metadata")))
         for f in json.loads(body).get("files", [])
     ]
 
@@ -94,7 +104,8 @@ def _from_html(body: bytes, base: str) -> list[Archive]:
     found = []
     for attributes in links.found:
         url = urljoin(base, attributes.get("href") or "").partition("#")[0]
-        found.append(Archive(url.rsplit("/", 1)[-1], url, "data-yanked" in attributes))
+        named = unquote(url.rsplit("/", 1)[-1])
+        found.append(Archive(named, url, "data-yanked" in attributes, "data-core-metadata" in attributes))
     return found
 
 
@@ -145,6 +156,11 @@ def _requires_as_metadata(text: str) -> str:
 
 
 def _open(url: str, headers: dict[str, str]) -> urllib.request.http.client.HTTPResponse:  # type: ignore[name-defined]
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if at:  # a private index; neither urllib nor an error message may get its password
+        url = parts._replace(netloc=host).geturl()
+        headers = {**headers, "Authorization": f"Basic {base64.b64encode(unquote(user).encode()).decode()}"}
     for pause in (1.0, 4.0, None):
         try:
             return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=120)

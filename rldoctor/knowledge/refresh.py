@@ -2,31 +2,34 @@
 
     python -m rldoctor.knowledge.refresh [--only NAME ...] [--all] [--repository NAME=PATH ...]
 
-A maintainer's command and the only one here that uses the network. Published metadata never changes, so releases that
-the table already has are not asked for again unless ``--all`` is given (after the packages or extras that count have
-changed)."""
+``rldoctor compat --refresh`` runs it too; nothing else here uses the network. Published metadata never changes, so
+releases that the table already has are not asked for again unless ``--all`` is given (after the packages or extras that
+count have changed). A source that does not answer leaves its rows, and their date, as they were."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
 import json
+import os
 import re
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.parser import HeaderParser
+from http.client import HTTPException
 from pathlib import Path
+from tarfile import TarError
 from typing import Any
+from zipfile import BadZipFile
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
+from rldoctor.errors import InputError
 from rldoctor.knowledge.package_index import Archive, archives, default_index, metadata
 from rldoctor.knowledge.packages import CUDA_PACKAGES, PACKAGES, extra_counts
-from rldoctor.knowledge.source_tree import Declared, SourceTree, read
+from rldoctor.knowledge.source_tree import SourceTree, read, read_remote
 from rldoctor.lookup import canonical
 
 TABLE = Path(__file__).with_name("declared.json")
@@ -53,6 +56,17 @@ PUBLISHED = (
     "torchaudio",
     "tensordict",
     "xformers",
+    "tokenizers",
+    "huggingface-hub",
+    "numpy",
+    "datasets",
+    "triton",
+    "flashinfer-python",
+    "flash-attn",
+    "compressed-tensors",
+    "xgrammar",
+    "liger-kernel",
+    "bitsandbytes",
 )
 
 REPOSITORIES = {
@@ -69,28 +83,87 @@ _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 
 
 def main(arguments: list[str]) -> int:
+    """The command of its own: 0, or 2 where a source did not answer."""
     options = _parser().parse_args(arguments)
     clones = dict(pair.split("=", 1) for pair in options.repository)
-    old = json.loads(TABLE.read_text()) if TABLE.exists() and not options.all else {"packages": {}}
-    packages: dict[str, Any] = dict(old["packages"])
+    complete = refresh(TABLE, tuple(options.only), options.index, clones, anew=options.all)
+    return 0 if complete else 2
+
+
+def refresh(
+    table: Path,
+    only: Collection[str] = (),
+    index: str | None = None,
+    clones: Mapping[str, str] | None = None,
+    *,
+    anew: bool = False,
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
+) -> bool:
+    """Brings the table in that file up to date, or begins it. Returns whether every source answered."""
+    start = table if table.exists() else TABLE
+    packages: dict[str, Any] = json.loads(start.read_text())["packages"] if start.exists() else {}
+    complete = True
     for name in dict.fromkeys((*PUBLISHED, *REPOSITORIES)):
-        if options.only and name not in options.only:
+        if only and name not in only:
             continue
-        known = _by_version(name, packages.get(name, {"rows": []})["rows"])
-        yanked: list[str] = []
-        sources = []
+        old = packages.get(name, {"rows": [], "yanked": []})
+        try:
+            packages[name] = _entry(name, [] if anew else old["rows"], index, (clones or {}).get(name), say)
+        except SourceError as error:
+            complete = False
+            say(f"{name}: {error}; what was read on {old.get('date', 'an earlier day')} stays")
+            continue
+        say(f"{name}: {sum(len(row['versions']) for row in packages[name]['rows'])} releases")
+    table.write_text(_render(packages), encoding="utf-8")
+    return complete
+
+
+def renew(names: Sequence[str], file: Path | None, index: str | None, say: Callable[[str], None]) -> bool:
+    """The refresh that ``rldoctor compat --refresh`` makes: of the packages named, or of all, into the shipped table or
+    another file. Returns whether every source answered; raises :class:`InputError` for what cannot be refreshed."""
+    only = [canonical(name) for name in names]
+    unknown = [name for name in only if name not in (*PUBLISHED, *REPOSITORIES)]
+    if unknown:
+        raise InputError(f"{', '.join(unknown)}: not in the table; it has {', '.join((*PUBLISHED, *REPOSITORIES))}")
+    table = file or TABLE
+    if not os.access(table if table.exists() else table.parent, os.W_OK):
+        raise InputError(f"{table}: cannot be written; --output FILE writes the table elsewhere")
+    complete = refresh(table, only, index, say=say)
+    say(f"{table}: what is published {'' if complete else 'by those that answered '}on {datetime.date.today()}")
+    return complete
+
+
+class SourceError(Exception):
+    """A source that does not answer, or not with what is expected of it."""
+
+
+def _entry(
+    name: str, rows: list[dict[str, Any]], index: str | None, clone: str | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    known = _by_version(name, rows)
+    offered: dict[str, list[Archive]] = {}
+    sources = []
+    try:
         if name in PUBLISHED:
-            found, yanked = _published(options.index, name, known)
-            known |= found
+            offered = {v: files for v, files in archives(index or default_index(), name).items() if _version(v)}
+            known |= _published(name, {v: files for v, files in offered.items() if v not in known}, say)
             sources.append("PyPI")
         if name in REPOSITORIES:
             tree = REPOSITORIES[name]
-            known |= {d.version: (d.python, _relevant(name, d.requires)) for d in _declared(tree, clones.get(name))}
+            read_trees = read(tree, Path(clone)) if clone else read_remote(tree)
+            known |= {d.version: (d.python, _relevant(name, d.requires)) for d in read_trees}
             sources.append(tree.url)
-        packages[name] = {"source": " and ".join(sources), "yanked": yanked, "rows": _merged(known)}
-        print(f"{name}: {len(known)} releases in {len(packages[name]['rows'])} rows", file=sys.stderr)
-    TABLE.write_text(_render(packages))
-    return 0
+    except (OSError, ValueError, HTTPException) as error:
+        asked = "the index" if name in PUBLISHED and not sources else "the repository"
+        raise SourceError(f"{asked}: {error}") from error
+    entry: dict[str, Any] = {
+        "source": " and ".join(sources),
+        "date": datetime.date.today().isoformat(),
+        "yanked": sorted((v for v, files in offered.items() if all(f.yanked for f in files)), key=Version),
+    }
+    if offered and name in REPOSITORIES:
+        entry["unpublished"] = sorted(known.keys() - offered.keys(), key=Version)
+    return {**entry, "rows": _merged(known)}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,20 +178,17 @@ def _parser() -> argparse.ArgumentParser:
 _Row = tuple[str | None, tuple[str, ...]]
 
 
-def _published(index: str | None, name: str, known: dict[str, _Row]) -> tuple[dict[str, _Row], list[str]]:
-    offered = {v: files for v, files in archives(index or default_index(), name).items() if _version(v)}
-    wanted = [v for v in offered if v not in known]
+def _published(name: str, wanted: dict[str, list[Archive]], say: Callable[[str], None]) -> dict[str, _Row]:
     with ThreadPoolExecutor(8) as pool:
-        texts = pool.map(lambda v: _metadata(name, v, offered[v]), wanted)
-        found = {v: _row(name, text) for v, text in zip(wanted, texts, strict=True) if text is not None}
-    return found, sorted((v for v, files in offered.items() if all(f.yanked for f in files)), key=Version)
+        texts = pool.map(lambda v: _metadata(name, v, wanted[v], say), wanted)
+        return {v: _row(name, text) for v, text in zip(wanted, texts, strict=True) if text is not None}
 
 
-def _metadata(name: str, version: str, files: list[Archive]) -> str | None:
+def _metadata(name: str, version: str, files: list[Archive], say: Callable[[str], None]) -> str | None:
     try:
         return metadata(min(files, key=_preference))
-    except (LookupError, OSError, EOFError) as error:
-        print(f"{name} {version}: {error}", file=sys.stderr)
+    except (LookupError, OSError, EOFError, HTTPException, BadZipFile, TarError) as error:
+        say(f"{name} {version}: {error}")
         return None
 
 
@@ -126,15 +196,6 @@ def _preference(archive: Archive) -> tuple[int, str]:
     """Linux wheels first: the metadata of a release may differ between platforms."""
     wanted = (r"linux.*x86_64\.whl$", r"-any\.whl$", r"\.whl$", r"\.tar\.gz$")
     return next((i for i, p in enumerate(wanted) if re.search(p, archive.filename)), len(wanted)), archive.filename
-
-
-def _declared(tree: SourceTree, clone: str | None) -> list[Declared]:
-    if clone:
-        return read(tree, Path(clone))
-    with tempfile.TemporaryDirectory() as scratch:
-        command = ["git", "clone", "--quiet", "--bare", "--filter=blob:none", tree.url, scratch]
-        subprocess.run(command, check=True, timeout=600)
-        return read(tree, Path(scratch))
 
 
 def _row(name: str, text: str) -> _Row:
@@ -184,11 +245,15 @@ def _merged(known: dict[str, _Row]) -> list[dict[str, Any]]:
 
 
 def _render(packages: dict[str, Any]) -> str:
-    """JSON with one row a line, so that a refresh reads well as a diff."""
-    lines = ["{", f' "date": "{datetime.date.today().isoformat()}",', ' "packages": {']
+    """JSON with one row a line, so that a refresh reads well as a diff. Its date is that of the oldest part."""
+    today = datetime.date.today().isoformat()
+    date = min((entry.get("date", today) for entry in packages.values()), default=today)
+    lines = ["{", f' "date": "{date}",', ' "packages": {']
     for name in sorted(packages):
         entry = packages[name]
-        head = json.dumps({"source": entry["source"], "yanked": entry["yanked"]})[1:-1]
+        head = json.dumps({key: entry[key] for key in ("source", "date", "yanked", "unpublished") if key in entry})[
+            1:-1
+        ]
         rows = ",\n".join(f"   {json.dumps(row, separators=(',', ':'))}" for row in entry["rows"])
         lines.append(f'  "{name}": {{{head}, "rows": [\n{rows}\n  ]}}' + ("" if name == max(packages) else ","))
     return "\n".join([*lines, " }", "}", ""])

@@ -1,14 +1,18 @@
 """Reads what a framework declares at each tag of its repository, for frameworks that publish no packages.
 
-Part of the maintainer's refresh. Nothing of the repository is executed: pyproject.toml and requirements.txt are data,
-setup.py is read by its syntax tree."""
+Part of the refresh. Nothing of the repository is executed: pyproject.toml and requirements.txt are data, setup.py is
+read by its syntax tree."""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +20,10 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+# Serves single files of every repository on GitHub at any tag or commit.
+RAW = "https://raw.githubusercontent.com"
 
 
 @dataclass(frozen=True)
@@ -39,28 +47,61 @@ class Declared:
 
 
 def read(tree: SourceTree, clone: Path) -> list[Declared]:
-    """What every tagged version declares, oldest tag first as git lists them."""
-    refs = []
+    """What every tagged version declares, oldest tag first as git lists them, from a clone. Raises :class:`OSError`."""
+    tags = _git("-C", str(clone), "tag", "--list", f"{tree.tags}[0-9]*").split() if tree.tags is not None else []
+
+    def text(ref: str) -> str | None:
+        try:
+            return _git("-C", str(clone), "show", f"{ref}:{tree.file}")
+        except OSError:  # the file did not exist yet at this tag
+            return None
+
+    return _versions(tree, tags, text)
+
+
+def read_remote(tree: SourceTree, raw: str = RAW) -> list[Declared]:
+    """The same without a clone: git lists the tags, and the one file is asked for at each. Raises :class:`OSError`."""
+    tags = []
     if tree.tags is not None:
-        tags = _git(clone, "tag", "--list", f"{tree.tags}[0-9]*").split()
-        refs += [(tag.removeprefix(tree.tags), tag) for tag in tags]
+        listed = _git("ls-remote", "--tags", "--refs", tree.url, f"{tree.tags}[0-9]*")
+        tags = [line.rpartition("refs/tags/")[2] for line in listed.splitlines()]
+    repository = "/".join(tree.url.rstrip("/").split("/")[-2:])
+
+    def text(ref: str) -> str | None:
+        try:
+            with urllib.request.urlopen(f"{raw}/{repository}/{ref}/{tree.file}", timeout=60) as answer:
+                return str(answer.read().decode("utf-8", "replace"))
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    return _versions(tree, tags, text)
+
+
+def _versions(tree: SourceTree, tags: list[str], text: Callable[[str], str | None]) -> list[Declared]:
+    refs = [(tag.removeprefix(tree.tags or ""), tag) for tag in tags]
     if tree.head is not None:
         refs.append((tree.head, "HEAD"))
     found = []
     for version, ref in refs:
-        try:
-            text = _git(clone, "show", f"{ref}:{tree.file}")
-        except subprocess.CalledProcessError:  # the file did not exist yet at this tag
-            continue
-        requires, python = _READERS[Path(tree.file).name](text)
-        found.append(Declared(version, tuple(requires), python))
+        content = text(ref)
+        if content is not None:
+            requires, python = _READERS[Path(tree.file).name](content)
+            found.append(Declared(version, tuple(requires), python))
     return found
 
 
-def _git(clone: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(clone), *arguments], capture_output=True, text=True, check=True, timeout=120
-    )
+def _git(*arguments: str) -> str:
+    quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=quiet, timeout=120
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError("git did not answer within 120 s") from None
+    if done.returncode:
+        raise OSError(next(iter(done.stderr.strip().splitlines()[-1:]), f"git exited with {done.returncode}"))
     return done.stdout
 
 

@@ -60,6 +60,8 @@ DEATHS: tuple[Death, ...] = (
     _death("Exited with exit code ", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Exited with exit code "
            r"(?P<code>[1-9]\d{0,8})", "exit code", True),
     _death(": Killed", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Killed", "Killed", True),
+    _death(": Out Of Memory", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Out Of Memory", "Killed",
+           True),
     _death("DUE TO TIME LIMIT", r"(?:slurmstepd: error: )?\*\*\* (?:JOB|STEP) \S+ .{0,80}DUE TO TIME "
     r"LIMIT", "Time limit", True),
 )  # fmt: skip

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from rldoctor.logs.deaths import ELASTIC_FIELD, FATAL_PYTHON, TERMINATE
+from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import Frame, LoggedException, Origin
 from rldoctor.logs.prefixes import Line
+from rldoctor.logs.quoting import closes_sample
 
 _INSTANCE = re.compile(
     r"terminate called (?:after throwing an instance of '(?P<type>[^']{1,200})'|without an active exception)"
@@ -16,14 +18,29 @@ _DUMP_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,
 _THREAD = re.compile(r"\s*(?P<current>Current thread|Thread) 0x[0-9a-f]+.{0,80}:$")
 _EXIT = re.compile(r"(?P<code>-?\d{1,9})\s*(?:\(pid: (?P<pid>\d{1,9})\))?\s*(?:\((?P<signal>SIG\w+)\))?")
 _RANK = re.compile(r"(?P<rank>\d{1,6})")
+# CPython's Python/pylifecycle.c, Python/traceback.c and Modules/faulthandler.c.
+_OF_DUMP = (
+    "<no Python frame>",
+    "...",
+    "Python runtime state",
+    "Extension modules: ",
+    "Current thread's C stack trace",
+    'Binary file "',
+)
 _MOST_LINES = 60
 
 
 class DumpParser:
-    """Reads what follows ``Fatal Python error`` or ``terminate called``, fed with the lines of one process."""
+    """Reads what follows ``Fatal Python error`` or ``terminate called``, fed with the lines of one process.
+
+    ``at_start`` tells whether the line begins so, behind its prefixes, ``confirmed`` whether the dump of the threads or
+    what was thrown follows: text that mentions such an end has neither."""
 
     def __init__(self, line: Line, number: int, source: str) -> None:
-        self.origin, self.source, self.first, self.time = line.origin, source, number, line.time
+        self.origin, self.source, self.time = line.origin, source, line.time
+        self.first = self.last = number
+        self.at_start = line.text.lstrip().startswith((FATAL_PYTHON, TERMINATE))
+        self.confirmed = False
         self._count = 0
         self._frames: list[Frame] = []
         self._thread = ""
@@ -35,14 +52,18 @@ class DumpParser:
             self._kind = "terminate"
             match = _INSTANCE.search(text)
             self._type, self._message = (match["type"] if match is not None else None) or "std::terminate", []
+            self.confirmed = self.at_start and "without an active exception" in text
 
-    def feed(self, line: Line) -> bool:
+    def feed(self, line: Line, number: int) -> bool:
         """Takes the process's next line; False where the dump is over."""
         self._count += 1
         text = line.text.rstrip()
         if self._count > _MOST_LINES or "Traceback (most recent" in text:
             return False
-        return self._in_python(text) if self._kind == "python" else self._in_terminate(line, text)
+        took = self._in_python(text) if self._kind == "python" else self._in_terminate(line, text)
+        if took:
+            self.last = number
+        return took
 
     def result(self) -> LoggedException:
         """The end as an exception; the dump lists its frames innermost first, here they are turned round."""
@@ -61,22 +82,27 @@ class DumpParser:
         if thread is not None:
             # Threads are listed in any order; the one that failed is "Current thread".
             self._thread = thread["current"]
+            self.confirmed = True
             return True
         frame = _DUMP_FRAME.match(text)
         if frame is not None:
             if self._thread == "Current thread":
                 self._frames.append(Frame(frame["file"], int(frame["line"]), frame["function"]))
             return True
-        return not text.strip() or text.lstrip().startswith(("<no Python frame>", "...", "Python runtime state"))
+        self.confirmed = self.confirmed or text.startswith("Python runtime state: ")
+        return not text.strip() or text.lstrip().startswith(_OF_DUMP)
 
     def _in_terminate(self, line: Line, text: str) -> bool:
         what = _WHAT.match(text)
         if what is not None:
             self._message.append(what["what"])
+            self.confirmed = True
             return True
         if not self._message:
-            return self._count <= 3
+            return self._count <= 3 and not is_progress(line)
         if not text.strip() or line.level or self._count > 12 or TERMINATE in text:
+            return False
+        if is_progress(line) or closes_sample(text):
             return False
         self._message.append(text)
         return True

@@ -19,6 +19,17 @@ _HEX = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16,}\b")
 _MOST_EVENTS = 24
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One signature and an event that holds one of its literals. ``refusal`` says why it is not to be asked all the
+    same."""
+
+    check: Check
+    signature: Signature
+    event: LogEvent
+    refusal: str | None = None
+
+
 @dataclass
 class _Group:
     """Equal lines, numbers aside, of one literal; the first stands for all."""
@@ -32,21 +43,17 @@ class _Group:
     ranks: list[str] = field(default_factory=list)
 
 
-def events_of(
-    pieces: Sequence[Slice], table: Table, run: LogRun, verdicts: Verdicts
-) -> list[tuple[Check, int, LogEvent]]:
-    """Each event with the check and the index of its signature that are to judge it."""
+def events_of(pieces: Sequence[Slice], table: Table, run: LogRun, verdicts: Verdicts) -> list[Asked]:
+    """Each event with the signatures whose literal it holds."""
     fatal = {id(f.raw) for f in verdicts.failures}
     fatal_lines = {(id(f.slice.record), f.number) for f in verdicts.failures}
     handled = {id(f.raw) for f in verdicts.handled}
-    found: list[tuple[Check, int, LogEvent]] = []
+    found: list[Asked] = []
     for index, use in enumerate(table.uses):
         if use.signatures:
             for group in _groups(pieces, index, fatal, fatal_lines, handled)[:_MOST_EVENTS]:
                 event = _event(group, use.literal, run)
-                for check, signature in use.signatures:
-                    if _may_see(signature, group, event, run):
-                        found.append((check, check.signatures.index(signature), event))
+                found += [Asked(c, s, event, _refusal(s, group, event, run)) for c, s in use.signatures]
     return found
 
 
@@ -64,6 +71,8 @@ def _groups(
             raw = piece.record.tokens.get(event.token) if event.token is not None else None
             ended = id(raw) in fatal if raw is not None else (id(piece.record), event.number) in fatal_lines
             caught = raw is not None and not ended
+            if raw is not None and raw.quoted and caught:
+                continue
             key = (_NUMBERS.sub("0", _HEX.sub("0", event.line)), ended, caught)
             group = groups.get(key)
             if group is None:
@@ -100,9 +109,9 @@ def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
     )
 
 
-def _may_see(signature: Signature, group: _Group, event: LogEvent, run: LogRun) -> bool:
-    """Whether a signature is asked: not about what was caught in a run that went on, and, unless it is a silent one,
+def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) -> str | None:
+    """Why a signature is not asked: unless it is a silent one, not about what was caught in a run that went on, and
     only where the run did not end well."""
     if not signature.silent and (group.handled or run.incident.kind == "clean"):
-        return False
-    return not any(text in event.text for text in signature.unless)
+        return "the run went on behind it"
+    return next((f"“{text}” rules it out" for text in signature.unless if text in event.text), None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from rldoctor.check import Role
 from rldoctor.logs.model import LoggedException
-from rldoctor.logs.record import FileRecord, Life, RawDeath, RawException
+from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawException
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.table import Table
 
@@ -19,7 +19,7 @@ _IGNORED = re.compile(r"Exception ignored in|--- Logging error ---|Error in (?:a
 _UNCAUGHT = re.compile(r"Exception in thread |Process \S+:$|Uncaught exception|Error executing job with overrides")
 _BOOTSTRAP = re.compile(r"^(?:_bootstrap|_bootstrap_inner|spawn_main|_wrap|_run_code)$")
 # Ray and futures raise these around what they were told; the exception within says more.
-CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError)(?:\(\w+\))?$")
+CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError|ActorDiedError)(?:\(\w+\))?$")
 # Said by a process whose pipe or parent is gone; at the end of a run this is how the end looks.
 _PARTING = re.compile(
     r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt|SystemExit|GeneratorExit|.*CancelledError)$"
@@ -98,6 +98,8 @@ def uncaught(failure: Failure) -> bool:
         return True
     if raw.quoted:
         return False
+    if raw.native is not None:
+        return raw.native is NativeEnd.SURE
     frames = raw.exception.frames
     outermost = frames[0].function if frames else ""
     return (
@@ -143,6 +145,9 @@ def _went_on(failure: Failure) -> bool:
         return after.done or after.moved >= 2 or after.informed >= 3
     if raw.quoted:
         return after.moved > 0 or after.ordinary > 0
+    if raw.native is NativeEnd.SURE:
+        # Whoever ended so writes nothing more: it was text, or several processes write without saying who they are.
+        return after.done or after.moved >= 2
     if raw.ranked or _UNCAUGHT.match(raw.exception.header):
         return False
     if uncaught(failure):

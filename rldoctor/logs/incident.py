@@ -22,8 +22,7 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
     """One run, of which ``slices`` holds the part of each file, with the verdict on each of its exceptions."""
     verdicts = judge(slices, table)
     root = next((f for f in verdicts.failures if not f.secondary), None)
-    # Where all are secondary, the first that is an exception tells more than a launcher's exit code.
-    shown = root or min(verdicts.failures, key=lambda f: (f.launcher, f.order), default=None)
+    shown = first_failure(verdicts)
     failures = tuple(f.exception for f in verdicts.failures)
     incident = _incident(slices, verdicts, shown, run, runs)
     return (
@@ -32,12 +31,19 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
             root=root.exception if root is not None else None,
             failures=failures,
             handled=tuple(f.exception for f in verdicts.handled),
-            tail=tuple(line.text for piece in slices[-1:] for line in piece.record.tail[-60:]),
+            tail=tuple(line.text for piece in slices[-1:] for _, line in piece.record.tail[-60:]),
             sources=tuple(piece.record.name for piece in slices),
             lines=sum(piece.last - piece.first + 1 for piece in slices),
         ),
         verdicts,
     )
+
+
+def first_failure(verdicts: Verdicts) -> Failure | None:
+    """The first failure that is no cascade and no wrapper. Where all are, the first that is an exception tells more
+    than a launcher's exit code."""
+    root = next((f for f in verdicts.failures if not f.secondary), None)
+    return root or min(verdicts.failures, key=lambda f: (f.launcher, f.order), default=None)
 
 
 def _incident(slices: Sequence[Slice], verdicts: Verdicts, shown: Failure | None, run: int, runs: int) -> Incident:
@@ -132,7 +138,7 @@ def _cascades(failures: Iterable[Failure], shown: Failure) -> tuple[str, ...]:
 
 
 def _texts(slices: Sequence[Slice]) -> list[str]:
-    return [line.text for piece in slices for line in piece.record.tail] + [t for p in slices for t in p.record.head]
+    return [line.text for piece in slices for _, line in piece.record.tail] + [t for p in slices for t in p.record.head]
 
 
 def _versions(slices: Sequence[Slice], frames: Sequence[Frame]) -> dict[str, str]:

@@ -103,11 +103,22 @@ class LoggedException:
         return f"{self.type}: {self.message}".strip().removesuffix(":")
 
 
+@dataclass(frozen=True)
+class Neighbour:
+    """A known pattern that a failure resembles, and why it is not that one."""
+
+    code: str
+    name: str
+    reason: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class LogRun:
     """One run of the program: what failed, in order of time. ``root`` is the first failure on the first failing rank
     that is no cascade and no wrapper (None where there is none), ``failures`` everything that ended a process,
-    ``handled`` exceptions after which the run went on, ``tail`` the last lines."""
+    ``handled`` exceptions after which the run went on, ``tail`` the last lines. ``new`` are lines that a healthy run's
+    log does not have (``--baseline``), the most telling first, ``near`` the patterns that come nearest to a failure
+    that none explains."""
 
     incident: Incident
     root: LoggedException | None = None
@@ -116,6 +127,8 @@ class LogRun:
     tail: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     lines: int = 0
+    new: tuple[Evidence, ...] = ()
+    near: tuple[Neighbour, ...] = ()
 
     @property
     def versions(self) -> dict[str, str]:

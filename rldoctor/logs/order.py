@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # Each pair: the left code before the right one, whichever stands earlier in the log. The specific before the general,
 # the cause before what it causes.
 BEFORE: tuple[tuple[str, str], ...] = (
@@ -11,6 +13,8 @@ BEFORE: tuple[tuple[str, str], ...] = (
     ("RLD217", "RLD201"),
     ("RLD210", "RLD201"),
     ("RLD208", "RLD305"),
+    ("RLD216", "RLD305"),
+    ("RLD304", "RLD301"),
     ("RLD310", "RLD311"),
     ("RLD504", "RLD404"),
     ("RLD206", "RLD321"),
@@ -37,4 +41,7 @@ BEFORE: tuple[tuple[str, str], ...] = (
 STALLS = ("RLD602", "RLD607", "RLD609")
 
 FALLBACKS = ("RLD902", "RLD900")
+# Codes that record the death of a process, and how an end by a signal is called.
+DEATHS = ("RLD603", "RLD606")
+NATIVE = re.compile(r"SIG[A-Z]+$|(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Fatal signal)$")
 OUTSIDE = "RLD901"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from rldoctor.logs.model import Origin
+from rldoctor.logs.prefixes import Line
+
 # Fields of samples as trainers print them, in a dict, in JSON or as a label of its own.
 _FIELDS = (
     r"prompts?|completions?|responses?|outputs?|contents?|text|messages?|answers?|solutions?|questions?|queries|query|"
@@ -29,6 +32,8 @@ _CLOSES = re.compile(
     r"|(?:score|reward|advantage)s?\s*[:=])",
     re.IGNORECASE,
 )
+# Lines after which an open sample is taken to be over.
+_LONGEST_SAMPLE = 400
 
 
 def is_quoted(line: str, at: int) -> bool:
@@ -54,3 +59,28 @@ def labels_sample(line: str) -> bool:
 def closes_sample(line: str) -> bool:
     """Whether the line ends what such a label opened."""
     return _CLOSES.match(line) is not None
+
+
+class Samples:
+    """Keeps track of samples that are shown over several lines; ``shower`` is the process that shows one, or None."""
+
+    def __init__(self) -> None:
+        self.shower: Origin | None = None
+        self._length = 0
+        self._labelled = False
+
+    def follow(self, line: Line) -> None:
+        """Takes the next line."""
+        if closes_sample(line.text):
+            self.forget()
+        elif opens_sample(line.text):
+            self.shower, self._length, self._labelled = line.origin, 0, labels_sample(line.text)
+        elif self.shower is not None:
+            self._length += 1
+            said = not self._labelled and line.origin == self.shower and bool(line.level or line.tag)
+            if said or self._length > _LONGEST_SAMPLE:
+                self.forget()
+
+    def forget(self) -> None:
+        """Whatever was open is over."""
+        self.shower = None

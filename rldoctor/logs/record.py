@@ -77,6 +77,14 @@ class Aftermath:
         )
 
 
+class NativeEnd(Enum):
+    """An end below Python, which nobody can catch: ``sure`` where what the interpreter or C++ adds to it follows, else
+    only ``said``."""
+
+    SURE = "sure"
+    SAID = "said"
+
+
 @dataclass
 class RawException:
     """An exception with what decides whether it ended something."""
@@ -87,6 +95,7 @@ class RawException:
     ranked: bool = False
     level: str | None = None
     quoted: bool = False
+    native: NativeEnd | None = None
     token: int = 0
     aftermath: Aftermath = field(default_factory=Aftermath)
 
@@ -161,7 +170,8 @@ class Start:
 class FileRecord:
     """One file's yield. Numbers count lines from 1; ``starts`` are lines at which a program was started, ``stages``
     where a stage of training began, ``rank_of`` the rank of a process (by pid and node) where some line tells both,
-    ``metrics`` what was logged from a line on, ``done`` the last line that said that all was done."""
+    ``metrics`` what was logged from a line on, ``done`` the last line that said that all was done, ``tail`` the last
+    lines by number."""
 
     name: str
     origin: Origin
@@ -176,7 +186,7 @@ class FileRecord:
     versions: list[tuple[int, str, str]] = field(default_factory=list)
     summaries: list[tuple[int, str | None, int | None]] = field(default_factory=list)
     head: list[str] = field(default_factory=list)
-    tail: list[Line] = field(default_factory=list)
+    tail: list[tuple[int, Line]] = field(default_factory=list)
     metrics: list[tuple[int, Collector]] = field(default_factory=lambda: [(1, Collector())])
     done: int = 0
     lines: int = 0

@@ -12,7 +12,7 @@ from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import Origin
 from rldoctor.logs.notes import MANY, Notes
 from rldoctor.logs.prefixes import Line
-from rldoctor.logs.quoting import closes_sample, is_quoted, labels_sample, opens_sample
+from rldoctor.logs.quoting import Samples, is_quoted
 from rldoctor.logs.record import (
     AROUND_KEPT,
     KEEP,
@@ -22,6 +22,7 @@ from rldoctor.logs.record import (
     Aftermath,
     FileRecord,
     Hits,
+    NativeEnd,
     RawDeath,
     RawEvent,
     RawException,
@@ -39,7 +40,6 @@ _OPEN_PARSER = 600
 _OPEN_AFTER = 400
 _OPEN_AFTERMATH = 400
 _MOST_EXCEPTIONS = 2000
-_LONGEST_SAMPLE = 400
 
 
 class Region:
@@ -50,11 +50,10 @@ class Region:
         self.table = table
         self.until = 0
         self._recent: dict[Origin, deque[Line]] = {}
-        # Whose shown sample (a prompt, a completion) is open, how many lines long it is, and whether a label will end
-        # it.
-        self._sample: tuple[Origin, int, bool] | None = None
-        self._parsers: dict[Origin, tuple[int, TracebackParser, tuple[Origin, int, bool] | None]] = {}
-        self._dumps: dict[Origin, tuple[int, DumpParser]] = {}
+        self._samples = Samples()
+        # What is open for a process: the token of the exception, its parser, and who shows the sample that it began in.
+        self._parsers: dict[Origin, tuple[int, TracebackParser, Origin | None]] = {}
+        self._dumps: dict[Origin, tuple[int, DumpParser, Origin | None]] = {}
         self._summary: tuple[int, SummaryParser] | None = None
         self._listeners: list[RawEvent] = []
         self._watched: list[tuple[Origin, Aftermath]] = []
@@ -71,7 +70,7 @@ class Region:
     def forget(self) -> None:
         """The lines remembered so far are far away from what comes."""
         self._recent.clear()
-        self._sample = None
+        self._samples.forget()
 
     def enter(self, number: int) -> None:
         """Opens the region for at least one line."""
@@ -92,26 +91,15 @@ class Region:
         """A line before the region, for the surroundings of what begins in it."""
         if line.stamp:
             self._time = line.time or self._time
-        self._follow_sample(line)
+        self._samples.follow(line)
         if line.text.strip():
             self._recent.setdefault(line.origin, deque(maxlen=BEFORE)).append(line)
-
-    def _follow_sample(self, line: Line) -> None:
-        """Keeps track of samples that are shown over several lines."""
-        if closes_sample(line.text):
-            self._sample = None
-        elif opens_sample(line.text):
-            self._sample = (line.origin, 0, labels_sample(line.text))
-        elif self._sample is not None:
-            origin, length, labelled = self._sample
-            said = not labelled and line.origin == origin and bool(line.level or line.tag)
-            self._sample = None if said or length >= _LONGEST_SAMPLE else (origin, length + 1, labelled)
 
     def tail_line(self, line: Line, number: int) -> None:
         """A line of the log's end, after the pass: shows whether its process went on."""
         if is_done(line):
             self.record.done = number
-        self.record.tail.append(line)
+        self.record.tail.append((number, line))
         if len(self.record.tail) > 200:
             del self.record.tail[:100]
         for origin, mark in self._marks:
@@ -129,12 +117,12 @@ class Region:
         found = [(index, self.table.uses[index]) for index in dict.fromkeys(uses)]
         if any(use.start or use.early for _, use in found):
             self._finish(line.origin)  # such a line is nobody's message
-        self._watch(line, number)
         token, part = self._feed(line, number)
+        self._watch(line, number)  # afterwards: a line that ends an exception is the first one behind it
         self.notes.count(uses)
         for _, use in found:
             if use.anchor is not None and token is None:
-                token, part = self._begin(use.anchor, line, number)
+                token, part = self._begin(use.anchor, use.literal, line, number)
         for index, use in found:
             self._mark(use, line, number)
             for death in use.deaths:
@@ -149,7 +137,7 @@ class Region:
             self._finish_summary(self._summary[1])
         dump = self._dumps.get(line.origin)
         if dump is not None:
-            if dump[1].feed(line):
+            if dump[1].feed(line, number):
                 self.until = max(self.until, number + _OPEN_PARSER)
                 return dump[0], "code"
             self._finish_dump(line.origin)
@@ -162,9 +150,9 @@ class Region:
         self._finish(line.origin)
         return None, ""
 
-    def _begin(self, anchor: Anchor, line: Line, number: int) -> tuple[int | None, str]:
+    def _begin(self, anchor: Anchor, literal: str, line: Line, number: int) -> tuple[int | None, str]:
         """Opens what an anchor announces; the token of the exception that begins."""
-        if is_quoted(line.text, max(0, line.text.find("Traceback"))):
+        if is_quoted(line.text, max(0, line.text.find(literal))):
             return None, ""
         if anchor is Anchor.SUMMARY:
             self._summary = (number, SummaryParser(number))
@@ -175,38 +163,41 @@ class Region:
         self.until = max(self.until, number + _OPEN_PARSER)
         if anchor in (Anchor.FATAL, Anchor.TERMINATE):
             self._finish_dump(line.origin)
-            self._dumps[line.origin] = (self._tokens, DumpParser(line, number, self.record.name))
+            parser = DumpParser(line, number, self.record.name)
+            self._dumps[line.origin] = (self._tokens, parser, self._samples.shower)
             return self._tokens, "message"
-        parser = TracebackParser(line.origin, self.record.name)
+        traceback = TracebackParser(line.origin, self.record.name)
         before = list(self._recent.get(line.origin, ()))
         if anchor is Anchor.SEPARATOR:
-            if not before or not parser.begin_bare(before[-1], number - 1):
+            # It may stand before a carriage return of the same line.
+            if not before or not traceback.begin_bare(before[-1], max(1, number - 1)):
                 return None, ""
-            parser.feed(line, number)
+            traceback.feed(line, number)
         else:
-            parser.begin(line, number, header_of(before, line))
-        if parser.time is None:
-            parser.time = self._time
-        self._parsers[line.origin] = (self._tokens, parser, self._sample)
+            traceback.begin(line, number, header_of(before, line))
+        if traceback.time is None:
+            traceback.time = self._time
+        self._parsers[line.origin] = (self._tokens, traceback, self._samples.shower)
         return self._tokens, "header"
 
     def _finish(self, origin: Origin) -> None:
         entry = self._parsers.pop(origin, None)
         if entry is None:
             return
-        token, parser, sample = entry
+        token, parser, shower = entry
         exception = parser.result()
         if exception is not None:
-            raw = RawException(exception, parser.first, parser.last, parser.ranked, parser.level, sample is not None)
-            self._store(token, raw, sample[0] if sample is not None else origin)
+            raw = RawException(exception, parser.first, parser.last, parser.ranked, parser.level, shower is not None)
+            self._store(token, raw, shower or origin)
 
     def _finish_dump(self, origin: Origin) -> None:
         entry = self._dumps.pop(origin, None)
         if entry is not None:
-            token, parser = entry
-            exception = parser.result()
-            raw = RawException(exception, parser.first, parser.first, ranked=True, quoted=self._sample is not None)
-            self._store(token, raw, self._sample[0] if self._sample is not None else origin)
+            token, parser, shower = entry
+            quoted = shower is not None or not (parser.at_start or parser.confirmed)
+            end = NativeEnd.SURE if parser.confirmed else NativeEnd.SAID
+            raw = RawException(parser.result(), parser.first, parser.last, quoted=quoted, native=end)
+            self._store(token, raw, shower or origin)
 
     def _finish_summary(self, parser: SummaryParser) -> None:
         self._summary = None
@@ -262,7 +253,7 @@ class Region:
 
     def _die(self, death: Death, line: Line, number: int) -> None:
         match = death.pattern.match(line.text)
-        if match is None or len(self.record.deaths) >= _MOST_EXCEPTIONS or self._sample is not None:
+        if match is None or len(self.record.deaths) >= _MOST_EXCEPTIONS or self._samples.shower is not None:
             return
         if is_quoted(line.text, max(0, line.text.find(death.literal))):
             return
@@ -275,7 +266,8 @@ class Region:
         hits = self.record.hits.setdefault(index, Hits())
         at = max(0, line.text.find(use.literal))
         before = self._recent.get(line.origin, ())
-        quoted = token is None and (is_quoted(line.text, at) or (line.level is None and self._sample is not None))
+        in_sample = line.level is None and self._samples.shower is not None
+        quoted = token is None and (in_sample or is_quoted(line.text, at))
         event = RawEvent(
             index,
             line.text[:LINE_KEPT],

@@ -62,6 +62,10 @@ class Source:
             if before is not None and _size(raw) != before:
                 self.partial = self.partial or "the file changed while it was read"
 
+    def again(self) -> Source | None:
+        """The same stream from its beginning, or None for what can be read only once."""
+        return Source(self.name, self.path, self.origin) if self.path is not None and self.path.is_file() else None
+
     def _open(self) -> IO[bytes]:
         if self.path is None:
             if sys.stdin.isatty():
@@ -107,6 +111,20 @@ class Source:
             return b""
 
         return read
+
+
+class TextSource(Source):
+    """A log that is in memory already."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        super().__init__(name)
+        self._data = data
+
+    def again(self) -> Source:
+        return self
+
+    def _open(self) -> IO[bytes]:
+        return io.BytesIO(self._data)
 
 
 def _line_blocks(first: bytes, read: Callable[[], bytes], source: Source) -> Iterator[Block]:

@@ -24,6 +24,8 @@ _TYPE = re.compile(
 # What nearly all exceptions' names end in; another name counts only where an exception is due.
 _USUAL = re.compile(r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Group|Expired|Iteration)(?:\([\w.]+\))?$")
 _REMOTE_ABOUT = re.compile(r"\(pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^,)\s]+))?")
+# What Ray says before the remote traceback that a message carries: nothing, or that an actor was not even created.
+_CARRIED = re.compile(r"(?P<said>(?:[^\n]{0,120}error raised in its creation task, )?)(?P<remote>ray::.*)")
 _REMOTE_ACTOR = re.compile(r"ray::(?P<actor>[\w<>:-]+)")
 _GUTTER = re.compile(r"\s{0,40}[|+](?:-[+]-+ \d+ -+|-+ \d+ -+|-{4,})?(?: |$)")
 _RULE = re.compile(r"={20,}$")
@@ -208,11 +210,13 @@ class TracebackParser:
         message = match["message"] or ""
         self._draft.type, self._draft.line = match["type"], self._number
         self._phase, self._blank, self._stray = "message", 0, 0
-        if message.startswith("ray::"):
+        carried = _CARRIED.match(message)
+        if carried is not None:
+            self._draft.message += [carried["said"]] if carried["said"] else []
             self._outer.append(self._draft)
             self._draft = Draft()
             self._phase, self._margin = "frames", None
-            self._remote_header(message)
+            self._remote_header(carried["remote"])
         elif message:
             self._draft.message.append(message)
 

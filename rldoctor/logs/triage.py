@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import io
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rldoctor.case import Case, Distribution, Packages, Series
-from rldoctor.check import Check, NotApplicable, NotChecked, Role
+from rldoctor.check import Check
 from rldoctor.errors import InputError
-from rldoctor.judge import join_results, judge_one
+from rldoctor.logs.asking import ask
 from rldoctor.logs.events import events_of
-from rldoctor.logs.incident import log_run
+from rldoctor.logs.incident import first_failure, log_run
 from rldoctor.logs.metrics import is_metric_file, merge, read_files
-from rldoctor.logs.model import LogEvent, LogRun
-from rldoctor.logs.order import OUTSIDE, STALLS
-from rldoctor.logs.rank import Found, explains, ranked
+from rldoctor.logs.order import STALLS
+from rldoctor.logs.rank import ranked
 from rldoctor.logs.reading import read
 from rldoctor.logs.record import FileRecord
 from rldoctor.logs.runs import Slice, slices
-from rldoctor.logs.sources import Source, sources_of
+from rldoctor.logs.sources import Source, TextSource, sources_of
 from rldoctor.logs.table import Table
 from rldoctor.lookup import canonical
-from rldoctor.model import CheckResult, Finding, Grade, Outcome, Report, Severity
+from rldoctor.model import Report, Severity
+
+if TYPE_CHECKING:
+    from rldoctor.logs.novelty import Compared
 
 Progress = Callable[[str], None]
 
@@ -36,15 +37,18 @@ def triage(
     case: Case | None = None,
     all_runs: bool = False,
     vocabulary: Iterable[Check] | None = None,
+    baseline: Sequence[str] = (),
     progress: Progress = lambda text: None,
 ) -> Report:
     """Judges the logs at ``paths`` (files, folders, ``-``) with the signatures of ``checks``.
 
     ``case`` holds what is known of the environment (``--bundle``, ``--config``); versions that the log reveals go
     before it. ``vocabulary`` are checks that are not asked but whose roles tell wrappers from causes (all, where
-    ``checks`` were selected). With ``all_runs`` the report's ``earlier_runs`` holds the others. Raises
-    :class:`InputError` where nothing can be read."""
+    ``checks`` were selected). With ``all_runs`` the report's ``earlier_runs`` holds the others. ``baseline`` are
+    logs of a healthy run: lines of the last run that are new against them become evidence. Raises :class:`InputError`
+    where nothing can be read."""
     asked = list(checks)
+    compared, told = _compared_with(baseline)
     measured = _metric_files(paths)
     named = [path for path in paths if path == "-" or not is_metric_file(Path(path)) or not Path(path).is_file()]
     sources, notes = sources_of(named, may_be_empty=bool(measured))
@@ -53,7 +57,9 @@ def triage(
     known = case or Case()
     if measured:
         known = replace(known, metrics={**(known.metrics or {}), **measured})
-    return _report(records, table, asked, known, ", ".join(paths), notes, all_runs)
+    if compared is not None:
+        compared.sources.update((source.name, source) for source in sources)
+    return _report(records, table, asked, known, ", ".join(paths), [*notes, *told], all_runs, compared)
 
 
 def triage_text(text: str, checks: Iterable[Check] | None = None, case: Case | None = None) -> Report:
@@ -61,8 +67,23 @@ def triage_text(text: str, checks: Iterable[Check] | None = None, case: Case | N
     every = _all_checks()
     asked = list(every if checks is None else checks)
     table = Table(list(dict.fromkeys([*asked, *every])))
-    source = _TextSource("log", text.encode())
-    return _report([read(source, table)], table, asked, case or Case(), "log", [], all_runs=False)
+    return judged(TextSource("log", text.encode()), table, asked, case or Case())
+
+
+def judged(source: Source, table: Table, checks: list[Check], case: Case, compared: Compared | None = None) -> Report:
+    """Judges one stream with a table that is there already."""
+    return _report([read(source, table)], table, checks, case, source.name, [], False, compared)
+
+
+def _compared_with(paths: Sequence[str]) -> tuple[Compared | None, list[str]]:
+    """What the last run is compared with, and notes on it."""
+    if not paths:
+        return None, []
+    from rldoctor.logs.baseline import read_baseline
+    from rldoctor.logs.novelty import Compared
+
+    baseline, notes = read_baseline(paths)
+    return Compared(baseline), notes
 
 
 def _metric_files(paths: Sequence[str]) -> dict[str, Series]:
@@ -76,17 +97,6 @@ def _all_checks() -> tuple[Check, ...]:
     from rldoctor import registry
 
     return tuple(registry.load().checks.values())
-
-
-class _TextSource(Source):
-    """A log that is in memory already."""
-
-    def __init__(self, name: str, data: bytes) -> None:
-        super().__init__(name)
-        self._data = data
-
-    def _open(self) -> io.BytesIO:
-        return io.BytesIO(self._data)
 
 
 def _read_all(sources: Sequence[Source], table: Table, notes: list[str], progress: Progress) -> list[FileRecord]:
@@ -115,6 +125,7 @@ def _report(
     target: str,
     notes: list[str],
     all_runs: bool,
+    compared: Compared | None = None,
 ) -> Report:
     parts = [slices(record) for record in records]
     runs = max((len(part) for part in parts), default=1)
@@ -122,9 +133,9 @@ def _report(
     for back in range(runs if all_runs else 1):
         pieces = [part[-1 - back] for part in parts if back < len(part)]
         earlier = [part[-2 - back] if back + 1 < len(part) else None for part in parts if back < len(part)]
-        reports.append(_one_run(pieces, earlier, table, asked, case, target, runs - back, runs))
-    last = reports[0]
-    return replace(last, notes=(*notes, *last.notes), earlier_runs=tuple(reversed(reports[1:])))
+        last = compared if back == 0 else None
+        reports.append(_one_run(pieces, earlier, table, asked, case, target, runs - back, runs, last))
+    return replace(reports[0], notes=(*notes, *reports[0].notes), earlier_runs=tuple(reversed(reports[1:])))
 
 
 def _one_run(
@@ -136,6 +147,7 @@ def _one_run(
     target: str,
     run: int,
     runs: int,
+    compared: Compared | None,
 ) -> Report:
     logged, verdicts = log_run(pieces, table, run, runs)
     if logged.incident.kind == "crashed" and logged.root is None:
@@ -145,9 +157,12 @@ def _one_run(
         if again.root is not None:
             pieces, logged, verdicts = wider, again, again_verdicts
     known = _with_metrics(_with_versions(case, logged.versions), pieces)
-    events = events_of(pieces, table, logged, verdicts)
-    found, results = _ask(asked, events, known, logged)
+    if compared is not None:
+        logged = replace(logged, new=compared.new(pieces, first_failure(verdicts)))
+    found, results = ask(asked, events_of(pieces, table, logged, verdicts), known, logged)
     findings = ranked(found, logged)
+    if compared is not None:
+        findings = compared.supported(findings, logged.new)
     incident = logged.incident
     if incident.kind == "clean" and any(f.code in STALLS and f.severity is not Severity.NOTE for f in findings):
         incident = replace(incident, kind="stalled")
@@ -181,74 +196,3 @@ def _with_metrics(case: Case, pieces: Sequence[Slice]) -> Case:
     if series:
         return replace(case, metrics=series)
     return replace(case, absent={"metrics": "the log holds no training metrics", **case.absent})
-
-
-def _measured(checks: Sequence[Check], case: Case) -> list[CheckResult]:
-    """What the detectors say that judge metrics and nothing else."""
-    results = []
-    for check in checks:
-        judging = Check(check.code, check.name, None)
-        judging.detectors = [
-            d for d in check.detectors if d.needs and all(n.split(".")[0] == "metrics" for n in d.needs)
-        ]
-        if judging.detectors:
-            results.append(judge_one(judging, case))
-    return results
-
-
-def _ask(
-    asked: list[Check], events: list[tuple[Check, int, LogEvent]], case: Case, run: LogRun
-) -> tuple[list[Found], tuple[CheckResult, ...]]:
-    """Every signature's answer on every event it is to see, then the conclusions where no cause was found."""
-    found: list[Found] = []
-    crashes: dict[str, tuple[str, str]] = {}
-
-    def collect(check: Check, role: Role, event: LogEvent | None, findings: Callable[[], Iterable[Finding]]) -> None:
-        try:
-            found.extend(Found(_completed(finding, event), role, event) for finding in findings())
-        except (NotApplicable, NotChecked):
-            return
-        except Exception as error:  # a signature may fail in any way; the others go on
-            crashes.setdefault(check.code, (f"{type(error).__name__}: {error}", traceback.format_exc()))
-
-    chosen = {check.code for check in asked}
-    for check, index, event in events:
-        if check.code in chosen:
-            signature = check.signatures[index]
-            collect(check, signature.role, event, partial(signature.judge, case, event))
-    measured = {result.code: result for result in _measured(asked, case)}
-    found += [Found(f, Role.CAUSE, None, measured=True) for result in measured.values() for f in result.findings]
-    if not any(explains(item) for item in found):
-        for check in asked:
-            for judge in check.conclusions:
-                collect(check, Role.CAUSE, None, partial(judge, case, run))
-    if any(item.role is Role.CASCADE for item in found):
-        # A recorded death or timeout is more than "the cause is elsewhere".
-        found = [item for item in found if item.code != OUTSIDE]
-    return found, tuple(
-        join_results([r for r in (_result(c, found, crashes.get(c.code), run), measured.get(c.code)) if r])
-        for c in asked
-    )
-
-
-def _completed(finding: Finding, event: LogEvent | None) -> Finding:
-    """What a signature need not say: that its finding was observed, and in which line."""
-    evidence = finding.evidence or ((event.evidence(),) if event is not None else ())
-    grade = Grade.OBSERVED if finding.grade is Grade.DECLARED else finding.grade
-    return replace(finding, evidence=evidence, grade=grade)
-
-
-def _result(check: Check, found: Sequence[Found], crash: tuple[str, str] | None, run: LogRun) -> CheckResult:
-    findings = tuple(item.finding for item in found if item.code == check.code and item.role is not Role.CONFIRMATION)
-    if findings:
-        return CheckResult(code=check.code, name=check.name, outcome=Outcome.FINDINGS, findings=findings)
-    if crash is not None:
-        return CheckResult(
-            code=check.code, name=check.name, outcome=Outcome.CRASHED, reason=crash[0], traceback=crash[1]
-        )
-    if not check.signatures and not check.conclusions:
-        return CheckResult(
-            code=check.code, name=check.name, outcome=Outcome.NOT_APPLICABLE, reason="no log shows this pattern"
-        )
-    reach = f"not seen in {run.lines} lines of {len(run.sources)} file{'s' if len(run.sources) != 1 else ''}"
-    return CheckResult(code=check.code, name=check.name, outcome=Outcome.PASS, reason=reach)

@@ -22,6 +22,9 @@ PROMPT_SHARE, RESPONSE_SHARE = 0.5, 0.25
 
 # The KV cache in sequences of full length for the smallest blocks there are; larger blocks hold more.
 SMALLEST_BLOCK, CACHED_SEQUENCES = 16, 1.25
+# On the CPU a release takes blocks of 128 tokens by itself, of which so many would hold ten sequences; 32 is the least
+# that it prefers (vllm/platforms/cpu.py, 0.11.1). Before, 16 was the only size.
+CPU_BLOCK, CPU_BLOCK_SINCE = 32, (0, 11, 1)
 # A prompt of full length is prefilled in so many chunks. Which releases chunk unasked: knowledge/vllm_engine.py.
 CHUNKS, CHUNKED_BY_DEFAULT = 4, (0, 11, 1)
 
@@ -74,7 +77,7 @@ def basis(case: Case, request: Request) -> Basis:
     if case.plan is None or case.plan.value("rollout.backend", "vllm") != "vllm":
         length = min(_model_length(case) or LONGEST, LONGEST)
         return Basis(
-            options={**options, "max_model_len": length, **_pressure(case, length, options)},
+            options={**options, "max_model_len": length, **_pressure(case, length, options, kind)},
             environ=environ,
             model_len=length,
             prompt=int(length * PROMPT_SHARE),
@@ -103,7 +106,10 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
     options["max_model_len"] = length
     if isinstance(sequences := plan.value("engine.max_num_seqs"), int):
         options["max_num_seqs"] = min(sequences, MOST_SEQUENCES)
-    options |= _pressure(case, length, options)
+    if "max_num_batched_tokens" in options and not _starved(plan):
+        # A step has a token for each sequence; scaling must not change that.
+        options["max_num_seqs"] = min(options["max_num_seqs"], options["max_num_batched_tokens"])
+    options |= _pressure(case, length, options, device)
     environ |= {
         name.removeprefix("env."): str(setting.value)
         for name, setting in plan.settings.items()
@@ -123,11 +129,19 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
     )
 
 
-def _pressure(case: Case, length: int, options: dict[str, Any]) -> dict[str, Any]:
+def _starved(plan: RolloutPlan) -> bool:
+    """Whether the launch's own budget has no token for each of its sequences, which vLLM refuses."""
+    budget, sequences = plan.value("engine.max_num_batched_tokens"), plan.value("engine.max_num_seqs")
+    return isinstance(sequences, int) and isinstance(budget, int) and budget < sequences
+
+
+def _pressure(case: Case, length: int, options: dict[str, Any], device: str) -> dict[str, Any]:
     """A KV cache that holds few sequences, and a token budget that cuts prompts into chunks where the launch leaves it
     open: what overflows in a real run has to overflow here."""
     pressure = {"num_gpu_blocks_override": math.ceil(length / SMALLEST_BLOCK * CACHED_SEQUENCES)}
     version = release(case)
+    if device == "cpu" and version is not None and version >= CPU_BLOCK_SINCE:
+        pressure["block_size"] = CPU_BLOCK
     chunked = options.get("enable_chunked_prefill", version is not None and version >= CHUNKED_BY_DEFAULT)
     if chunked and "max_num_batched_tokens" not in options:
         pressure["max_num_batched_tokens"] = max(length // CHUNKS, MOST_SEQUENCES)

@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
+from rldoctor.probes.collectives import collectives
 from rldoctor.probes.imports import imports
+from rldoctor.probes.placement import placement
 from rldoctor.probes.rollout import rollout
+from rldoctor.probes.scenarios.agreement import agreement
+from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
+from rldoctor.probes.scenarios.interrupted import interrupted
+from rldoctor.probes.scenarios.lengths import lengths
+from rldoctor.probes.scenarios.lora import lora
+from rldoctor.probes.scenarios.min_tokens import min_tokens
+from rldoctor.probes.scenarios.requests import requests
+from rldoctor.probes.scenarios.shared_engine import shared_engine
+from rldoctor.probes.scenarios.sleep import sleep
+from rldoctor.probes.scenarios.soak import soak
+from rldoctor.probes.scenarios.tokens import tokens
+from rldoctor.probes.scenarios.weights import weights
 
-__all__ = ["imports", "rollout"]
+__all__ = [
+    "agreement",
+    "chunked_prefill",
+    "collectives",
+    "imports",
+    "interrupted",
+    "lengths",
+    "lora",
+    "min_tokens",
+    "placement",
+    "requests",
+    "rollout",
+    "shared_engine",
+    "sleep",
+    "soak",
+    "tokens",
+    "weights",
+]

@@ -25,7 +25,7 @@ MOST_REBOOTS = 3
 # faulthandler's word when a run's own time is over (see children/stand.py).
 STALLED = "Timeout ("
 # What a run's result repeats of its engine's, so that it can be judged by itself.
-SHARED = ("versions", "miniature", "asked", "engine", "unread")
+SHARED = ("basis", "versions", "miniature", "asked", "engine", "unread")
 
 Progress = Callable[[str], None]
 Observations = dict[str, dict[str, Any]]
@@ -71,6 +71,7 @@ def play(
 def play_boot(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked], child: Path = CHILD) -> Played:
     """One child: the engine, and those of its runs that are left."""
     result = run_job(child, job(case, request, basis, boot, left), f"engine {boot.name}", request)
+    result = replace(result, records={**result.records, "basis": msgspec.to_builtins(basis)})
     return separate(result, left)
 
 
@@ -118,7 +119,7 @@ def separate(result: JobResult, asked: Iterable[Asked]) -> Played:
         run = told.get(one.key)
         if run is None:
             continue
-        records = {**{name: own[name] for name in SHARED if name in own}, **run["records"]}
+        records = {"stage": one.key, **{name: own[name] for name in SHARED if name in own}, **run["records"]}
         shared = replace(result, records=records, seconds=run.get("seconds", 0.0))
         if run["ended"] == "done":
             runs[one.key] = replace(shared, ended="done", exit_code=None, signal=None, error=None, tail=())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import io
+from functools import partial
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from rldoctor.model import CheckResult, Evidence, Finding, Fix, Incident, Outcome, Report, Severity
+from rldoctor.report.console import drawn
 
 COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
 MARK = {
@@ -18,18 +19,10 @@ MARK = {
     Outcome.CRASHED: ("!", "magenta"),
 }
 
-# A terminal that says it has no columns, or hardly any, would get no text, or one letter a line.
-NARROWEST = 40
-
 
 def render(report: Report, terminal: bool | None = None) -> str:
     """The report as text, with colours on a ``terminal`` (None: where standard output is one)."""
-    here = Console()
-    shown = io.StringIO()
-    terminal = here.is_terminal if terminal is None else terminal
-    width = max(here.width, NARROWEST)
-    print_report(Console(file=shown, force_terminal=terminal, width=width, highlight=False), report)
-    return "\n".join(line.rstrip(" ") for line in shown.getvalue().split("\n"))
+    return drawn(partial(print_report, report=report), terminal)
 
 
 def print_report(console: Console, report: Report) -> None:

@@ -7,6 +7,7 @@ import datetime
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from rldoctor import registry
 from rldoctor.api import Case, KnownIssue, Severity, affects, known_issues
 from rldoctor.knowledge.known_issues import fact
 from rldoctor.launch.vocabulary import term
@@ -27,6 +28,18 @@ def test_a_row_is_sound(issue: KnownIssue) -> None:
         assert known, name
     for option in issue.edits:
         assert term(option), option
+
+
+@pytest.mark.parametrize("issue", known_issues(), ids=lambda issue: issue.id)
+def test_the_range_is_the_one_between_introduction_and_repair(issue: KnownIssue) -> None:
+    affected = SpecifierSet(issue.versions)
+    assert issue.introduced is None or affected.contains(issue.introduced)
+    assert issue.fixed is None or not affected.contains(issue.fixed)
+    assert issue.shown_by in registry.load().checks
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(known_issues()) >= 60
 
 
 def test_names_are_unique() -> None:

@@ -45,6 +45,20 @@ RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connect
 This is typically caused by a remote worker hanging or bugs in the application.
 """
 
+SEGFAULT = """\
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007ff18fe23b80 (most recent call first):
+  File "/opt/venv/lib/python3.11/site-packages/torch/autograd/graph.py", line 824 in _engine_run_backward
+  File "/home/user/rl/train.py", line 7 in <module>
+
+Extension modules: numpy._core._multiarray_umath, torch._C (total: 2)
+"""
+TERMINATED = """\
+terminate called after throwing an instance of 'c10::Error'
+  what():  CUDA error: an illegal memory access was encountered
+"""
+
 
 def ranked(rank: int, text: str) -> str:
     """The text as torch's exception hook prints it on that rank."""

@@ -16,72 +16,13 @@ from rldoctor.logs.prefixes import parse, unwrapped
 from rldoctor.logs.quoting import closes_sample, is_quoted, opens_sample
 from rldoctor.logs.reading import read
 from rldoctor.logs.runs import slices
+from rldoctor.logs.sources import TextSource
 from rldoctor.logs.table import Table
 from rldoctor.logs.times import seconds
 from rldoctor.logs.tracebacks import TracebackParser
-from rldoctor.logs.triage import _TextSource
+from tests.fuzz.fragments import LOG
 
-# What logs are made of; the fuzzer puts it together in orders that no program would.
-PIECES = [
-    "[rank3]: ",
-    "[default1]:",
-    "(Worker pid=7, ip=1.2.3.4) ",
-    "(raylet) ",
-    "2026-11-20T20:43:43.1Z ",
-    "12: ",
-    "\x1b[36m",
-    "ERROR 11-20 20:23:37 [core.py:15] ",
-    "[E1120 20:49:10.1 x.cpp:632] ",
-    "[Rank 5] ",
-    '{"log":"',
-    '\\n"}',
-    "\r",
-    "\x00",
-    "Traceback (most recent call last):",
-    "  + Exception Group Traceback (most recent call last):",
-    '  File "/a/b.py", line 3, in f',
-    "    g()",
-    "    ^^^",
-    "ValueError: x",
-    "ray.exceptions.RayTaskError(X): ray::A.f() (pid=1)",
-    "ray::A.f() (pid=1, ip=1.2.3.4)",
-    "The above exception was the direct cause of the following exception:",
-    "",
-    "During handling of the above exception, another exception occurred:",
-    "  +-+---------------- 1 ----------------",
-    "    | TypeError: y",
-    "    +------------------------------------",
-    '"""',
-    "Original Traceback (most recent call last):",
-    "Fatal Python error: Segmentation fault",
-    "Current thread 0x0f (most recent call first):",
-    '  File "x", line 1 in f',
-    "terminate called after throwing an instance of 'X'",
-    "  what():  boom",
-    "Root Cause (first observed failure):",
-    "  rank      : 1 (local_rank: 1)",
-    "  exitcode  : -9 (pid: 1)",
-    "failed (exitcode: 1) local_rank: 0 (pid: 1) of",
-    "Killed",
-    "Segmentation fault (core dumped)",
-    "train.py: error: x",
-    "[response] ",
-    "[score] 0",
-    "<think>",
-    "```",
-    "{'loss': '1', 'epoch': '0.1'}",
-    "Step 3",
-    "step:3 - a:1",
-    "DONE",
-    " 25%|##  | 1/4 [00:01<00:02]",
-    "é",
-    "\ud800",
-    "Setting OMP_NUM_THREADS environment variable for each process",
-    "LLM engine (v0.9.1)",
-    "CUDA out of memory",
-    "x" * 300,
-]
-lines = st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=5).map("".join)
+lines = st.lists(st.sampled_from(LOG) | st.text(max_size=20), max_size=5).map("".join)
 logs = st.lists(lines, max_size=40).map("\n".join)
 bounded = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -115,8 +56,8 @@ def test_any_sequence_of_lines_for_every_parser(text: str) -> None:
         found = parser.result()
         assert found is None or len(found.chain) <= taken + 1
         dump, summary = DumpParser(parsed[start], start, "log"), SummaryParser(start)
-        for line in parsed[start + 1 :]:
-            if not (dump.feed(line) and summary.feed(line)):
+        for number, line in enumerate(parsed[start + 1 :], start + 1):
+            if not (dump.feed(line, number) and summary.feed(line)):
                 break
         assert dump.result().source == "log"
         assert summary.rank is None or summary.rank.isdigit()
@@ -126,7 +67,7 @@ def test_any_sequence_of_lines_for_every_parser(text: str) -> None:
 @given(logs)
 def test_any_log(text: str) -> None:
     try:
-        record = read(_TextSource("log", text.encode("utf-8", "surrogatepass")), TABLE)
+        record = read(TextSource("log", text.encode("utf-8", "surrogatepass")), TABLE)
     except InputError:
         return
     pieces = slices(record)
@@ -141,6 +82,6 @@ def test_any_log(text: str) -> None:
 def test_any_bytes(data: bytes) -> None:
     encodings.text_of(data)
     try:
-        read(_TextSource("log", data), TABLE)
+        read(TextSource("log", data), TABLE)
     except InputError as error:
         assert "\n" not in str(error)

@@ -4,6 +4,7 @@ runs."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,17 @@ from rldoctor.api import Incident
 from rldoctor.logs.triage import triage, triage_text
 from rldoctor.model import Report
 
-from .excerpts import HEALTHY, OUT_OF_MEMORY, PEER_GONE, REWARD_RAISES, elastic, interleaved, ranked
+from .excerpts import (
+    HEALTHY,
+    OUT_OF_MEMORY,
+    PEER_GONE,
+    REWARD_RAISES,
+    SEGFAULT,
+    TERMINATED,
+    elastic,
+    interleaved,
+    ranked,
+)
 
 
 def incident(text: str) -> Incident:
@@ -121,6 +132,52 @@ def test_text_that_a_run_shows_is_not_its_own(shown: str, ended: bool) -> None:
     if not ended:
         text = text.replace("DONE\n", "") + REWARD_RAISES
     assert codes(triage_text(text)) == ([] if ended else ["RLD902"])
+
+
+MENTION = "What does Fatal Python error: Segmentation fault mean?"
+
+
+@pytest.mark.parametrize("crash", [SEGFAULT, TERMINATED])
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda text: json.dumps({"step": 3, "response": text}) + "\n",
+        lambda text: repr({"prompt": "explain", "completion": text}) + "\n",
+        lambda text: f"[prompt] explain\n[response] {text}[score] 0.0\n",
+        lambda text: f"Completion:\n```\n{text}```\n",
+        lambda text: "".join(f"│ {line:90} │\n" for line in text.splitlines()),
+        lambda text: f"The program prints\n{text}and then it is over.\n",  # shown as it is, without any label
+        lambda text: f"It says {text.splitlines()[0]} and ends.\n",
+        lambda text: text.splitlines()[0] + "\nis what it says at last.\n",
+    ],
+    ids=["json", "repr", "label", "fence", "table", "bare", "mentioned", "first line"],
+)
+def test_a_crash_that_a_sample_quotes_is_none(crash: str, show: Callable[[str], str]) -> None:
+    lines = HEALTHY.splitlines(keepends=True)
+    report = triage_text("".join([*lines[:3], show(crash), *lines[3:]]))
+    assert report.incident is not None and report.incident.kind == "clean"
+    assert codes(report) == []
+    failed = triage_text("".join([*lines[:3], show(crash), *lines[3:-2], REWARD_RAISES]))
+    assert failed.incident is not None and failed.incident.exception == "KeyError: 'answer'"
+    assert codes(failed) == ["RLD902"]
+
+
+@pytest.mark.parametrize(
+    ("crash", "exception"),
+    [(SEGFAULT, "Fatal Python error: Segmentation fault"), (TERMINATED, "c10::Error: CUDA error: an illegal")],
+)
+@pytest.mark.parametrize("behind", ["", elastic(3, -11), "step 4 of another process\n" + elastic(3, -11)])
+def test_a_crash_of_the_run_itself(crash: str, exception: str, behind: str) -> None:
+    begun = HEALTHY.removesuffix("DONE\n")
+    for text in (begun + crash, begun + ranked(3, crash), begun + " 25%|##  | 1/4 [00:01<00:02,  2.3it/s]" + crash):
+        found = incident(text + behind)
+        assert found.kind == "crashed"
+        assert found.exception is not None and found.exception.startswith(exception)
+
+
+def test_a_sample_that_mentions_a_crash_does_not_hide_the_one_behind_it() -> None:
+    text = HEALTHY.removesuffix("DONE\n") + f"[prompt] {MENTION}\n[response] It means\n[score] 1.0\n" + SEGFAULT
+    assert incident(text).frames[-1].endswith("graph.py:824 in _engine_run_backward")
 
 
 def test_a_thread_that_dies_is_a_failure_though_the_program_goes_on() -> None:

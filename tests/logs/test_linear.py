@@ -9,8 +9,8 @@ import pytest
 from rldoctor.logs import reading
 from rldoctor.logs.prefixes import Line, parse
 from rldoctor.logs.reading import read
+from rldoctor.logs.sources import TextSource
 from rldoctor.logs.table import Table
-from rldoctor.logs.triage import _TextSource
 
 from .excerpts import HEALTHY, OUT_OF_MEMORY, PEER_GONE, REWARD_RAISES, interleaved, ranked
 
@@ -33,7 +33,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], int]:
 
         with monkeypatch.context() as patch:
             patch.setattr(reading, "parse", counting)
-            read(_TextSource("log", text.encode()), Table([]))
+            read(TextSource("log", text.encode()), Table([]))
         return calls
 
     return count
@@ -70,7 +70,7 @@ def test_memory_of_events_is_bounded() -> None:
         f'line {i}\nTraceback (most recent call last):\n  File "a{i}.py", line 1, in f\nE{i}Error: x\n'
         for i in range(6000)
     )
-    record = read(_TextSource("log", text.encode()), Table([]))
+    record = read(TextSource("log", text.encode()), Table([]))
     assert len(record.exceptions) <= 2000
     assert len(record.tokens) <= 2000
     assert record.exceptions[0].exception.type == "E0Error"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,80 @@ def test_a_signature_that_raises_is_a_result_and_the_others_go_on() -> None:
     report = triage_text(OUT_OF_MEMORY, [broken, good])
     assert [(r.code, r.outcome) for r in report.results] == [("TST101", Outcome.CRASHED), ("TST100", Outcome.FINDINGS)]
     assert report.results[0].traceback is not None and "oops" in report.results[0].traceback
+
+
+def exits(check: Check) -> Iterator[Finding]:
+    raise SystemExit("good bye")
+    yield
+
+
+def yields_text(check: Check) -> Iterator[object]:
+    yield "a finding"
+
+
+def yields_another_code(check: Check) -> Iterator[Finding]:
+    yield Check("TST999", "another", None).finding("x")
+
+
+def yields_a_number_as_message(check: Check) -> Iterator[Finding]:
+    yield check.finding(42)  # type: ignore[arg-type]
+
+
+def yields_nothing_at_all(check: Check) -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("judge", "reason"),
+    [
+        (exits, "SystemExit: good bye"),
+        (yields_text, "TypeError: TST105 yielded 'a finding'"),
+        (yields_another_code, "TypeError: TST105 yielded a finding of TST999"),
+        (yields_a_number_as_message, "ValidationError: "),
+        (yields_nothing_at_all, "TypeError: 'NoneType'"),
+    ],
+)
+@pytest.mark.parametrize("concluded", [False, True])
+def test_whatever_a_signature_does_the_others_go_on(
+    judge: Callable[[Check], Any], reason: str, concluded: bool
+) -> None:
+    broken, good = Check("TST105", "broken", None), seeing(MEMORY)[0]
+    if concluded:
+        broken.concluded(lambda case, run: judge(broken))
+        good = Check("TST100", "seen", None)
+        good.concluded(lambda case, run: iter([good.finding("seen")]))
+    else:
+        broken.logged(MEMORY)(lambda case, event: judge(broken))
+    report = triage_text(OUT_OF_MEMORY, [broken, good])
+    assert [(r.code, r.outcome) for r in report.results] == [("TST105", Outcome.CRASHED), ("TST100", Outcome.FINDINGS)]
+    assert (report.results[0].reason or "").startswith(reason)
+    assert [f.code for f in report.findings] == ["TST100"]
+
+
+def test_what_a_signature_prints_does_not_reach_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    check = Check("TST106", "chatty", None)
+
+    @check.logged(MEMORY)
+    def judge(case: Case, event: LogEvent) -> Iterator[Finding]:
+        print("thinking")
+        yield check.finding("x")
+
+    assert len(triage_text(OUT_OF_MEMORY, [check]).findings) == 1
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "thinking\n")
+
+
+def test_findings_from_before_a_crash_stay() -> None:
+    check = Check("TST107", "half", None)
+
+    @check.logged(MEMORY)
+    def judge(case: Case, event: LogEvent) -> Iterator[Finding]:
+        yield check.finding("x")
+        raise KeyError("oops")
+
+    (result,) = triage_text(OUT_OF_MEMORY, [check]).results
+    assert (result.outcome, len(result.findings)) == (Outcome.FINDINGS, 1)
+    assert result.traceback is not None and "oops" in result.traceback
 
 
 def test_versions_of_the_log_are_in_the_case() -> None:

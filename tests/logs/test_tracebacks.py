@@ -205,16 +205,20 @@ RuntimeError: Distributed package doesn't have NCCL built in
 
 def test_the_interpreters_own_dump_turns_its_frames_round() -> None:
     parser = DumpParser(parse("Fatal Python error: Segmentation fault"), 1, "log")
-    for text in (
+    assert (parser.at_start, parser.confirmed) == (True, False)
+    dump = (
         "",
         "Thread 0x00007f (most recent call first):",
         '  File "/x/threading.py", line 320 in wait',
         "Current thread 0x00007ff18fe23b80 (most recent call first):",
         '  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at',
         '  File "/home/user/rl/train.py", line 7 in <module>',
-    ):
-        assert parser.feed(parse(text))
-    assert not parser.feed(parse("Extension modules: numpy"))
+        "Extension modules: numpy",
+    )
+    for number, text in enumerate(dump, 2):
+        assert parser.feed(parse(text), number)
+    assert not parser.feed(parse("Aborted (core dumped)"), 9)
+    assert (parser.confirmed, parser.first, parser.last) == (True, 1, 8)
     found = parser.result()
     assert (found.type, found.message) == ("Fatal Python error", "Segmentation fault")
     assert [frame.function for frame in found.frames] == ["<module>", "string_at"]
@@ -222,8 +226,9 @@ def test_the_interpreters_own_dump_turns_its_frames_round() -> None:
 
 def test_cpp_terminate_with_what_it_says() -> None:
     parser = DumpParser(parse("terminate called after throwing an instance of 'c10::DistBackendError'"), 1, "log")
-    assert parser.feed(parse("  what():  [Rank 3] Watchdog caught"))
-    assert not parser.feed(parse(""))
+    assert parser.feed(parse("  what():  [Rank 3] Watchdog caught"), 2)
+    assert not parser.feed(parse(""), 3)
+    assert parser.confirmed
     assert (parser.result().type, parser.result().message) == ("c10::DistBackendError", "[Rank 3] Watchdog caught")
 
 

@@ -21,7 +21,7 @@ import stand
 from engine_facts import Reader, same_device, tensors
 
 FILES = sorted(CHILDREN.rglob("*.py"))
-PATIENT = {"torch", "vllm", "transformers", "safetensors"}
+PATIENT = {"torch", "vllm", "transformers", "safetensors", "accelerate", "ray", "prometheus_client"}
 
 QWEN = {
     "architectures": ["Qwen2ForCausalLM"],

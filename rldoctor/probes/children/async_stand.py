@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
 
 from stand import Request, Stand, rows
 
+# Prometheus' names of what the engine's own scheduler holds; the same from V0 to 0.32.
+GAUGES = {"running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting"}
+
 
 class AsyncStand(Stand):
-    """``engine`` is vLLM's asynchronous engine; :meth:`run` runs a coroutine on its loop."""
+    """``engine`` is vLLM's asynchronous engine (V1 ``AsyncLLM``, whose core is a process of its own; V0
+    ``AsyncLLMEngine``); :meth:`run` runs a coroutine on its loop."""
 
     def __init__(self, options: dict[str, Any], made: dict[str, Any]) -> None:
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True, name="engine loop").start()
         super().__init__(self.run(_boot(options)), options, made)
+        self._processes = multiprocessing.active_children()
         self._count = 0
 
     @property
@@ -36,14 +42,49 @@ class AsyncStand(Stand):
 
     async def one(self, name: str, prompt: Any, given: Mapping[str, Any], request_id: str = "") -> list[dict[str, Any]]:
         """One request to its end; the rows of its last output."""
-        from vllm import SamplingParams
-
-        self._count += 1
         last = None
-        identity = request_id or f"{name}-{self._count}"
-        async for output in self.engine.generate({"prompt_token_ids": list(prompt)}, SamplingParams(**given), identity):
+        async for output in self.stream(prompt, given, request_id or self.identity(name)):
             last = output
         return [] if last is None else rows(name, given, last)
+
+    def identity(self, name: str) -> str:
+        """An id that no other request of this stand has."""
+        self._count += 1
+        return f"{name}-{self._count}"
+
+    def stream(self, prompt: Sequence[int], given: Mapping[str, Any], request_id: str) -> AsyncIterator[Any]:
+        """The outputs of one request as they come; ``given`` are arguments of SamplingParams, ``output_kind`` by its
+        name."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        kind = RequestOutputKind[given.get("output_kind", "CUMULATIVE")]
+        parameters = SamplingParams(**{**given, "output_kind": kind})
+        stream: AsyncIterator[Any] = self.engine.generate({"prompt_token_ids": list(prompt)}, parameters, request_id)
+        return stream
+
+    def processes(self, patience: float = 0.0) -> list[dict[str, Any]]:
+        """The engine's processes since its boot: ``name``, ``pid``, ``exit_code`` (None while it runs; negative: the
+        signal), each after it had so many seconds to end. Empty where the engine runs in this one."""
+        for one in self._processes:
+            one.join(patience)
+        return [{"name": one.name, "pid": one.pid, "exit_code": one.exitcode} for one in self._processes]
+
+    def unfinished(self) -> dict[str, Any]:
+        """What is left in the engine: ``callers``, requests that its front still has; ``running`` and ``waiting`` of
+        its scheduler as of the last step. None where this release does not tell."""
+        if self.generation == "V1":
+            told: dict[str, Any] = {"callers": len(self.engine.output_processor.request_states)}
+        else:
+            told = {"callers": int(self.engine.engine.get_num_unfinished_requests())}
+        return {**told, **{name: _gauge(gauge) for name, gauge in GAUGES.items()}}
+
+
+def _gauge(name: str) -> float | None:
+    from prometheus_client import REGISTRY
+
+    values = [s.value for metric in REGISTRY.collect() for s in metric.samples if s.name == name]
+    return sum(values) if values else None
 
 
 async def _boot(options: dict[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,7 @@ def play(stand: stands.Stand, runs: list[dict[str, Any]]) -> None:
                 module(program, f"scenario_{number}_{program.stem}").play(stand, asked["arguments"])
             record["ended"] = "done"
         except Exception as error:
+            traceback.print_exc()  # its log is judged like that of a training run
             record["records"]["exceptions"] = chain(error)
             record["ended"] = "raised"
         record["seconds"] = round(time.monotonic() - began, 3)

@@ -15,6 +15,8 @@ WORKERS = (
     "llm_engine.model_executor.driver_worker.worker",
     "llm_engine.engine_core.engine_core.model_executor.driver_worker",
     "llm_engine.model_executor.driver_worker",
+    "engine.model_executor.driver_worker.worker",  # the asynchronous engine of V0
+    "engine.model_executor.driver_worker",
 )
 CACHES = ("model_runner.kv_caches", "gpu_cache", "cpu_cache")
 
@@ -62,8 +64,9 @@ class Reader:
 
     def configuration(self) -> dict[str, Any]:
         """The resolved options, plus ``engine`` (``V0`` or ``V1``) and ``attention_backend``."""
-        config = self._first(self.llm, "vllm_config", "llm_engine.vllm_config")
-        told: dict[str, Any] = {"engine": "V1" if ".v1." in type(self.llm.llm_engine).__module__ else "V0"}
+        config = self._first(self.llm, "vllm_config", "llm_engine.vllm_config", "engine.vllm_config")
+        engine = getattr(self.llm, "llm_engine", self.llm)  # an asynchronous engine is its own
+        told: dict[str, Any] = {"engine": "V1" if ".v1." in type(engine).__module__ else "V0"}
         for option, places in OPTIONS.items():
             place = next((p for p in places if exists(config, p)), None)
             if place is not None:

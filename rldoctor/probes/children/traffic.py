@@ -10,7 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine_facts import first
 from stand import Stand, logprobs
+
+# Where the scheduler is when the engine runs in this process; V0 has a list of them.
+SCHEDULERS = ("llm_engine.engine_core.engine_core.scheduler", "llm_engine.scheduler")
 
 
 @dataclass
@@ -27,9 +31,12 @@ class Arrival:
 @dataclass
 class Trace:
     """What became of the traffic. ``answers`` has one entry per request: ``prompt_tokens``, ``token_ids``,
-    ``logprobs``, ``finish_reason`` (None where it never finished), ``aborted``, ``wrong_prompt`` (the answer carries
-    another prompt than was asked). ``strangers`` are ids that nobody had asked for, ``twice`` those that finished more
-    than once; ``longest_step`` in seconds."""
+    ``logprobs``, ``tops`` (for each token the most probable ones with their log-probabilities, as pairs; empty where
+    the request did not ask for several), ``finish_reason`` (None where it never finished), ``aborted``, ``aborted_at``
+    (tokens that it had then, or None), ``wrong_prompt`` (the answer carries another prompt than was asked).
+    ``strangers`` are ids that nobody had asked for, ``twice`` those that finished more than once; ``longest_step`` in
+    seconds; ``preemptions`` how often a request lost its place in the KV cache, None where the engine does not let it
+    be seen."""
 
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
     strangers: list[str] = field(default_factory=list)
@@ -37,23 +44,27 @@ class Trace:
     steps: int = 0
     longest_step: float = 0.0
     seconds: float = 0.0
+    preemptions: int | None = None
 
     def plain(self) -> dict[str, Any]:
         return dict(vars(self))
 
 
-def drive(stand: Stand, arrivals: Sequence[Arrival], most_steps: int = 20_000) -> Trace:
-    """Plays the arrivals to their end, or to ``most_steps``. An answer that is missing then has no finish reason."""
+def drive(stand: Stand, arrivals: Sequence[Arrival], most_steps: int = 20_000, trace: Trace | None = None) -> Trace:
+    """Plays the arrivals to their end, or to ``most_steps``. An answer that is missing then has no finish reason. A
+    given ``trace`` is filled, and is what is known where a step raises."""
     from vllm import SamplingParams
 
-    engine, trace, began = stand.engine.llm_engine, Trace(), time.monotonic()
+    engine, trace, began = stand.engine.llm_engine, trace or Trace(), time.monotonic()
+    preempted = Preemptions(stand)
     waiting = sorted(arrivals, key=lambda one: one.at)
     asked = {one.name: one for one in waiting}
     while trace.steps < most_steps:
         while waiting and waiting[0].at <= trace.steps:
             one = waiting.pop(0)
             trace.answers[one.name] = {"prompt_tokens": len(one.prompt), "token_ids": [], "logprobs": []}
-            trace.answers[one.name].update(finish_reason=None, aborted=False, wrong_prompt=False)
+            trace.answers[one.name].update(tops=[], finish_reason=None, aborted=False, aborted_at=None)
+            trace.answers[one.name].update(wrong_prompt=False)
             engine.add_request(one.name, {"prompt_token_ids": list(one.prompt)}, SamplingParams(**one.parameters))
         if not engine.has_unfinished_requests():
             if not waiting:
@@ -65,15 +76,40 @@ def drive(stand: Stand, arrivals: Sequence[Arrival], most_steps: int = 20_000) -
             _take(trace, asked, output)
         trace.longest_step = round(max(trace.longest_step, time.monotonic() - before), 3)
         trace.steps += 1
+        trace.preemptions = preempted.count()
+        trace.seconds = round(time.monotonic() - began, 3)
         for one in asked.values():
             answer = trace.answers.get(one.name)
             if answer is None or one.abort_after is None or answer["aborted"] or answer["finish_reason"]:
                 continue
             if len(answer["token_ids"]) >= one.abort_after:
                 engine.abort_request([one.name])
-                answer["aborted"] = True
-    trace.seconds = round(time.monotonic() - began, 3)
+                answer.update(aborted=True, aborted_at=len(answer["token_ids"]))
     return trace
+
+
+class Preemptions:
+    """Counts how often requests lose their place in the KV cache: V0's scheduler counts them itself, in V1 a request
+    that did carries that state until it is scheduled again, which is a later step."""
+
+    def __init__(self, stand: Stand) -> None:
+        found = first(stand.engine, SCHEDULERS)
+        self.scheduler = found[0] if isinstance(found, list) else found
+        self.out: set[str] = set()
+        self.seen = 0
+        self.before = getattr(self.scheduler, "num_cumulative_preemption", 0)
+
+    def count(self) -> int | None:
+        """Since the beginning; to be asked after every step. None where the scheduler is not within reach."""
+        if hasattr(self.scheduler, "num_cumulative_preemption"):
+            return int(self.scheduler.num_cumulative_preemption - self.before)
+        requests = getattr(self.scheduler, "requests", None)
+        if requests is None:
+            return None
+        out = {name for name, one in requests.items() if getattr(one.status, "name", "") == "PREEMPTED"}
+        self.seen += len(out - self.out)
+        self.out = out
+        return self.seen
 
 
 def _take(trace: Trace, asked: Mapping[str, Arrival], output: Any) -> None:
@@ -85,6 +121,19 @@ def _take(trace: Trace, asked: Mapping[str, Arrival], output: Any) -> None:
         trace.twice.append(str(output.request_id))
     completion = output.outputs[0]
     answer["token_ids"], answer["logprobs"] = list(completion.token_ids), logprobs(completion)
+    if (asked[output.request_id].parameters.get("logprobs") or 0) > 1:
+        answer["tops"] = tops(completion)
     answer["finish_reason"] = completion.finish_reason if output.finished else None
     told = output.prompt_token_ids
     answer["wrong_prompt"] = told is not None and list(told) != list(asked[output.request_id].prompt)
+
+
+def tops(completion: Any) -> list[list[list[Any]]]:
+    """For each sampled token the most probable ones and their log-probabilities, the likeliest first."""
+    return [
+        sorted(
+            ([int(token), float(getattr(entry, "logprob", entry))] for token, entry in (place or {}).items()),
+            key=lambda pair: -pair[1],
+        )
+        for place in completion.logprobs or []
+    ]

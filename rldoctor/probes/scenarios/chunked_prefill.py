@@ -6,28 +6,36 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
+from rldoctor.knowledge import vllm_engine
 from rldoctor.model import Level
 from rldoctor.probe import Request
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 
-REQUESTS = 10
 # Every token costs a step of the engine; more of them show nothing that these do not.
-LONGEST_RESPONSE = 48
-SECONDS = 120.0
+LONGEST_RESPONSE = 32
+SECONDS = 300.0
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     room = basis.model_len - 2
-    response = min(basis.response, LONGEST_RESPONSE, room // 2)
-    arguments = {"prompt": min(basis.prompt, room - response), "response": response, "requests": REQUESTS}
-    # The launch's own engine, and one that differs from it in nothing else.
-    planned = basis.options.get("enable_chunked_prefill") is not False
+    response = max(min(basis.response, LONGEST_RESPONSE, room // 2), 1)
+    arguments = {"prompt": min(basis.prompt, room - response), "response": response}
+    return {name: Run(engine=engine, arguments=arguments, time_limit=SECONDS) for name, engine in _engines(case, basis)}
+
+
+def _engines(case: Case, basis: Basis) -> list[tuple[str, Engine]]:
+    """The launch's own engine, and one that differs from it in nothing else. A launch whose engine does not chunk is
+    not compared with what it does not do."""
+    if vllm_engine.chunked_prefill(case).value is False or basis.options.get("enable_chunked_prefill") is False:
+        return [("off", Engine(alone=True))]
     budget = max(basis.options.get("max_num_batched_tokens", 0), basis.model_len)
     off = {"enable_chunked_prefill": False, "max_num_batched_tokens": budget}
-    other = {"off": off} if planned else {"on": {"enable_chunked_prefill": True}}
-    engines = {"on" if planned else "off": Engine(alone=True)}
-    engines |= {name: Engine(options=options, alone=True) for name, options in other.items()}
-    return {name: Run(engine=engine, arguments=arguments, time_limit=SECONDS) for name, engine in engines.items()}
+    if vllm_engine.generation(case).value == "V0" and not basis.options.get("enable_chunked_prefill"):
+        if basis.device == "cpu":  # it would want intel-extension-for-pytorch (vllm/attention/ops/ipex_attn.py)
+            return [("off", Engine(alone=True))]
+        on = {"enable_chunked_prefill": True, "max_num_batched_tokens": max(basis.model_len // 4, 64)}
+        return [("off", Engine(alone=True)), ("on", Engine(options=on, alone=True))]
+    return [("on", Engine(alone=True)), ("off", Engine(options=off, alone=True))]
 
 
 chunked_prefill = Scenario(
@@ -35,5 +43,6 @@ chunked_prefill = Scenario(
     level=Level.COMPARE,
     program=Path(__file__).parents[1] / "children" / "scenarios" / "chunked_prefill.py",
     runs=_runs,
-    seconds=6.0,
+    reads=("plan", "model"),
+    seconds=0.5,
 )

@@ -29,6 +29,29 @@ def test_a_defect_that_another_check_judges_is_left_to_it() -> None:
     assert judged(check, versions={"ms-swift": "3.3.0"}, **swift).outcome is Outcome.PASS
 
 
+ADAPTERS = {"framework": "ms-swift", "engine__enable_lora": True}
+
+
+# https://github.com/modelscope/ms-swift/pull/7245
+def test_a_defect_needs_the_releases_of_both_packages() -> None:
+    (finding,) = judged(check, versions={"ms-swift": "3.11.0", "vllm": "0.12.0"}, **ADAPTERS).findings
+    assert "lora_extra_vocab_size" in finding.message
+    assert judged(check, versions={"ms-swift": "3.11.0", "vllm": "0.11.2"}, **ADAPTERS).outcome is Outcome.PASS
+    assert judged(check, versions={"ms-swift": "3.12.0", "vllm": "0.12.0"}, **ADAPTERS).outcome is Outcome.PASS
+    assert judged(check, versions={"ms-swift": "3.11.0"}, **ADAPTERS).outcome is Outcome.PASS
+
+
+# https://github.com/verl-project/verl/issues/5607, https://github.com/verl-project/verl/pull/6620
+def test_data_parallel_engines_of_verl_from_release_to_release() -> None:
+    parallel = {"framework": "verl", "rollout__async_engine": True, "engine__data_parallel_size": 2}
+    parallel["engine__enable_expert_parallel"] = False
+    said = {
+        version: [f.message for f in judged(check, versions={"verl": version}, **parallel).findings]
+        for version in ("0.7.1", "0.8.0", "0.9.0")
+    }
+    assert "hangs" in said["0.7.1"][0] and "sockets" in said["0.8.0"][0] and said["0.9.0"] == []
+
+
 def test_a_withdrawn_release_is_a_note() -> None:
     (finding,) = judged(check, versions={"transformers": "4.57.0"}).findings
     assert finding.severity is Severity.NOTE

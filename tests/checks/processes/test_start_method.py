@@ -29,7 +29,7 @@ def test_another_runtime_error() -> None:
     assert findings(check, raised("RuntimeError", "CUDA error: invalid device ordinal")) == []
 
 
-SPAWNED: dict[str, Any] = {"dialect": "vllm", "env__VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+SPAWNED: dict[str, Any] = {"dialect": "vLLM", "env__VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 IN_RAY: dict[str, Any] = {"process__launcher": "ray", "engine__distributed_executor_backend": "ray"}
 
 
@@ -37,7 +37,7 @@ def test_spawned_without_a_guard() -> None:
     found = launches.finding(check, "vLLM", **SPAWNED, process__main_guard=False)
     assert "__main__" in found.fixes[0].title
     assert launches.judged(check, "vLLM", **SPAWNED, process__main_guard=True).outcome is Outcome.PASS
-    assert launches.quiet(check, "vLLM", dialect="vllm", process__main_guard=False)
+    assert launches.quiet(check, "vLLM", dialect="vLLM", process__main_guard=False)
     # TRL's colocated engine starts no processes.
     assert launches.quiet(check, "TRL", **{**SPAWNED, "dialect": "TRL"}, process__main_guard=False)
     assert launches.quiet(check, "vLLM", **SPAWNED, process__main_guard=False, env__VLLM_ENABLE_V1_MULTIPROCESSING="0")

@@ -44,8 +44,8 @@ def test_a_rank_above_the_limit() -> None:
 
 def test_merged_adapters_and_engines_without_adapters_are_not_judged() -> None:
     for settings in ({"lora__merged": True, "engine__enable_lora": True}, {"engine__enable_lora": False}):
-        outcome = judged(check, **settings, lora__rank=48, engine__max_lora_rank=24).outcome
-        assert outcome is Outcome.NOT_APPLICABLE
+        result = judged(check, **settings, lora__rank=48, engine__max_lora_rank=24)
+        assert result.findings == ()
 
 
 def test_dora_is_not_served() -> None:

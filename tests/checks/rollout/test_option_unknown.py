@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from rldoctor_checks.rollout.option_unknown import check
 
-from rldoctor.api import Case, Outcome
+from rldoctor.api import Case, Grade, Outcome, Severity
 from rldoctor.judge import judge_one
 from rldoctor.launch.plan import Form, UnknownOption
 from tests.logs.raising import found, traceback
@@ -71,3 +73,30 @@ def test_yaml_names_the_line() -> None:
     error = 'yaml.scanner.ScannerError: mapping values are not allowed here\n  in "acc.yaml", line 3, column 16'
     (finding,) = found(check, traceback(error, "yaml/scanner.py fetch_value"))
     assert finding.message == "acc.yaml, line 3, column 16 is not valid YAML"
+
+
+def running(asked: Mapping[str, Any], engine: Mapping[str, Any], boot: str = "miniature") -> Case:
+    """A launch with these engine options, whose engine was booted."""
+    job = {"ended": "done", "records": {"asked": asked, "engine": engine, "versions": {"vllm": "0.9.1"}}}
+    options: dict[str, Any] = {f"engine__{name}": value for name, value in asked.items()}
+    made = case(**options)
+    return replace(made, observations={"rollout": {boot: job}})
+
+
+def test_an_option_that_the_running_engine_does_not_apply() -> None:
+    # As vLLM 0.9.1 was seen to do with its V1 engine.
+    (finding,) = judge_one(check, running({"enable_chunked_prefill": False}, {"enable_chunked_prefill": True})).findings
+    assert (finding.severity, finding.grade) == (Severity.WARNING, Grade.OBSERVED)
+    assert "was given enable_chunked_prefill=False and runs with True" in finding.message
+
+
+def test_an_engine_that_runs_as_asked_is_quiet() -> None:
+    asked = {"enable_chunked_prefill": False, "max_num_seqs": 64, "dtype": "half", "seed": 7}
+    engine = {"enable_chunked_prefill": False, "max_num_seqs": 64, "dtype": "float16", "block_size": 16}
+    result = judge_one(check, running(asked, engine))
+    assert result.outcome is Outcome.PASS and "2 engine options" in str(result.reason)
+
+
+def test_an_engine_that_differs_on_purpose_is_quiet() -> None:
+    other = running({"enable_chunked_prefill": False}, {"enable_chunked_prefill": True}, boot="chunked_prefill: on")
+    assert judge_one(check, other).outcome is Outcome.PASS

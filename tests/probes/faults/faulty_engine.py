@@ -1,8 +1,8 @@
 """The engine child with a fault: what the checks that judge it must find.
 
-The variable RLDOCTOR_FAULT names one as ``module:function``, the module being a file beside this one. The function gets
-the engine right after its boot; one with the attribute ``before_boot`` is called without arguments before it, and what
-it patches then also holds in the processes that the engine forks."""
+The variable RLDOCTOR_FAULT names one as ``module:function``, the module being a file beside this one, or several with
+commas between them. The function gets the engine right after its boot; one with the attribute ``before_boot`` is called
+without arguments before it, and what it patches then also holds in the processes that the engine forks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ import stand  # noqa: E402
 
 
 def main(arguments: dict[str, Any]) -> None:
-    module, _, name = os.environ["RLDOCTOR_FAULT"].partition(":")
-    fault, boot = getattr(engine.module(HERE / f"{module}.py", f"faults_{module}"), name), stand.boot
+    boot, faults = stand.boot, []
+    for named in os.environ["RLDOCTOR_FAULT"].split(","):
+        module, _, name = named.partition(":")
+        faults.append(getattr(engine.module(HERE / f"{module}.py", f"faults_{module}"), name))
 
     def boot_faulty(*told: Any) -> Any:
-        if getattr(fault, "before_boot", False):
+        early = [fault for fault in faults if getattr(fault, "before_boot", False)]
+        for fault in early:
             fault()
-            return boot(*told)
         booted = boot(*told)
-        fault(booted.engine)
+        for fault in faults:
+            if fault not in early:
+                fault(booted.engine)
         return booted
 
     vars(stand)["boot"] = boot_faulty

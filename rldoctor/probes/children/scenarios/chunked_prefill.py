@@ -1,7 +1,8 @@
-"""Long prompts that arrive while others decode, more of them than the KV cache holds, some aborted in mid-flight.
+"""Long prompts that arrive while others decode and fill the KV cache, so that decoding overflows it; some are aborted
+in mid-flight.
 
-Arguments: ``prompt`` and ``response`` (tokens, the longest that the launch plans), ``requests``. Records: ``plan``
-(what was asked of the engine), ``trace`` (see ``traffic.Trace``), ``cache_tokens``, ``reach``."""
+Arguments: ``prompt`` and ``response`` (tokens, the longest that the launch plans). Records: ``cache_tokens``, ``trace``
+(see ``traffic.Trace``; also where a step raised), ``reach``."""
 
 from __future__ import annotations
 
@@ -9,44 +10,67 @@ from typing import Any
 
 from engine_facts import first
 from stand import Stand
-from traffic import Arrival, drive
+from traffic import Arrival, Trace, drive
 
-# Steps between two arrivals: short enough that prefill and decode share steps.
-SPACING = 2
+# Steps between two arrivals: short enough that prefill and decode share steps, and that the first are still there when
+# the last comes.
+SPACING = 1
+# Of the longest prompt, one after another.
+PARTS = (0.25, 1.0, 0.5, 1.0)
+# The last of them are of one block each, and grow into a second one that is not there.
+LAST = 12
 ABORTED = 5  # every fifth request
 MOST_REQUESTS = 64
+# The likeliest tokens told with each sampled one: where two engines part, each must know the other's token.
+TOPS = 5
+# A scheduler that cannot place a request takes empty steps for ever.
+MOST_STEPS = 2_000
 
 
 def play(stand: Stand, arguments: dict[str, Any]) -> None:
     cache = first(stand.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
-    tokens = int(cache.block_size) * int(cache.num_gpu_blocks)
-    stand.record("cache_tokens", tokens)
+    block, blocks = int(cache.block_size), int(cache.num_gpu_blocks)
+    stand.record("cache_tokens", block * blocks)
     prompt, response = arguments["prompt"], arguments["response"]
-    # Together they grow a third beyond the cache, so that some are preempted while they decode.
-    count = max(arguments["requests"], min(MOST_REQUESTS, tokens * 4 // (3 * (prompt + response)) + 1))
-    arrivals = [_arrival(stand, number, prompt, response) for number in range(count)]
-    trace = drive(stand, arrivals)
-    stand.record("trace", trace.plain())
+    lengths = prompts(prompt, block, blocks)
+    arrivals = [_arrival(stand, number, length, response) for number, length in enumerate(lengths)]
+    trace = Trace()
+    try:
+        drive(stand, arrivals, MOST_STEPS, trace)
+    finally:
+        stand.record("trace", trace.plain())
     stand.record(
         "reach",
         {
-            "requests": count,
+            "requests": len(arrivals),
             "prompt_tokens": sum(len(one.prompt) for one in arrivals),
             "sampled_tokens": sum(len(answer["token_ids"]) for answer in trace.answers.values()),
-            "longest": prompt + response,
+            "longest": max(lengths) + response,
             "steps": trace.steps,
+            "preemptions": trace.preemptions,
             "seconds": trace.seconds,
         },
     )
 
 
-def _arrival(stand: Stand, number: int, prompt: int, response: int) -> Arrival:
-    # Lengths from a quarter of the longest to the longest, the same ones on every engine.
-    length = max(16, prompt - (number * 7 % 4) * prompt // 4)
+def prompts(longest: int, block: int, blocks: int) -> list[int]:
+    """Lengths of prompts that fill so many blocks, so that whoever decodes takes another one's place."""
+    lengths: list[int] = []
+    left = blocks - LAST
+    while left > 0 and len(lengths) < MOST_REQUESTS:
+        wanted = max(int(longest * PARTS[len(lengths) % len(PARTS)]), block)
+        lengths.append(min(wanted, left * block))
+        left -= -(-lengths[-1] // block)
+    return lengths + [min(block, longest)] * LAST
+
+
+def _arrival(stand: Stand, number: int, length: int, response: int) -> Arrival:
+    most = stand.options.get("max_logprobs")
+    tops = TOPS if most is None or most < 0 else min(TOPS, most)
     return Arrival(
         name=f"request {number}",
         prompt=stand.prompt(length, salt=number + 1),
-        parameters={"temperature": 0.0, "max_tokens": response, "logprobs": 1, "ignore_eos": True},
+        parameters={"temperature": 0.0, "max_tokens": response, "logprobs": tops, "ignore_eos": True},
         at=number * SPACING,
         abort_after=max(1, response // 2) if number % ABORTED == ABORTED - 1 else None,
     )

@@ -1,0 +1,173 @@
+"""Reads what the collectives probe recorded: which ranks met, what they exchanged, and what stopped them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, NotChecked, cite
+
+from ..exceptions import root_of
+
+Row = Mapping[str, Any]
+
+PROBE = "collectives probe"
+# torchrun ends the other ranks by this signal once one has failed.
+ENDED_BY_LAUNCHER = -15
+SHOWN = 4
+
+
+class Run:
+    """One job of several ranks."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.ranks: list[Row] = list(row["ranks"])
+        self.without: tuple[str, ...] = tuple(row["without"])
+
+    @property
+    def done(self) -> bool:
+        return bool(self.row["ended"] == "done")
+
+    @property
+    def failed(self) -> list[Row]:
+        """The ranks that ended by themselves and not well; those that torchrun then ended are not among them."""
+        bad = [rank for rank in self.ranks if rank["ended"] not in ("done", "absent")]
+        return [rank for rank in bad if rank["exit_code"] != ENDED_BY_LAUNCHER or rank["ended"] == "raised"] or bad
+
+    @property
+    def waiting(self) -> Row | None:
+        """The first collective that not every rank has finished, as the rank that called it tells."""
+        for number in range(max((len(calls(rank)) for rank in self.ranks), default=0)):
+            rows = [calls(rank)[number] if number < len(calls(rank)) else None for rank in self.ranks]
+            called = next((row for row in rows if row is not None), None)
+            if called is not None and any(row is None or row["state"] != "done" for row in rows):
+                return called
+        return None
+
+    def absent_from(self, call: Row) -> list[int]:
+        """The ranks that did not call a collective which another one waits in."""
+        same = (call["backend"], call["name"])
+        return [
+            rank["rank"] for rank in self.ranks if same not in [(row["backend"], row["name"]) for row in calls(rank)]
+        ]
+
+    def unfinished(self, call: Row) -> list[Row]:
+        """The ranks without it first, then those that failed in it."""
+        missing = self.absent_from(call)
+        waited = [rank for rank in self.failed if rank["rank"] not in missing]
+        return [rank for rank in self.ranks if rank["rank"] in missing] + waited
+
+    def wrong(self) -> list[str]:
+        """What came out wrong, one phrase each."""
+        found = [
+            f"rank {rank['rank']}: {row['wrong']} of {row['numbers']} numbers of {row['name']} ({row['backend']})"
+            for rank in self.ranks
+            for row in calls(rank)
+            if row.get("wrong")
+        ]
+        copies = (rank["peer"] for rank in self.ranks if rank.get("peer", {}).get("wrong"))
+        return found + [f"{p['wrong']} bytes of a copy from GPU {p['devices'][0]} to {p['devices'][1]}" for p in copies]
+
+    def shared(self) -> dict[str, list[int]]:
+        """The ranks of each GPU, by UUID, that more than one has."""
+        by_uuid: dict[str, list[int]] = {}
+        for rank in self.ranks:
+            uuid = rank.get("device", {}).get("uuid")
+            if uuid is not None:
+                by_uuid.setdefault(uuid, []).append(rank["rank"])
+        return {uuid: ranks for uuid, ranks in by_uuid.items() if len(ranks) > 1}
+
+    def describe(self) -> str:
+        """How far it reached, in one phrase."""
+        finished = [(row["backend"], row["name"]) for row in calls(self.ranks[0]) if row["state"] == "done"]
+        names = ", ".join(dict.fromkeys(name for _, name in finished))
+        backends = " and ".join(dict.fromkeys(backend for backend, _ in finished))
+        rates = [rank["bandwidth"]["gb_per_s"] for rank in self.ranks if "bandwidth" in rank]
+        speed = f", {min(rates):g} GB/s" if rates else ""
+        where = "GPUs" if self.ranks[0].get("device", {}).get("uuid") else "the CPU"
+        return f"{names} between {len(self.ranks)} ranks on {where} through {backends}{speed}"
+
+
+def calls(rank: Row) -> list[Row]:
+    return list(rank.get("collectives", ()))
+
+
+def runs(case: Case) -> list[Run]:
+    """The probe's runs, the first with all settings. Raises :class:`NotChecked` where no rank came to meet others."""
+    found: list[Run] = []
+    for job in case.observations["collectives"].values():
+        found += [Run(row) for row in job.get("records", {}).get("runs", ())]
+        if not found:
+            raise NotChecked(f"the collectives probe {job.get('ended')} before a run was over")
+    first = found[0]
+    if not first.done and all(rank["ended"] == "absent" for rank in first.ranks):
+        last = (first.row["launcher"] or ["without a word"])[-1]
+        raise NotChecked(f"torchrun started no rank here: {last}")
+    unable = [rank for rank in first.failed if rank.get("stage") == "import"]
+    if not first.done and unable:
+        raise NotChecked(f"rank {unable[0]['rank']} did not get beyond importing torch: {said(unable[0])}")
+    return found
+
+
+def settings(case: Case) -> dict[str, str]:
+    """The communication settings under which the first run was made."""
+    (job,) = case.observations["collectives"].values()
+    return dict(job["records"].get("settings", {}))
+
+
+def cured_without(found: list[Run]) -> tuple[str, ...]:
+    """The fewest settings without which a job succeeds that fails with them; empty where none does."""
+    if found[0].done:
+        return ()
+    cures = sorted((run.without for run in found[1:] if run.done), key=len)
+    return cures[0] if cures else ()
+
+
+def origin(case: Case, names: tuple[str, ...]) -> tuple[Evidence, ...]:
+    """Where settings come from: the launch, or the shell in which rldoctor runs."""
+    planned, given = _planned(case, names), settings(case)
+    shell = [Evidence(text=f"{name} = {given[name]}", source="environment") for name in names if name not in planned]
+    return (*(cite(case.plan, *(f"env.{name}" for name in planned)) if case.plan is not None else ()), *shell)
+
+
+def for_elsewhere(case: Case, names: tuple[str, ...]) -> bool:
+    """Whether settings are a launch's for machines with GPUs: what they name need not exist on one without."""
+    return set(_planned(case, names)) == set(names) and (case.gpus is None or not case.gpus.devices)
+
+
+def unset(case: Case, names: tuple[str, ...], safe: bool) -> Fix:
+    """To leave settings away, which the probe has shown to help."""
+    planned = _planned(case, names)
+    return Fix(
+        title=f"leave {', '.join(names)} unset",
+        applicability=Applicability.SAFE if safe and len(names) == len(planned) == 1 else Applicability.UNSAFE,
+        edits=tuple(Edit(option=f"env.{name}", value=None) for name in planned),
+        commands=tuple(f"unset {name}" for name in names if name not in planned),
+        proven=f"collectives: without {', '.join(names)} the ranks on this host work together",
+    )
+
+
+def _planned(case: Case, names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if case.plan is not None and case.plan.get(f"env.{name}") is not None]
+
+
+def said(rank: Row) -> str:
+    """The error that a rank ended with, in one line, or its last words."""
+    error = root_of(rank.get("exceptions", ()))
+    if error is not None:
+        lines = str(error["message"]).splitlines() or [""]
+        return f"{error['type']}: {lines[0]}"[:400]
+    last = next((line for line in reversed(rank["tail"]) if "NCCL WARN" in line), None) or (rank["tail"] or [""])[-1]
+    return f"exit code {rank['exit_code']} at stage {rank.get('stage')}{f', {last}' if last else ''}"
+
+
+def evidence(ranks: list[Row]) -> tuple[Evidence, ...]:
+    """What the ranks said, each in a line."""
+    return tuple(Evidence(text=f"rank {rank['rank']}: {said(rank)}", source=PROBE) for rank in ranks[:SHOWN])
+
+
+def warnings(ranks: list[Row]) -> Iterator[Evidence]:
+    """NCCL's own warnings, each once."""
+    told = dict.fromkeys(line.partition("NCCL WARN")[2].strip() for r in ranks for line in r["tail"])
+    yield from (Evidence(text=f"NCCL: {line}", source=PROBE) for line in list(told)[:SHOWN] if line)

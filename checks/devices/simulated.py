@@ -1,0 +1,81 @@
+"""Which placements a launch gives the trainer's model, and what the placement probe saw of each on pretended
+devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rldoctor.api import Case, Evidence, NotChecked, cite, version_within
+
+from .visible import visible
+
+Row = Mapping[str, Any]
+
+PROBE = "placement probe"
+WORDS = {
+    "one device": "with one device for each process",
+    "data parallel": "as nn.DataParallel replicas on two devices",
+    "device map": 'spread over two devices by device_map="auto"',
+}
+# From this TRL on a model that is given by name is loaded with device_map="auto" where no launcher started the run
+# (trl/trainer/utils.py, create_model_from_path); before, transformers' Trainer wrapped it in DataParallel.
+SPREAD_BY_TRL = ">=0.26"
+
+
+def implied(case: Case) -> dict[str, tuple[Evidence, ...]]:
+    """The placements that the launch brings about, each with the settings that say so. Every process has one device,
+    unless plain python starts a trainer that sees several."""
+    found: dict[str, tuple[Evidence, ...]] = {"one device": ()}
+    plan = case.plan
+    if plan is None or plan.role == "server" or plan.framework not in ("TRL", "open-r1"):
+        return found
+    alone = plan.value("process.launcher") == "none" and plan.value("process.total") == 1
+    seen = visible(case, plan)
+    if not alone or seen is None or len(seen) < 2 or plan.value("trainer.deepspeed") is not None:
+        return found
+    spread = False
+    if plan.framework == "TRL":
+        if plan.version is None:
+            return found
+        spread = bool(version_within(plan.version, SPREAD_BY_TRL))
+    found["device map" if spread else "data parallel"] = (*seen.evidence, *cite(plan, "process.launcher"))
+    return found
+
+
+def rows(case: Case) -> dict[str, Row]:
+    """What was seen of each placement. Raises :class:`NotChecked` where no forward pass was made."""
+    (job,) = case.observations["placement"].values()
+    records = job.get("records", {})
+    if "placements" in records:
+        return {row["placement"]: row for row in records["placements"]}
+    note = records.get("miniature", {}).get("note")
+    raise NotChecked(note or f"the placement probe {job.get('ended')} at stage {records.get('stage', 'start')}")
+
+
+def what_stopped(row: Row | None) -> str:
+    """Why a placement could not be tried."""
+    if row is None:
+        return "it was not tried"
+    error = row.get("error")
+    return f"{error['type']}: {error['message'].splitlines()[0]}" if error else str(row.get("reason"))
+
+
+def where(row: Row) -> Iterator[Evidence]:
+    """The source line of the first mixed operation, the module, and the tensors."""
+    mixed = row["mixed"]
+    frames = [frame for frame in mixed["frames"] if frame["package"] != "torch"] or mixed["frames"]
+    for frame in frames[-1:]:
+        yield Evidence(text=f"in {frame['function']}", source=frame["file"], line=frame["line"])
+    operands = ", ".join(f"{device} {shape}" for device, shape in mixed["operands"])
+    yield Evidence(text=f"{mixed['operator']} of {operands}", source=PROBE)
+
+
+def module_of(row: Row) -> str:
+    """The module in whose forward pass it happened, by its name in the model."""
+    module = row["mixed"]["module"]
+    return f"{module['name'] or 'the model'} ({module['class']})" if module else "the trainer's own step"
+
+
+def devices_of(row: Row) -> str:
+    return " and ".join(dict.fromkeys(device for device, _ in row["mixed"]["operands"]))

@@ -1,0 +1,90 @@
+"""What the checks say in common of a run that stands: how grave it is, who waits for whom, and what shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rldoctor.api import Case, Evidence, Fix, NotChecked, Severity, numbered, ranks_named, stalled_run
+
+if TYPE_CHECKING:
+    from rldoctor.api import Apart, Frame, StalledRun, Standing
+
+# Output of a process that stands may be younger than this (seconds) only where it was slow until just now.
+RECENT = 60.0
+_SHOWN = 6
+
+LONGER = Fix(
+    title="make sure that it stands: watch it for longer than its slowest step",
+    commands=("rldoctor hang --seconds 60",),
+)
+
+
+def watched(case: Case) -> StalledRun:
+    """The run, with at least one stack in its record. Raises :class:`NotChecked` where there is none."""
+    run = stalled_run(case)
+    processes = run.record.processes
+    if not any(seen.samples for seen in processes):
+        raise NotChecked("no stack of the run could be read", how="; ".join(run.record.lacking) or None)
+    return run
+
+
+def gravity(run: StalledRun, *, busy: bool) -> Severity:
+    """An error where those that are waited for do nothing at all, and nothing says that they began to just now."""
+    recent = run.last_output is not None and run.last_output < RECENT
+    return Severity.WARNING if busy or recent else Severity.ERROR
+
+
+def explained_elsewhere(run: StalledRun, group: Apart) -> bool:
+    """Whether another code says why the missing ranks do not come: stopped, saving, or at the weight sync."""
+    held = {seen.pid for seen in run.stopped}
+    return saves(group) or syncs(group) or any(one.seen.pid in held for one in group.missing)
+
+
+def saves(group: Apart) -> bool:
+    """Whether the ranks that are waited for save or load a checkpoint."""
+    return bool(group.missing) and all(one.stage == "checkpoint" for one in group.missing)
+
+
+def syncs(group: Apart) -> bool:
+    """Whether the collective that is waited in belongs to a weight sync."""
+    return all(one.stage == "weight sync" for one in group.waiting)
+
+
+def missing_text(group: Apart) -> str:
+    """``ranks 0-6 wait in all_reduce at train.py:12 in train; rank 7 is not there: it is at reward.py:5 in score``."""
+    told = []
+    for one in group.missing[:_SHOWN]:
+        cpu = f" ({one.cpu:.0%} of a core)" if one.busy and one.cpu is not None else ""
+        told.append(f"{ranks_named([one])} is not there: it {one.where}{cpu}")
+    if len(group.missing) > _SHOWN:
+        told.append(f"and {len(group.missing) - _SHOWN} more")
+    if group.unseen:
+        has = "have" if len(group.unseen) > 1 else "has"
+        where = "no process on this host any more" if group.gone else "to be looked at on another host"
+        told.append(f"{numbered(group.unseen)} {has} {where}")
+    return f"{waiting_text(group)}; {'; '.join(told)}"
+
+
+def waiting_text(group: Apart) -> str:
+    """``ranks 0-6 wait in all_reduce at train.py:12 in train``, by where most of them are."""
+    first = group.waiting[0]
+    same = [one for one in group.waiting if one.where == first.where]
+    rest = len(group.waiting) - len(same)
+    verb = first.where.replace("waits", "wait", 1) if len(same) > 1 else first.where
+    return f"{ranks_named(same)} {verb}{f' ({rest} others in other collectives)' if rest else ''}"
+
+
+def place_evidence(text: str, place: Frame | None) -> Evidence:
+    """What is said of a process or thread, with the line of code that it is at."""
+    if place is None:
+        return Evidence(text=text)
+    return Evidence(text=f"{text}: {place.code}" if place.code else text, source=place.file, line=place.line)
+
+
+def evidence(run: StalledRun, ones: Iterable[Standing]) -> tuple[Evidence, ...]:
+    """A line for each process, with the line of code it is at, and how long nothing has been written."""
+    found = [place_evidence(f"{one.label} {one.where}", one.place) for one in list(ones)[:_SHOWN]]
+    if run.last_output is not None:
+        found.append(Evidence(text=f"the run's log was last written {run.last_output:.0f} s before", source="log"))
+    return tuple(found)

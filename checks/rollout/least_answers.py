@@ -1,0 +1,87 @@
+"""Reads what the ``min_tokens`` scenario saw: answers that must be longer than the context leaves; and what makes them
+fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan
+
+from ..exceptions import places
+from .observed import Job, describe, frames, records, require
+
+SETTINGS = ("engine.max_model_len", "sampling.min_tokens", "lengths.prompt")
+CONTEXT, BUDGET = "engine.max_model_len", "engine.max_num_batched_tokens"
+# Where V0 asserts that no stopped sequence is left (vllm/core/scheduler.py, 0.6.3 to 0.9.2).
+SCHEDULER, FUNCTION = "vllm/core/scheduler.py", "_schedule_running"
+
+
+def asked(job: Job) -> str:
+    """One phrase for the requests."""
+    return (
+        f"requests with min_tokens {require(job, 'least')} after a prompt of {require(job, 'prompt_tokens')} and "
+        f"max_model_len {require(job, 'limit')}"
+    )
+
+
+def explains(job: Job) -> bool:
+    """Whether a run ended in V0's assertion about sequences that had stopped."""
+    last = frames(job)[-1:] if job.get("ended") == "raised" and "least" in records(job) else []
+    return any(str(f["file"]).endswith(SCHEDULER) and f["function"] == FUNCTION for f in last)
+
+
+def shown(case: Case) -> bool:
+    """Whether a live run has shown it, which says more than the settings do."""
+    jobs = case.observations.get("min_tokens", {}).values()
+    return any(outgrown(job) is not None for job in jobs if "least" in records(job))
+
+
+def outgrown(job: Job) -> tuple[str, tuple[Evidence, ...]] | None:
+    """How the engine went beyond its context for the sake of ``min_tokens``, and what shows it."""
+    if explains(job):
+        where = [Evidence(text=place, source="min_tokens scenario") for place in places(frames(job)[-1:])]
+        return f"{asked(job)} end {describe(job)} with `assert len(self._async_stopped) == 0`", tuple(where)
+    if job.get("ended") != "done":
+        return None
+    rows, limit = require(job, "answers"), require(job, "limit")
+    longest = max((row["prompt_tokens"] + len(row["token_ids"]) for row in rows), default=0)
+    if longest <= limit:
+        return None
+    reasons = ", ".join(sorted({str(row["finish_reason"]) for row in rows}))
+    evidence = Evidence(text=f"sequences of {longest} tokens, finish reasons {reasons}", source="min_tokens scenario")
+    return f"{asked(job)} make {describe(job)} go on to {longest} tokens, beyond its context", (evidence,)
+
+
+def room(plan: RolloutPlan | None) -> Iterator[Fix]:
+    """What makes the shortest answer fit, length first, and what EasyR1's maintainers did."""
+    if plan is None:
+        return
+    least, context, prompt = (plan.value(name) for name in ("sampling.min_tokens", CONTEXT, "lengths.prompt"))
+    if least and prompt:
+        yield Fix(
+            title=f"give the engine a context of {prompt + least}, enough for the longest prompt and min_tokens",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option=CONTEXT, value=prompt + least), *budget(plan, prompt + least)),
+            side_effects="more KV cache for each sequence; the model must have that context",
+        )
+    if context and prompt and context > prompt:
+        yield Fix(
+            title=f"or lower min_tokens to the {context - prompt} tokens that the context leaves",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option="sampling.min_tokens", value=context - prompt),),
+            side_effects="answers may be shorter",
+        )
+    yield Fix(
+        title="or switch chunked prefill off, with a token budget of at least max_model_len: EasyR1's cure for an "
+        "over-long prompt, none for min_tokens beyond the context",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option="engine.enable_chunked_prefill", value=False), *budget(plan, context or 0)),
+        valid_for="V0 engines (vllm<0.10)",
+        side_effects="more activation memory during prefill",
+    )
+
+
+def budget(plan: RolloutPlan, context: int) -> tuple[Edit, ...]:
+    """The companion without which an engine that does not chunk would refuse to start."""
+    given = plan.value(BUDGET)
+    return (Edit(option=BUDGET, value=context),) if given is not None and given < context else ()

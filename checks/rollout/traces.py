@@ -1,0 +1,105 @@
+"""Reads the trace of traffic that a scenario drove step by step: what became of each request, and where two engines
+that were asked the same part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rldoctor.api import NotChecked
+
+from .agreement import Difference, difference
+
+Trace = Mapping[str, Any]
+Answer = Mapping[str, Any]
+
+# A token that was under way when its request was aborted may still arrive.
+UNDER_WAY = 2
+
+
+def unscheduled(trace: Trace) -> dict[str, Answer]:
+    """Requests that never got a token, though nobody aborted them."""
+    return {n: a for n, a in trace["answers"].items() if not a["token_ids"] and not a["aborted"]}
+
+
+def faults(trace: Trace) -> Iterator[str]:
+    """What one caller must never see, a line each."""
+    never = unscheduled(trace)
+    for name, answer in trace["answers"].items():
+        tokens, at = len(answer["token_ids"]), answer["aborted_at"]
+        if answer["wrong_prompt"]:
+            yield f"{name}: its answer carries another prompt"
+        if at is None and answer["finish_reason"] is None and name not in never:
+            yield f"{name}: never finished, {tokens} tokens in {trace['steps']} steps"
+        if at is not None and tokens > at + UNDER_WAY:
+            yield f"{name}: aborted after {at} tokens, went on to {tokens}"
+    yield from (f"{name}: an answer that nobody had asked for" for name in dict.fromkeys(trace["strangers"]))
+    yield from (f"{name}: finished more than once" for name in dict.fromkeys(trace["twice"]))
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two engines chose different tokens after the same ones. ``gaps``: how much likelier each held its own
+    token than the other's, at least; both are rounding where the two tokens were about equally likely."""
+
+    request: str
+    place: int
+    tokens: tuple[int, int]
+    gaps: tuple[float, float]
+
+    def __str__(self) -> str:
+        one, other = self.gaps
+        return (
+            f"{self.request}: equal for {self.place} tokens, then {self.tokens[0]} and {self.tokens[1]}, which each "
+            f"engine holds to be likelier by {one:.3g} and {other:.3g} nats"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The answers of two engines to the same requests: those ``equal`` to the end, where the others part, and the
+    log-probabilities of the tokens before that."""
+
+    equal: int
+    partings: tuple[Parting, ...]
+    agreed: Difference
+
+    @property
+    def requests(self) -> int:
+        return self.equal + len(self.partings)
+
+
+def compared(one: Trace, other: Trace) -> Comparison:
+    """Raises :class:`NotChecked` where the two were not asked the same, or told no log-probabilities."""
+    equal, partings = 0, []
+    here: list[Any] = []
+    there: list[Any] = []
+    for name, mine in one["answers"].items():
+        its = other["answers"].get(name)
+        if its is None or its["prompt_tokens"] != mine["prompt_tokens"]:
+            raise NotChecked(f"the two engines were not asked the same: {name}")
+        # An aborted one may have come further on one side.
+        pairs = list(zip(mine["token_ids"], its["token_ids"], strict=False))
+        place = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
+        here += mine["logprobs"][:place]
+        there += its["logprobs"][:place]
+        if place == len(pairs):
+            equal += 1
+        else:
+            partings.append(_parting(name, place, mine, its))
+    return Comparison(equal, tuple(partings), difference(here, there))
+
+
+def _parting(name: str, place: int, one: Answer, other: Answer) -> Parting:
+    tokens = (one["token_ids"][place], other["token_ids"][place])
+    return Parting(name, place, tokens, (_gap(one, place, tokens[1]), _gap(other, place, tokens[0])))
+
+
+def _gap(answer: Answer, place: int, rival: int) -> float:
+    """How much likelier an engine held the token that it chose than another; where that is not among those told, than
+    the last of them."""
+    told = {int(token): value for token, value in answer["tops"][place]} if place < len(answer["tops"]) else {}
+    chosen = answer["logprobs"][place]
+    against = told.get(rival, min(told.values(), default=chosen))
+    return float(chosen - against)

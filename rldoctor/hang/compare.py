@@ -1,0 +1,196 @@
+"""Compares the processes of a stalled run: which ranks wait for which, and who is stopped, gone or moving."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBundles, RayCluster, Seen
+from rldoctor.hang.names import by_number
+from rldoctor.hang.standing import IDLE, Standing, standings
+
+_MEETS = ("collective", "rendezvous")
+# gcs.proto: ActorTableData.ActorState and PlacementGroupTableData.PlacementGroupState
+_UNPLACED = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING", "PENDING", "RESCHEDULING")
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Peers that are not where the others are. ``waiting`` stand in a collective, ``missing`` are elsewhere, ``unseen``
+    are ranks of which no process is there (on ``hosts`` that were looked at: ``gone``)."""
+
+    waiting: tuple[Standing, ...]
+    missing: tuple[Standing, ...]
+    unseen: tuple[int, ...] = ()
+    gone: bool = False
+
+    @property
+    def moving(self) -> bool:
+        """Whether any of those who are missing did something else in another sample."""
+        return any(one.moving for one in self.missing)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A group of which the flight recorders tell that ranks began different collectives. ``last`` maps each rank to
+    the newest that it began."""
+
+    group: str
+    last: dict[str, Collective]
+    ahead: tuple[str, ...]
+    behind: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What a Ray cluster has not placed."""
+
+    cluster: RayCluster
+    actors: tuple[RayActor, ...]
+    groups: tuple[RayBundles, ...]
+
+    @property
+    def demands(self) -> list[dict[str, float]]:
+        """The resources that are waited for, each on one node."""
+        return [d.resources for d in self.cluster.demands] + [
+            bundle for group in self.groups for bundle in group.bundles
+        ]
+
+
+def apart(hang: Hang) -> list[Apart]:
+    """Every set of peers of which some wait in a collective for the whole time, and others do not."""
+    found = []
+    for peers in _peers(standings(hang)):
+        waiting = [one for one in peers if not one.moving and one.wait is not None and one.wait.kind in _MEETS]
+        waiting = waiting or _at_the_device(peers)
+        missing = [one for one in peers if one not in waiting]
+        unseen, gone = _unseen(peers, hang)
+        if waiting and (missing or unseen):
+            found.append(Apart(tuple(waiting), tuple(missing), unseen, gone))
+    return found
+
+
+def unlike(hang: Hang) -> list[tuple[Standing, ...]]:
+    """Sets of peers without stacks that do nothing, and that the kernel has in different places."""
+    found = []
+    for peers in _peers(standings(hang)):
+        blind = not any(one.seen.samples or one.moving for one in peers)
+        if blind and len({one.thread.wait for one in peers if one.thread is not None and one.thread.wait}) > 1:
+            found.append(tuple(peers))
+    return found
+
+
+def together(hang: Hang) -> list[tuple[Standing, ...]]:
+    """Sets of peers that all stand in collectives, nobody missing."""
+    found = []
+    for peers in _peers(standings(hang)):
+        meets = all(one.wait is not None and one.wait.kind in _MEETS and not one.moving for one in peers)
+        if meets and len(peers) > 1 and not _unseen(peers, hang)[0]:
+            found.append(tuple(peers))
+    return found
+
+
+def still(hang: Hang) -> list[Standing]:
+    """All that stand, or nothing where any process of the run moves or computes."""
+    everyone = standings(hang)
+    # Other threads may compute for the one that tells; that they only wait, too, is not known.
+    alive = any(one.moving or one.busy or (one.wait is None and (one.seen.cpu or 0.0) > IDLE) for one in everyone)
+    return [] if alive else everyone
+
+
+def stopped(hang: Hang) -> list[Seen]:
+    """Processes that a signal or a debugger stopped, Ray's own and helpers included."""
+    return [seen for seen in hang.processes if seen.state in ("T", "t")]
+
+
+def dead(hang: Hang) -> list[Seen]:
+    """Processes of an engine that have ended and that nobody collected."""
+    return [seen for seen in hang.processes if seen.state == "Z" and seen.role.startswith("engine")]
+
+
+def quiet(hang: Hang) -> float | None:
+    """Seconds since any process of the run wrote to its log; None where none writes to a file."""
+    return min((seen.log.quiet for seen in hang.processes if seen.log is not None), default=None)
+
+
+def pending(hang: Hang) -> list[Pending]:
+    """The Ray clusters with actors or placement groups that are not placed."""
+    found = []
+    for cluster in hang.ray:
+        actors = tuple(actor for actor in cluster.actors if actor.state in _UNPLACED)
+        groups = tuple(group for group in cluster.bundles if group.state in _UNPLACED)
+        if actors or groups:
+            found.append(Pending(cluster, actors, groups))
+    return found
+
+
+def behind(hang: Hang) -> list[Behind]:
+    """The groups in which the recorders' newest collectives differ, among records of one time."""
+    found = []
+    groups: dict[str, dict[str, Collective]] = {}
+    for record in hang.records:
+        for name, newest in _newest(record):
+            groups.setdefault(name, {})[record.rank or "?"] = newest
+    for name, last in groups.items():
+        furthest = max(one.number for one in last.values())
+        ahead = tuple(sorted((rank for rank, one in last.items() if one.number == furthest), key=by_number))
+        late = tuple(sorted((rank for rank, one in last.items() if one.number < furthest), key=by_number))
+        if late:
+            found.append(Behind(name, last, ahead, late))
+    return found
+
+
+def _newest(record: FlightRecord) -> Iterator[tuple[str, Collective]]:
+    """Each group's newest collective on one rank."""
+    groups: dict[str, Collective] = {}
+    for one in record.last:
+        if one.group not in groups or one.number > groups[one.group].number:
+            groups[one.group] = one
+    yield from groups.items()
+
+
+def _peers(everyone: Sequence[Standing]) -> Iterator[list[Standing]]:
+    """Processes that must meet: the ranks of one world, the workers of one engine, Ray actors of one class."""
+    groups: dict[tuple[str, ...], list[Standing]] = {}
+    for one in everyone:
+        key = _world(one)
+        if key is not None:
+            groups.setdefault(key, []).append(one)
+    for peers in groups.values():
+        yield sorted(peers, key=lambda s: (by_number(s.seen.rank or ""), s.seen.host, s.seen.pid))
+
+
+def _world(one: Standing) -> tuple[str, ...] | None:
+    seen = one.seen
+    if seen.role == "rank":
+        return ("rank", *(seen.environment.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")))
+    if one.kind == "engine worker":
+        return ("engine worker", seen.host, str(seen.parent))
+    if seen.role == "ray worker":
+        return ("ray worker", re.sub(r"^ray::|[.(:].*$", "", seen.name))
+    return None
+
+
+def _at_the_device(peers: Sequence[Standing]) -> list[Standing]:
+    """Where most ranks wait for the device at one place, the collective before it is what they wait in."""
+    at_it = [one for one in peers if not one.moving and one.wait is not None and one.wait.kind == "device"]
+    places = Counter(one.place for one in at_it)
+    place, count = places.most_common(1)[0] if places else (None, 0)
+    if count < 2 or 2 * count <= len(peers):
+        return []
+    return [one for one in peers if one.place == place and not one.moving]
+
+
+def _unseen(peers: Sequence[Standing], hang: Hang) -> tuple[tuple[int, ...], bool]:
+    """Ranks of the world that no process here is, and whether they should be on a host that was looked at."""
+    variables = peers[0].seen.environment
+    size, local = variables.get("WORLD_SIZE", ""), variables.get("LOCAL_WORLD_SIZE", "")
+    if peers[0].seen.role != "rank" or not size.isdecimal() or len(size) > 6:
+        return (), False
+    there = {int(one.seen.rank) for one in peers if one.seen.rank and one.seen.rank.isdecimal()}
+    unseen = tuple(rank for rank in range(int(size)) if rank not in there)
+    on_each = Counter(one.seen.host for one in peers)
+    gone = local.isdecimal() and any(on_each[host] < int(local) for host in hang.hosts if on_each[host])
+    return unseen, gone and len(there) < int(size)

@@ -1,0 +1,133 @@
+"""From a stalled run, or the folders that one left, to a report."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rldoctor import settings
+from rldoctor.case import Case
+from rldoctor.check import Check
+from rldoctor.errors import InputError
+from rldoctor.hang import folder as folders
+from rldoctor.hang.collect import LONGEST, SHORTEST, collect
+from rldoctor.hang.incident import incident_of
+from rldoctor.hang.model import NAME, GpuUse, Hang, hang_of
+from rldoctor.hang.names import ranks_named
+from rldoctor.hang.standing import Standing, standings
+from rldoctor.judge import join_results, judge
+from rldoctor.logs.order import OUTSIDE, STALLS
+from rldoctor.model import CheckResult, Report
+from rldoctor.session import Session
+
+Progress = Callable[[str], None]
+
+MOST_PLACES = 24
+
+# What a log says of these is known better from the run itself, or is no cause.
+_NOT_FROM_LOGS = (*STALLS, OUTSIDE, "RLD900")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What was asked for on the command line."""
+
+    pid: int | None = None
+    seconds: float
+    folder: Path | None = None
+    saved: tuple[Path, ...] = ()
+    trigger: bool = False
+
+
+def examine(session: Session, wish: Wish, progress: Progress) -> Report:
+    """Collects and keeps the record, or takes saved ones, and judges it together with the logs beside it.
+
+    Raises :class:`InputError` for what cannot be watched or read."""
+    if not SHORTEST <= wish.seconds <= LONGEST:
+        raise InputError(f"--seconds {wish.seconds:g}: from {SHORTEST:g} to {LONGEST:g} are expected")
+    if wish.saved and (wish.pid is not None or wish.folder is not None or wish.trigger):
+        raise InputError("--from judges saved folders; no process, --folder or --dump-collectives goes with it")
+    if wish.folder is not None and wish.folder.exists():
+        raise InputError(f"{wish.folder}: is there already")
+    if wish.saved:
+        return _judged(session, folders.load(wish.saved), wish.saved, [])
+    case = collect(wish.pid, wish.seconds, wish.trigger, progress)
+    kept = folders.save(case, wish.folder)
+    note = f"everything that was collected is in {kept}, secrets removed (rldoctor hang --from {kept})"
+    return _judged(session, case, (kept,), [note])
+
+
+def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[str]) -> Report:
+    hang = hang_of(case)
+    broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in session.registry.broken)
+    results = judge(_watching(session.checks), case)
+    logged = _logged(session, kept)
+    if logged is not None:
+        results = tuple(_joined(results, logged.results))
+    report = Report(target=_target(case), results=results, notes=(*broken, *places(hang), *notes))
+    # What a log says failed comes before what then waited for it.
+    causes = [f for f in logged.findings if f.code not in _NOT_FROM_LOGS] if logged is not None else []
+    ranked = (*causes, *(f for f in report.findings if f not in causes))
+    report = replace(report, ranked=ranked, incident=incident_of(hang, ranked))
+    return settings.silence(report, session.settings.ignore, datetime.date.today())
+
+
+def _watching(checks: Iterable[Check]) -> list[Check]:
+    """The checks that judge a stalled run, with the detectors that do."""
+    found = []
+    for check in checks:
+        judging = Check(check.code, check.name, None)
+        judging.detectors = [d for d in check.detectors if f"observations.{NAME}" in d.needs]
+        if judging.detectors:
+            found.append(judging)
+    return found
+
+
+def _logged(session: Session, kept: tuple[Path, ...]) -> Report | None:
+    """The failure that the run's own output shows; None where it shows none, or goes to a terminal or a pipe."""
+    from rldoctor.logs.triage import triage
+
+    paths = [str(path / folders.LOGS) for path in kept if (path / folders.LOGS).is_dir()]
+    paths = [path for path in paths if any(Path(path).iterdir())]
+    if not paths:
+        return None
+    try:
+        logged = triage(paths, session.checks, vocabulary=session.registry.checks.values())
+    except InputError:  # empty files, or nothing that is text
+        return None
+    return logged if logged.incident is not None and logged.incident.kind == "crashed" else None
+
+
+def _joined(watched: tuple[CheckResult, ...], logged: tuple[CheckResult, ...]) -> Iterable[CheckResult]:
+    """One result for each code: what was watched decides, what the log shows is added where it found something."""
+    by_code = {result.code: [result] for result in watched}
+    for result in logged:
+        if result.findings and result.code not in _NOT_FROM_LOGS:
+            by_code.setdefault(result.code, []).append(result)
+    return [join_results(results) for _, results in sorted(by_code.items())]
+
+
+def places(hang: Hang) -> list[str]:
+    """Who is where, one line for each place: what a person looks at first."""
+    found: dict[str, list[Standing]] = {}
+    for one in standings(hang):
+        stage = f", in {one.stage}" if one.stage else ""
+        found.setdefault(f"{one.where}{stage}{', moving' if one.moving else ''}", []).append(one)
+    lines = [f"{ranks_named(ones)}: {where}" for where, ones in found.items()]
+    shown = lines[:MOST_PLACES] + ([f"and {len(lines) - MOST_PLACES} more places"] if len(lines) > MOST_PLACES else [])
+    return shown + [_device(gpu) for gpu in hang.gpus if gpu.busy is not None]
+
+
+def _device(gpu: GpuUse) -> str:
+    power = f" at {gpu.power:.0f} of {gpu.limit:.0f} W" if gpu.power is not None and gpu.limit is not None else ""
+    on_it = f", with {', '.join(f'pid {pid}' for pid in gpu.pids[:8])}" if gpu.pids else ""
+    return f"GPU {gpu.index} ({gpu.name}) is {gpu.busy}% busy{power}{on_it}"
+
+
+def _target(case: Case) -> str:
+    hang = hang_of(case)
+    judged = sum(seen.samples > 0 for seen in hang.processes)
+    where = f" on {', '.join(hang.hosts)}" if len(hang.hosts) > 1 else ""
+    return f"{case.target}{where}: {len(hang.processes)} processes, stacks of {judged}, watched for {hang.seconds:g} s"

@@ -1,0 +1,100 @@
+"""Lines out of files that a stalled run has open: the source behind its frames, and the end of its output."""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from rldoctor.facts.deadline import within
+from rldoctor.facts.redact import plain, redact_text
+from rldoctor.hang import proc
+from rldoctor.hang.model import LogTail
+from rldoctor.logs.model import Frame
+
+# What a run stands on may be a file system that does not answer.
+TIME_LIMIT = 5.0
+LINES = 200
+_TAIL = 128 * 1024
+_WIDEST = 500
+_LARGEST_SOURCE = 4 << 20
+
+
+class Sources:
+    """The source lines of one process's frames, each file read once; none once a file system did not answer."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._files: dict[str, list[str]] = {}
+        self._dead = False
+
+    def filled(self, frames: Iterable[Frame]) -> tuple[Frame, ...]:
+        """The frames with the text of their lines, absolute paths and nothing secret."""
+        return tuple(self._filled(frame) for frame in frames)
+
+    def _filled(self, frame: Frame) -> Frame:
+        file = frame.file
+        if not file.startswith(("/", "<")) and (directory := proc.directory(self._pid)):
+            file = str(Path(directory) / file)
+        lines = self._lines(file)
+        known = frame.line is not None and 0 < frame.line <= len(lines)
+        code = lines[(frame.line or 1) - 1].strip()[:_WIDEST] if known else ""
+        return replace(frame, file=file, code=redact_text(plain(code)))
+
+    def _lines(self, file: str) -> list[str]:
+        if file not in self._files:
+            self._files[file] = [] if self._dead or file.startswith("<") else self._read(file)
+        return self._files[file]
+
+    def _read(self, file: str) -> list[str]:
+        def read() -> list[str]:
+            path = proc.within(self._pid, file)
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_SOURCE:
+                return []
+            return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+        try:
+            return within(TIME_LIMIT, read)
+        except TimeoutError:
+            self._dead = True
+        except (OSError, ValueError):
+            pass
+        return []
+
+
+def log_of(pid: int) -> LogTail | None:
+    """The end of the file that the process's output goes to, or None where it goes to a terminal or a pipe."""
+    opened = proc.open_files(pid)
+    for number in (2, 1):
+        target = opened.get(number)
+        if target is not None and target.startswith("/") and not target.startswith(("/dev/", "/proc/")):
+            try:
+                tail = within(TIME_LIMIT, lambda number=number, target=target: _tail(pid, number, target))  # type: ignore[misc]
+            except (TimeoutError, OSError):
+                continue
+            if tail is not None:
+                return tail
+    return None
+
+
+def _tail(pid: int, number: int, target: str) -> LogTail | None:
+    # Through the descriptor it is found also where the file was moved or lies in a container.
+    file = proc.PROC / str(pid) / "fd" / str(number)
+    status = file.stat()
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    with file.open("rb") as opened:
+        opened.seek(max(0, status.st_size - _TAIL))
+        read = opened.read(_TAIL)
+    lines = [line.rpartition("\r")[2][:_WIDEST] for line in read.decode("utf-8", "replace").split("\n")]
+    kept = [redact_text(plain(line)) for line in lines if line.strip()][-LINES:]
+    return LogTail(file=plain(target), quiet=round(max(0.0, time.time() - status.st_mtime), 1), lines=tuple(kept))
+
+
+def private_folder(path: Path) -> None:
+    """Makes a folder that only its owner can read. Raises :class:`OSError`."""
+    path.mkdir(parents=True)
+    path.chmod(stat.S_IRWXU)

@@ -1,0 +1,38 @@
+"""The incident of a stalled run: which process is not where the others are, and what it is at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rldoctor.hang.compare import apart, still, stopped
+from rldoctor.hang.model import Hang
+from rldoctor.hang.standing import Standing, standings
+from rldoctor.logs.reveals import framework_of
+from rldoctor.model import Finding, Incident, Severity
+
+
+def incident_of(hang: Hang, findings: Sequence[Finding]) -> Incident:
+    """What happened, as far as the record tells; without a finding the run is not known to stand."""
+    stalled = any(finding.severity is not Severity.NOTE for finding in findings)
+    odd = _odd_one(hang) if stalled else None
+    files = [frame.file for one in standings(hang) for frame in one.frames]
+    return Incident(
+        kind="stalled" if stalled else "clean",
+        first_rank=(odd.seen.rank if odd.seen.role == "rank" else odd.label) if odd is not None else None,
+        stage=odd.stage if odd is not None else None,
+        exception=f"{odd.label} {odd.where}" if odd is not None else None,
+        frames=tuple(str(frame) for frame in odd.frames) if odd is not None else (),
+        user_frame=str(odd.own) if odd is not None and odd.own is not None else None,
+        framework=framework_of(files, []),
+        partial="; ".join(hang.lacking) or None,
+    )
+
+
+def _odd_one(hang: Hang) -> Standing | None:
+    """The first that the others wait for, else a stopped one, else the first that stands in the user's own code."""
+    held = {seen.pid for seen in stopped(hang)}
+    everyone = standings(hang)
+    missing = [one for group in apart(hang) for one in group.missing if not one.moving]
+    candidates = [one for one in everyone if one.seen.pid in held] + missing
+    candidates += [one for one in still(hang) if one.wait is None and one.own is not None] + still(hang)
+    return next(iter(candidates), None)

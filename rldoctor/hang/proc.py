@@ -1,0 +1,148 @@
+"""Reads what /proc tells of a process; one that has gone, or may not be read, tells nothing and is no error."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS = os.sysconf("SC_CLK_TCK")
+_LARGEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Process:
+    """One row of the table. ``user`` is the effective user id, ``started`` counts clock ticks since boot and tells two
+    processes of one number apart."""
+
+    pid: int
+    parent: int
+    user: int
+    state: str
+    name: str
+    started: int
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has not ended yet (a zombie has)."""
+        return self.state not in ("Z", "X")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A thread as the kernel sees it. ``ticks`` is its processor time so far."""
+
+    name: str
+    state: str
+    ticks: int
+    wait: str | None
+
+
+def table() -> dict[int, Process]:
+    """Every process that there is."""
+    found = (read(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
+    return {process.pid: process for process in found if process is not None}
+
+
+def read(pid: int) -> Process | None:
+    """One process, or None where there is none of that number."""
+    stat, status = _stat(PROC / str(pid) / "stat"), _text(PROC / str(pid) / "status")
+    user = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
+    if stat is None or user is None:
+        return None
+    name, fields = stat
+    return Process(pid, int(fields[1]), int(user[1]), fields[0], name, int(fields[19]))
+
+
+def command(pid: int) -> list[str]:
+    """Its arguments, or the title that it gave itself as the only one."""
+    return [part for part in _text(PROC / str(pid) / "cmdline").split("\0") if part.strip()]
+
+
+def environment(pid: int) -> dict[str, str]:
+    """The variables that it was started with; empty where they may not be read."""
+    pairs = (part.partition("=") for part in _text(PROC / str(pid) / "environ").split("\0"))
+    return {name: value for name, equals, value in pairs if equals and name}
+
+
+def executable(pid: int) -> str | None:
+    return _link(PROC / str(pid) / "exe")
+
+
+def directory(pid: int) -> str | None:
+    return _link(PROC / str(pid) / "cwd")
+
+
+def open_files(pid: int) -> dict[int, str]:
+    """What its file descriptors lead to."""
+    try:
+        entries = list((PROC / str(pid) / "fd").iterdir())
+    except OSError:
+        return {}
+    found = {int(entry.name): _link(entry) for entry in entries if entry.name.isdigit()}
+    return {number: target for number, target in found.items() if target}
+
+
+def within(pid: int, file: str) -> Path:
+    """A file as the process sees it, which in a container is not where we see it."""
+    inside = PROC / str(pid) / "root" / file.lstrip("/")
+    return inside if os.access(inside, os.R_OK) else Path(file)
+
+
+def ticks(pid: int) -> int | None:
+    """Its processor time so far, all threads together."""
+    stat = _stat(PROC / str(pid) / "stat")
+    return int(stat[1][11]) + int(stat[1][12]) if stat is not None else None
+
+
+def switches(pid: int) -> int | None:
+    """How often its main thread gave up the processor by itself."""
+    found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", _text(PROC / str(pid) / "status"), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def tasks(pid: int) -> dict[int, Task]:
+    """Its threads by their numbers."""
+    try:
+        numbers = [int(entry.name) for entry in (PROC / str(pid) / "task").iterdir()]
+    except OSError:
+        return {}
+    found: dict[int, Task] = {}
+    for number in numbers:
+        place = PROC / str(pid) / "task" / str(number)
+        stat = _stat(place / "stat")
+        if stat is not None:
+            name, fields = stat
+            wait = _text(place / "wchan").strip("0 \n")
+            found[number] = Task(name, fields[0], int(fields[11]) + int(fields[12]), wait or None)
+    return found
+
+
+def age(process: Process) -> float | None:
+    """Seconds since it was started."""
+    uptime = _text(PROC / "uptime").split()
+    return round(float(uptime[0]) - process.started / TICKS, 1) if uptime else None
+
+
+def _stat(file: Path) -> tuple[str, list[str]] | None:
+    # "pid (name) state parent ...", where the name may hold spaces and parentheses.
+    head, _, rest = _text(file).rpartition(")")
+    fields = rest.split()
+    return (head.partition("(")[2], fields) if len(fields) > 19 else None
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_LARGEST).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+
+
+def _link(file: Path) -> str | None:
+    try:
+        return str(file.readlink())
+    except OSError:
+        return None

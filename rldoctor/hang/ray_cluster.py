@@ -1,0 +1,93 @@
+"""Asks the Ray cluster of a run for its actors and resources, in a child of the interpreter that Ray itself uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rldoctor.facts.redact import plain, redact_text
+from rldoctor.hang import proc
+from rldoctor.hang.model import RayActor, RayBundles, RayCluster, RayDemand
+from rldoctor.hang.runs import Run
+from rldoctor.probe import Job, JobResult, Request
+from rldoctor.probes.runner import run_job
+
+CHILD = Path(__file__).parent.parent / "probes" / "children" / "ray_state.py"
+TIME_LIMIT = 30.0
+# How the cluster is spoken to; the token itself is a secret, and Ray finds it in its own file.
+_SPEAKS = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USE_TLS", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY")
+_ADDRESS = re.compile(r"--gcs-address=(\S+:\d+)$")
+_WORKER = re.compile(r"--python_worker_command=(\S+)")
+
+
+class NoAnswerError(Exception):
+    """Ray is there and did not tell; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Ray:
+    """A node's raylet: whom it answers to, the interpreter of its workers, and its variables."""
+
+    address: str
+    python: Path
+    environ: dict[str, str]
+
+
+def ask(run: Run, environ: dict[str, str]) -> RayCluster | None:
+    """The cluster that the run uses, or None where it uses none. Raises :class:`NoAnswerError`."""
+    raylet = next(_raylets(run), None)
+    if raylet is None:
+        return None
+    speaks = {name: raylet.environ[name] for name in _SPEAKS if name in raylet.environ}
+    job = Job(arguments={"address": raylet.address}, environ=speaks, time_limit=TIME_LIMIT)
+    return _cluster(raylet.address, run_job(CHILD, job, "ray-state", Request(python=raylet.python, environ=environ)))
+
+
+def _raylets(run: Run) -> Iterator[_Ray]:
+    for member in run.members:
+        address = next((match[1] for part in member.command if (match := _ADDRESS.match(part))), None)
+        python = next((match[1] for part in member.command if (match := _WORKER.match(part))), None)
+        if address and python:
+            yield _Ray(address, Path(python), proc.environment(member.process.pid))
+
+
+def _cluster(address: str, result: JobResult) -> RayCluster:
+    told: dict[str, Any] = {"actors": (), "bundles": (), "nodes": (), "demands": (), **result.records}
+    if "nodes" not in result.records or "actors" not in result.records:
+        problems = result.records.get("problems") or ()
+        said = result.error.message if result.error is not None else "; ".join(map(str, problems))
+        why = next((line for line in said.splitlines() if line.strip()), "")
+        raise NoAnswerError(
+            f"Ray at {address} did not tell its actors ({result.ended}{f': {why[:300]}' if why else ''})"
+        )
+    nodes = [node for node in told["nodes"] if node["alive"]]
+    try:
+        return RayCluster(
+            address=address,
+            version=str(told.get("version", "")),
+            actors=tuple(_actor(actor) for actor in told["actors"]),
+            bundles=msgspec.convert(told["bundles"], tuple[RayBundles, ...]),
+            demands=msgspec.convert(told["demands"], tuple[RayDemand, ...]),
+            total=_resources(told.get("total")),
+            available=_resources(told.get("available")),
+            nodes=tuple(_resources(node["resources"]) for node in nodes),
+            dead_nodes=len(told["nodes"]) - len(nodes),
+        )
+    except (msgspec.ValidationError, KeyError, TypeError) as error:
+        raise NoAnswerError(f"Ray {told.get('version', '')} told its state in another form: {error}") from None
+
+
+def _actor(told: dict[str, Any]) -> RayActor:
+    actor = msgspec.convert(told, RayActor)
+    return replace(actor, kind=plain(actor.kind), name=plain(actor.name), death=redact_text(plain(actor.death)))
+
+
+def _resources(told: object) -> dict[str, float]:
+    """Resources that are asked for by a number; what names a node is not."""
+    found = told if isinstance(told, dict) else {}
+    return {name: float(n) for name, n in found.items() if not name.startswith("node:") and isinstance(n, int | float)}

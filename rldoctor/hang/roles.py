@@ -1,0 +1,92 @@
+"""What part a process plays in a run, and as which rank: read from its title, its command and its variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+# The titles that vLLM and Ray give their processes, of which the kernel keeps 15 letters, and the programs that start
+# or serve a run; the first row that fits decides. vLLM: ``set_process_title`` in ``vllm/utils/system_utils.py``.
+_TITLES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("engine", re.compile(r"^(?:VLLM::)?EngineCor(?:e(?:_\w+)?)?$")),
+    ("engine worker", re.compile(r"^VLLM::Worker\w*$")),
+    ("server", re.compile(r"^VLLM::\w+$")),
+    ("ray idle", re.compile(r"^ray::IDLE\w*$")),
+    ("ray service", re.compile(r"^ray::(?:\w*Agent|SPILL_\w+|RESTORE_\w+)$|^ray-dashboard")),
+    ("ray worker", re.compile(r"^ray::")),
+)
+_PROGRAMS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("ray service", re.compile(r"/(?:gcs_server|raylet)$|/ray/(?:dashboard|autoscaler|_private|util/client)/\S*\.py$")),
+    ("launcher", re.compile(r"(?:^|/)(?:torchrun|deepspeed|accelerate|accelerate-launch)$")),
+    (
+        "launcher",
+        re.compile(r"^(?:torch\.distributed\.(?:run|launch)|(?:accelerate\.commands|deepspeed\.launcher)\.\S+)$"),
+    ),
+    ("server", re.compile(r"^vllm\.entrypoints\.\S+$|(?:^|/)vllm$|(?:^|/)vllm_serve\.py$|^trl\.scripts\.vllm_serve$")),
+    ("trainer", re.compile(r"^(?:verl|openrlhf|swift|trl|axolotl|nemo_rl|skyrl\w*|prime_rl|areal|unsloth)(?:\.|$)")),
+    ("trainer", re.compile(r"(?:^|/)(?:trl|swift|axolotl|openrlhf)$|(?:^|[/_])(?:grpo|rlhf|ppo|dapo)\w*\.py$")),
+)
+_HELPER = re.compile(r"multiprocessing\.(?:resource_tracker|semaphore_tracker|forkserver)|/compile_worker/|pin_memory")
+_SPAWNED = re.compile(r"multiprocessing\.spawn")
+# Arguments behind which nothing tells what is run.
+_LOOKED_AT = 6
+
+
+@dataclass(frozen=True)
+class Role:
+    """The part (see ``hang.model.Seen``), a name for people, and the rank as text where one is told."""
+
+    kind: str
+    name: str
+    rank: str | None = None
+
+    @property
+    def marks_run(self) -> bool:
+        """Whether a process of this role alone shows that a run is there."""
+        return self.kind not in ("helper", "other")
+
+
+def role_of(command: list[str], executable: str | None, environ: Mapping[str, str], parent: Mapping[str, str]) -> Role:
+    """The role of a process; ``parent`` are the variables of its parent, whose rank children inherit."""
+    title = " ".join(command).strip()
+    name = _short(command)
+    for kind, pattern in _TITLES:
+        if pattern.search(title):
+            worker = re.search(r"_TP(\d+)", title)
+            return Role(kind, title, worker[1] if worker is not None else None)
+    program = next((kind for kind, pattern in _PROGRAMS for part in _telling(command) if pattern.search(part)), None)
+    if program == "ray service":
+        return Role(program, name)
+    if not is_python(executable, command):
+        return Role("other", name)
+    if _HELPER.search(title):
+        return Role("helper", name)
+    rank = environ.get("RANK") if environ.get("WORLD_SIZE") else None
+    if rank is not None and parent.get("RANK") != rank and program != "launcher":
+        return Role("rank", name, rank)
+    if rank is not None and parent.get("RANK") == rank:
+        return Role("helper", name)
+    if program is not None:
+        return Role(program, name)
+    return Role("helper" if _SPAWNED.search(title) else "other", name)
+
+
+def is_python(executable: str | None, command: list[str]) -> bool:
+    """Whether a process runs Python; where its program may not be read, its command says it."""
+    return re.match(r"python|pypy", Path(executable or next(iter(command), "")).name) is not None
+
+
+def _telling(command: list[str]) -> list[str]:
+    return command[:_LOOKED_AT]
+
+
+def _short(command: list[str]) -> str:
+    """The script or module that a command runs."""
+    if not command:
+        return "?"
+    program = Path(command[0]).name
+    if not program.startswith("python") or "-c" in command[1:2]:
+        return program
+    return next((Path(part).name for part in command[1:] if not part.startswith("-")), program)

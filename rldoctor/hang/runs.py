@@ -1,0 +1,178 @@
+"""Which processes of this user belong to one run: the tree below its launcher, and what Ray started for it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rldoctor.errors import InputError
+from rldoctor.facts.redact import redact_text
+from rldoctor.hang import proc
+from rldoctor.hang.proc import Process
+from rldoctor.hang.roles import Role, is_python, role_of
+
+# Ray's processes, its drivers included, write below their session's folder.
+_SESSION = re.compile(r"(/\S*/session_\d{4}-\d\d-\d\d_\S+?)/logs/(python-core-driver-)?")
+_NAME_LENGTH = 80
+
+
+@dataclass(frozen=True)
+class Member:
+    """A process and its part."""
+
+    process: Process
+    role: Role
+    command: tuple[str, ...]
+    python: bool = False
+
+    @property
+    def line(self) -> str:
+        """One line for a list of candidates."""
+        shown = redact_text(" ".join(self.command)) or self.process.name
+        cut = f"{shown[:_NAME_LENGTH]}..." if len(shown) > _NAME_LENGTH else shown
+        return f"{self.process.pid}  {self.role.kind}  {cut}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """All processes of one run, the one that started the others first."""
+
+    members: tuple[Member, ...]
+
+    @property
+    def first(self) -> Member:
+        return self.members[0]
+
+
+def choose(pid: int | None) -> Run:
+    """The run that the process belongs to, or the only one of this user.
+
+    Raises :class:`InputError` where there is none, another user's, or more than one to choose from."""
+    table = proc.table()
+    if pid is not None:
+        _may_be_watched(pid, table)
+    mine = _own(table)
+    found = runs(mine)
+    if pid is not None:
+        ours = next((run for run in found if pid in {m.process.pid for m in run.members}), None)
+        if ours is not None:
+            return ours
+        if pid not in mine:
+            raise InputError(f"process {pid} is rldoctor's own")
+        below = _below({pid}, mine)
+        return Run((mine[pid], *(m for number, m in sorted(mine.items()) if number in below - {pid})))
+    if not found:
+        raise InputError(
+            "no trainer, torchrun, Ray or vLLM of this user runs here; name a process of the run: rldoctor hang PID"
+        )
+    if len(found) > 1:
+        listed = "".join(f"\n  {run.first.line}  ({len(run.members)} processes)" for run in found)
+        raise InputError(f"{len(found)} runs are here; name one of them: rldoctor hang PID{listed}")
+    return found[0]
+
+
+def runs(mine: dict[int, Member]) -> list[Run]:
+    """The runs among a user's processes."""
+    sessions = {pid: session for pid, m in mine.items() if (session := _session(m)) is not None}
+    marked = {pid for pid, m in mine.items() if m.role.marks_run or pid in sessions}
+    # An engine's client is whatever program made it.
+    parents = {mine[pid].process.parent for pid in marked if mine[pid].role.kind == "engine"}
+    marked |= {pid for pid in parents if pid in mine and mine[pid].python}
+    groups: dict[int, set[int]] = {}
+    for pid in marked:
+        groups.setdefault(_top(pid, mine, marked), set()).add(pid)
+    found = [Run(_ordered(tops, mine, sessions)) for tops in _joined(groups, sessions)]
+    return sorted(found, key=lambda run: run.first.process.pid)
+
+
+def _own(table: dict[int, Process]) -> dict[int, Member]:
+    """This user's processes, without rldoctor and what it started."""
+    user = os.geteuid()
+    own = {pid: p for pid, p in table.items() if p.user == user}
+    left_out = {os.getpid()} | _descendants({os.getpid()}, {pid: p.parent for pid, p in own.items()})
+    # The kernel's own threads have no program.
+    looked = {pid: (proc.command(pid), proc.executable(pid)) for pid in own if pid not in left_out}
+    variables = {pid: proc.environment(pid) for pid, (line, program) in looked.items() if is_python(program, line)}
+    members: dict[int, Member] = {}
+    for pid, (command, program) in looked.items():
+        if not command and own[pid].is_there:
+            continue
+        parent = variables.get(own[pid].parent, {})
+        # Of a zombie only the short name is left.
+        role = role_of(command or [own[pid].name], program, variables.get(pid, {}), parent)
+        members[pid] = Member(own[pid], role, tuple(command), is_python(program, command))
+    return members
+
+
+def _may_be_watched(pid: int, table: dict[int, Process]) -> None:
+    if pid not in table:
+        raise InputError(f"there is no process {pid}")
+    owner = table[pid].user
+    if owner != os.geteuid():
+        try:
+            name = pwd.getpwuid(owner).pw_name
+        except KeyError:
+            name = str(owner)
+        raise InputError(f"process {pid} belongs to {name}; rldoctor looks at the processes of its own user only")
+
+
+def _session(member: Member) -> tuple[str, bool] | None:
+    """The Ray session that a process writes to, and whether it does so as a driver."""
+    if not member.role.kind.startswith("ray") and not member.python:
+        return None
+    found = [match for target in proc.open_files(member.process.pid).values() if (match := _SESSION.match(target))]
+    return (found[0][1], any(match[2] for match in found)) if found else None
+
+
+def _top(pid: int, mine: dict[int, Member], marked: set[int]) -> int:
+    """The highest process above ``pid`` that shows the run, too."""
+    top, at, seen = pid, mine[pid].process.parent, {pid}
+    while at in mine and at not in seen:
+        seen.add(at)
+        top = at if at in marked else top
+        at = mine[at].process.parent
+    return top
+
+
+def _joined(groups: dict[int, set[int]], sessions: dict[int, tuple[str, bool]]) -> list[set[int]]:
+    """The tops of each run: trees that share a Ray session are one."""
+    joined: list[tuple[set[int], set[str]]] = []
+    for top, members in groups.items():
+        tops, names = {top}, {sessions[pid][0] for pid in members if pid in sessions}
+        for other in [one for one in joined if one[1] & names]:
+            joined.remove(other)
+            tops, names = tops | other[0], names | other[1]
+        joined.append((tops, names))
+    return [tops for tops, _ in joined]
+
+
+def _ordered(tops: set[int], mine: dict[int, Member], sessions: dict[int, tuple[str, bool]]) -> tuple[Member, ...]:
+    below = _below(tops, mine)
+    drivers = {pid for pid in below if sessions.get(pid, ("", False))[1]}
+    members = [_as_driver(mine[pid]) if pid in drivers else mine[pid] for pid in sorted(below)]
+    # The program comes before what serves it: a driver, then launchers and trainers, Ray's own services last.
+    return tuple(sorted(members, key=lambda m: (_rank_of_role(m, tops), m.process.pid)))
+
+
+def _as_driver(member: Member) -> Member:
+    if member.role.kind not in ("other", "trainer", "helper"):
+        return member
+    return replace(member, role=Role("ray driver", member.role.name))
+
+
+def _rank_of_role(member: Member, tops: set[int]) -> tuple[bool, bool]:
+    return (member.role.kind == "ray service", member.process.pid not in tops and member.role.kind != "ray driver")
+
+
+def _below(tops: Iterable[int], mine: dict[int, Member]) -> set[int]:
+    return set(tops) | _descendants(set(tops), {pid: m.process.parent for pid, m in mine.items()})
+
+
+def _descendants(tops: set[int], parents: dict[int, int]) -> set[int]:
+    found: set[int] = set()
+    while more := {pid for pid, parent in parents.items() if parent in tops | found} - found:
+        found |= more
+    return found

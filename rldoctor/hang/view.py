@@ -1,0 +1,68 @@
+"""A stalled run as checks see it: the record, and what comparing its processes shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from rldoctor.hang import compare
+from rldoctor.hang.compare import Apart, Behind, Pending
+from rldoctor.hang.model import Hang, Seen
+from rldoctor.hang.standing import Standing, standings
+
+
+@dataclass(frozen=True)
+class StalledRun:
+    """``record`` is what was collected; everything else follows from it."""
+
+    record: Hang
+
+    @cached_property
+    def standings(self) -> list[Standing]:
+        """What each process that does the run's work is at."""
+        return standings(self.record)
+
+    @cached_property
+    def apart(self) -> list[Apart]:
+        """Sets of peers of which some wait in a collective, and others are elsewhere."""
+        return compare.apart(self.record)
+
+    @cached_property
+    def together(self) -> list[tuple[Standing, ...]]:
+        """Sets of peers that all stand in collectives, nobody missing."""
+        return compare.together(self.record)
+
+    @cached_property
+    def unlike(self) -> list[tuple[Standing, ...]]:
+        """Sets of idle peers without stacks that the kernel has in different places."""
+        return compare.unlike(self.record)
+
+    @cached_property
+    def still(self) -> list[Standing]:
+        """All processes where none moves or computes, else nothing."""
+        return compare.still(self.record)
+
+    @cached_property
+    def stopped(self) -> list[Seen]:
+        """Processes that a signal or a debugger stopped."""
+        return compare.stopped(self.record)
+
+    @cached_property
+    def dead(self) -> list[Seen]:
+        """Processes of an engine that have ended and that nobody collected."""
+        return compare.dead(self.record)
+
+    @cached_property
+    def pending(self) -> list[Pending]:
+        """Ray clusters in which something waits to be placed."""
+        return compare.pending(self.record)
+
+    @cached_property
+    def behind(self) -> list[Behind]:
+        """Groups in which the flight recorders show ranks at different collectives."""
+        return compare.behind(self.record)
+
+    @cached_property
+    def last_output(self) -> float | None:
+        """Seconds since any process of the run wrote to its log; None where none writes to a file."""
+        return compare.quiet(self.record)

@@ -1,0 +1,113 @@
+"""Asks signatures, detectors of metrics and conclusions about one run, and makes outcomes of what they say."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from rldoctor.case import Case
+from rldoctor.check import Check, NotApplicable, NotChecked, Role
+from rldoctor.errors import one_line
+from rldoctor.judge import join_results, judge_one, yielded
+from rldoctor.logs.events import Asked
+from rldoctor.logs.model import LogEvent, LogRun
+from rldoctor.logs.nearest import nearest
+from rldoctor.logs.order import DEATHS, FALLBACKS, NATIVE, OUTSIDE
+from rldoctor.logs.rank import Found, explains
+from rldoctor.model import CheckResult, Finding, Grade, Outcome
+
+
+@dataclass
+class Answers:
+    """What was found so far, the signatures that found nothing in what they were shown, and what crashed, by code."""
+
+    found: list[Found] = field(default_factory=list)
+    declined: list[Asked] = field(default_factory=list)
+    crashes: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def collect(self, check: Check, role: Role, event: LogEvent | None, judge: Callable[[], Iterable[Finding]]) -> bool:
+        """Takes all that a judge yields; whether it was anything."""
+        before = len(self.found)
+        try:
+            for item in yielded(check, judge):
+                if isinstance(item, Finding):
+                    self.found.append(Found(_completed(item, event), role, event))
+        except (NotApplicable, NotChecked):
+            pass
+        except (Exception, SystemExit) as error:  # a plugin's signature may fail in any way; the others go on
+            self.crashes.setdefault(check.code, (one_line(error), traceback.format_exc()))
+        return len(self.found) > before
+
+
+def ask(
+    checks: list[Check], events: list[Asked], case: Case, run: LogRun
+) -> tuple[list[Found], tuple[CheckResult, ...]]:
+    """Every signature's answer on every event it is to see, then the conclusions where no cause was found."""
+    answers = Answers()
+    chosen = {check.code for check in checks}
+    events = [item for item in events if item.check.code in chosen]
+    for item in events:
+        if item.refusal is None:
+            judge = partial(item.signature.judge, case, item.event)
+            if not answers.collect(item.check, item.signature.role, item.event, judge):
+                answers.declined.append(item)
+    measured = {result.code: result for result in _measured(checks, case)}
+    found = answers.found
+    found += [Found(f, Role.CAUSE, None, measured=True) for result in measured.values() for f in result.findings]
+    if not any(explains(item) for item in found):
+        known = [check for check in checks if check.code not in {item.code for item in found}]
+        near = nearest(run, known, events, answers.declined) if run.root is not None else []
+        run = replace(run, near=tuple(near))
+        for check in checks:
+            for conclusion in check.conclusions:
+                answers.collect(check, Role.CAUSE, None, partial(conclusion, case, run))
+    if run.root is not None and NATIVE.match(run.root.type) and not run.root.frames:
+        # That a process was ended by a signal is no more than its recorded death says.
+        recorded = any(item.code in DEATHS and item.role is Role.CASCADE for item in found)
+        found = [item for item in found if not (recorded and item.code in FALLBACKS)]
+    if any(item.role is Role.CASCADE for item in found):
+        # A recorded death or timeout is more than "the cause is elsewhere".
+        found = [item for item in found if item.code != OUTSIDE]
+    return found, tuple(
+        join_results([r for r in (_result(c, found, answers.crashes.get(c.code), run), measured.get(c.code)) if r])
+        for c in checks
+    )
+
+
+def _measured(checks: Sequence[Check], case: Case) -> list[CheckResult]:
+    """What the detectors say that judge metrics and nothing else."""
+    results = []
+    for check in checks:
+        judging = Check(check.code, check.name, None)
+        judging.detectors = [
+            d for d in check.detectors if d.needs and all(n.split(".")[0] == "metrics" for n in d.needs)
+        ]
+        if judging.detectors:
+            results.append(judge_one(judging, case))
+    return results
+
+
+def _completed(finding: Finding, event: LogEvent | None) -> Finding:
+    """What a signature need not say: that its finding was observed, and in which line."""
+    evidence = finding.evidence or ((event.evidence(),) if event is not None else ())
+    grade = Grade.OBSERVED if finding.grade is Grade.DECLARED else finding.grade
+    return replace(finding, evidence=evidence, grade=grade)
+
+
+def _result(check: Check, found: Sequence[Found], crash: tuple[str, str] | None, run: LogRun) -> CheckResult:
+    findings = tuple(item.finding for item in found if item.code == check.code and item.role is not Role.CONFIRMATION)
+    reason, trace = crash or (None, None)
+    if findings:
+        outcome = Outcome.FINDINGS
+        return CheckResult(code=check.code, name=check.name, outcome=outcome, findings=findings, traceback=trace)
+    if crash is not None:
+        outcome = Outcome.CRASHED
+        return CheckResult(code=check.code, name=check.name, outcome=outcome, reason=reason, traceback=trace)
+    if not check.signatures and not check.conclusions:
+        return CheckResult(
+            code=check.code, name=check.name, outcome=Outcome.NOT_APPLICABLE, reason="no log shows this pattern"
+        )
+    reach = f"not seen in {run.lines} lines of {len(run.sources)} file{'s' if len(run.sources) != 1 else ''}"
+    return CheckResult(code=check.code, name=check.name, outcome=Outcome.PASS, reason=reach)

@@ -1,0 +1,132 @@
+"""Log-probabilities of the same tokens: the engine's while it decodes and when it prefills, and the trainer's; a
+request alone and among others.
+
+Arguments: ``prompt`` and ``response`` (tokens of the longest request), ``requests``, ``temperature`` (another one than
+1), ``assumed`` (temperatures at which the trainer may evaluate). Records: ``trainer`` (see ``Trainer.facts``, or
+``unread`` says why there is none), ``plain`` (one row per request at temperature 1: ``request``, ``prompt_tokens``,
+``token_ids``, ``engine``, ``prefill``, ``trainer``), ``heated`` (``temperature``, and rows with ``engine`` and
+``trainer`` by temperature), ``greedy`` (the same request ``alone`` and ``batched``: ``token_ids``, ``logprobs``,
+``margins`` to the second best token), ``reach``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stand import Stand, logprobs, prompt_logprobs
+from trainer import Trainer, TrainerError
+
+SHORTEST = 16
+HEATED_REQUESTS, HEATED_TOKENS = 4, 12
+BATCH = 16
+
+
+def play(stand: Stand, arguments: dict[str, Any]) -> None:
+    trainer = _trainer(stand)
+    plain = _plain(stand, arguments, trainer)
+    heated = _heated(stand, arguments, trainer)
+    greedy = _greedy(stand, arguments)
+    tokens = [len(row["token_ids"]) for row in (*plain, *heated, greedy["alone"], greedy["batched"])]
+    stand.record(
+        "reach",
+        {
+            "requests": len(plain) + len(heated) + 1 + BATCH,
+            "compared_tokens": sum(tokens),
+            "longest": max(row["prompt_tokens"] + len(row["token_ids"]) for row in plain),
+            "ranks": 1,
+        },
+    )
+
+
+def _trainer(stand: Stand) -> Trainer | None:
+    try:
+        trainer = Trainer(stand)
+    except TrainerError as why:
+        stand.record("unread", {"trainer": str(why)})
+        return None
+    stand.record("trainer", trainer.facts())
+    return trainer
+
+
+def _lengths(longest: int, count: int) -> list[int]:
+    """From the shortest to the longest."""
+    return [SHORTEST + (longest - SHORTEST) * i // max(count - 1, 1) for i in range(count)]
+
+
+def _plain(stand: Stand, arguments: dict[str, Any], trainer: Trainer | None) -> list[dict[str, Any]]:
+    lengths = _lengths(max(arguments["prompt"], SHORTEST), arguments["requests"])
+    prompts = {f"plain {i}": stand.prompt(length, salt=i) for i, length in enumerate(lengths)}
+    given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
+    told = stand.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    rows = [_row(row, len(prompts[row["request"]])) for row in told]
+    stand.record("plain", rows)
+    for row, values in zip(rows, _prefilled(stand, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
+        row["prefill"] = values[-len(row["token_ids"]) :]
+    stand.record("plain", rows)
+    if trainer is not None:
+        for row in rows:
+            row["trainer"] = trainer.log_probabilities(prompts[row["request"]], row["token_ids"])[0]
+        stand.record("plain", rows)
+    return rows
+
+
+def _prefilled(stand: Stand, sequences: list[list[int]]) -> list[list[Any]]:
+    from vllm import SamplingParams
+
+    # At temperature 1, since V0 tells also these after temperature.
+    parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
+    prompts = [{"prompt_token_ids": ids} for ids in sequences]
+    return [prompt_logprobs(output) for output in stand.engine.generate(prompts, parameters, use_tqdm=False)]
+
+
+def _heated(stand: Stand, arguments: dict[str, Any], trainer: Trainer | None) -> list[dict[str, Any]]:
+    temperature = arguments["temperature"]
+    prompts = {f"heated {i}": stand.prompt(SHORTEST + 8 * i, salt=i) for i in range(HEATED_REQUESTS)}
+    given = {"temperature": temperature, "max_tokens": HEATED_TOKENS, "logprobs": 1, "ignore_eos": True}
+    told = stand.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    temperatures = list(dict.fromkeys([1.0, temperature, *arguments["assumed"]]))
+    rows = []
+    for row in told:
+        prompt = prompts[row["request"]]
+        at = trainer.log_probabilities(prompt, row["token_ids"], temperatures) if trainer is not None else []
+        rows.append({**_row(row, len(prompt)), "trainer": {str(t): v for t, v in zip(temperatures, at)}})  # noqa: B905
+    stand.record("heated", {"temperature": temperature, "rows": rows})
+    return rows
+
+
+def _greedy(stand: Stand, arguments: dict[str, Any]) -> dict[str, Any]:
+    given = {"temperature": 0.0, "max_tokens": arguments["response"], "logprobs": 2, "ignore_eos": True}
+    lengths = _lengths(max(min(arguments["prompt"], 256), SHORTEST), BATCH)
+    prompts = [stand.prompt(length, salt=100 + i) for i, length in enumerate(lengths)]
+    place = BATCH // 2
+    told = {"alone": _judged(stand, [prompts[place]], given)[0]}
+    told["batched"] = _judged(stand, prompts, given)[place]
+    stand.record("greedy", {**told, "batch": BATCH})
+    return told
+
+
+def _judged(stand: Stand, prompts: list[list[int]], given: dict[str, Any]) -> list[dict[str, Any]]:
+    from vllm import SamplingParams
+
+    asked = [{"prompt_token_ids": prompt} for prompt in prompts]
+    answers = []
+    for prompt, output in zip(prompts, stand.engine.generate(asked, SamplingParams(**given), use_tqdm=False)):  # noqa: B905
+        completion = output.outputs[0]
+        best = [sorted((float(e.logprob) for e in place.values()), reverse=True) for place in completion.logprobs or []]
+        answers.append(
+            {
+                "prompt_tokens": len(prompt),
+                "token_ids": list(completion.token_ids),
+                "logprobs": logprobs(completion),
+                "margins": [told[0] - told[1] if len(told) > 1 else None for told in best],
+            }
+        )
+    return answers
+
+
+def _row(row: dict[str, Any], prompt_tokens: int) -> dict[str, Any]:
+    return {
+        "request": row["request"],
+        "prompt_tokens": prompt_tokens,
+        "token_ids": row["token_ids"],
+        "engine": row["logprobs"],
+    }

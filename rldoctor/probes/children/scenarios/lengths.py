@@ -1,0 +1,101 @@
+"""Sequences that end exactly at the engine's longest one, a prompt beyond it, and the trainer's model at the same
+lengths.
+
+Arguments: ``tail`` (tokens generated up to the limit). Records, in order: ``limit``, ``asking`` (the request that is
+being asked), ``engine_side`` (one entry per request: ``prompt_tokens``, ``max_tokens``, ``ended`` (``answered`` or
+``refused``), ``token_ids``, ``finish_reason``, ``logprobs``, ``exceptions``), ``trainer_side`` (see
+``trainer_passes.Passes``, or ``unavailable`` says why there is none), ``reach``. An exception of a request that fits
+leaves."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from engine_facts import first
+from report import chain
+from stand import Stand
+from trainer import TrainerError
+from trainer_passes import Passes
+
+LIMITS = ("llm_engine.vllm_config.model_config.max_model_len", "llm_engine.model_config.max_model_len")
+SHORT = 24
+# More than there is room for: the engine has to end the answer at the limit.
+BEYOND = 8
+
+
+def play(stand: Stand, arguments: dict[str, Any]) -> None:
+    began = time.monotonic()
+    limit, tail = int(first(stand.engine, LIMITS)), arguments["tail"]
+    stand.record("limit", limit)
+    engine = EngineSide(stand)
+    short = min(SHORT, limit - tail)
+    engine.ask("short", short, tail)
+    engine.ask("to the limit", limit - tail, tail + BEYOND)
+    engine.ask("last token", limit - 1, 1 + BEYOND)
+    engine.ask("full prompt", limit, 1, may_be_refused=True)
+    engine.ask("prompt beyond", limit + 1, 1, may_be_refused=True)
+    engine.ask("short again", short, tail)
+    stand.record("reach", engine.reach(limit, began))
+    train(stand, engine, limit)
+    stand.record("reach", engine.reach(limit, began))
+
+
+class EngineSide:
+    """Asks one request after another and records what became of each."""
+
+    def __init__(self, stand: Stand) -> None:
+        self.stand = stand
+        self.told: dict[str, dict[str, Any]] = {}
+        self.prompts: dict[str, list[int]] = {}
+
+    def ask(self, name: str, length: int, most: int, may_be_refused: bool = False) -> None:
+        self.stand.record("asking", name)
+        # Nothing of it may come out of the prefix cache: an equal prompt is asked for twice on purpose only.
+        prompt = self.prompts[name] = self.stand.prompt(length, salt=length)
+        row: dict[str, Any] = {"prompt_tokens": length, "max_tokens": most, "ended": "answered"}
+        self.told[name] = row
+        given = {"temperature": 0.0, "max_tokens": most, "logprobs": 1, "ignore_eos": True}
+        try:
+            answer = self.stand.generate({name: (prompt, given)})
+            row.update({key: answer[0][key] for key in ("token_ids", "finish_reason", "logprobs")} if answer else {})
+        except Exception as error:
+            row.update(ended="refused", exceptions=chain(error))
+            if not may_be_refused:
+                raise
+        finally:
+            self.stand.record("engine_side", self.told)
+
+    def sequence(self, name: str) -> list[int]:
+        """A prompt with its answer."""
+        return [*self.prompts[name], *self.told[name].get("token_ids", ())]
+
+    def reach(self, limit: int, began: float) -> dict[str, Any]:
+        return {
+            "requests": len(self.told),
+            "sampled_tokens": sum(len(row.get("token_ids", ())) for row in self.told.values()),
+            "longest": limit,
+            "seconds": round(time.monotonic() - began, 3),
+        }
+
+
+def train(stand: Stand, engine: EngineSide, limit: int) -> None:
+    """The trainer's model at the lengths that the engine was asked for."""
+    try:
+        passes = Passes(stand)
+    except TrainerError as why:
+        stand.record("trainer_side", {"unavailable": str(why)})
+        return
+    # Of exactly that length, wherever the engine ended its answer.
+    short, full = engine.sequence("short"), [*engine.sequence("to the limit"), *stand.prompt(limit)][:limit]
+    if passes.forward("short", short):
+        passes.forward("one short of the limit", full[: limit - 1])
+        passes.forward("at the limit", full)
+        passes.forward("padded to the limit", full, beside=short)
+        passes.generate("generate to the limit", full[: limit - 3], 3)
+        passes.forward("one beyond", [*full, full[0]], beyond=True)
+    if all(one["ended"] == "done" for one in passes.attempts if not one["beyond"]):
+        for name in ("short", "to the limit"):
+            row = engine.told[name]
+            passes.compare(name, engine.prompts[name], row.get("token_ids", ()), row.get("logprobs", []))
+    stand.record("trainer_side", passes.told())

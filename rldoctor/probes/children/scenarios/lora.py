@@ -1,0 +1,163 @@
+"""Adapters on an engine that serves them: applied with their scale, replaced by the next ones, refused above the limit.
+
+Arguments: ``rank`` and ``alpha`` of the adapters, ``targets`` (names of modules, or None for all linear layers of
+attention and feed-forward), ``limit`` (the engine's ``max_lora_rank``), ``response`` (tokens). Records: ``trainer`` (or
+``unread`` says why there is none), ``adapters`` (``modules``, ``rank``, ``alpha``, ``strength``), ``rows`` (by ``case``
+- ``none``, ``first``, ``second`` adapter - ``token_ids``, ``engine``, and from the trainer ``base``, ``first``,
+``second``, and ``unscaled`` for the first without its scale), ``refused`` (``rank``, ``exceptions`` or None),
+``reach``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from report import chain
+from stand import Stand, rows
+from trainer import Trainer, TrainerError
+
+ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+REQUESTS, PROMPT = 3, 24
+# How far the adapters have to move the trainer's log-probabilities on average, well beyond noise.
+MOVED, MOST_DOUBLINGS = 0.5, 6
+STRENGTH = 0.05
+Adapter = dict[str, tuple[Any, Any]]  # module -> A (rank, in), B (out, rank)
+
+
+def play(stand: Stand, arguments: dict[str, Any]) -> None:
+    try:
+        trainer = Trainer(stand)
+    except TrainerError as why:
+        stand.record("unread", {"trainer": str(why)})
+        return
+    stand.record("trainer", trainer.facts())
+    base = trainer.weights()
+    modules = _modules(trainer, arguments["targets"])
+    rank, alpha = arguments["rank"], arguments["alpha"]
+    plain = _sampled(stand, arguments, None)
+    first, strength = _moving(trainer, base, modules, rank, alpha / rank, plain)
+    second = _adapter(base, modules, rank, strength, seed=2)
+    told = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
+    stand.record("adapters", told)
+    found = {"none": plain}
+    for number, (name, adapter) in enumerate((("first", first), ("second", second)), start=1):
+        directory = _write(Path(f"adapter-{name}"), adapter, rank, alpha)
+        found[name] = _sampled(stand, arguments, _request(name, number, directory))
+    for name, adapter, scale in (
+        ("base", {}, 0.0),
+        ("first", first, alpha / rank),
+        ("second", second, alpha / rank),
+        ("unscaled", first, 1.0),
+    ):
+        trainer.load(_merged(base, adapter, scale))
+        for sampled in found.values():
+            for row in sampled:
+                row[name] = trainer.log_probabilities(row["prompt"], row["token_ids"])[0]
+    stand.record("rows", [{"case": name, **row} for name, sampled in found.items() for row in sampled])
+    stand.record("refused", _above(stand, base, modules, arguments["limit"]))
+    tokens = sum(len(row["token_ids"]) for sampled in found.values() for row in sampled)
+    stand.record(
+        "reach",
+        {"requests": 3 * REQUESTS, "compared_tokens": tokens, "longest": PROMPT + arguments["response"], "ranks": 1},
+    )
+
+
+def _modules(trainer: Trainer, targets: list[str] | None) -> list[str]:
+    names = tuple(targets) if targets else ALL
+    linear = [n for n, module in trainer.model.named_modules() if isinstance(module, torch.nn.Linear)]
+    wanted = [name for name in linear if name.rpartition(".")[2] in names]
+    return wanted or [name for name in linear if name.rpartition(".")[2] in ALL]
+
+
+def _adapter(base: dict[str, Any], modules: list[str], rank: int, strength: float, seed: int) -> Adapter:
+    chance = torch.Generator().manual_seed(seed)
+    made = {}
+    for module in modules:
+        weight = base[f"{module}.weight"]
+        rows_, columns = weight.shape
+        down = torch.randn(rank, columns, generator=chance) / columns**0.5
+        up = torch.randn(rows_, rank, generator=chance) * strength
+        made[module] = (down.to(weight.dtype), up.to(weight.dtype))
+    return made
+
+
+def _merged(base: dict[str, Any], adapter: Adapter, scale: float) -> dict[str, Any]:
+    """The base weights with ``W + scale * B A`` where there is an adapter."""
+    merged = dict(base)
+    for module, (down, up) in adapter.items():
+        weight = base[f"{module}.weight"]
+        added = scale * (up.float() @ down.float()).to(weight.device)
+        merged[f"{module}.weight"] = (weight.float() + added).to(weight.dtype)
+    return merged
+
+
+def _moving(
+    trainer: Trainer, base: dict[str, Any], modules: list[str], rank: int, scale: float, plain: list[dict[str, Any]]
+) -> tuple[Adapter, float]:
+    """An adapter that moves the log-probabilities of these completions, and its strength."""
+    strength = STRENGTH
+    for _ in range(MOST_DOUBLINGS):
+        adapter = _adapter(base, modules, rank, strength, seed=1)
+        trainer.load(_merged(base, adapter, scale))
+        told = [trainer.log_probabilities(row["prompt"], row["token_ids"])[0] for row in plain]
+        steps = [abs(a - b) for row, now in zip(plain, told) for a, b in zip(row["engine"], now)]  # noqa: B905
+        if sum(steps) / len(steps) >= MOVED:
+            break
+        strength *= 2
+    return adapter, strength
+
+
+def _write(directory: Path, adapter: Adapter, rank: int, alpha: float) -> str:
+    """As PEFT saves an adapter (https://huggingface.co/docs/peft/developer_guides/checkpoint)."""
+    from safetensors.torch import save_file
+
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for module, (down, up) in adapter.items():
+        tensors[f"base_model.model.{module}.lora_A.weight"] = down.contiguous()
+        tensors[f"base_model.model.{module}.lora_B.weight"] = up.contiguous()
+    save_file(tensors, str(directory / "adapter_model.safetensors"))
+    told = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": rank,
+        "lora_alpha": alpha,
+        "target_modules": sorted({module.rpartition(".")[2] for module in adapter}),
+        "bias": "none",
+        "lora_dropout": 0.0,
+    }
+    (directory / "adapter_config.json").write_text(json.dumps(told))
+    return str(directory.resolve())
+
+
+def _request(name: str, number: int, directory: str) -> Any:
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest(name, number, directory)
+
+
+def _sampled(stand: Stand, arguments: dict[str, Any], adapter: Any) -> list[dict[str, Any]]:
+    from vllm import SamplingParams
+
+    given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
+    prompts = [stand.prompt(PROMPT, salt=i) for i in range(REQUESTS)]
+    asked = [{"prompt_token_ids": prompt} for prompt in prompts]
+    outputs = stand.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
+    told = [row for output in outputs for row in rows("lora", given, output)]
+    return [
+        {"prompt": prompt, "token_ids": row["token_ids"], "engine": row["logprobs"]}
+        for prompt, row in zip(prompts, told)  # noqa: B905 - Python 3.9
+    ]
+
+
+def _above(stand: Stand, base: dict[str, Any], modules: list[str], limit: int) -> dict[str, Any]:
+    """What becomes of an adapter of a larger rank than the engine has room for."""
+    rank = 2 * limit
+    directory = _write(Path("adapter-above"), _adapter(base, modules, rank, STRENGTH, seed=3), rank, rank)
+    try:
+        stand.engine.llm_engine.add_lora(_request("above", 3, directory))
+    except Exception as error:
+        return {"rank": rank, "exceptions": chain(error)}
+    return {"rank": rank, "exceptions": None}

@@ -1,0 +1,126 @@
+"""From a conversation to token ids and back, and how the engine ends a completion.
+
+Arguments: ``template`` (the launch's own chat template, or None), ``stop`` (strings) and ``stop_token_ids`` of the
+launch. Records: ``tokenizer`` (``class``, ``size``, ``largest`` id, ``own`` whether it is the launch's model's,
+``rows`` of the embedding, ``bos``, ``eos``, or None with ``why``), ``template`` (``given``; ``exceptions``, or
+``text``, its ``ids``, ``encoded`` with and ``plain`` without special tokens from that text, ``decoded``), ``turn`` (the
+special token that ends the assistant's turn: ``id``, ``token``), ``ends`` (for ``eos`` and ``turn`` what the engine did
+when it was made to choose that token: ``token_ids``, ``finish_reason``), ``again`` (texts: how many come back as the
+same ids), ``reach``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from report import chain
+from stand import Stand
+
+QUESTION = {"role": "user", "content": "What is 6 \u00d7 7?\nGive the number only."}
+ANSWER = {"role": "assistant", "content": "The number is 42."}
+TEXTS = (
+    "The answer is 42.",
+    "  two spaces,\ttabs\n\nand lines",
+    "x = [i**2 for i in range(10)]",
+    "\\boxed{\\frac{1}{2}}",
+    "Z\u00fcrich, \u4e2d\u6587, \U0001f600",
+    "<answer>7</answer>",
+)
+# Beyond any logit of a model; the most that vLLM takes.
+BIAS = 100.0
+TOKENS = 4
+
+
+def play(stand: Stand, arguments: dict[str, Any]) -> None:
+    from transformers import AutoTokenizer
+
+    if not stand.made["tokenizer"]:
+        stand.record("tokenizer", None)
+        stand.record("unread", {"tokenizer": "the model comes without a tokenizer"})
+        return
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(stand.made["path"])
+    except Exception as error:
+        stand.record("unread", {"tokenizer": f"transformers could not load it: {type(error).__name__}: {error}"})
+        return
+    _describe(stand, tokenizer)
+    turn = _template(stand, tokenizer, arguments)
+    ends = {"eos": tokenizer.eos_token_id, "turn": turn}
+    told = {}
+    for name, token in ends.items():
+        if token is not None and token < stand.vocabulary:
+            told[name] = _end(stand, token, arguments)
+            stand.record("ends", told)
+    same = [_same(tokenizer, text) for text in TEXTS]
+    stand.record("again", {"texts": len(same), "same": sum(same)})
+    stand.record("reach", {"requests": len(told), "texts": len(same)})
+
+
+def _describe(stand: Stand, tokenizer: Any) -> None:
+    stand.record(
+        "tokenizer",
+        {
+            "class": type(tokenizer).__name__,
+            "size": len(tokenizer),
+            "largest": max(tokenizer.get_vocab().values(), default=0),
+            "own": stand.made["like"] is not None,
+            "rows": stand.vocabulary,
+            "bos": tokenizer.bos_token_id,
+            "eos": tokenizer.eos_token_id,
+        },
+    )
+
+
+def _template(stand: Stand, tokenizer: Any, arguments: dict[str, Any]) -> int | None:
+    """Records what the template makes of a question. Returns the special token that ends an answer's turn."""
+    given = {"chat_template": arguments["template"]} if arguments["template"] else {}
+    if not given and not getattr(tokenizer, "chat_template", None):
+        stand.record("template", {"given": False})
+        return None
+    asked = {**given, "add_generation_prompt": True}
+    try:
+        text = tokenizer.apply_chat_template([QUESTION], tokenize=False, **asked)
+        # transformers 5 returns a dictionary unless told otherwise.
+        ids = tokenizer.apply_chat_template([QUESTION], tokenize=True, return_dict=False, **asked)
+        whole = tokenizer.apply_chat_template([QUESTION, ANSWER], tokenize=True, return_dict=False, **given)
+    except Exception as error:
+        stand.record("template", {"given": True, "exceptions": chain(error)})
+        return None
+    stand.record(
+        "template",
+        {
+            "given": True,
+            "text": text,
+            "ids": ids,
+            "encoded": tokenizer(text)["input_ids"],
+            "plain": tokenizer(text, add_special_tokens=False)["input_ids"],
+            "decoded": tokenizer.decode(ids),
+        },
+    )
+    special = set(tokenizer.all_special_ids) | set(getattr(tokenizer, "added_tokens_decoder", {}))
+    # No word of the answer is special.
+    end = next((token for token in _after(tokenizer, whole) if token in special), None)
+    stand.record("turn", None if end is None else {"id": end, "token": tokenizer.convert_ids_to_tokens(end)})
+    return end
+
+
+def _after(tokenizer: Any, whole: list[int]) -> list[int]:
+    """The answer's content and what follows it."""
+    for start in range(len(whole) - 1, -1, -1):
+        if ANSWER["content"] in tokenizer.decode(whole[start:]):
+            return whole[start:]
+    return []
+
+
+def _end(stand: Stand, token: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    given = {"temperature": 0.0, "max_tokens": TOKENS, "logit_bias": {token: BIAS}}
+    if arguments["stop_token_ids"]:
+        given["stop_token_ids"] = arguments["stop_token_ids"]
+    if arguments["stop"]:
+        given.update(stop=arguments["stop"], detokenize=True)
+    (row,) = stand.generate({"end": (stand.prompt(16), given)})
+    return {"token": token, "token_ids": row["token_ids"], "finish_reason": row["finish_reason"]}
+
+
+def _same(tokenizer: Any, text: str) -> bool:
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return bool(tokenizer(tokenizer.decode(ids), add_special_tokens=False)["input_ids"] == ids)

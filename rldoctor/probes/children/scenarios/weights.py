@@ -1,0 +1,185 @@
+"""New weights for a running engine: does it follow the trainer's, forget what it cached, and refuse what does not fit?
+
+Arguments: ``prompt`` and ``response`` (tokens, the most that is to be used), ``one_by_one`` (how the framework sends).
+Records: ``way`` (``name`` None where there is none, ``why``), ``change`` (``strength``, ``moved``: mean absolute change
+of the trainer's log-probabilities), ``before`` and ``after`` (rows: ``request``, ``seen`` before the update,
+``engine``, ``trainer``, and after it ``old`` for the trainer's former weights), ``rejected`` (``what`` was sent that
+should have been taken, ``exceptions``; the last record then), ``sensitivity`` (for each part of the model, what the
+trainer tells of the same tokens where that part alone is old), ``scores`` (of fixed tokens after the sync, after the
+same ``again``, after the same in ``float32``), ``refusals`` (``name`` and ``shape``: ``sent``, ``exceptions`` or None,
+``scores`` before and after), ``restored`` (scores at the start and with the old weights back), ``reach``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from engine_facts import first
+from report import chain
+from stand import Stand, prompt_logprobs
+from syncing import Snapshot, Sync, SyncError
+from trainer import Trainer, TrainerError
+
+REQUESTS = 3
+# Every tensor changes by this part of its own spread, more where that moves the log-probabilities too little.
+STRENGTH, MOVED, MOST_DOUBLINGS = 0.3, 0.5, 5
+SEED = 7
+SCORED, SCORED_TOKENS = 2, 48
+MOST_PARTS = 12
+
+
+def play(stand: Stand, arguments: dict[str, Any]) -> None:
+    try:
+        trainer, sync = Trainer(stand), Sync(stand, arguments["one_by_one"])
+    except (TrainerError, SyncError) as why:
+        stand.record("way", {"name": None, "why": str(why)})
+        return
+    stand.record("way", {"name": sync.name, "why": sync.why})
+    stand.record("trainer", trainer.facts())
+    try:
+        _Play(stand, arguments, trainer, sync).run()
+    except _RejectedError as error:
+        stand.record("rejected", {"what": str(error), "exceptions": chain(error.__cause__ or error)})
+
+
+class _RejectedError(Exception):
+    """The engine raised at weights that it should have taken."""
+
+
+class _Play:
+    def __init__(self, stand: Stand, arguments: dict[str, Any], trainer: Trainer, sync: Sync) -> None:
+        self.stand, self.trainer, self.sync, self.response = stand, trainer, sync, arguments["response"]
+        cache = first(stand.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
+        # Only full blocks are found again in the prefix cache.
+        length = min(2 * int(cache.block_size) + 8, arguments["prompt"])
+        salts = {"seen": 0, "new": 50}
+        self.prompts = {
+            f"{kind} {i}": stand.prompt(length, salt=salt + i) for kind, salt in salts.items() for i in range(REQUESTS)
+        }
+        self.tokens = 0
+
+    def run(self) -> None:
+        old, start = self.trainer.weights(), self._score()
+        before = self._sampled("seen")
+        self._told(before, "trainer")
+        self.stand.record("before", before)
+        new = self._changed(old, before)
+        self._send("the trainer's weights", new)
+        self.stand.engine.reset_prefix_cache()
+        after = [*self._sampled("seen"), *self._sampled("new")]
+        self._told(after, "trainer")
+        self.stand.record("sensitivity", self._sensitivity(old, new, [row for row in after if not row["seen"]]))
+        self.trainer.load(old)
+        self._told(after, "old")
+        self.stand.record("after", after)
+        self._scores(new)
+        self._refusals(new)
+        self._send("the weights of before", old)
+        self.stand.engine.reset_prefix_cache()
+        self.stand.record("restored", {"start": start, "end": self._score()})
+        longest = max(map(len, self.prompts.values())) + self.response
+        self.stand.record(
+            "reach",
+            {"requests": len(before) + len(after), "compared_tokens": self.tokens, "longest": longest, "ranks": 1},
+        )
+
+    def _send(self, what: str, weights: dict[str, Any]) -> None:
+        try:
+            self.sync.send(weights.items())
+        except Exception as error:
+            raise _RejectedError(what) from error
+
+    def _sampled(self, kind: str) -> list[dict[str, Any]]:
+        given = {"temperature": 1.0, "max_tokens": self.response, "logprobs": 1, "ignore_eos": True}
+        asked = {name: (prompt, given) for name, prompt in self.prompts.items() if name.startswith(kind)}
+        rows = self.stand.generate(asked)
+        self.tokens += sum(len(row["token_ids"]) for row in rows)
+        return [
+            {"request": r["request"], "seen": kind == "seen", "token_ids": r["token_ids"], "engine": r["logprobs"]}
+            for r in rows
+        ]
+
+    def _told(self, rows: list[dict[str, Any]], name: str) -> None:
+        for row, told in zip(rows, self.trainer.of_rows(rows, self.prompts.__getitem__)):  # noqa: B905 - Python 3.9
+            row[name] = told
+
+    def _changed(self, old: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """New weights, in the trainer too, that move its log-probabilities well beyond noise."""
+        strength = STRENGTH
+        for _ in range(MOST_DOUBLINGS + 1):
+            chance = torch.Generator().manual_seed(SEED)
+            new = {name: _noisy(tensor, strength, chance) for name, tensor in old.items()}
+            self.trainer.load(new)
+            told = self.trainer.of_rows(rows, self.prompts.__getitem__)
+            steps = [abs(a - b) for row, now in zip(rows, told) for a, b in zip(row["trainer"], now)]  # noqa: B905
+            moved = sum(steps) / len(steps)
+            if moved >= MOVED:
+                break
+            strength *= 2
+        self.stand.record("change", {"strength": strength, "moved": moved, "tensors": len(old)})
+        return new
+
+    def _sensitivity(self, old: dict[str, Any], new: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+        told = {}
+        for part in list(dict.fromkeys(map(_part, old)))[:MOST_PARTS]:
+            self.trainer.load({**new, **{name: tensor for name, tensor in old.items() if _part(name) == part}})
+            told[part] = self.trainer.of_rows(rows, self.prompts.__getitem__)
+        return told
+
+    def _score(self) -> list[Any]:
+        """Log-probabilities of fixed tokens, none of them from the prefix cache."""
+        from vllm import SamplingParams
+
+        parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
+        prompts = [{"prompt_token_ids": self.stand.prompt(SCORED_TOKENS, salt=200 + i)} for i in range(SCORED)]
+        outputs = self.stand.engine.generate(prompts, parameters, use_tqdm=False)
+        return [value for output in outputs for value in prompt_logprobs(output)[1:]]
+
+    def _scores(self, new: dict[str, Any]) -> None:
+        scores = {"sync": self._score()}
+        for name, sent in (("again", new), ("float32", {name: tensor.float() for name, tensor in new.items()})):
+            self._send(f"the same weights {'in ' * (name == 'float32')}{name}", sent)
+            scores[name] = self._score()
+            self.stand.record("scores", scores)
+
+    def _refusals(self, new: dict[str, Any]) -> None:
+        name = next(name for name in reversed(list(new)) if new[name].dim() == 2 and _part(name) != name)
+        module, _, kind = name.rpartition(".")
+        wrong = {
+            "name": (f"{module}_of_another_model.{kind}", new[name]),
+            "shape": (name, new[name][:-1]),
+        }
+        told = {}
+        for what, (label, tensor) in wrong.items():
+            before, kept = self._score(), Snapshot(self.sync.model)
+            raised = _attempt(lambda pair=(label, tensor): self.sync.send([pair]))  # type: ignore[misc]
+            after = None if raised else self._score()
+            sent = f"{label} {list(tensor.shape)}"
+            told[what] = {"sent": sent, "exceptions": raised, "before": before, "after": after}
+            self.stand.record("refusals", told)
+            kept.put_back()
+            self._send(f"weights after one of a wrong {what}", new)
+
+
+def _attempt(act: Callable[[], None]) -> list[dict[str, Any]] | None:
+    try:
+        act()
+    except Exception as error:
+        return chain(error)
+    return None
+
+
+def _noisy(tensor: Any, strength: float, chance: Any) -> Any:
+    # A bias of zeros and a norm of ones have no spread of their own.
+    values = tensor.float()
+    spread = max(float(values.std(unbiased=False)), 0.5 * float(values.abs().mean()), 0.05)
+    noise = torch.randn(tensor.shape, generator=chance).to(tensor.device)
+    return (values + strength * spread * noise).to(tensor.dtype)
+
+
+def _part(name: str) -> str:
+    """The layer that a parameter belongs to, else its own name."""
+    layer = re.match(r".*?\.\d+\.", name)
+    return layer[0].rstrip(".") if layer else name

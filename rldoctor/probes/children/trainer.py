@@ -1,0 +1,88 @@
+"""The trainer's side of a comparison: the same model in transformers, and its log-probabilities of given tokens."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from engine_facts import WORKERS, first
+from stand import Stand
+
+# A second copy of the weights beside the engine, and what a forward pass takes on top.
+ROOM = 1.5
+
+
+class TrainerError(Exception):
+    """The engine's model cannot be loaded a second time; the message says why."""
+
+
+class Trainer:
+    """The model that the engine runs, in evaluation mode and the engine's precision, on the engine's device where
+    there is room for it, else on the CPU.
+
+    Raises :class:`TrainerError`."""
+
+    def __init__(self, stand: Stand) -> None:
+        from transformers import AutoModelForCausalLM
+
+        if stand.made["weights"] == "dummy":
+            raise TrainerError("the engine made up its own weights")
+        config = first(stand.engine, ("llm_engine.model_config", "llm_engine.vllm_config.model_config"))
+        dtype = getattr(config, "dtype", None)
+        if not isinstance(dtype, torch.dtype):
+            raise TrainerError("the engine does not tell its precision")
+        try:
+            # transformers 5 calls it dtype and still takes the old name; 4 knows only the old one.
+            model = AutoModelForCausalLM.from_pretrained(stand.made["path"], torch_dtype=dtype)
+        except Exception as error:
+            raise TrainerError(f"transformers could not load it: {type(error).__name__}: {error}") from error
+        self.device = _device(stand, model)
+        self.model = model.to(self.device).eval()
+        self._narrow = "logits_to_keep" in inspect.signature(type(model).forward).parameters
+
+    def facts(self) -> dict[str, Any]:
+        """``class``, ``dtype``, ``device`` and ``attention`` (implementation)."""
+        return {
+            "class": type(self.model).__name__,
+            "dtype": str(self.model.dtype).replace("torch.", ""),
+            "device": str(self.device),
+            "attention": getattr(self.model.config, "_attn_implementation", None),
+        }
+
+    def weights(self) -> dict[str, Any]:
+        """A copy of every parameter, by the names that frameworks send."""
+        return {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+
+    def load(self, weights: Mapping[str, Any]) -> None:
+        """Puts copies of these weights in the place of the present ones."""
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                if name in weights:
+                    parameter.copy_(weights[name])
+
+    def log_probabilities(
+        self, prompt: Sequence[int], tokens: Sequence[int], temperatures: Sequence[float] = (1.0,)
+    ) -> list[list[float]]:
+        """For each temperature the log-probability of each token after the prompt and the tokens before it."""
+        ids = torch.tensor([[*prompt, *tokens]], device=self.device)
+        kept = {"logits_to_keep": len(tokens) + 1} if self._narrow else {}
+        with torch.no_grad():
+            logits = self.model(input_ids=ids, **kept).logits[0, -len(tokens) - 1 : -1].float()
+        wanted = torch.tensor(list(tokens), device=self.device).unsqueeze(1)
+        told = [torch.log_softmax(logits / temperature, dim=-1).gather(1, wanted) for temperature in temperatures]
+        return [values.squeeze(1).tolist() for values in told]
+
+    def of_rows(self, rows: Sequence[Mapping[str, Any]], prompts: Callable[[str], Sequence[int]]) -> list[list[float]]:
+        """The log-probabilities of completions (rows of ``Stand.generate``) at temperature 1."""
+        return [self.log_probabilities(prompts(row["request"]), row["token_ids"])[0] for row in rows]
+
+
+def _device(stand: Stand, model: Any) -> Any:
+    worker = first(stand.engine, WORKERS)
+    device = first(worker, ("device", "model_runner.device")) if worker is not None else None
+    if not isinstance(device, torch.device) or device.type != "cuda":
+        return torch.device("cpu")
+    size = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
+    return device if torch.cuda.mem_get_info(device)[0] > ROOM * size else torch.device("cpu")

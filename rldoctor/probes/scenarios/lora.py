@@ -1,0 +1,46 @@
+"""The ``lora`` scenario: adapters on an engine that serves them, of the rank that the launch trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rldoctor.case import Case
+from rldoctor.check import NotApplicable
+from rldoctor.model import Level
+from rldoctor.probe import Request
+from rldoctor.scenario import Basis, Engine, Run, Scenario
+
+RESPONSE = 8
+# PEFT's and vLLM's own defaults.
+RANK, LIMIT = 8, 16
+SECONDS = 300.0
+
+
+def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
+    plan = case.plan
+    if plan is None or plan.value("engine.enable_lora") is not True or plan.value("lora.merged") is True:
+        raise NotApplicable("no launch gives adapters to the engine")
+    limit = plan.value("engine.max_lora_rank", LIMIT)
+    rank = min(plan.value("lora.rank") or RANK, limit)
+    targets = plan.value("lora.target_modules")
+    arguments = {
+        "rank": rank,
+        "alpha": plan.value("lora.alpha") or 2 * rank,
+        "targets": targets if isinstance(targets, list) else None,
+        "limit": limit,
+        "response": RESPONSE,
+    }
+    engine = Engine(options={"enable_lora": True, "max_lora_rank": limit, "max_loras": 1})
+    return {"lora": Run(engine=engine, arguments=arguments, time_limit=SECONDS)}
+
+
+lora = Scenario(
+    name="lora",
+    level=Level.COMPARE,
+    program=Path(__file__).parents[1] / "children" / "scenarios" / "lora.py",
+    runs=_runs,
+    reads=("plan", "model"),
+    seconds=4.0,
+    disturbs=True,
+)

@@ -1,0 +1,40 @@
+"""The ``weights`` scenario: new weights for a running engine, the way that the launch's framework sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rldoctor.case import Case
+from rldoctor.check import NotApplicable
+from rldoctor.model import Level
+from rldoctor.probe import Request
+from rldoctor.scenario import Basis, Run, Scenario
+
+RESPONSE = 8
+# They hand over one tensor after the other (TRL ``VLLMClient.update_named_param``, OpenRLHF ``vllm_worker_wrap.py``).
+ONE_BY_ONE = ("TRL", "open-r1", "axolotl", "OpenRLHF")
+SECONDS = 300.0
+
+
+def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
+    plan = case.plan
+    if request.model is not None:
+        raise NotApplicable("the weights of a real model are left as they are")
+    arguments = {
+        "prompt": max(basis.model_len - RESPONSE - 1, 1),
+        "response": min(RESPONSE, max(basis.model_len // 2, 1)),
+        "one_by_one": plan is not None and plan.framework in ONE_BY_ONE,
+    }
+    return {"weights": Run(arguments=arguments, time_limit=SECONDS)}
+
+
+weights = Scenario(
+    name="weights",
+    level=Level.COMPARE,
+    program=Path(__file__).parents[1] / "children" / "scenarios" / "weights.py",
+    runs=_runs,
+    reads=("plan", "model"),
+    seconds=4.0,
+    disturbs=True,
+)

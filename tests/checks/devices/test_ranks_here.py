@@ -1,0 +1,163 @@
+"""RLD302, RLD320, RLD321 and RLD322 judge a small job of several ranks on this host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rldoctor_checks.devices import collective_timeout, communicator_init, gpu_shared, nccl_settings
+
+from rldoctor.api import Applicability, Case, Check, CheckResult, Finding, Grade, Outcome, Severity
+from rldoctor.judge import judge_one
+from tests.checks.devices import ranks
+from tests.checks.devices.ranks import call, error, rank, run
+from tests.checks.launches import machine
+from tests.probes.ranks import collectives_case, plan
+
+CHECKS = (gpu_shared.check, communicator_init.check, collective_timeout.check, nccl_settings.check)
+HEALTHY = run(rank(0, bandwidth={"gb_per_s": 210.5}), rank(1, bandwidth={"gb_per_s": 209.9}))
+NO_INTERFACE = "[enforce fail at tcp/device.cc:84] ifa != nullptr. Unable to find address for: bond7"
+REFUSED = run(
+    rank(0, "died", exit_code=-15, stage="import", collectives=[], device={}),
+    rank(1, "raised", stage="gloo group", collectives=[], exceptions=error(NO_INTERFACE)),
+)
+
+
+def judged(check: Check, case: Case) -> CheckResult:
+    result = judge_one(check, case)
+    assert result.traceback is None, result.traceback
+    return result
+
+
+def only(check: Check, case: Case) -> Finding:
+    """The finding of a check, which no other one of these shares."""
+    assert [one.code for one in CHECKS if judged(one, case).findings] == [check.code]
+    (finding,) = judged(check, case).findings
+    assert finding.evidence
+    return finding
+
+
+def test_a_healthy_job_passes_and_says_how_far_it_reached() -> None:
+    for check in CHECKS:
+        assert judged(check, ranks.case(HEALTHY)).outcome is Outcome.PASS
+    reach = str(judged(collective_timeout.check, ranks.case(HEALTHY)).reason)
+    assert "all_reduce, all_gather, broadcast between 2 ranks on GPUs through nccl, 209.9 GB/s" in reach
+
+
+def test_a_group_that_cannot_be_built() -> None:
+    finding = only(communicator_init.check, ranks.case(REFUSED))
+    assert "rank 1 fails in gloo's set-up" in finding.message
+    assert finding.grade is Grade.REPRODUCED
+    assert [one.text for one in finding.evidence] == [f"rank 1: RuntimeError: {NO_INTERFACE}"]
+
+
+def test_nccls_own_warning_is_quoted() -> None:
+    tail = ["host:1:2 [0] misc/socket.cc:484 NCCL WARN Bootstrap : no socket interface found"]
+    failed = rank(0, "raised", stage="nccl group", collectives=[], exceptions=error("ncclInternalError"), tail=tail)
+    finding = only(communicator_init.check, ranks.case(run(failed, rank(1, "died", exit_code=-15, collectives=[]))))
+    assert finding.evidence[-1].text == "NCCL: Bootstrap : no socket interface found"
+    assert any("NCCL_DEBUG" in command for fix in finding.fixes for command in fix.commands)
+
+
+def test_a_setting_without_which_it_works() -> None:
+    cured = run(rank(0), rank(1), without=("GLOO_SOCKET_IFNAME",))
+    settings = {"GLOO_SOCKET_IFNAME": "bond7", "NCCL_P2P_DISABLE": "1"}
+    both = run(rank(0), rank(1), without=tuple(settings))
+    finding = only(nccl_settings.check, ranks.case(REFUSED, both, cured, settings=settings))
+    assert "with GLOO_SOCKET_IFNAME=bond7, and do so without" in finding.message
+    assert (finding.severity, finding.grade) == (Severity.ERROR, Grade.REPRODUCED)
+    assert finding.fixes[0].commands == ("unset GLOO_SOCKET_IFNAME",)
+    assert finding.fixes[0].proven is not None
+
+
+def test_a_setting_of_a_launch_for_another_machine_is_a_warning() -> None:
+    launch = plan(env__GLOO_SOCKET_IFNAME="bond7", process__total=8)
+    cured = run(rank(0), rank(1), without=("GLOO_SOCKET_IFNAME",))
+    case = ranks.case(REFUSED, cured, settings={"GLOO_SOCKET_IFNAME": "bond7"}, plan=launch)
+    finding = only(nccl_settings.check, case)
+    assert finding.severity is Severity.WARNING
+    assert (finding.evidence[0].source, finding.evidence[0].line) == ("run.sh", 7)
+    assert [(edit.option, edit.value) for edit in finding.fixes[0].edits] == [("env.GLOO_SOCKET_IFNAME", None)]
+    assert finding.fixes[0].applicability is Applicability.UNSAFE
+    with_gpus = only(nccl_settings.check, replace(case, gpus=machine(2)))
+    assert (with_gpus.severity, with_gpus.fixes[0].applicability) == (Severity.ERROR, Applicability.SAFE)
+
+
+def test_settings_that_make_no_difference_are_not_blamed() -> None:
+    again = run(*REFUSED["ranks"], without=("NCCL_P2P_DISABLE",))
+    only(communicator_init.check, ranks.case(REFUSED, again, settings={"NCCL_P2P_DISABLE": "1"}))
+
+
+def test_wrong_numbers() -> None:
+    wrong = [call("all_reduce", wrong=512), call("all_gather"), call("broadcast")]
+    finding = only(nccl_settings.check, ranks.case(run(rank(0, collectives=wrong), rank(1), ended="failed")))
+    assert "rank 0: 512 of 4096 numbers of all_reduce (nccl)" in finding.message
+    assert {edit.option for edit in finding.fixes[0].edits} == {"env.NCCL_P2P_DISABLE", "env.NCCL_SHM_DISABLE"}
+
+
+def test_a_rank_that_did_not_arrive() -> None:
+    waiting = rank(0, "raised", stage="nccl all_gather", exceptions=error("Timed out"))
+    waiting["collectives"] = [call("all_reduce"), call("all_gather", "called")]
+    late = rank(1, "died", exit_code=-15, stage="nccl all_reduce", collectives=[call("all_reduce")])
+    finding = only(collective_timeout.check, ranks.case(run(waiting, late)))
+    assert "all_gather (nccl) between 2 ranks on this host did not complete: rank 1 did not arrive" in finding.message
+    assert [one.text.partition(":")[0] for one in finding.evidence] == ["rank 1", "rank 0"]
+
+
+def test_ranks_that_do_not_get_through_to_each_other() -> None:
+    stuck = [call("all_reduce", "called")]
+    both = run(*(rank(n, "died", exit_code=-6, stage="nccl all_reduce", collectives=stuck) for n in (0, 1)))
+    finding = only(collective_timeout.check, ranks.case(both))
+    assert "do not get through" in finding.message
+
+
+def test_two_ranks_on_one_gpu() -> None:
+    here = {"device": "cuda:0", "uuid": "GPU-7", "name": "H100"}
+    refused = error("NCCL error: invalid usage", "torch.distributed.DistBackendError")
+    pair = [rank(n, "raised", stage="nccl group", device=here, collectives=[], exceptions=refused) for n in (0, 1)]
+    finding = only(gpu_shared.check, ranks.case(run(*pair)))
+    assert "ranks 0,1 are on one physical GPU" in finding.message
+
+
+def test_what_is_no_matter_of_communication_is_left_open() -> None:
+    absent: list[dict[str, Any]] = [{"rank": n, "ended": "absent", "exit_code": None, "tail": []} for n in (0, 1)]
+    no_launcher = run(*absent, launcher=["No module named torch.distributed.run"])
+    no_torch = run(*(rank(n, "raised", stage="import", collectives=[], exceptions=error("libc10")) for n in (0, 1)))
+    for told in (no_launcher, no_torch):
+        for check in CHECKS:
+            assert judged(check, ranks.case(told)).findings == ()
+
+
+@pytest.mark.engine
+def test_an_interface_that_does_not_exist(patient: Path) -> None:
+    finding = only(nccl_settings.check, collectives_case(patient, env__GLOO_SOCKET_IFNAME="nowhere7"))
+    assert "GLOO_SOCKET_IFNAME=nowhere7" in finding.message
+    assert any("Unable to find" in one.text and "nowhere7" in one.text for one in finding.evidence)
+
+
+@pytest.mark.engine
+def test_a_rank_that_sleeps(patient: Path) -> None:
+    finding = only(collective_timeout.check, collectives_case(patient, "sleeper", seconds=5.0))
+    assert "all_gather (gloo)" in finding.message and "rank 1 did not arrive" in finding.message
+
+
+@pytest.mark.engine
+def test_a_rank_that_is_killed(patient: Path) -> None:
+    finding = only(collective_timeout.check, collectives_case(patient, "killed", seconds=5.0))
+    assert "rank 1 did not arrive" in finding.message
+    assert "exit code -9 at stage gloo all_reduce" in finding.evidence[0].text
+
+
+@pytest.mark.engine
+def test_numbers_that_were_never_sent(patient: Path) -> None:
+    finding = only(nccl_settings.check, collectives_case(patient, "miscounted"))
+    assert "1 of 4096 numbers of broadcast (gloo)" in finding.message
+
+
+@pytest.mark.engine
+def test_healthy_ranks(patient: Path) -> None:
+    case = collectives_case(patient)
+    assert [judged(check, case).findings for check in CHECKS] == [()] * len(CHECKS)
+    assert "between 2 ranks on the CPU through gloo" in str(judged(communicator_init.check, case).reason)

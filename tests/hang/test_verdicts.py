@@ -1,0 +1,269 @@
+"""What is said of a record: which rank the others wait for, and what stays quiet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rldoctor.api import Finding, Outcome, Severity
+from rldoctor.hang.model import (
+    Collective,
+    FlightRecord,
+    LogTail,
+    RayActor,
+    RayBundles,
+    RayCluster,
+    RayDemand,
+    Thread,
+)
+from rldoctor.logs.model import Frame
+from tests.hang.records import (
+    ALL_REDUCE,
+    BROADCAST,
+    C10D,
+    CORE,
+    ENGINE_IDLE,
+    GENERATE,
+    LLM,
+    LOGGER,
+    MAIN,
+    REWARD,
+    SAVE,
+    findings,
+    hang,
+    judged,
+    rank,
+    seen,
+)
+
+ALL = ("RLD210", "RLD321", "RLD406", "RLD602", "RLD606", "RLD609", "RLD610")
+
+
+def verdict(*processes: object, **more: object) -> dict[str, tuple[Finding, ...]]:
+    """Every check's findings, by code."""
+    found = {code: findings(code, hang(*processes, **more)) for code in ALL}  # type: ignore[arg-type]
+    return {code: said for code, said in found.items() if said}
+
+
+class TestRanks:
+    def test_the_rank_that_is_elsewhere_is_named_with_its_line(self) -> None:
+        said = verdict(*(rank(n, ALL_REDUCE, size=8) for n in range(7)), rank(7, REWARD, size=8))
+        assert list(said) == ["RLD321"]
+        (finding,) = said["RLD321"]
+        assert finding.severity is Severity.ERROR
+        assert finding.message == (
+            "ranks 0-6 wait in all_reduce at train.py:12 in train; rank 7 is not there: "
+            "it is at reward.py:5 in compute_score"
+        )
+        assert (finding.evidence[0].source, finding.evidence[0].line) == ("/work/reward.py", 5)
+
+    def test_a_rank_that_computes_in_one_line_may_be_slow(self) -> None:
+        (finding,) = verdict(rank(0, ALL_REDUCE), rank(1, REWARD, cpu=0.98))["RLD321"]
+        assert finding.severity is Severity.WARNING
+        assert "98% of a core" in finding.message
+
+    def test_output_of_a_moment_ago_means_it_may_be_slow(self) -> None:
+        log = LogTail(file="/work/run.log", quiet=4.0)
+        (finding,) = verdict(rank(0, ALL_REDUCE, log=log), rank(1, REWARD))["RLD321"]
+        assert finding.severity is Severity.WARNING
+
+    def test_a_rank_that_moves_is_no_stall(self) -> None:
+        elsewhere = (MAIN, Frame("/work/reward.py", 9, "parse"))
+        assert verdict(rank(0, ALL_REDUCE), rank(1, REWARD, elsewhere)) == {}
+        assert "and moves" in str(judged("RLD321", hang(rank(0, ALL_REDUCE), rank(1, REWARD, elsewhere))).reason)
+
+    def test_a_run_in_which_every_rank_moves_is_no_stall(self) -> None:
+        assert verdict(rank(0, ALL_REDUCE, REWARD), rank(1, REWARD, ALL_REDUCE)) == {}
+
+    def test_one_collective_after_the_other_is_no_stall(self) -> None:
+        goes_on: dict[str, Any] = {"cpu": 0.4, "switches": 900.0}
+        assert verdict(rank(0, ALL_REDUCE, **goes_on), rank(1, ALL_REDUCE, **goes_on)) == {}
+
+    def test_a_wait_that_spins_or_looks_around_is_one(self) -> None:
+        for cpu, switches in ((1.0, 0.5), (0.01, 90.0)):
+            assert "RLD321" in verdict(rank(0, ALL_REDUCE, cpu=cpu, switches=switches), rank(1, REWARD))
+
+    def test_one_rank_that_works_alone_is_no_stall(self) -> None:
+        assert verdict(rank(0, REWARD, cpu=1.0, size=1)) == {}
+
+    def test_ranks_in_different_collectives(self) -> None:
+        (finding,) = verdict(rank(0, ALL_REDUCE), rank(1, BROADCAST))["RLD321"]
+        assert "not in the same" in finding.message and finding.severity is Severity.ERROR
+        assert "broadcast" in finding.message and "all_reduce" in finding.message
+
+    def test_all_ranks_in_one_collective(self) -> None:
+        (finding,) = verdict(rank(0, ALL_REDUCE), rank(1, ALL_REDUCE))["RLD321"]
+        assert "does not go on" in finding.message and finding.severity is Severity.WARNING
+
+    def test_a_rank_without_a_process(self) -> None:
+        (finding,) = verdict(*(rank(n, ALL_REDUCE, size=4) for n in (0, 1, 3)))["RLD321"]
+        assert "rank 2 has no process on this host any more" in finding.message
+        assert finding.severity is Severity.ERROR
+
+    def test_ranks_of_another_host_are_not_missed(self) -> None:
+        (finding,) = verdict(*(rank(n, ALL_REDUCE, size=4, local=2) for n in (0, 1)))["RLD321"]
+        assert finding.severity is Severity.NOTE
+        assert "ranks 2-3 have to be looked at on another host" in finding.message
+
+    def test_two_hosts_judged_together(self) -> None:
+        there = [rank(n, ALL_REDUCE, size=4, local=2, host="two") for n in (2, 3)]
+        here = [rank(0, ALL_REDUCE, size=4, local=2), rank(1, REWARD, size=4, local=2)]
+        (finding,) = verdict(*here, *there, hosts=("one", "two"))["RLD321"]
+        assert finding.message.startswith("ranks 0, 2-3 wait in all_reduce")
+
+    def test_ranks_that_wait_for_the_device_behind_a_collective(self) -> None:
+        item = (MAIN, Frame("/work/train.py", 33, "train", "total = loss.item()"))
+        processes = [rank(n, item, cpu=1.0, size=4) for n in range(3)]
+        (finding,) = verdict(*processes, rank(3, REWARD, size=4))["RLD321"]
+        assert finding.message.startswith("ranks 0-2 wait for the device at train.py:33 in train; rank 3")
+
+    def test_a_checkpoint_that_one_rank_saves(self) -> None:
+        said = verdict(rank(0, SAVE, state="D"), rank(1, ALL_REDUCE))
+        assert list(said) == ["RLD610"]
+        assert "the storage does not answer" in said["RLD610"][0].message
+
+    def test_a_weight_sync_that_one_rank_does_not_enter(self) -> None:
+        sync = (
+            MAIN,
+            Frame("/env/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py", 7, "_move_model_to_vllm"),
+            Frame(LOGGER, 83, "wrapper"),
+            Frame(C10D, 3252, "broadcast"),
+        )
+        said = verdict(rank(0, sync), rank(1, REWARD))
+        assert list(said) == ["RLD406"]
+        assert said["RLD406"][0].message.startswith("the weight sync stands: rank 0 waits in broadcast")
+
+    def test_no_stacks_is_not_checked_and_never_a_pass(self) -> None:
+        result = judged("RLD321", hang(rank(0, ()), rank(1, ()), lacking=("stacks: py-spy is not installed",)))
+        assert result.outcome is Outcome.NOT_CHECKED
+        assert "py-spy is not installed" in str(result.reason)
+
+    def test_without_stacks_the_kernel_tells_them_apart(self) -> None:
+        def blind(number: int, wait: str) -> object:
+            one = rank(number, ())
+            return replace(one, threads=(replace(one.threads[0], wait=wait),))
+
+        said = verdict(blind(0, "poll_schedule_timeout"), blind(1, "hrtimer_nanosleep"), lacking=("no py-spy",))
+        assert list(said) == ["RLD609"]
+        assert "hrtimer_nanosleep" in said["RLD609"][0].message
+        assert verdict(blind(0, "futex_wait"), blind(1, "futex_wait")) == {}
+
+
+class TestEngines:
+    client = seen(1, GENERATE)
+
+    def test_a_stopped_engine(self) -> None:
+        engine = seen(2, ENGINE_IDLE, role="engine", name="VLLM::EngineCore", state="T")
+        said = verdict(self.client, engine)
+        assert list(said) == ["RLD609"]
+        (finding,) = said["RLD609"]
+        assert "VLLM::EngineCore (pid 2) is stopped by a signal" in finding.message
+        assert finding.fixes[0].commands == ("kill -CONT 2",)
+
+    def test_a_dead_engine_that_its_client_waits_for(self) -> None:
+        said = verdict(self.client, seen(2, role="engine", name="VLLM::EngineCor", state="Z"))
+        assert list(said) == ["RLD606"]
+        assert "still waits for the engine's answer" in said["RLD606"][0].message
+
+    def test_a_lost_request(self) -> None:
+        log = LogTail(file="/work/run.log", quiet=900.0)
+        (finding,) = verdict(seen(1, GENERATE, log=log), seen(2, ENGINE_IDLE, role="engine"))["RLD609"]
+        assert "a request or its answer is lost" in finding.message and finding.severity is Severity.ERROR
+
+    def test_an_engine_that_steps_is_no_stall(self) -> None:
+        step = (ENGINE_IDLE[0], Frame(CORE, 674, "EngineCore.step"))
+        assert verdict(self.client, seen(2, step, ENGINE_IDLE, role="engine", cpu=0.7)) == {}
+
+    def test_an_idle_server_is_no_stall(self) -> None:
+        loop = (
+            Frame("/usr/lib/python3.11/asyncio/runners.py", 1, "run"),
+            Frame("/usr/lib/python3.11/selectors.py", 1, "select"),
+        )
+        assert verdict(seen(1, loop, role="server"), seen(2, ENGINE_IDLE, role="engine")) == {}
+
+    def test_two_threads_inside_one_engine(self) -> None:
+        def inside(number: int, name: str, line: int) -> Thread:
+            frames = (Frame("/work/train.py", line, name), *GENERATE[1:])
+            return Thread(id=number, name=name, main=number == 1, frames=frames)
+
+        both = replace(self.client, threads=(inside(1, "MainThread", 4), inside(9, "async-eval", 8)))
+        said = verdict(both)
+        assert "MainThread, async-eval" in said["RLD210"][0].message
+        assert "RLD210" not in verdict(replace(self.client, threads=(inside(1, "MainThread", 4),)))
+        assert LLM in str(said["RLD210"][0].evidence)
+
+
+class TestRay:
+    def cluster(self, *nodes: dict[str, float], **more: object) -> RayCluster:
+        actor = RayActor(kind="Trainer", name="trainer_0", state="PENDING_CREATION")
+        return RayCluster(**{"address": "here:6379", "actors": (actor,), "nodes": nodes, **more})  # type: ignore[arg-type]
+
+    def test_more_than_any_node_has(self) -> None:
+        asks = (RayDemand(resources={"GPU": 8.0, "CPU": 1.0}),)
+        said = verdict(seen(1, REWARD), ray=(self.cluster({"GPU": 4.0, "CPU": 64.0}, demands=asks),))
+        assert list(said) == ["RLD602"]
+        (finding,) = said["RLD602"]
+        assert (
+            "asked for 1 CPU, 8 GPU on one node, and no node has that: 1 with at most 64 CPU, 4 GPU" in finding.message
+        )
+        assert "actor trainer_0 (Trainer) is PENDING_CREATION" in finding.evidence[0].text
+
+    def test_what_others_hold_is_a_warning(self) -> None:
+        told = self.cluster(
+            {"GPU": 8.0}, demands=(RayDemand(resources={"GPU": 8.0}),), total={"GPU": 8.0}, available={"GPU": 0.0}
+        )
+        (finding,) = verdict(seen(1, REWARD), ray=(told,))["RLD602"]
+        assert finding.severity is Severity.WARNING and "0 GPU free of 8 GPU" in finding.message
+
+    def test_a_placement_group_of_too_many(self) -> None:
+        group = RayBundles(name="pool", state="PENDING", strategy="STRICT_PACK", bundles=({"GPU": 16.0},))
+        (finding,) = verdict(seen(1, REWARD), ray=(self.cluster({"GPU": 8.0}, actors=(), bundles=(group,)),))["RLD602"]
+        assert "16 GPU on one node" in finding.message
+
+    def test_a_cluster_in_which_all_is_placed(self) -> None:
+        alive = RayActor(kind="Rollout", state="ALIVE", pid=2)
+        elsewhere = (MAIN, Frame("/work/train.py", 50, "other"))
+        assert verdict(seen(1, REWARD, elsewhere), ray=(self.cluster({"GPU": 8.0}, actors=(alive,)),)) == {}
+
+
+class TestFlightRecorders:
+    def record(self, number: int, last: int, state: str = "scheduled") -> FlightRecord:
+        frame = Frame("/work/train.py", 12, "train")
+        newest = Collective(group="0", number=last, operation="all_reduce", state=state, frame=frame)
+        return FlightRecord(file=f"/tmp/rank_{number}", written=1.0, rank=str(number), last=(newest,))
+
+    records = property(lambda self: (self.record(0, 27), self.record(1, 27), self.record(2, 26, "completed")))
+    moves = seen(1, REWARD, (MAIN, Frame("/work/train.py", 50, "other")))
+
+    def test_the_rank_that_did_not_begin_it(self) -> None:
+        (finding,) = findings("RLD321", hang(seen(1, REWARD), records=self.records))
+        assert finding.message == (
+            "in group 0 ranks 0-1 began all_reduce number 27 at /work/train.py:12 in train, and rank 2 did not: "
+            "the last there is all_reduce number 26"
+        )
+
+    def test_dumps_from_before_say_nothing_of_a_run_that_goes_on(self) -> None:
+        assert findings("RLD321", hang(self.moves, records=self.records)) == ()
+
+    def test_dumps_count_where_ranks_wait_for_one_that_moves(self) -> None:
+        record = hang(rank(0, ALL_REDUCE), rank(1, REWARD, SAVE), records=self.records)
+        assert len(findings("RLD321", record)) == 1
+
+    def test_recorders_that_agree(self) -> None:
+        assert findings("RLD321", hang(seen(1, REWARD), records=(self.record(0, 5), self.record(1, 5)))) == ()
+
+
+def test_nothing_that_moves_in_a_plain_program_says_where_it_stands() -> None:
+    (finding,) = verdict(seen(1, REWARD))["RLD609"]
+    assert finding.severity is Severity.WARNING  # nothing tells for how long
+    assert "nothing moved for 5 s: train.py (pid 1): is at reward.py:5 in compute_score" in finding.message
+
+
+def test_a_debugger_is_told_from_a_signal() -> None:
+    (finding,) = verdict(seen(1, REWARD, state="t"))["RLD609"]
+    assert "held by a debugger" in finding.message
+
+
+def test_a_poll_is_no_movement() -> None:
+    deeper = (*ALL_REDUCE[:-1], Frame(C10D, 3260, "all_reduce"))
+    assert "RLD321" in verdict(rank(0, ALL_REDUCE, deeper), rank(1, REWARD))

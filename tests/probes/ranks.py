@@ -1,0 +1,55 @@
+"""Real runs of the probes of the level ``devices``, for the tests of their checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rldoctor.api import Case, Gpus, Level, ModelFiles, Probe, Request, RolloutPlan, Setting
+from rldoctor.facts import packages
+from rldoctor.probes.collectives import collectives
+from rldoctor.probes.placement import placement
+from rldoctor.probes.runner import run_job
+
+FAULTS = Path(__file__).parent / "faults"
+NO_GPU = Gpus(vendor="none")
+
+
+def plan(framework: str = "TRL", version: str | None = None, **settings: Any) -> RolloutPlan:
+    """``process__total=2`` is the setting ``process.total``, given in line 7 of run.sh."""
+    named = {name.replace("__", "."): value for name, value in settings.items()}
+    return RolloutPlan(
+        framework=framework,
+        version=version,
+        file="run.sh",
+        entry="train.py",
+        settings={n: Setting(value=v, file="run.sh", line=7, key=n.removeprefix("env.")) for n, v in named.items()},
+    )
+
+
+def collectives_case(python: Path, fault: str | None = None, seconds: float = 20.0, **settings: Any) -> Case:
+    """Two ranks on the CPU, started by the environment's torchrun with the settings of a launch of two."""
+    case = Case(packages=packages.collect(Request(python=python)), gpus=NO_GPU, plan=plan(process__total=2, **settings))
+    return _run(collectives, case, python, FAULTS / "broken_collectives.py" if fault else None, fault, seconds=seconds)
+
+
+def placement_case(
+    python: Path, fault: str | None = None, config: dict[str, Any] | None = None, launch: RolloutPlan | None = None
+) -> Case:
+    """A forward pass of a miniature in the placements of a launch."""
+    model = None if config is None else ModelFiles(path="model", config=config)
+    case = Case(packages=packages.collect(Request(python=python)), gpus=NO_GPU, plan=launch, model=model)
+    return _run(placement, case, python, FAULTS / "broken_placement.py" if fault else None, fault)
+
+
+def _run(probe: Probe, case: Case, python: Path, child: Path | None, fault: str | None, **arguments: Any) -> Case:
+    request = Request(python=python, level=Level.DEVICES)
+    told = {}
+    for key, job in probe.jobs(case, request).items():
+        more = {**arguments, **({"fault": fault} if fault else {})}
+        job = replace(job, arguments={**job.arguments, **more})
+        told[key] = msgspec.to_builtins(run_job(child or probe.child, job, key, request))
+    return replace(case, observations={probe.name: told})

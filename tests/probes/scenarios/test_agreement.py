@@ -1,0 +1,157 @@
+"""Log-probabilities of engine and trainer, new weights and tokens: what is recorded of a real engine, and that the
+checks find what is broken. The three scenarios share their engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rldoctor_checks.rollout import chat_template, logprobs, vocabulary
+from rldoctor_checks.sync import batch_dependent, logprob_mismatch, weight_sync_rejected, weights_stale
+
+from rldoctor.api import Basis, Case, Check, NotApplicable, Outcome, Request
+from rldoctor.judge import judge_one
+from rldoctor.probes.scenarios.agreement import agreement
+from rldoctor.probes.scenarios.tokens import tokens
+from rldoctor.probes.scenarios.weights import weights
+from tests.live import scenario_case
+from tests.plans import case as planned
+
+CHECKS = (
+    logprobs.check,
+    logprob_mismatch.check,
+    batch_dependent.check,
+    weight_sync_rejected.check,
+    weights_stale.check,
+    chat_template.check,
+    vocabulary.check,
+)
+# A plan that corrects with the log-probabilities of temperature 0.6.
+CORRECTING = planned(sampling__temperature=0.6, rollout__importance_correction=True, rollout__engine_logprobs=True).plan
+
+
+@pytest.fixture(scope="module")
+def healthy(patient: Path) -> Case:
+    return scenario_case(patient, agreement, weights, tokens)
+
+
+def said(check: Check, case: Case) -> str:
+    return "\n".join(finding.message for finding in judge_one(check, case).findings)
+
+
+def records(case: Case, name: str) -> dict[str, Any]:
+    job = case.observations[name][name]
+    assert job["ended"] == "done", (job["records"].get("exceptions"), job["tail"][-5:])
+    return dict(job["records"])
+
+
+@pytest.mark.engine
+def test_what_is_recorded_of_a_healthy_engine(healthy: Case) -> None:
+    told = records(healthy, "agreement")
+    assert told["trainer"]["dtype"] == told["engine"]["dtype"] == "bfloat16"
+    assert [row["prompt_tokens"] for row in told["plain"]] == [16, 160, 304, 448, 592, 736, 880, 1024]
+    assert all(len(row["engine"]) == len(row["prefill"]) == len(row["trainer"]) == 16 for row in told["plain"])
+    assert set(told["heated"]["rows"][0]["trainer"]) == {"1.0", "0.6"}
+    told = records(healthy, "weights")
+    assert told["way"]["name"] and told["change"]["moved"] > 0.5
+    assert {"model.layers.0", "model.layers.1", "lm_head.weight"} <= told["sensitivity"].keys()
+    assert all(refusal["exceptions"] for refusal in told["refusals"].values())
+    assert told["restored"]["end"] == pytest.approx(told["restored"]["start"], abs=0.05)
+    told = records(healthy, "tokens")
+    assert told["template"]["decoded"] == told["template"]["text"]
+    assert told["ends"]["eos"]["finish_reason"] == "stop" and told["turn"]["token"] == "<|im_end|>"
+    assert told["again"]["same"] == told["again"]["texts"]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.code)
+def test_a_healthy_engine_is_quiet(healthy: Case, check: Check) -> None:
+    result = judge_one(check, healthy)
+    assert result.outcome is Outcome.PASS, [finding.message for finding in result.findings]
+
+
+@pytest.mark.engine
+def test_the_healthy_engine_under_a_plan_that_takes_its_numbers_for_others(healthy: Case) -> None:
+    told = judge_one(logprobs.check, Case(**{**vars(healthy), "plan": CORRECTING}))
+    assert any("for those at temperature 0.6" in finding.message for finding in told.findings)
+
+
+@pytest.mark.engine
+def test_requests_that_reach_into_each_other_and_tokens_that_do_not_fit(patient: Path) -> None:
+    faults = "agreement:neighbours,tokens:begun_twice,tokens:grown,tokens:end_left_out"
+    case = scenario_case(patient, agreement, tokens, fault=faults)
+    assert "answered otherwise among 15 others" in said(batch_dependent.check, case)
+    assert "tokens that it decodes" in said(logprob_mismatch.check, case)
+    assert "begins the sequence twice" in said(chat_template.check, case)
+    assert "out of its completions" in said(chat_template.check, case)
+    assert "the embedding 259 rows" in said(vocabulary.check, case)
+
+
+@pytest.mark.engine
+def test_other_weights_refused_names_and_a_template_that_raises(patient: Path) -> None:
+    faults = "agreement:other_weights,weights:renamed,tokens:raising_template"
+    case = scenario_case(patient, agreement, weights, tokens, fault=faults)
+    assert "and transformers give the same tokens other log-probabilities" in said(logprob_mismatch.check, case)
+    assert "refuses the trainer's weights" in said(weight_sync_rejected.check, case)
+    assert "the chat template raises" in said(chat_template.check, case)
+
+
+@pytest.mark.engine
+def test_another_temperature_and_a_stale_layer(patient: Path) -> None:
+    faults = "agreement:half_heated,weights:stale_layer,tokens:another_end_of_turn"
+    case = scenario_case(patient, agreement, weights, tokens, fault=faults)
+    assert "neither those before temperature nor those after it" in said(logprobs.check, case)
+    assert "its model.layers.1 is still the old one" in said(weights_stale.check, case)
+    assert "does not stop at the template's end of turn" in said(chat_template.check, case)
+
+
+@pytest.mark.engine
+def test_an_engine_that_takes_anything_and_forgets_nothing(patient: Path) -> None:
+    names = ("never_reset", "drifting", "unknown_names_ignored", "shapes_padded")
+    case = scenario_case(patient, weights, fault=",".join(f"weights:{name}" for name in names))
+    assert "prefix cache" in said(weights_stale.check, case)
+    assert "the same weights once more" in said(weights_stale.check, case)
+    told = said(weight_sync_rejected.check, case)
+    assert "a wrong name" in told and "a wrong shape" in told
+
+
+@pytest.mark.engine
+def test_an_engine_that_keeps_its_weights(patient: Path) -> None:
+    case = scenario_case(patient, weights, fault="weights:ignored")
+    assert "it still samples with the old weights" in said(weights_stale.check, case)
+
+
+@pytest.mark.engine
+@pytest.mark.v0
+def test_a_healthy_v0_engine_is_quiet(v0_patient: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_USE_V1", "0")
+    case = scenario_case(v0_patient, agreement, weights, tokens)
+    assert not [finding.message for check in CHECKS for finding in judge_one(check, case).findings]
+    assert records(case, "weights")["way"]["name"] == "model.load_weights, all at once"
+
+
+def arguments(case: Case, **basis: Any) -> dict[str, Any]:
+    return dict(agreement.runs(case, Request(), Basis(**basis))["agreement"].arguments)
+
+
+def test_the_temperatures_are_the_launchs() -> None:
+    assert arguments(planned())["temperature"] == 0.6
+    asked = arguments(planned(sampling__temperature=0.8, trainer__temperature=1.0))
+    assert (asked["temperature"], asked["assumed"]) == (0.8, [0.8, 1.0])
+
+
+def test_lengths_stay_within_the_engine() -> None:
+    asked = arguments(planned(), model_len=40, prompt=39, response=39)
+    assert asked["prompt"] + asked["response"] + 1 <= 40
+
+
+def test_how_the_framework_sends_its_weights() -> None:
+    for framework, one_by_one in (("TRL", True), ("verl", False)):
+        run = weights.runs(planned(framework=framework), Request(), Basis())["weights"]
+        assert run.arguments["one_by_one"] is one_by_one
+
+
+def test_a_real_models_weights_are_left_alone() -> None:
+    with pytest.raises(NotApplicable):
+        weights.runs(planned(), Request(model=Path("model")), Basis())

@@ -1,0 +1,150 @@
+"""The ``chunked_prefill`` scenario: what it records of a real engine, and that the checks find what is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rldoctor_checks.processes import engine_process_died, failure_unrecognised, run_stalled
+from rldoctor_checks.rollout import chunked_prefill as chunked
+from rldoctor_checks.rollout import engine_internal, token_budget
+from rldoctor_checks.sync import outputs_corrupt
+
+from rldoctor import engine, registry
+from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Scenario, Setting
+from rldoctor.judge import judge_one
+from rldoctor.probes.rollout import rollout
+from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
+from rldoctor.scenario import Basis
+from tests.live import scenario_case
+from tests.observations import packages
+
+CHECKS = (chunked.check, token_budget.check, engine_internal.check, outputs_corrupt.check, failure_unrecognised.check)
+
+
+def only(name: str, seconds: float = 300.0) -> Scenario:
+    """The scenario on one of its engines, with this time limit."""
+    every = chunked_prefill.runs
+    return replace(chunked_prefill, runs=lambda *told: {name: replace(every(*told)[name], time_limit=seconds)})
+
+
+def findings(check: Check, case: Case) -> list[Finding]:
+    return list(judge_one(check, case).findings)
+
+
+def codes(case: Case) -> list[str]:
+    """What a report says, of the live runs and their logs."""
+    every = registry.load()
+    return [finding.code for finding in engine.report(case, every.checks.values(), every).findings]
+
+
+def launch(**options: Any) -> RolloutPlan:
+    named = {f"engine.{name}": Setting(value=value) for name, value in options.items()}
+    return RolloutPlan(framework="vLLM", dialect="vLLM", file="", entry="", settings=named)
+
+
+def engines(
+    version: str, plan: RolloutPlan | None = None, device: str = "cpu", **environment: str
+) -> dict[str, dict[str, Any]]:
+    """The options that the runs' engines get beyond the basis, by run."""
+    case = Case(packages=packages(vllm=version), plan=plan, environment=environment)
+    asked = chunked_prefill.runs(case, None, Basis(device=device))  # type: ignore[arg-type]
+    return {name: dict(run.engine.options) for name, run in asked.items()}
+
+
+def test_what_is_compared_with_what() -> None:
+    off = {"enable_chunked_prefill": False, "max_num_batched_tokens": 2048}
+    assert engines("0.32.0") == {"on": {}, "off": off}
+    assert engines("0.32.0", launch(max_num_seqs=8)) == {"on": {}, "off": off}
+
+
+def test_a_launch_that_does_not_chunk_is_not_compared() -> None:
+    assert engines("0.32.0", launch(enable_chunked_prefill=False)) == {"off": {}}
+    assert engines("0.9.1", launch(max_model_len=2048), VLLM_USE_V1="0") == {"off": {}}
+
+
+def test_a_v0_engine_without_a_launch_is_asked_to_chunk_where_it_can() -> None:
+    asked = engines("0.9.1", device="cuda", VLLM_USE_V1="0")
+    assert asked["off"] == {} and asked["on"]["enable_chunked_prefill"] is True
+    assert engines("0.9.1", VLLM_USE_V1="0") == {"off": {}}
+
+
+@pytest.mark.engine
+def test_the_traffic_overflows_the_cache_and_the_patient_stays_right(under_traffic: Case) -> None:
+    for job in under_traffic.observations["chunked_prefill"].values():
+        assert job["ended"] == "done", job["tail"][-5:]
+        trace, told = job["records"]["trace"], job["records"]
+        assert trace["preemptions"] > 0
+        assert told["reach"]["prompt_tokens"] >= 0.9 * told["cache_tokens"]
+        aborted = [answer for answer in trace["answers"].values() if answer["aborted"]]
+        assert len(aborted) >= 2 and all(answer["finish_reason"] is None for answer in aborted)
+        assert all(len(answer["tops"]) == len(answer["token_ids"]) for answer in trace["answers"].values())
+    on, off = (under_traffic.observations["chunked_prefill"][name]["records"]["engine"] for name in ("on", "off"))
+    assert (on["enable_chunked_prefill"], off["enable_chunked_prefill"]) == (True, False)
+    assert on["max_num_batched_tokens"] < 1024 <= off["max_num_batched_tokens"]
+    for check in CHECKS:
+        assert findings(check, under_traffic) == []
+    reason = judge_one(chunked.check, under_traffic).reason or ""
+    assert "greedy answers equal with prefill in chunks and without" in reason
+
+
+@pytest.mark.engine
+def test_chunks_that_lose_their_positions(patient: Path, under_traffic: Case) -> None:
+    broken = scenario_case(patient, only("on"), fault="chunked_prefill:positions_restart")
+    healthy = under_traffic.observations["chunked_prefill"]
+    jobs = {"on": broken.observations["chunked_prefill"]["on"], "off": healthy["off"]}
+    (finding,) = findings(chunked.check, replace(under_traffic, observations={"chunked_prefill": jobs}))
+    assert "prefill in chunks changes what vLLM" in finding.message
+    assert "greedy answers become others" in finding.message and "log-probabilities" in finding.message
+    assert finding.fixes[0].edits[0].value is False
+
+
+@pytest.mark.engine
+def test_numbers_that_are_none_and_a_request_that_is_lost(patient: Path) -> None:
+    case = scenario_case(patient, only("on"), fault="chunked_prefill:nan_in_chunks_and_a_lost_request")
+    (corrupt,) = findings(outputs_corrupt.check, case)
+    assert "are no finite numbers, chunked prefill on" in corrupt.message
+    (lost,) = findings(engine_internal.check, case)
+    assert "loses or mixes up requests of a single caller" in lost.message
+    assert any(one.text.startswith("request 7: never got a token") for one in lost.evidence)
+    assert judge_one(chunked.check, case).outcome is not Outcome.FINDINGS
+
+
+@pytest.mark.engine
+def test_prompts_that_no_step_has_room_for(patient: Path) -> None:
+    case = scenario_case(patient, only("off"), fault="chunked_prefill:budget_below_the_prompts")
+    (finding,) = findings(token_budget.check, case)
+    assert "max_num_batched_tokens is 512 and prefill is not chunked" in finding.message
+    assert finding.fixes[0].edits[0].value == 2048
+
+
+@pytest.mark.engine
+def test_an_assertion_in_the_scheduler(patient: Path) -> None:
+    case = scenario_case(patient, rollout, only("on"), fault="chunked_prefill:scheduler_assertion")
+    job = case.observations["chunked_prefill"]["on"]
+    assert job["ended"] == "raised" and job["records"]["trace"]["steps"] > 0
+    (finding,) = findings(engine_internal.check, case)
+    assert "fails in its own bookkeeping while chunked_prefill: on runs: AssertionError" in finding.message
+    assert "v1/core/sched/scheduler.py" in finding.evidence[-2].text
+    assert codes(case) == ["RLD220"]
+
+
+@pytest.mark.engine
+def test_a_step_that_never_ends(patient: Path) -> None:
+    case = scenario_case(patient, rollout, only("on", seconds=15.0), fault="chunked_prefill:hang")
+    assert case.observations["chunked_prefill"]["on"]["ended"] == "stalled"
+    (finding,) = findings(run_stalled.check, case)
+    assert "made no progress" in finding.message
+    assert codes(case) == ["RLD609"]
+
+
+@pytest.mark.engine
+def test_an_engine_that_is_killed_in_the_middle(patient: Path) -> None:
+    case = scenario_case(patient, rollout, only("on"), fault="chunked_prefill:killed")
+    assert case.observations["chunked_prefill"]["on"]["ended"] == "died"
+    told = [*findings(engine_process_died.check, case), *findings(failure_unrecognised.check, case)]
+    assert len(told) == 1 and "SIGKILL" in told[0].message
+    assert codes(case) == [told[0].code]
+    assert findings(chunked.check, case) == []

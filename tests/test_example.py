@@ -1,0 +1,134 @@
+"""Worked examples: every code's is judged as the command line judges, and a file that is none says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rldoctor import example, registry
+from rldoctor.api import Case, Check, Finding, Outcome, Reach, Severity
+from rldoctor.errors import InputError
+from rldoctor.registry import Registry
+from rldoctor.report import explanation
+
+LOADED = registry.load()
+BUILTIN = sorted(code for code in LOADED.checks if LOADED.origin[code].startswith("builtin"))
+TOLD = """## Fires
+
+Too many.
+
+```bash train.sh
+vllm serve model --port 8000
+```
+
+## Stays quiet
+
+```diff train.sh
+-vllm serve model --port 8000
++vllm serve model
+```
+"""
+
+
+@pytest.fixture(scope="module", params=BUILTIN)
+def told(request: pytest.FixtureRequest) -> tuple[Check, example.Example]:
+    check = LOADED.checks[request.param]
+    file = example.file_of(check)
+    assert file is not None, f"{check.code} has no example"
+    return check, example.read(file)
+
+
+def test_what_fires(told: tuple[Check, example.Example]) -> None:
+    check, read = told
+    assert example.findings(read.fires, check, LOADED)
+
+
+def test_what_stays_quiet(told: tuple[Check, example.Example]) -> None:
+    check, read = told
+    report = example.judge(read.quiet, LOADED)
+    assert check.code not in {finding.code for finding in report.findings}
+    (result,) = [result for result in report.results if result.code == check.code]
+    assert result.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE, Outcome.NOT_CHECKED)
+    if report.incident is None:  # a launch that is quiet for one code should be a sound one
+        assert not [finding for finding in report.findings if finding.severity is not Severity.NOTE]
+
+
+def test_every_file_is_an_example_of_a_code() -> None:
+    folder = Path(registry.__file__).parent.parent / "checks" / "examples"
+    assert {file.stem for file in folder.iterdir()} == set(BUILTIN)
+
+
+def test_nothing_of_this_machine_is_known() -> None:
+    seen: list[Case] = []
+    check = Check("ACME01", "sees-all", "doc")
+
+    @check.declared(needs=["plan"])
+    def looks(case: Case) -> Iterator[Finding | Reach]:
+        seen.append(case)
+        yield from ()
+
+    loaded = Registry()
+    loaded.add("acme", check)
+    example.judge(example.Scene((), {"train.sh": "vllm serve model\n"}), loaded)
+    assert [(case.packages, case.gpus, case.host, case.environment) for case in seen] == [(None, None, None, None)]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "ACME01.md"
+    file.write_text(TOLD)
+    return file
+
+
+def test_a_plugin_names_its_example(file: Path) -> None:
+    check = Check("ACME01", "port-given", "A port is given.", example=file)
+
+    @check.declared(needs=["plan"])
+    def given(case: Case) -> Iterator[Finding | Reach]:
+        setting = case.plan.get("placement.listen_port") if case.plan is not None else None
+        if setting is not None and setting.source == "given":
+            yield check.finding("port 8000 is given", severity=Severity.WARNING)
+
+    loaded = Registry()
+    loaded.add("acme", check)
+    text = explanation.render(check, loaded)
+    assert text == (
+        "ACME01 port-given\n\nA port is given.\n\n"
+        "Fires\n\n    Too many.\n\n    train.sh:\n        vllm serve model --port 8000\n\n"
+        "    -> warning: port 8000 is given\n\n"
+        "Stays quiet\n\n    train.sh, changed:\n        -vllm serve model --port 8000\n        +vllm serve model\n\n"
+        "    -> pass"
+    )
+
+
+def test_files_go_by_their_names_in_the_example() -> None:
+    assert "put a chat_template into model/tokenizer_config.json" in explanation.render(LOADED.checks["RLD215"], LOADED)
+
+
+def test_a_check_without_an_example_is_its_document() -> None:
+    assert explanation.render(Check("ACME01", "none", "Nothing more."), Registry()) == "ACME01 none\n\nNothing more."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("## Stays quiet", "## Is quiet", "the headings '## Fires' and '## Stays quiet' are expected"),
+        ("-vllm serve model --port 8000", "-vllm serve other", "takes away stands there 0 times"),
+        ("```diff train.sh", "```diff", "a block that names no file"),
+        ("8000\n```\n", "8000\n", "a block that names no file, or has no end"),
+        ("```bash train.sh\nvllm serve model --port 8000\n```\n", "", "no block names a file"),
+    ],
+)
+def test_a_file_that_is_no_example(file: Path, old: str, new: str, complaint: str) -> None:
+    file.write_text(TOLD.replace(old, new))
+    with pytest.raises(InputError, match=complaint):
+        example.read(file)
+    check = Check("ACME01", "port-given", "A port is given.", example=file)
+    assert explanation.render(check, Registry()).splitlines()[-1].startswith("The example cannot be judged: ")
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(InputError, match=r"nowhere\.md: "):
+        example.read(Path("nowhere.md"))
