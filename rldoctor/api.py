@@ -48,7 +48,15 @@ from rldoctor.knowledge.sharing import evaluates_on_it, one_engine_in_the_traine
 from rldoctor.knowledge.vllm_engine import chunked_prefill, generation, release
 from rldoctor.launch.evidence import cite, plan_of
 from rldoctor.launch.plan import RolloutPlan, Setting, Source
-from rldoctor.launch.seeds import SeedTopology, completions_per_request, replicas_per_prompt, seed_topology
+from rldoctor.launch.seeds import (
+    SeedTopology,
+    completions_per_request,
+    engine_seeds,
+    replicas_per_prompt,
+    request_seeds,
+    requests_alike,
+    seed_topology,
+)
 from rldoctor.logs.code_paths import package_of
 from rldoctor.logs.model import Frame, LogEvent, LoggedException, LogRun, Origin
 from rldoctor.lookup import Absent, canonical, find, find_all, installed_within, lookup
@@ -158,6 +166,7 @@ __all__ = [
     "device_memory",
     "driver_for",
     "engine_memory",
+    "engine_seeds",
     "engine_sleeps",
     "evaluates_on_it",
     "find",
@@ -190,6 +199,8 @@ __all__ = [
     "release",
     "release_specifier",
     "replicas_per_prompt",
+    "request_seeds",
+    "requests_alike",
     "rope_config",
     "rope_contradiction",
     "rope_missing",

@@ -69,9 +69,11 @@ def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
                 reach.append(item.text)
             else:
                 findings.append(item)
-    except NotApplicable as reason:
-        return result(Outcome.NOT_APPLICABLE, str(reason))
-    except NotChecked as reason:
+    except (NotApplicable, NotChecked) as reason:
+        if findings:  # what was found stays found, whatever could not be looked at after it
+            return result(Outcome.FINDINGS, findings=tuple(findings))
+        if isinstance(reason, NotApplicable):
+            return result(Outcome.NOT_APPLICABLE, str(reason))
         return result(Outcome.NOT_CHECKED, _with_how(str(reason), reason.how))
     except (Exception, SystemExit) as error:  # a plugin's check may fail in any way; the others go on
         trace = traceback.format_exc()

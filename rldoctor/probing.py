@@ -41,7 +41,7 @@ def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Le
         return None
     seconds = sum(p.seconds for p in due if isinstance(p, Probe))
     names = [p.name for p in due if isinstance(p, Probe)]
-    prepared = _prepare(case, [p for p in due if isinstance(p, Scenario)], request)
+    prepared = prepare(case, [p for p in due if isinstance(p, Scenario)], request)
     if prepared.boots:
         count = f"{len(prepared.boots)} engine{'s' if len(prepared.boots) > 1 else ''}"
         names.append(f"{', '.join(sorted({one.scenario.name for b in prepared.boots for one in b.asked}))} on {count}")
@@ -72,7 +72,7 @@ def run_probes(case: Case, probes: Iterable[AnyProbe], request: Request, depth: 
 
 def run_scenarios(case: Case, scenarios: list[Scenario], request: Request, progress: Progress) -> Case:
     """Plays scenarios on as few engines as they allow."""
-    prepared = _prepare(case, scenarios, request)
+    prepared = prepare(case, scenarios, request)
     for scenario, why in prepared.refused:
         case = _without(case, scenario, why)
     if not prepared.boots:
@@ -93,7 +93,8 @@ class Prepared:
         self.refused: list[tuple[Scenario, Absent | Unknown]] = []
 
 
-def _prepare(case: Case, scenarios: list[Scenario], request: Request) -> Prepared:
+def prepare(case: Case, scenarios: list[Scenario], request: Request) -> Prepared:
+    """The engines for scenarios, planned and not yet booted."""
     prepared = Prepared()
     if not scenarios:
         return prepared

@@ -188,6 +188,7 @@ def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request
             devices=_devices(options.devices),
             time_limit=options.time_limit,
             soak=options.soak,
+            level=session.level,
             environ=dict(os.environ),
         )
         case = assume.apply(replace(facts.collect(sections, request), role=role), options.assume)

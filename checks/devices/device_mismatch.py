@@ -105,7 +105,9 @@ def engine_on_another_device(case: Case) -> Iterator[Finding | Reach]:
 @check.observed(needs=["observations.rollout"])
 def placed_elsewhere(case: Case) -> Iterator[Finding | Reach]:
     """The running engine holds tensors that are not where its worker is."""
-    for job in rollouts(case).values():
+    jobs = list(rollouts(case).values())
+    # An engine in processes of its own does not let its model be seen; where all are, the first says so.
+    for job in [job for job in jobs if records(job).get("devices", {}).get("parameters")] or jobs[:1]:
         if explains(job):
             raise NotApplicable("the rollout failed on it")
         placed = require(job, "devices")

@@ -18,6 +18,10 @@ from rldoctor.launch.plan import RolloutPlan
 # Above this many ranks a table is cut in the middle.
 SHOWN = 16
 NODE_STRIDE = 1024
+# grpo_trainer.py 3.5.0 to 3.5.2, tensor parallel: every request of an engine has the engine's seed.
+SWIFT_EQUAL = ">=3.5,<3.5.3"
+# What a framework could have drawn.
+DRAWN = 20250321
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,47 @@ def replicas_per_prompt(plan: RolloutPlan, replicas: int) -> int | None:
         return None
     part = rows // replicas
     return n // part if part < n and n % part == 0 else 1
+
+
+def engine_seeds(plan: RolloutPlan, topology: SeedTopology) -> tuple[int | None, ...]:
+    """The seed that the engine of each replica is given; None where it is given none and takes what is vLLM's own. For
+    seeds that a framework draws at random some that differ stand in."""
+    launch = plan.server or plan
+    firsts = [row.seed for row in topology.ranks if row.peer == 0]
+    if topology.rule == "random":
+        return tuple(DRAWN + number for number in range(len(firsts)))
+    if topology.rule == "same" and launch.value("seed.engine") is None and launch.value("engine.seed") is None:
+        return (None,) * len(firsts)
+    return tuple(firsts)
+
+
+def requests_alike(plan: RolloutPlan) -> bool | None:
+    """Whether all requests of an engine carry the same seed; None where the rule is not known."""
+    rule = plan.value("seed.per_request")
+    if rule is None:
+        return None
+    return rule == "same" or (rule == "rank" and _swift_equal(plan))
+
+
+def request_seeds(plan: RolloutPlan, topology: SeedTopology, replica: int, count: int) -> list[int]:
+    """The seeds of the first ``count`` requests that a replica gets; empty where requests carry none."""
+    if topology.requests not in ("same", "rank", "counter"):
+        return []
+    own = next((row.seed for row in topology.ranks if row.replica == replica), None) or 0
+    if topology.requests == "same":
+        return [plan.value("sampling.seed", own)] * count
+    if _swift_equal(plan):
+        return [own] * count
+    # The inference worker's rank is the number of its replica; the index of the request is added to it.
+    base = replica if topology.requests == "rank" else own
+    return [base + index for index in range(count)]
+
+
+def _swift_equal(plan: RolloutPlan) -> bool:
+    from rldoctor.versions import version_within
+
+    swift = plan.framework == "ms-swift" and plan.version is not None
+    return swift and version_within(plan.version or "", SWIFT_EQUAL) is True
 
 
 def _seed(plan: RolloutPlan, rule: Any, base: int, rank: int, size: int, each: int) -> int | None:

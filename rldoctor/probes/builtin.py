@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rldoctor.probes.collectives import collectives
 from rldoctor.probes.imports import imports
+from rldoctor.probes.peers import peers
 from rldoctor.probes.placement import placement
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.agreement import agreement
@@ -13,6 +14,7 @@ from rldoctor.probes.scenarios.lengths import lengths
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.min_tokens import min_tokens
 from rldoctor.probes.scenarios.requests import requests
+from rldoctor.probes.scenarios.seeds import seeds
 from rldoctor.probes.scenarios.shared_engine import shared_engine
 from rldoctor.probes.scenarios.sleep import sleep
 from rldoctor.probes.scenarios.soak import soak
@@ -28,9 +30,11 @@ __all__ = [
     "lengths",
     "lora",
     "min_tokens",
+    "peers",
     "placement",
     "requests",
     "rollout",
+    "seeds",
     "shared_engine",
     "sleep",
     "soak",

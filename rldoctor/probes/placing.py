@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from rldoctor.case import Case, Gpu
 from rldoctor.check import NotApplicable
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.probe import Request
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+# vLLM's executor whose ranks a launcher starts, one engine object in each.
+SEPARATE = "external_launcher"
 
 
 def require_import(case: Case, name: str) -> None:
@@ -41,6 +45,18 @@ def planned_ranks(plan: RolloutPlan) -> int | None:
     if not known and engine == 1:
         return None
     return max([engine, *known])
+
+
+def pair_environ(case: Case, request: Request, device: str) -> dict[str, str] | None:
+    """What an engine of two ranks needs to find a device for each, or None where there are no two: GPUs that nobody
+    else uses, or cores of the CPU."""
+    if device == "cuda":
+        free = list(dict.fromkeys(gpu.index for gpu in free_gpus(case, request)))
+        return {VISIBLE: ",".join(map(str, free[:2]))} if len(free) > 1 else None
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    usable = len(cores) if case.host is None else case.host.cpu_usable or len(cores)
+    # By itself a CPU build gives each rank a NUMA node of its own.
+    return {"VLLM_CPU_OMP_THREADS_BIND": f"{cores[0]}|{cores[1]}"} if min(usable, len(cores)) >= 2 else None
 
 
 class _Visible:

@@ -12,6 +12,7 @@ import datetime
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,7 @@ def peer(gpu: int, other: int) -> dict[str, Any]:
     }
 
 
-def start() -> None:
+def start(main: Callable[[dict[str, Any]], None] = main) -> None:
     """Speaks the protocol of ``report`` into a file: torchrun hands no pipe on."""
     directory = Path(sys.argv[1])
     channel = os.open(directory / f"rank{os.environ['RANK']}.jsonl", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)

@@ -3,7 +3,7 @@ plays the runs that were planned for this engine.
 
 Arguments: ``kind`` (``llm`` or ``async``), ``engine`` (options of vLLM's EngineArgs), ``config`` and ``files`` of the
 model to stand in for (or None), ``own`` (whether the files are the model to run), ``samples`` (completions of the
-group), ``prompt_tokens``, ``max_tokens``, ``runs`` (each ``key``, ``program``, ``arguments``, ``limit`` in seconds).
+group), ``prompt_tokens``, ``max_tokens``, ``greedy``, ``runs`` (each ``key``, ``program``, ``arguments``, ``limit`` in seconds).
 Records, in order: ``stage``, ``seconds`` (of each stage), ``versions``, ``miniature``, ``asked``, ``engine`` (resolved
 configuration), ``devices``, ``rotary``, ``unread``, ``completions``, ``reach``, ``runs``. The same for V0 and V1, CPU
 and CUDA."""
@@ -107,18 +107,21 @@ def inspect(llm: Any) -> None:
 
 
 def sample(stand: stands.Stand, arguments: dict[str, Any], clock: Clock) -> None:
-    """A group of sampled completions, twice, and a pair of greedy ones."""
+    """A group of sampled completions and, where it is asked for, a pair of greedy ones and the group again."""
     prompt = stand.prompt(arguments["prompt_tokens"])
     length = {"max_tokens": arguments["max_tokens"], "logprobs": 1}
     group = {"n": arguments["samples"], "temperature": 1.0, **length}
     greedy = {"temperature": 0.0, **length}
     # A batch that mixes greedy and sampled requests has vLLM compile its sampler's kernels again, for seconds.
-    batches = [{"group": group}, {"greedy": greedy, "greedy twin": greedy}, {"group again": group}]
+    batches = [{"group": group}]
+    if arguments["greedy"]:
+        batches += [{"greedy": greedy, "greedy twin": greedy}, {"group again": group}]
     completions: list[dict[str, Any]] = []
     for number, asked in enumerate(batches):
         with clock("generate again" if number else "generate"):
             completions += stand.generate({name: (prompt, parameters) for name, parameters in asked.items()})
         emit("completions", completions)
+    stand.sampled = completions
     sampled = sum(len(completion["token_ids"]) for completion in completions)
     emit(
         "reach",

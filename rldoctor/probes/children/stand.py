@@ -34,6 +34,8 @@ class Stand:
         self.options = options
         self.made = made
         self.record: Callable[[str, Any], None] = lambda name, value: None
+        # What the engine answered first of all, see ``sample`` in ``engine``.
+        self.sampled: list[dict[str, Any]] = []
 
     @property
     def vocabulary(self) -> int:
