@@ -2,8 +2,8 @@
 
 A bare boot is a script that imports vLLM, boots one engine with the same options on the same model and samples once,
 under the patient's interpreter. The level's own time is that of all its scenarios, engines and rldoctor's part
-included; the shallower probes (imports, devices) boot no engine and are not in it. Give a launch file as the second argument to
-measure the engines of that launch.
+included; the shallower probes (imports, devices) boot no engine and are not in it. Give a launch file as the second
+argument to measure the engines of that launch.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def _busy(case: Case, request: Request) -> str | None:
         return "there is no vLLM in this environment"
     if case.host is None:
         return "how busy this machine is, is not known"
-    from rldoctor.probes.device import choose_device
+    from rldoctor.probes.placing import choose_device
 
     try:
         device = choose_device(case, request)

@@ -2,8 +2,10 @@
 
 What it looks for
     In a real rollout on a miniature model: all completions of a group that was sampled at temperature 1, without a
-    seed of their own, are token for token the same. In a log: in TRL's table of completions (``log_completions``), in
-    ms-swift's ``completions.jsonl`` or verl's rollout dump all completions of each prompt are the same.
+    seed of their own, are token for token the same; and engines or requests to which the launch gives different seeds
+    draw the same completions, so that the seeds have no effect. In a log: in TRL's table of completions
+    (``log_completions``), in ms-swift's ``completions.jsonl`` or verl's rollout dump all completions of each prompt are
+    the same.
 
 Why it hurts
     The completions of a group get the same reward, so every advantage is 0 and nothing is learned; the run looks
@@ -28,11 +30,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
+from rldoctor.api import (
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    NotApplicable,
+    Reach,
+    Severity,
+    cite,
+    plan_of,
+    replicas_per_prompt,
+    seed_topology,
+)
 
 from ..rollout.observed import NEVER, Completion, describe, groups, log_probability, records, rollouts
 from ..sync.outputs_corrupt import repeats_one_token
 from ..training.trends import Run, finite, mean, steps_of
+from . import sampled_seeds as sampled
 
 check = Check("RLD311", "completions-identical", __doc__)
 
@@ -75,6 +93,42 @@ def group_is_one(case: Case) -> Iterator[Finding | Reach]:
                     Fix(title="another release of vLLM: its sampler draws the same numbers for every request"),
                 ),
             )
+
+
+@check.observed(needs=["plan", "observations.seeds"])
+def seeds_of_replicas(case: Case) -> Iterator[Finding | Reach]:
+    """Two engines with different seeds that draw the same."""
+    plan, drawn = plan_of(case), sampled.replicas(case)
+    if not drawn.equal:
+        yield Reach(f"{drawn.summary()} between two replicas")
+        return
+    if not drawn.apart:
+        raise NotApplicable("both replicas have the same seed (RLD310)")
+    found = seed_topology(plan)
+    together = replicas_per_prompt(plan, found.replicas) if found is not None else None
+    yield check.finding(
+        f"{drawn.same} of {drawn.total} completions are the same on two engine replicas, whose seeds differ"
+        + (f"; {together} replicas get the same prompts" if together and together > 1 else ""),
+        severity=Severity.ERROR if together and together > 1 else Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=(*cite(plan.server or plan, "seed.per_replica", "seed.engine"), *drawn.evidence),
+        fixes=(Fix(title="another release of vLLM: the seed that it is given has no effect"),),
+    )
+
+
+@check.observed(needs=["plan", "observations.seeds"])
+def seeds_of_requests(case: Case) -> Iterator[Finding | Reach]:
+    """Requests with different seeds that draw the same."""
+    drawn = sampled.repeated(sampled.requests(case))
+    if not (drawn.equal and drawn.apart):
+        yield Reach(f"{drawn.summary()} between requests with the launch's seeds")
+        return
+    yield check.finding(
+        f"{drawn.same} of {drawn.total} completions repeat the first request's, whose seed is another",
+        grade=Grade.OBSERVED,
+        evidence=(*cite(plan_of(case), "seed.per_request", "sampling.seed"), *drawn.evidence),
+        fixes=(Fix(title="another release of vLLM: the seeds of requests have no effect"),),
+    )
 
 
 @check.observed(needs=["metrics.sampled_groups", "metrics.sampled_groups_identical"])

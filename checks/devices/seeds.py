@@ -4,7 +4,9 @@ What it looks for
     The seed of every rank of every engine replica, derived for the whole plan as the framework derives it, and the
     seeds of the requests: peers of one replica with different seeds; replicas with one seed that get the same prompts
     in the same order; requests with one seed where every completion of a group is a request of its own; ms-swift's
-    colocated engines before 3.5 and its rollout servers before 3.12.3.
+    colocated engines before 3.5 and its rollout servers before 3.12.3. In a real rollout: two engines with the seeds of
+    the first two replicas draw a group for the same prompt; a group is drawn with the seeds of the launch's requests;
+    two tensor parallel ranks that torchrun starts, each with an engine object of its own, answer the same requests.
 
 Why it hurts
     Peers that draw different tokens fall out of step and hang, or garble the output. Replicas with one seed and one
@@ -38,6 +40,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Grade,
     NotApplicable,
     NotChecked,
     Reach,
@@ -48,17 +51,21 @@ from rldoctor.api import (
     completions_per_request,
     plan_of,
     replicas_per_prompt,
+    requests_alike,
     seed_topology,
     version_within,
 )
 
+from . import sampled_seeds as sampled
+
 check = Check("RLD310", "seed-shared-across-replicas", __doc__)
 
 RULE, REQUESTS = "seed.per_replica", "seed.per_request"
+PEERS = "peers probe"
+# What is known where nothing was drawn.
+_NOTHING = sampled.Drawn(same=0, total=0, chance=0.0, apart=False, told=())
 # grpo_trainer.py 3.2.2 to 3.4: engine seed 0, request seed = rank of the inference worker + index, at every step alike.
 SWIFT_FIXED = ">=3.2.2,<3.5"
-# grpo_trainer.py 3.5.0 to 3.5.2, tensor parallel: every request of an engine has the engine's seed.
-SWIFT_EQUAL = ">=3.5,<3.5.3"
 # rollout.py: every worker and every server is given vLLM's own seed.
 SWIFT_SERVER = ">=3.4,<3.12.3"
 
@@ -70,21 +77,87 @@ def peers_and_replicas(case: Case) -> Iterator[Finding | Reach]:
     found = seed_topology(plan)
     if found is None:
         raise NotChecked("which seed each engine gets is not known for this framework and release")
-    launch = plan.server or plan
-    table = Evidence(text=found.table(), source="derived seeds")
     if found.disagreeing:
-        yield check.finding(
-            f"the peers of {len(found.disagreeing)} tensor parallel engines have different seeds: {found.formula}",
-            evidence=(*cite(launch, RULE, "engine.tensor_parallel_size"), table),
-            fixes=(Fix(title="derive the seed from the replica: rank // tensor parallel size"),),
-            url="https://github.com/modelscope/ms-swift/pull/4209",
-        )
-        return
-    together = replicas_per_prompt(plan, found.replicas)
-    if found.rule != "same" or found.replicas == 1 or together == 1 or _request_seeds_differ(found):
+        yield _disagreeing(case, plan, found)
+    elif _seed_shared(plan, found):
+        yield _shared(case, plan, found)
+    else:
         yield Reach(found.summary())
-        return
-    yield check.finding(
+
+
+@check.observed(needs=["plan", "observations.seeds"])
+def replicas_draw_the_same(case: Case) -> Iterator[Finding | Reach]:
+    """Two engines with the launch's seeds, asked for a group of the same prompt."""
+    plan = plan_of(case)
+    found, drawn = seed_topology(plan), sampled.replicas(case)
+    if drawn.equal and found is not None and _seed_shared(plan, found):
+        yield _shared(case, plan, found)
+    elif drawn.equal and drawn.apart:
+        raise NotApplicable("the seeds have no effect (RLD311)")
+    else:
+        planned = f"{found.replicas} replicas" if found is not None else "the replicas"
+        yield Reach(f"{drawn.summary()} between two engines with the seeds of two of {planned}")
+
+
+@check.observed(needs=["plan", "observations.peers"])
+def ranks_draw_other_tokens(case: Case) -> Iterator[Finding | Reach]:
+    """Two tensor parallel ranks with the launch's seeds, each with an engine object of its own."""
+    plan = plan_of(case)
+    found, drawn = seed_topology(plan), sampled.ranks(case)
+    if found is not None and found.disagreeing:
+        yield _disagreeing(case, plan, found)
+    elif drawn is None:
+        raise NotChecked("two ranks with an engine object each do not come to an end here")
+    elif drawn.same == drawn.total:
+        yield Reach(f"two tensor parallel ranks agree in {drawn.total} completions")
+    else:
+        yield check.finding(
+            f"two tensor parallel ranks with the same seed draw different tokens: {drawn.summary()}",
+            grade=Grade.OBSERVED,
+            evidence=(*cite(plan.server or plan, RULE, "engine.tensor_parallel_size"), *drawn.evidence),
+            fixes=(
+                Fix(title="one engine that drives all of its ranks (executor mp or ray) keeps them in step"),
+                Fix(title="another release of vLLM: its ranks do not seed themselves alike"),
+            ),
+        )
+
+
+def _disagreeing(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
+    launch = plan.server or plan
+    try:
+        drawn = sampled.ranks(case) if "peers" in case.observations else _NOTHING
+    except (NotApplicable, NotChecked):
+        drawn = _NOTHING
+    if drawn is None:
+        seen: tuple[Evidence, ...] = (Evidence(text="the two ranks wait for each other for ever", source=PEERS),)
+    else:
+        seen = drawn.evidence if drawn.same < drawn.total else ()
+    return check.finding(
+        f"the peers of {len(found.disagreeing)} tensor parallel engines have different seeds: {found.formula}",
+        grade=Grade.REPRODUCED if seen else Grade.DECLARED,
+        evidence=(
+            *cite(launch, RULE, "engine.tensor_parallel_size"),
+            Evidence(text=found.table(), source="derived seeds"),
+            *seen,
+        ),
+        fixes=(Fix(title="derive the seed from the replica: rank // tensor parallel size"),),
+        url="https://github.com/modelscope/ms-swift/pull/4209",
+    )
+
+
+def _seed_shared(plan: RolloutPlan, found: SeedTopology) -> bool:
+    """Whether replicas have one seed where a prompt's group may be divided between them."""
+    together = replicas_per_prompt(plan, found.replicas)
+    return found.rule == "same" and found.replicas > 1 and together != 1 and not _request_seeds_differ(found)
+
+
+def _shared(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
+    launch, together = plan.server or plan, replicas_per_prompt(plan, found.replicas)
+    try:
+        drawn = sampled.replicas(case) if "seeds" in case.observations else _NOTHING
+    except (NotApplicable, NotChecked):
+        drawn = _NOTHING
+    return check.finding(
         f"{found.replicas} engine replicas have the same seed ({found.formula})"
         + (
             f", and {together} of them get the same prompts: they draw the same completions"
@@ -92,10 +165,12 @@ def peers_and_replicas(case: Case) -> Iterator[Finding | Reach]:
             else "; requests are spread over them by load"
         ),
         severity=Severity.ERROR if together else Severity.NOTE,
+        grade=Grade.REPRODUCED if drawn.equal else Grade.DECLARED,
         evidence=(
             *cite(launch, RULE, "placement.engines"),
             *cite(plan, "batch.generation", "batch.generations"),
-            table,
+            Evidence(text=found.table(), source="derived seeds"),
+            *drawn.evidence,
         ),
         fixes=tuple(_own_seeds(plan, found)),
         url="https://github.com/modelscope/ms-swift/issues/7219",
@@ -106,22 +181,46 @@ def peers_and_replicas(case: Case) -> Iterator[Finding | Reach]:
 def requests_of_a_group(case: Case) -> Iterator[Finding | Reach]:
     """One seed in every request makes every completion of a group the same, unless one request draws them all."""
     plan = plan_of(case)
-    rule, n, each = plan.value(REQUESTS), plan.value("batch.generations"), completions_per_request(plan)
+    n, each = plan.value("batch.generations"), completions_per_request(plan)
     if n < 2:
         raise NotApplicable("one completion for each prompt")
-    equal = rule == "same" or (rule == "rank" and _swift(plan, SWIFT_EQUAL))
-    if not equal:
-        yield Reach(f"request seeds: {rule}")
+    if not requests_alike(plan):
+        yield Reach(f"request seeds: {plan.value(REQUESTS)}")
         return
     if each is None:
         raise NotChecked("how many completions one request draws is not known")
     if each >= n:
         yield Reach(f"one request draws all {n} completions")
         return
-    yield check.finding(
+    yield _alike(case, plan, n)
+
+
+@check.observed(needs=["plan", "observations.seeds"])
+def requests_draw_the_same(case: Case) -> Iterator[Finding | Reach]:
+    """A group drawn with the seeds of the launch's requests."""
+    plan, group = plan_of(case), sampled.requests(case)
+    drawn = sampled.repeated(group)
+    if drawn.equal and requests_alike(plan):
+        yield _alike(case, plan, plan.value("batch.generations"))
+    elif drawn.equal and drawn.apart:
+        raise NotApplicable("the seeds have no effect (RLD311)")
+    else:
+        yield Reach(f"{len(group)} requests with the launch's seeds: {drawn.summary()} from the first")
+
+
+def _alike(case: Case, plan: RolloutPlan, n: int) -> Finding:
+    try:
+        drawn = sampled.repeated(sampled.requests(case)) if "seeds" in case.observations else _NOTHING
+    except (NotApplicable, NotChecked):
+        drawn = _NOTHING
+    return check.finding(
         f"every request carries the same seed, and the {n} completions of a prompt are requests of their own: they are "
-        "all alike" + ("" if rule == "same" else " on each engine"),
-        evidence=cite(plan, REQUESTS, "batch.generations", "seed.deterministic", "seed.engine", "sampling.seed"),
+        "all alike" + ("" if plan.value(REQUESTS) == "same" else " on each engine"),
+        grade=Grade.REPRODUCED if drawn.equal else Grade.DECLARED,
+        evidence=(
+            *cite(plan, REQUESTS, "batch.generations", "seed.deterministic", "seed.engine", "sampling.seed"),
+            *drawn.evidence,
+        ),
         fixes=tuple(_no_request_seed(plan)),
         url="https://github.com/NovaSky-AI/SkyRL/pull/1015",
     )

@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.probe import Request
-from rldoctor.probes.device import choose_device, share
+from rldoctor.probes.placing import choose_device, require_import, share
 from rldoctor.scenario import Basis
 
 # A plan with longer sequences is scaled down to these; shorter ones are run as they are.
@@ -66,7 +65,7 @@ def basis(case: Case, request: Request) -> Basis:
     """The engine for the case's launch and device.
 
     Raises :class:`NotApplicable` where vLLM cannot be imported or the machine's devices are not probed."""
-    _require_import(case)
+    require_import(case, "vllm")
     device = choose_device(case, request)
     environ, options = dict(ENVIRON), {}
     if device is not None:
@@ -85,13 +84,6 @@ def basis(case: Case, request: Request) -> Basis:
             device=kind,
         )
     return _of_plan(case.plan, case, options, environ, kind)
-
-
-def _require_import(case: Case) -> None:
-    jobs = case.observations.get("imports", {})
-    packages = jobs.get("stack", {}).get("records", {}).get("packages", {})
-    if packages.get("vllm", {}).get("ended", "done") != "done":
-        raise NotApplicable("vllm cannot be imported here")
 
 
 def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: dict[str, str], device: str) -> Basis:

@@ -49,9 +49,9 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
 
 def _launched(plan: RolloutPlan) -> bool:
     launch = plan.server or plan
-    backend = launch.value("engine.distributed_executor_backend")
-    parallel = launch.value("engine.tensor_parallel_size", 1) > 1
-    return parallel and backend == SEPARATE and plan.value("rollout.backend", "vllm") == "vllm"
+    ranks: int = launch.value("engine.tensor_parallel_size", 1)
+    launched = launch.value("engine.distributed_executor_backend") == SEPARATE
+    return ranks > 1 and launched and bool(plan.value("rollout.backend", "vllm") == "vllm")
 
 
 peers = Probe(

@@ -9,6 +9,8 @@ from rldoctor.check import NotApplicable
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.probe import Request
 
+# What the engine of a miniature gets of a device: context, weights and a cache of some thousand tokens.
+DEVICE_BYTES = 4 << 30
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # vLLM's executor whose ranks a launcher starts, one engine object in each.
 SEPARATE = "external_launcher"
@@ -31,6 +33,33 @@ def free_gpus(case: Case, request: Request) -> list[Gpu]:
         return [gpu for index in request.devices for gpu in gpus.devices if gpu.index == index]
     visible = _visible(case)
     return [gpu for gpu in gpus.devices if not gpu.processes and not gpu.mig and (visible is None or visible(gpu))]
+
+
+def choose_device(case: Case, request: Request) -> Gpu | None:
+    """The NVIDIA device for one engine: of those that may be used the one with the least memory in use. None on a
+    machine without one.
+
+    Raises :class:`NotApplicable` for devices of a vendor whose vLLM is not probed, and where others use all there
+    are."""
+    gpus = case.gpus
+    if gpus is None or not gpus.devices:
+        return None
+    if gpus.vendor != "nvidia":
+        raise NotApplicable(f"the rollout probe does not run on {gpus.vendor} devices")
+    usable = free_gpus(case, request)
+    if not usable and request.devices is not None:
+        raise NotApplicable(f"no device among {request.devices} exists")
+    if not usable:
+        users = [
+            f"GPU {gpu.index} is in use by process {gpu.processes[0].pid}" for gpu in gpus.devices if gpu.processes
+        ]
+        raise NotApplicable(f"{'; '.join(users) or 'no GPU is visible'} (--devices N runs on one all the same)")
+    return min(usable, key=lambda device: (len(device.processes), device.memory_used or 0, device.index))
+
+
+def share(device: Gpu) -> float:
+    """The share of the device's memory that a miniature's engine needs."""
+    return round(min(0.9, max(0.05, DEVICE_BYTES / device.memory_total)), 3)
 
 
 def planned_ranks(plan: RolloutPlan) -> int | None:

@@ -93,8 +93,8 @@ def _seed(case: Case, basis: Basis, seed: int | None) -> dict[str, Any]:
 def _parallel(plan: RolloutPlan) -> bool:
     """Whether one engine drives several tensor parallel ranks; where the launcher starts them see ``probes/peers``."""
     launch = plan.server or plan
-    backend = launch.value("engine.distributed_executor_backend")
-    return launch.value("engine.tensor_parallel_size", 1) > 1 and backend != SEPARATE
+    ranks: int = launch.value("engine.tensor_parallel_size", 1)
+    return ranks > 1 and launch.value("engine.distributed_executor_backend") != SEPARATE
 
 
 def _even_heads(case: Case, request: Request) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from rldoctor_checks.devices.completions_identical import check as identical
 from rldoctor_checks.devices.seeds import check
 
-from rldoctor.api import Outcome, Severity
-from tests.checks.launches import LaunchFile, finding, judged, quiet
+from rldoctor.api import Case, Grade, Outcome, Severity
+from rldoctor.judge import judge_one
+from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
+from tests.observations import completion, link
 
 SERVER: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 2}
 ROWS: dict[str, Any] = {"batch__generation": 8, "batch__generations": 8, "sampling__n": 1}
@@ -108,3 +112,113 @@ def test_full_determinism_is_switched_off(tmp_path: Path) -> None:
     assert [found.severity for found in file.findings(check)] == [Severity.ERROR]
     assert "full_determinism=false" in file.mend(check)
     assert file.findings(check) == []
+
+
+DIVIDED: dict[str, Any] = {"placement__engines": 2, **ROWS}
+OTHER = [completion(list(range(i + 50, i + 66)), index=i) for i in range(8)]
+GROUP = [completion(list(range(i, i + 16)), index=i) for i in range(8)]
+
+
+def drawn(group: list[dict[str, Any]], **records: Any) -> dict[str, Any]:
+    """One engine that came up with the launch's seed and drew this."""
+    return {
+        "ended": "done",
+        "boot": "miniature",
+        "records": {"seed": 0, "group": group, "engine": {"seed": 0}, **records},
+    }
+
+
+def played(framework: str = "verl", first: Any = None, second: Any = None, **arguments: Any) -> Case:
+    case = launch(framework, **arguments)
+    jobs = {name: job for name, job in (("first", first), ("second", second)) if job is not None}
+    return replace(case, observations={"seeds": jobs})
+
+
+def ranks(first: Any, second: Any, ended: str = "done", **arguments: Any) -> Case:
+    told = [{"rank": n, "ended": "done", "asked": {"seed": 0}, "tail": [], **r} for n, r in enumerate((first, second))]
+    job = {"ended": "done", "records": {"ranks": told, "ended": ended}}
+    return replace(launch(**arguments), observations={"peers": {"peers": job}})
+
+
+class TestWhatWasDrawn:
+    """The same finding with the completions that prove it, never a second one."""
+
+    def test_replicas_that_drew_the_same(self) -> None:
+        case = played(version="0.6.1", first=drawn(GROUP), second=drawn(GROUP), seed__per_replica="same", **DIVIDED)
+        (found,) = judge_one(check, case).findings
+        assert (found.grade, found.severity) == (Grade.REPRODUCED, Severity.ERROR)
+        assert any("the engine has 0" in evidence.text for evidence in found.evidence)
+
+    def test_one_seed_and_other_completions_stay_as_declared(self) -> None:
+        case = played(version="0.6.1", first=drawn(GROUP), second=drawn(OTHER), seed__per_replica="same", **DIVIDED)
+        (found,) = judge_one(check, case).findings
+        assert found.grade is Grade.DECLARED
+
+    def test_a_peaked_distribution_repeats_itself(self) -> None:
+        sure = [completion([7], -0.01, index=i) for i in range(8)]
+        case = played(version="0.6.1", first=drawn(sure), second=drawn(sure), seed__per_replica="same", **DIVIDED)
+        assert [found.grade for found in judge_one(check, case).findings] == [Grade.DECLARED]
+
+    def test_seeds_without_effect_are_another_code(self) -> None:
+        settings: dict[str, Any] = {"version": "0.9.0", "seed__per_replica": "replica", "seed__engine": 0, **DIVIDED}
+        case = played(first=drawn(GROUP), second=drawn(GROUP, seed=1, engine={"seed": 1}), **settings)
+        assert judge_one(check, case).findings == ()
+        (found,) = judge_one(identical, case).findings
+        assert (found.grade, found.severity) == (Grade.OBSERVED, Severity.ERROR)
+        whole = played(first=drawn(GROUP), second=drawn(GROUP, seed=1), **{**settings, "sampling__n": 8})
+        assert judge_one(identical, whole).findings[0].severity is Severity.WARNING
+        apart = played(first=drawn(GROUP), second=drawn(OTHER, seed=1), **settings)
+        assert judge_one(identical, apart).outcome is Outcome.PASS
+        assert "2 replicas" in str(judge_one(check, apart).reason)
+
+    def test_requests_with_one_seed(self) -> None:
+        settings: dict[str, Any] = {
+            "seed__per_request": "same",
+            "seed__per_replica": "replica",
+            "placement__engines": 1,
+        }
+        alike = [completion(list(range(16)), request=f"request {i}", seed=0) for i in range(8)]
+        case = played(version="0.9.0", first=drawn(GROUP, requests=alike), **settings, **ROWS)
+        (found,) = judge_one(check, case).findings
+        assert found.grade is Grade.REPRODUCED
+
+    def test_requests_with_seeds_that_have_no_effect(self) -> None:
+        settings: dict[str, Any] = {"seed__per_request": "counter", "seed__per_replica": "replica"}
+        alike = [completion(list(range(16)), request=f"request {i}", seed=i) for i in range(8)]
+        case = played(version="0.9.0", first=drawn(GROUP, requests=alike), placement__engines=1, **settings, **ROWS)
+        assert judge_one(check, case).findings == ()
+        assert "whose seed is another" in judge_one(identical, case).findings[0].message
+        own = [{**row, "request": f"request {i}", "seed": i} for i, row in enumerate(GROUP)]
+        case = played(version="0.9.0", first=drawn(GROUP, requests=own), placement__engines=1, **settings, **ROWS)
+        assert judge_one(identical, case).outcome is Outcome.PASS
+
+
+class TestRanks:
+    """Two ranks with an engine object each."""
+
+    APART: ClassVar[dict[str, Any]] = {"placement__engines": 1, "engine__tensor_parallel_size": 2}
+
+    def test_they_agree(self) -> None:
+        rows = {"completions": GROUP}
+        result = judge_one(check, ranks(rows, rows, seed__per_replica="replica", **self.APART))
+        assert result.outcome is Outcome.PASS and "agree in 8 completions" in str(result.reason)
+
+    def test_seeds_apart_are_reproduced(self) -> None:
+        case = ranks({"completions": GROUP}, {"completions": OTHER}, seed__per_replica="rank", **self.APART)
+        assert [found.grade for found in judge_one(check, case).findings] == [Grade.REPRODUCED]
+
+    def test_they_wait_for_each_other(self) -> None:
+        late = {"ended": "died", "waiting": True}
+        case = ranks(late, late, "timed-out", seed__per_replica="rank", **self.APART)
+        (found,) = judge_one(check, case).findings
+        assert found.grade is Grade.REPRODUCED and "wait for each other" in found.evidence[-1].text
+
+    def test_one_seed_and_other_tokens(self) -> None:
+        case = ranks({"completions": GROUP}, {"completions": OTHER}, seed__per_replica="replica", **self.APART)
+        (found,) = judge_one(check, case).findings
+        assert found.grade is Grade.OBSERVED and "draw different tokens" in found.message
+
+    def test_ranks_that_do_not_come_up_are_told(self) -> None:
+        raised = {"ended": "raised", "exceptions": [link("RuntimeError", "create shm failed")]}
+        result = judge_one(check, ranks(raised, raised, "failed", seed__per_replica="replica", **self.APART))
+        assert result.outcome is Outcome.PASS and "RuntimeError: create shm failed" in str(result.reason)

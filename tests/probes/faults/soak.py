@@ -10,6 +10,12 @@ MIB = 1 << 20
 POOL = "llm_engine.engine_core.engine_core.scheduler.kv_cache_manager.block_pool"
 
 
+def leaks(llm: Any) -> None:
+    """Both at once."""
+    leaks_memory(llm)
+    leaks_blocks(llm)
+
+
 def leaks_memory(llm: Any) -> None:
     """Every request leaves some MiB behind."""
     add, kept = llm.llm_engine.add_request, []

@@ -22,7 +22,7 @@ SHORT = case(lengths__prompt=64, lengths__response=16, engine__max_model_len=256
 
 @pytest.fixture(scope="module")
 def soaked(patient: Path) -> Callable[..., Case]:
-    """A soak of half a minute, with a fault where one is named."""
+    """A soak of less than a minute, with a fault where one is named."""
 
     @cache
     def run(fault: str | None = None) -> Case:
@@ -31,7 +31,8 @@ def soaked(patient: Path) -> Callable[..., Case]:
             soak,
             fault=f"soak:{fault}" if fault else None,
             plan=SHORT,
-            request=Request(python=patient, soak=0.5),
+            engine={"num_gpu_blocks_override": 20_000},  # a leak must not bring the traffic to a halt
+            request=Request(python=patient, soak=0.7),
         )
 
     return run
@@ -50,7 +51,7 @@ def test_a_healthy_engine_stays_as_it_is(soaked: Callable[..., Case]) -> None:
     job = told.observations["soak"]["traffic"]
     assert job["ended"] == "done", job["tail"][-5:]
     windows = job["records"]["windows"]
-    assert len(windows) >= 8 and all(window["unfinished"] == 0 for window in windows)
+    assert all(window["unfinished"] == 0 for window in windows)
     assert len({tuple(window["canary"]["token_ids"]) for window in windows}) == 1
     for check in (host_memory.check, engine_internal.check):
         result = judge_one(check, told)
@@ -58,15 +59,12 @@ def test_a_healthy_engine_stays_as_it_is(soaked: Callable[..., Case]) -> None:
 
 
 @pytest.mark.engine
-def test_memory_that_grows_is_found(soaked: Callable[..., Case]) -> None:
-    (finding,) = judge_one(host_memory.check, soaked("leaks_memory")).findings
-    assert finding.grade is Grade.OBSERVED and "GiB an hour under steady traffic" in finding.message
-
-
-@pytest.mark.engine
-def test_blocks_that_do_not_come_back_are_found(soaked: Callable[..., Case]) -> None:
-    (finding,) = judge_one(engine_internal.check, soaked("leaks_blocks")).findings
-    assert "loses KV blocks under traffic" in finding.message
+def test_memory_and_blocks_that_do_not_come_back_are_found(soaked: Callable[..., Case]) -> None:
+    told = soaked("leaks")
+    (grown,) = judge_one(host_memory.check, told).findings
+    assert grown.grade is Grade.OBSERVED and "GiB an hour under steady traffic" in grown.message
+    (lost,) = judge_one(engine_internal.check, told).findings
+    assert "loses KV blocks under traffic" in lost.message
 
 
 def test_a_soak_that_was_too_short_tells_nothing() -> None:

@@ -1,8 +1,8 @@
 """What one replica draws for a prompt, right after its boot and, where requests carry seeds, with those.
 
-Arguments: ``seed`` (that the launch gives the engine, or None), ``requests`` (``seeds``, one for each request; ``each``,
-completions of a request; ``prompt`` and ``response`` in tokens) where they carry some. Records: ``seed``, ``group`` and
-``greedy`` (rows of what the engine answered first of all, see ``stand.rows``), ``requests`` (rows), ``reach``."""
+Arguments: ``seed`` (that the launch gives the engine, or None), ``requests`` (``seeds``, one for each request;
+``each``, completions of a request; ``prompt`` and ``response`` in tokens) where they carry some. Records: ``seed``,
+``group`` (rows of what the engine drew first of all, see ``stand.rows``), ``requests`` (rows), ``reach``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
     began = time.monotonic()
     stand.record("seed", arguments["seed"])
     stand.record("group", [row for row in stand.sampled if row["request"] == "group"])
-    stand.record("greedy", [row for row in stand.sampled if row["temperature"] == 0])
     rows = stand.sampled
     asked = arguments.get("requests")
     if asked:

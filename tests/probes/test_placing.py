@@ -1,4 +1,4 @@
-"""The device that live probes run on."""
+"""Where live probes run: on a device that is idle, or on the one that was asked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from rldoctor.api import Case, Gpu, GpuProcess, Gpus, NotApplicable, Request
 from rldoctor.probes.basis import basis
-from rldoctor.probes.device import choose_device
+from rldoctor.probes.placing import choose_device
 from tests.observations import failed, imports_case, packages
 
 GIB = 1 << 30
@@ -40,6 +40,14 @@ def test_the_users_choice_and_the_environments_come_first() -> None:
     visible = choose_device(on(gpu(0), gpu(1, 5), CUDA_VISIBLE_DEVICES="1"), Request())
     assert chosen is not None and visible is not None
     assert (chosen.index, visible.index) == (1, 1)
+
+
+def test_a_device_in_use_by_others_is_never_touched_unasked() -> None:
+    busy = on(gpu(0, 10, 4711), gpu(1, 2, 4712))
+    with pytest.raises(NotApplicable, match=r"process 4711.*--devices N"):
+        choose_device(busy, Request())
+    asked = choose_device(busy, Request(devices=(0,)))
+    assert asked is not None and asked.index == 0
 
 
 def test_what_cannot_be_probed_is_not_applicable() -> None:
