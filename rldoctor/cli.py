@@ -52,7 +52,10 @@ Python = Annotated[
 Assume = Annotated[
     list[str] | None, typer.Option(help="PKG==VERSION or machine.json: judge as if it were so; repeatable.")
 ]
-Model = Annotated[Path | None, typer.Option(help="A local model directory; the rollout runs on a miniature of it.")]
+Model = Annotated[
+    Path | None,
+    typer.Option(help="A local model directory. With weights in it the rollout runs on it, else on a miniature of it."),
+]
 Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, such as 0,1.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds for each child process.")]
 Soak = Annotated[float | None, typer.Option(help="Minutes for which the launch's traffic is kept up.")]

@@ -124,7 +124,7 @@ def seeds_of_requests(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{drawn.summary()} between requests with the launch's seeds")
         return
     yield check.finding(
-        f"{drawn.same} of {drawn.total} completions repeat the first request's, whose seed is another",
+        f"{drawn.same} of {drawn.total} completions of a group repeat its first one, with other seeds or none",
         grade=Grade.OBSERVED,
         evidence=(*cite(plan_of(case), "seed.per_request", "sampling.seed"), *drawn.evidence),
         fixes=(Fix(title="another release of vLLM: the seeds of requests have no effect"),),

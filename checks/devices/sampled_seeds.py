@@ -13,13 +13,14 @@ from ..rollout.observed import NEVER, Completion, Job, log_probability, records
 
 SHOWN = 12
 SOURCE = "seeds scenario"
+UNKNOWN_GROUP = "how the launch's requests draw a group is not known"
 
 
 @dataclass(frozen=True)
 class Drawn:
     """Completions of two sides, compared in their order: ``same`` of ``total`` are token for token equal, which
     ``chance`` (log-probability that they would be) does not explain. ``apart`` says whether every pair was drawn with
-    two different seeds, ``told`` shows the first pair."""
+    two different seeds, or without any; ``told`` shows the first pair."""
 
     same: int
     total: int
@@ -48,9 +49,9 @@ def replicas(case: Case) -> Drawn:
     first, second = (_required(jobs[name], "group") for name in ("first", "second"))
     asked = [records(jobs[name]).get("requests") for name in ("first", "second")]
     seeds = [records(jobs[name]).get("seed") for name in ("first", "second")]
-    if asked[0] and asked[1]:
-        first, second = asked[0], asked[1]
-        seeds = [None, None]  # the requests' own seeds decide
+    if all(rows and rows[0]["seed"] is not None for rows in asked):
+        # The requests' own seeds decide. Without any, what an engine draws depends on what it drew before.
+        first, second = asked[0] or [], asked[1] or []
     names = [_named(jobs[name]) for name in ("first", "second")]
     return compared(first, second, seeds[0] != seeds[1], names)
 
@@ -72,29 +73,31 @@ def ranks(case: Case) -> Drawn | None:
 
 
 def requests(case: Case) -> list[list[Completion]]:
-    """One group as the launch asks for it, the completions of each request. Raises :class:`NotApplicable` where
-    requests carry no seeds."""
+    """One group as the launch asks for it, the completions of each request. Raises :class:`NotApplicable` where it is
+    not known how."""
     job = case.observations["seeds"].get("first")
     if job is None:
-        raise NotApplicable("requests carry no seeds")
+        raise NotApplicable(UNKNOWN_GROUP)
     _required(job, "group")
     by_request: dict[str, list[Completion]] = {}
     for row in records(job).get("requests") or ():
         by_request.setdefault(row["request"], []).append(row)
     if not by_request:
-        raise NotApplicable("requests carry no seeds")
+        raise NotApplicable(UNKNOWN_GROUP)
     return list(by_request.values())
 
 
 def repeated(group: list[list[Completion]]) -> Drawn:
-    """The first request of a group against the others, each completion with the one of the same number."""
-    first, *others = group
-    pairs = [compared(first, other, False, ["first request", "next request"]) for other in others]
+    """The first request of a group against the others, each completion with the one of the same number; where one
+    request draws all, its first completion against the others, for which vLLM changes the seed."""
+    alone = len(group) == 1
+    first, *others = [[row] for row in group[0]] if alone else group
+    pairs = [compared(first, other, True, ["first", "another"]) for other in others]
     return Drawn(
         same=sum(pair.same for pair in pairs),
         total=sum(pair.total for pair in pairs),
         chance=sum(pair.chance for pair in pairs),
-        apart=all(pair.apart for pair in pairs),
+        apart=alone or all(pair.apart for pair in pairs),
         told=pairs[0].told if pairs else (),
     )
 

@@ -33,10 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -53,10 +51,10 @@ from rldoctor.api import (
     replicas_per_prompt,
     requests_alike,
     seed_topology,
-    version_within,
 )
 
 from . import sampled_seeds as sampled
+from .seed_fixes import SERVER_SEEDS, SWIFT_SERVER, no_request_seed, own_seeds, swift
 
 check = Check("RLD310", "seed-shared-across-replicas", __doc__)
 
@@ -66,8 +64,6 @@ PEERS = "peers probe"
 _NOTHING = sampled.Drawn(same=0, total=0, chance=0.0, apart=False, told=())
 # grpo_trainer.py 3.2.2 to 3.4: engine seed 0, request seed = rank of the inference worker + index, at every step alike.
 SWIFT_FIXED = ">=3.2.2,<3.5"
-# rollout.py: every worker and every server is given vLLM's own seed.
-SWIFT_SERVER = ">=3.4,<3.12.3"
 
 
 @check.declared(needs=["plan"])
@@ -172,7 +168,7 @@ def _shared(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
             Evidence(text=found.table(), source="derived seeds"),
             *drawn.evidence,
         ),
-        fixes=tuple(_own_seeds(plan, found)),
+        fixes=tuple(own_seeds(plan, found)),
         url="https://github.com/modelscope/ms-swift/issues/7219",
     )
 
@@ -200,12 +196,12 @@ def requests_draw_the_same(case: Case) -> Iterator[Finding | Reach]:
     """A group drawn with the seeds of the launch's requests."""
     plan, group = plan_of(case), sampled.requests(case)
     drawn = sampled.repeated(group)
+    if drawn.equal and drawn.apart:
+        raise NotApplicable("the seeds have no effect (RLD311)")
     if drawn.equal and requests_alike(plan):
         yield _alike(case, plan, plan.value("batch.generations"))
-    elif drawn.equal and drawn.apart:
-        raise NotApplicable("the seeds have no effect (RLD311)")
     else:
-        yield Reach(f"{len(group)} requests with the launch's seeds: {drawn.summary()} from the first")
+        yield Reach(f"a group by {len(group)} requests with the launch's seeds: {drawn.summary()} from the first")
 
 
 def _alike(case: Case, plan: RolloutPlan, n: int) -> Finding:
@@ -221,7 +217,7 @@ def _alike(case: Case, plan: RolloutPlan, n: int) -> Finding:
             *cite(plan, REQUESTS, "batch.generations", "seed.deterministic", "seed.engine", "sampling.seed"),
             *drawn.evidence,
         ),
-        fixes=tuple(_no_request_seed(plan)),
+        fixes=tuple(no_request_seed(plan)),
         url="https://github.com/NovaSky-AI/SkyRL/pull/1015",
     )
 
@@ -230,7 +226,7 @@ def _alike(case: Case, plan: RolloutPlan, n: int) -> Finding:
 def fixed_seeds_of_workers(case: Case) -> Iterator[Finding | Reach]:
     """ms-swift 3.2.2 to 3.4 colocated: the requests' seeds follow the inference rank and never change."""
     plan = plan_of(case)
-    if not _swift(plan, SWIFT_FIXED) or plan.value("placement.mode") != "colocate" or plan.value(REQUESTS) != "rank":
+    if not swift(plan, SWIFT_FIXED) or plan.value("placement.mode") != "colocate" or plan.value(REQUESTS) != "rank":
         raise NotApplicable("no fixed seed for each inference rank")
     several = plan.value("placement.nodes", 1) > 1
     yield check.finding(
@@ -254,7 +250,7 @@ def servers_of_one_seed(case: Case) -> Iterator[Finding | Reach]:
     """Several ms-swift rollout servers, which are started elsewhere: each takes vLLM's own seed."""
     plan = plan_of(case)
     hosts = plan.value("placement.server_host")
-    if not _swift(plan, SWIFT_SERVER) or not isinstance(hosts, list) or len(hosts) < 2:
+    if not swift(plan, SWIFT_SERVER) or not isinstance(hosts, list) or len(hosts) < 2:
         raise NotApplicable("not several rollout servers of a release without seeds")
     together = replicas_per_prompt(plan, len(hosts))
     if not together or together == 1:
@@ -265,59 +261,11 @@ def servers_of_one_seed(case: Case) -> Iterator[Finding | Reach]:
         "prompts: "
         "they draw the same completions",
         evidence=cite(plan, "placement.server_host", "batch.generation", "batch.generations"),
-        fixes=(_SERVER_SEEDS,),
+        fixes=(SERVER_SEEDS,),
         url="https://github.com/modelscope/ms-swift/issues/7219",
     )
-
-
-_SERVER_SEEDS = Fix(
-    title="ms-swift 3.12.3 and later give each rollout worker a random seed",
-    commands=('pip install "ms-swift>=3.12.3"',),
-)
-
-
-def _swift(plan: RolloutPlan, versions: str) -> bool:
-    known = plan.framework == "ms-swift" and plan.version is not None
-    return known and version_within(plan.version or "", versions) is True
 
 
 def _request_seeds_differ(found: SeedTopology) -> bool:
     """Whether the requests carry seeds of their own, so that the engine's does not decide."""
     return found.requests in ("rank", "counter")
-
-
-def _own_seeds(plan: RolloutPlan, found: SeedTopology) -> Iterator[Fix]:
-    if _swift(plan, SWIFT_SERVER):
-        yield _SERVER_SEEDS
-    elif plan.framework == "verl":
-        yield Fix(
-            title="verl 0.7.1 and later add the replica's rank to the seed", commands=('pip install "verl>=0.7.1"',)
-        )
-    elif plan.framework == "NeMo-RL":
-        yield Fix(title="NeMo-RL 0.2.0 and later give each engine its own seed (pull request 171)")
-    n, rows = plan.value("batch.generations"), plan.value("batch.generation")
-    if n and rows and rows // n < found.replicas:
-        yield Fix(title=f"or at least {found.replicas} prompts at a time, so that every group stays on one replica")
-
-
-def _no_request_seed(plan: RolloutPlan) -> Iterator[Fix]:
-    if plan.framework == "ms-swift":
-        yield Fix(
-            title="ms-swift 3.5.3 and later add the index of the request to the seed",
-            commands=('pip install "ms-swift>=3.5.3"',),
-        )
-    elif plan.value("seed.deterministic"):
-        yield Fix(
-            title="switch full determinism of the rollout off: it puts the replica's seed into every request",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option="seed.deterministic", value=False),),
-            side_effects="rollouts are not reproducible bit by bit",
-        )
-    elif plan.value("sampling.seed") is not None:
-        yield Fix(
-            title="send no seed with the requests",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option="sampling.seed", value=None),),
-        )
-    else:
-        yield Fix(title="send no seed with the requests, or a different one with each sample of a group")

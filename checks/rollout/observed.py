@@ -89,11 +89,13 @@ def describe(job: Job) -> str:
     """One phrase for what was run: the engine, its version and device, and the model that the miniature stands in
     for."""
     versions, engine = records(job).get("versions", {}), records(job).get("engine", {})
-    model = records(job).get("miniature", {}).get("like")
+    made = records(job).get("miniature", {})
+    model = made.get("like")
     parts = [
         f"vLLM {versions.get('vllm', '?')}",
         engine.get("engine"),
         f"on {engine['device']}" if "device" in engine else None,
     ]
-    parts.append(f"with a miniature {model}" if model else None)
+    stands_in = "a miniature" if made.get("weights") != "own" else "the model itself, a"
+    parts.append(f"with {stands_in} {model}" if model else None)
     return " ".join(part for part in parts if part)

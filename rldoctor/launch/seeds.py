@@ -100,7 +100,7 @@ def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
         for rank in range(total)
     )
     formula = (setting.how if setting is not None else None) or rule
-    return SeedTopology(ranks, rule, formula, launch.value("seed.per_request", "none"))
+    return SeedTopology(ranks, rule, formula, request_rule(launch) or "none")
 
 
 def completions_per_request(plan: RolloutPlan) -> int | None:
@@ -141,18 +141,24 @@ def engine_seeds(plan: RolloutPlan, topology: SeedTopology) -> tuple[int | None,
     return tuple(firsts)
 
 
-def requests_alike(plan: RolloutPlan) -> bool | None:
-    """Whether all requests of an engine carry the same seed; None where the rule is not known."""
-    rule = plan.value("seed.per_request")
-    if rule is None:
-        return None
+def request_rule(plan: RolloutPlan) -> str | None:
+    """How the seeds of requests differ (``none``: they carry none); None where it is not known."""
+    rule: str | None = plan.value("seed.per_request")
+    if rule == "same" and not plan.value("seed.deterministic") and plan.value("sampling.seed") is None:
+        return "none"  # what was the same has been taken away, as a fix does
+    return rule
+
+
+def requests_alike(plan: RolloutPlan) -> bool:
+    """Whether all requests of an engine carry the same seed."""
+    rule = request_rule(plan)
     return rule == "same" or (rule == "rank" and _swift_equal(plan))
 
 
-def request_seeds(plan: RolloutPlan, topology: SeedTopology, replica: int, count: int) -> list[int]:
-    """The seeds of the first ``count`` requests that a replica gets; empty where requests carry none."""
+def request_seeds(plan: RolloutPlan, topology: SeedTopology, replica: int, count: int) -> list[int] | list[None]:
+    """The seeds of the first ``count`` requests that a replica gets."""
     if topology.requests not in ("same", "rank", "counter"):
-        return []
+        return [None] * count
     own = next((row.seed for row in topology.ranks if row.replica == replica), None) or 0
     if topology.requests == "same":
         return [plan.value("sampling.seed", own)] * count

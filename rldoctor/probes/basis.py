@@ -9,7 +9,7 @@ from rldoctor.case import Case
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.probe import Request
-from rldoctor.probes.placing import choose_device, require_import, share
+from rldoctor.probes.placing import choose_device, require_import, runs_itself, share
 from rldoctor.scenario import Basis
 
 # A plan with longer sequences is scaled down to these; shorter ones are run as they are.
@@ -70,7 +70,7 @@ def basis(case: Case, request: Request) -> Basis:
     environ, options = dict(ENVIRON), {}
     if device is not None:
         environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(device.index))
-        options["gpu_memory_utilization"] = share(device)
+        options["gpu_memory_utilization"] = share(device, runs_itself(case, request))
     kind = "cpu" if device is None else "cuda"
     options["max_num_seqs"] = MOST_SEQUENCES
     if case.plan is None or case.plan.value("rollout.backend", "vllm") != "vllm":

@@ -12,6 +12,7 @@ import msgspec
 from rldoctor.case import Case
 from rldoctor.probe import Job, JobResult, Request
 from rldoctor.probes.boots import Asked, Boot
+from rldoctor.probes.placing import runs_itself
 from rldoctor.probes.runner import run_job
 from rldoctor.scenario import MINIATURE, Basis
 
@@ -92,7 +93,7 @@ def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked
             "engine": {**basis.options, **boot.options},
             "config": case.model.config if case.model else None,
             "files": case.model.path if case.model else None,
-            "own": request.model is not None and has_weights(case),
+            "own": runs_itself(case, request),
             "samples": SAMPLES,
             "prompt_tokens": PROMPT_TOKENS,
             "max_tokens": MAX_TOKENS,
@@ -103,12 +104,6 @@ def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked
         environ={**basis.environ, **boot.environ},
         time_limit=BOOT_LIMIT + sum(one.run.time_limit for one in left),
     )
-
-
-def has_weights(case: Case) -> bool:
-    """Whether the model can be run as it is; else a miniature stands in for it."""
-    names = case.model.files if case.model else {}
-    return any(name.endswith((".safetensors", ".bin", ".pt")) for name in names)
 
 
 def separate(result: JobResult, asked: Iterable[Asked]) -> Played:

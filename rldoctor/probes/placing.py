@@ -11,6 +11,8 @@ from rldoctor.probe import Request
 
 # What the engine of a miniature gets of a device: context, weights and a cache of some thousand tokens.
 DEVICE_BYTES = 4 << 30
+# Of what is free on a device, for a model that is run as it is.
+FREE_SHARE = 0.85
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # vLLM's executor whose ranks a launcher starts, one engine object in each.
 SEPARATE = "external_launcher"
@@ -57,9 +59,17 @@ def choose_device(case: Case, request: Request) -> Gpu | None:
     return min(usable, key=lambda device: (len(device.processes), device.memory_used or 0, device.index))
 
 
-def share(device: Gpu) -> float:
-    """The share of the device's memory that a miniature's engine needs."""
-    return round(min(0.9, max(0.05, DEVICE_BYTES / device.memory_total)), 3)
+def share(device: Gpu, own_weights: bool = False) -> float:
+    """The share of the device's memory for an engine: what a miniature needs, or most of what is free for a model with
+    its own weights."""
+    wanted = FREE_SHARE * (device.memory_total - (device.memory_used or 0)) if own_weights else DEVICE_BYTES
+    return round(min(0.9, max(0.05, wanted / device.memory_total)), 3)
+
+
+def runs_itself(case: Case, request: Request) -> bool:
+    """Whether the model that was named has weights and is run as it is; else a miniature stands in for it."""
+    names = case.model.files if case.model else {}
+    return request.model is not None and any(name.endswith((".safetensors", ".bin", ".pt")) for name in names)
 
 
 def planned_ranks(plan: RolloutPlan) -> int | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from rldoctor.api import Case, Gpu, GpuProcess, Gpus, NotApplicable, Request
+from rldoctor.api import Case, Gpu, GpuProcess, Gpus, ModelFiles, NotApplicable, Request
 from rldoctor.probes.basis import basis
 from rldoctor.probes.placing import choose_device
 from tests.observations import failed, imports_case, packages
@@ -33,6 +36,14 @@ def test_the_idle_one_is_taken_with_a_small_share() -> None:
     assert base.environ["CUDA_VISIBLE_DEVICES"] == "1"
     assert base.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert base.options["gpu_memory_utilization"] == 0.05
+
+
+def test_a_model_with_weights_of_its_own_gets_most_of_what_is_free(tmp_path: Path) -> None:
+    files = {"config.json": 700, "model.safetensors": 15 * GIB}
+    own = replace(on(gpu(0, 16)), model=ModelFiles(path=str(tmp_path), config={}, files=files))
+    assert basis(own, Request(model=tmp_path)).options["gpu_memory_utilization"] == 0.68
+    # Named by a launch it is a large download or a production model; a miniature stands in for it.
+    assert basis(own, Request()).options["gpu_memory_utilization"] == 0.05
 
 
 def test_the_users_choice_and_the_environments_come_first() -> None:

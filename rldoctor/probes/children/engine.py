@@ -4,9 +4,9 @@ plays the runs that were planned for this engine.
 Arguments: ``kind`` (``llm`` or ``async``), ``engine`` (options of vLLM's EngineArgs), ``config`` and ``files`` of the
 model to stand in for (or None), ``own`` (whether the files are the model to run), ``samples`` (completions of the
 group), ``prompt_tokens``, ``max_tokens``, ``greedy`` (whether greedy batches follow), ``runs`` (each ``key``,
-``program``, ``arguments``, ``limit`` in seconds). Records, in order: ``stage``, ``seconds`` (of each stage), ``versions``, ``miniature``, ``asked``, ``engine`` (resolved
-configuration), ``devices``, ``rotary``, ``unread``, ``completions``, ``reach``, ``runs``. The same for V0 and V1, CPU
-and CUDA."""
+``program``, ``arguments``, ``limit`` in seconds). Records, in order: ``stage``, ``seconds`` (of each stage),
+``versions``, ``miniature``, ``asked``, ``engine`` (resolved configuration), ``devices``, ``rotary``, ``unread``,
+``completions``, ``reach``, ``runs``. The same for V0 and V1, CPU and CUDA."""
 
 from __future__ import annotations
 

@@ -57,13 +57,13 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
             engine = Engine(options={**two, **_seed(case, basis, seeds[0])}, environ=environ, alone=True)
             runs["peers"] = Run(engine=engine, arguments={"seed": seeds[0]}, time_limit=SECONDS)
     if not runs:
-        raise NotApplicable("seeds decide nothing here: no prompt's group is divided, no request carries one")
+        raise NotApplicable("one replica, and how its requests draw a group is not known")
     return runs
 
 
 def _replicas(plan: RolloutPlan, topology: SeedTopology) -> tuple[int, ...]:
     """The replicas whose completions tell something: two where they may get parts of the same group, one where only
-    its requests' seeds are in question."""
+    its requests are in question."""
     # With one seed and whole groups nothing that two replicas draw would be wrong.
     divided = topology.rule != "same" or replicas_per_prompt(plan, topology.replicas) != 1
     if topology.replicas > 1 and divided:
@@ -72,15 +72,15 @@ def _replicas(plan: RolloutPlan, topology: SeedTopology) -> tuple[int, ...]:
 
 
 def _requests(plan: RolloutPlan, topology: SeedTopology, replica: int) -> dict[str, Any]:
-    """A prompt's group as the launch asks for it, where its requests carry seeds."""
+    """A prompt's group as the launch asks for it, with the seeds of its requests."""
     wanted, each = plan.value("batch.generations"), completions_per_request(plan)
     if wanted is None or each is None or wanted < 2:
         return {}
     each = min(each, MOST_COMPLETIONS)
     count = max(min(wanted, MOST_COMPLETIONS) // each, 1)
-    seeds = request_seeds(plan, topology, replica, count)
-    if not seeds or count * each < 2:
+    if count * each < 2:
         return {}
+    seeds = request_seeds(plan, topology, replica, count)
     return {"requests": {"seeds": seeds, "each": each, "prompt": PROMPT_TOKENS, "response": MAX_TOKENS}}
 
 

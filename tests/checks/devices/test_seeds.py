@@ -68,7 +68,7 @@ def test_one_seed_in_every_request() -> None:
     found = finding(check, seed__per_request="same", batch__generations=8, sampling__n=1, sampling__seed=42)
     assert "the 8 completions of a prompt are requests of their own" in found.message
     assert found.fixes[0].edits[0].value is None
-    assert quiet(check, seed__per_request="same", batch__generations=8, sampling__n=8)
+    assert quiet(check, seed__per_request="same", batch__generations=8, sampling__n=8, sampling__seed=42)
     assert quiet(check, seed__per_request="none", batch__generations=8, sampling__n=1)
     assert quiet(check, seed__per_request="same", batch__generations=1, sampling__n=1)
 
@@ -174,6 +174,7 @@ class TestWhatWasDrawn:
     def test_requests_with_one_seed(self) -> None:
         settings: dict[str, Any] = {
             "seed__per_request": "same",
+            "seed__deterministic": True,
             "seed__per_replica": "replica",
             "placement__engines": 1,
         }
@@ -187,10 +188,22 @@ class TestWhatWasDrawn:
         alike = [completion(list(range(16)), request=f"request {i}", seed=i) for i in range(8)]
         case = played(version="0.9.0", first=drawn(GROUP, requests=alike), placement__engines=1, **settings, **ROWS)
         assert judge_one(check, case).findings == ()
-        assert "whose seed is another" in judge_one(identical, case).findings[0].message
+        assert "with other seeds or none" in judge_one(identical, case).findings[0].message
         own = [{**row, "request": f"request {i}", "seed": i} for i, row in enumerate(GROUP)]
         case = played(version="0.9.0", first=drawn(GROUP, requests=own), placement__engines=1, **settings, **ROWS)
         assert judge_one(identical, case).outcome is Outcome.PASS
+
+    def test_one_request_that_draws_all(self) -> None:
+        settings: dict[str, Any] = {
+            "seed__per_request": "same",
+            "sampling__seed": 1,
+            "batch__generations": 8,
+            "sampling__n": 8,
+        }
+        rows = [completion(list(range(16)), request="request 0", seed=1, index=i) for i in range(8)]
+        case = played("EasyR1", first=drawn(GROUP, requests=rows), seed__per_replica="same", **settings)
+        assert judge_one(check, case).findings == ()
+        assert "7 of 7 completions of a group repeat" in judge_one(identical, case).findings[0].message
 
 
 class TestRanks:

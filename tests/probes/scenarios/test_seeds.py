@@ -11,7 +11,7 @@ import pytest
 from rldoctor_checks.devices import completions_identical, seeds
 from rldoctor_checks.sync import outputs_corrupt
 
-from rldoctor.api import Basis, Case, Grade, NotApplicable, Outcome, Request, RolloutPlan
+from rldoctor.api import Basis, Case, Engine, Grade, NotApplicable, Outcome, Request, RolloutPlan
 from rldoctor.facts import packages
 from rldoctor.judge import judge_one
 from rldoctor.probes.peers import peers
@@ -101,7 +101,9 @@ def test_an_engine_that_ignores_its_seed(patient: Path) -> None:
 
 @pytest.mark.engine
 def test_requests_of_one_seed(patient: Path) -> None:
-    launch = plan(**OWN, **{**DIVIDED, "placement__engines": 1, "seed__per_request": "same"})
+    launch = plan(
+        **OWN, **{**DIVIDED, "placement__engines": 1, "seed__per_request": "same", "seed__deterministic": True}
+    )
     ((code, grade, message),) = found(scenario_case(patient, scenario, plan=launch))
     assert (code, grade) == ("RLD310", Grade.REPRODUCED) and "they are all alike" in message
 
@@ -110,7 +112,7 @@ def test_requests_of_one_seed(patient: Path) -> None:
 def test_an_engine_that_ignores_the_seeds_of_requests(patient: Path) -> None:
     launch = plan(**OWN, **{**DIVIDED, "placement__engines": 1, "seed__per_request": "counter"})
     ((code, _, message),) = found(scenario_case(patient, scenario, plan=launch, fault="seeds:one_for_all"))
-    assert code == "RLD311" and "7 of 7 completions repeat the first request's" in message
+    assert code == "RLD311" and "7 of 7 completions of a group repeat its first one" in message
 
 
 @pytest.mark.engine
@@ -183,13 +185,17 @@ class TestWhatIsPlayed:
             plan(),
             plan(rollout__backend="sglang", **OWN, **DIVIDED),
             plan(**OWN, placement__engines=1),
-            plan(seed__per_replica="same", **{**DIVIDED, "batch__generation": 64}),
         ],
-        ids=["no launch", "unknown seeds", "another engine", "one replica", "whole groups of one seed"],
+        ids=["no launch", "unknown seeds", "another engine", "one replica"],
     )
     def test_where_seeds_decide_nothing(self, launch: RolloutPlan | None) -> None:
         with pytest.raises(NotApplicable):
             runs(launch)
+
+    def test_whole_groups_of_one_seed_need_no_second_engine(self) -> None:
+        (only,) = runs(plan(seed__per_replica="same", **{**DIVIDED, "batch__generation": 64})).values()
+        assert only.engine == Engine(alone=True)
+        assert only.arguments["requests"]["seeds"] == [None] * 8
 
     def test_ranks_that_a_launcher_starts_are_another_probe_s(self) -> None:
         both = plan(seed__per_replica="replica", **BESIDE)

@@ -1,7 +1,7 @@
-"""What one replica draws for a prompt, right after its boot and, where requests carry seeds, with those.
+"""What one replica draws for a prompt: right after its boot, and as the launch's requests ask for it.
 
-Arguments: ``seed`` (that the launch gives the engine, or None), ``requests`` (``seeds``, one for each request;
-``each``, completions of a request; ``prompt`` and ``response`` in tokens) where they carry some. Records: ``seed``,
+Arguments: ``seed`` (that the launch gives the engine, or None), ``requests`` (``seeds``, one for each request or None;
+``each``, completions of a request; ``prompt`` and ``response`` in tokens) where they are known. Records: ``seed``,
 ``group`` (rows of what the engine drew first of all, see ``stand.rows``), ``requests`` (rows), ``reach``."""
 
 from __future__ import annotations
