@@ -20,6 +20,7 @@ lint: $(VENV)/.ready
 benchmarks: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/python -m benchmarks.static_check $(PATIENT)/bin/python
 	$(VENV)/bin/python -m benchmarks.rollout_probe $(PATIENT)/bin/python
+	$(VENV)/bin/python -m benchmarks.compare_level $(PATIENT)/bin/python
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

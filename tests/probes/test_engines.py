@@ -1,0 +1,101 @@
+"""How boots are played: a run that ends its engine costs the others another boot, and takes the end upon itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rldoctor.api import Basis, Case, Level, Request, Run, Scenario
+from rldoctor.probes.boots import Asked, plan_boots
+from rldoctor.probes.engines import play
+from tests.live import CHILD_HEAD
+
+# A child with the protocol of the real one and no engine: a run's arguments say what becomes of it.
+CHILD = (
+    CHILD_HEAD
+    + """
+def main(arguments):
+    emit("engine", {"max_model_len": 2048})
+    emit("completions", [])
+    if os.path.exists(sys.path[0] + "/down"):
+        raise RuntimeError("no engine")
+    told = {}
+    for asked in arguments["runs"]:
+        record = told[asked["key"]] = {"ended": None, "records": {"reach": {"requests": 1}}}
+        emit("runs", told)
+        what = asked["arguments"]["what"]
+        if what == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if what == "hang":
+            with report.deadline(1.0):
+                time.sleep(60)
+        if what == "down":
+            open(sys.path[0] + "/down", "w").close()
+            os._exit(3)
+        record["ended"] = "raised" if what == "raise" else "done"
+        emit("runs", told)
+        if what == "raise":
+            return
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+run(main)
+"""
+)
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Path:
+    file = tmp_path / "child.py"
+    file.write_text(CHILD)
+    return file
+
+
+def played(child: Path, **runs: str) -> tuple[dict[str, Any], list[str]]:
+    """The observations of scenarios that end as their values say, and what was announced."""
+    asked = [
+        Asked(
+            Scenario(name=name, level=Level.COMPARE, program=child, runs=lambda *_: {}),
+            "run",
+            Run(arguments={"what": end}),
+        )
+        for name, end in runs.items()
+    ]
+    told: list[str] = []
+    return play(Case(), Request(), Basis(), plan_boots(asked, Basis()), told.append, child), told
+
+
+def endings(observations: dict[str, Any]) -> dict[str, str]:
+    return {name: job["ended"] for name, jobs in observations.items() for job in jobs.values()}
+
+
+def test_runs_that_go_well_share_one_boot(child: Path) -> None:
+    observations, told = played(child, a="done", b="done")
+    assert endings(observations) == {"rollout": "done", "a": "done", "b": "done"}
+    assert told == ["miniature, a, b"]
+    job = observations["a"]["run"]
+    assert job["boot"] == "miniature"
+    assert job["records"]["reach"] == {"requests": 1} and job["records"]["engine"] == {"max_model_len": 2048}
+    assert "runs" not in observations["rollout"]["miniature"]["records"]
+
+
+@pytest.mark.parametrize(("end", "ended"), [("crash", "died"), ("raise", "raised"), ("hang", "stalled")])
+def test_a_run_that_ends_its_engine_costs_the_others_another_boot(child: Path, end: str, ended: str) -> None:
+    observations, told = played(child, a="done", b=end, c="done")
+    assert endings(observations) == {"rollout": "done", "a": "done", "b": ended, "c": "done"}
+    assert told == ["miniature, a, b, c", "miniature, c"]
+    assert observations["b"]["run"]["signal"] == ("SIGSEGV" if end == "crash" else None)
+
+
+def test_an_engine_that_does_not_come_up_again_leaves_the_rest_unplayed(child: Path) -> None:
+    observations, told = played(child, a="down", b="done")
+    assert endings(observations) == {"rollout": "done", "a": "died", "b": "not-run"}
+    assert len(told) == 2
+
+
+def test_an_engine_that_never_comes_up_is_its_own_failure(child: Path) -> None:
+    (child.parent / "down").touch()
+    observations, told = played(child, a="done", b="done")
+    assert endings(observations) == {"rollout": "raised", "a": "not-run", "b": "not-run"}
+    assert len(told) == 1
