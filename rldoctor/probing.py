@@ -39,14 +39,23 @@ def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Le
     due = [p for p in probes if p.level <= level and not _explained(case, p) and first_missing(case, p.needs) is None]
     if not due:
         return None
-    seconds = sum(p.seconds for p in due if isinstance(p, Probe))
-    names = [p.name for p in due if isinstance(p, Probe)]
+    alone = [p for p in due if isinstance(p, Probe) and _has_jobs(case, p, request)]
+    seconds = sum(p.seconds for p in alone)
+    names = [p.name for p in alone]
     prepared = prepare(case, [p for p in due if isinstance(p, Scenario)], request)
     if prepared.boots:
         count = f"{len(prepared.boots)} engine{'s' if len(prepared.boots) > 1 else ''}"
         names.append(f"{', '.join(sorted({one.scenario.name for b in prepared.boots for one in b.asked}))} on {count}")
         seconds += sum(boot.seconds for boot in prepared.boots)
     return f"running {', '.join(names)}: about {seconds:.0f} s" if names else None
+
+
+def _has_jobs(case: Case, probe: Probe, request: Request) -> bool:
+    try:
+        probe.jobs(case, request)
+    except (Exception, SystemExit):  # it will say why when its turn comes
+        return False
+    return True
 
 
 def run_probes(case: Case, probes: Iterable[AnyProbe], request: Request, depth: Depth, progress: Progress) -> Case:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rldoctor.case import Case
 from rldoctor.check import NotApplicable
+from rldoctor.knowledge import vllm_engine
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.launch.seeds import engine_seeds, seed_topology
 from rldoctor.model import Level
@@ -29,6 +30,9 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
         raise NotApplicable("which seed each engine gets is not known for this framework and release")
     require_import(case, "vllm")
     base = basis(case, request)
+    if base.device == "cpu" and vllm_engine.generation(case).value == "V0":
+        # vllm/platforms/cpu.py, 0.9.1: every executor but mp is replaced by mp
+        raise NotApplicable("V0 on the CPU starts the ranks of an engine itself, whoever is asked to")
     environ = pair_environ(case, request, base.device)
     if environ is None:
         raise NotApplicable("there are no two free devices here")

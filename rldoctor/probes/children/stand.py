@@ -7,6 +7,7 @@ engine's boot and becomes the run's ``exceptions``."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,6 +58,10 @@ class Stand:
         executor = first(self.engine, EXECUTORS)
         if self.options.get("tensor_parallel_size", 1) > 1 and executor is not None:
             executor.shutdown()
+            del executor
+            # V0 gives it back with the last reference.
+            self.engine = None
+            gc.collect()
 
     def prompt(self, count: int, salt: int = 0) -> list[int]:
         """``count`` different-looking ordinary tokens, other ones for another ``salt``: the last ids of a vocabulary

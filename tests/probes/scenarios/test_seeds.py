@@ -204,6 +204,8 @@ class TestWhatIsPlayed:
         assert peers.jobs(planned("TRL", **settings_of(both)), Request())["peers"].arguments["seeds"] == [0, 0]
         with pytest.raises(NotApplicable):
             peers.jobs(planned(**OWN, **DIVIDED), Request())
+        with pytest.raises(NotApplicable):
+            peers.jobs(planned("TRL", **settings_of(both), env__VLLM_USE_V1="0"), Request())
 
     def test_a_miniature_of_seven_heads_is_not_divided(self) -> None:
         launch = plan(placement__engines=1, engine__tensor_parallel_size=2, engine__seed=0, seed__per_replica="same")
