@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 from rldoctor.case import SCHEMA_VERSION, Case
 from rldoctor.errors import InputError
 from rldoctor.printable import storable
+from rldoctor.probe import JobResult
 
 # A bundle is facts, not logs; what is larger was not written by `rldoctor bundle`.
 MAX_BYTES = 64 * 1024 * 1024
@@ -62,9 +64,20 @@ def parse(raw: bytes, source: str) -> Case:
     for values in _metric_values(data):
         values[:] = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
     try:
-        return msgspec.convert(data, Case)
+        case = msgspec.convert(data, Case)
+        return replace(case, observations={name: _jobs(jobs) for name, jobs in case.observations.items()})
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(f"{source}: damaged bundle: {error}") from error
+
+
+def _jobs(jobs: Any) -> dict[str, Any]:
+    """What a probe's jobs left behind. Raises :class:`msgspec.ValidationError` where it is nothing of the kind."""
+    told: dict[str, dict[str, Any]] = msgspec.convert(jobs, dict[str, dict[str, Any]])
+    for job in told.values():
+        log = msgspec.convert(job, JobResult).log
+        if log is not None:  # what lies at this path here is another file
+            job["log"] = f"{log} (where the bundle was made)"
+    return told
 
 
 def _metric_values(data: dict[str, Any]) -> Iterator[list[Any]]:

