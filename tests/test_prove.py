@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from rldoctor.probes.rollout import rollout
 from rldoctor.probing import run_scenarios
 from rldoctor.prove import prove, with_edits
 from tests.observations import rollout_case
+from tests.test_failed_runs import TOO_SMALL, failing
 
 
 def plan(**options: object) -> RolloutPlan:
@@ -40,7 +42,8 @@ def test_an_edit_changes_adds_or_takes_away_a_setting() -> None:
     [
         pytest.param(rollout_case(), Grade.REPRODUCED, id="no launch"),
         pytest.param(Case(plan=plan()), Grade.DECLARED, id="only declared"),
-        pytest.param(Case(plan=plan()), Grade.REPRODUCED, id="no scenario showed it"),
+        pytest.param(Case(plan=plan()), Grade.REPRODUCED, id="nothing was played"),
+        pytest.param(replace(rollout_case(), plan=plan()), Grade.REPRODUCED, id="what was played does not show it"),
     ],
 )
 def test_where_nothing_can_be_played_nothing_is_proven(case: Case, grade: Grade) -> None:
@@ -52,6 +55,20 @@ def test_where_nothing_can_be_played_nothing_is_proven(case: Case, grade: Grade)
     told: list[str] = []
     assert prove(case, report, found, Request(), told.append) == report
     assert told == []
+
+
+def test_a_fix_that_changes_nothing_for_the_miniature_is_not_tried() -> None:
+    found = registry.load()
+    case = replace(failing(*TOO_SMALL), plan=plan(gpu_memory_utilization=0.5))
+    edit = Edit(option="engine.gpu_memory_utilization", value=0.9)
+    fix = Fix(title="a larger share", applicability=Applicability.SAFE, edits=(edit,))
+    (finding,) = engine.report(case, found.checks.values(), found).findings
+    assert (finding.code, finding.grade) == ("RLD205", Grade.REPRODUCED)
+    finding = replace(finding, fixes=(fix,))
+    result = CheckResult(code="RLD205", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
+    told: list[str] = []
+    after = prove(case, Report(target="a launch", results=(result,)), found, Request(), told.append)
+    assert told == [] and after.findings[0].fixes == (fix,)
 
 
 @pytest.mark.engine

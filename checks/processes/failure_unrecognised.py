@@ -210,7 +210,5 @@ def _line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), text)[:300]
 
 
-_MORE_TIME = Fix(
-    title="give it more time (--time-limit SECONDS); if it stands still then, its output ends in all stacks"
-)
+_MORE_TIME = Fix(title="give it more time (--time-limit SECONDS); where it stands still its output ends in all stacks")
 _SEARCH = Fix(title="search the issues of the package that the innermost frame belongs to for this message")
