@@ -35,6 +35,7 @@ from rldoctor.api import (
     Fix,
     Grade,
     LogEvent,
+    NotChecked,
     Reach,
     Role,
     Severity,
@@ -152,6 +153,8 @@ def _name(seen: Seen) -> str:
 def traffic_stands_still(case: Case) -> Iterator[Finding | Reach]:
     """Traffic on a live engine that did not end until its time was over."""
     runs = list(scenario_runs(case))
+    if not runs:
+        raise NotChecked("no traffic was played", "--level compare")
     for job in runs:
         if job.get("ended") == "stalled" and not job.get("explained"):
             frames = [line.strip() for line in job.get("tail", ()) if line.strip().startswith("File ")]
