@@ -16,6 +16,8 @@ from rldoctor.errors import InputError
 from rldoctor.printable import storable
 from rldoctor.probe import JobResult
 
+# The record of a stalled run, which is no probe's; its own reader validates it.
+HANG = "hang"
 # A bundle is facts, not logs; what is larger was not written by `rldoctor bundle`.
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -65,7 +67,8 @@ def parse(raw: bytes, source: str) -> Case:
         values[:] = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
     try:
         case = msgspec.convert(data, Case)
-        return replace(case, observations={name: _jobs(jobs) for name, jobs in case.observations.items()})
+        jobs = {name: _jobs(told) for name, told in case.observations.items() if name != HANG}
+        return replace(case, observations={**case.observations, **jobs})
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(f"{source}: damaged bundle: {error}") from error
 

@@ -83,6 +83,7 @@ def _seen(watched: Watched, host: str) -> Seen:
         age=proc.age(process),
         cpu=watched.cpu,
         switches=watched.switch_rate,
+        helped=watched.helped,
         samples=len(watched.samples),
         unread=watched.unread if not watched.samples else None,
         threads=threads,

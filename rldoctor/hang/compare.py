@@ -97,7 +97,8 @@ def still(hang: Hang) -> list[Standing]:
     everyone = standings(hang)
     # Other threads may compute for the one that tells; that they only wait, too, is not known.
     alive = any(one.moving or one.busy or (one.wait is None and (one.seen.cpu or 0.0) > IDLE) for one in everyone)
-    return [] if alive else everyone
+    helped = any((one.seen.helped or 0.0) > IDLE for one in everyone)
+    return [] if alive or helped else everyone
 
 
 def stopped(hang: Hang) -> list[Seen]:

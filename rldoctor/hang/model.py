@@ -45,9 +45,9 @@ class Seen:
 
     ``role`` is one of ``rank``, ``launcher``, ``trainer``, ``engine``, ``engine worker``, ``server``, ``ray driver``,
     ``ray worker``, ``ray idle``, ``ray service``, ``helper`` and ``other``; ``name`` is for people. ``samples`` counts
-    the stacks that were read, ``unread`` says why none was. ``cpu`` is in cores, ``switches`` how often in a second its
-    main thread gave up the processor, both over the time watched; ``age`` in seconds. ``environment`` holds the
-    variables that decide how it runs, redacted."""
+    the stacks that were read, ``unread`` says why none was. Over the time watched: ``cpu`` is in cores, ``helped`` the
+    same of what it started (compilers, tools), ``switches`` how often in a second its main thread gave up the
+    processor. ``age`` in seconds. ``environment`` holds the variables that decide how it runs, redacted."""
 
     pid: int
     parent: int
@@ -60,6 +60,7 @@ class Seen:
     age: float | None = None
     cpu: float | None = None
     switches: float | None = None
+    helped: float | None = None
     samples: int = 0
     unread: str | None = None
     threads: tuple[Thread, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +96,18 @@ def ticks(pid: int) -> int | None:
     """Its processor time so far, all threads together."""
     stat = _stat(PROC / str(pid) / "stat")
     return int(stat[1][11]) + int(stat[1][12]) if stat is not None else None
+
+
+def ticks_below(pid: int, parents: dict[int, int], without: Collection[int]) -> int:
+    """The processor time of what it started: of children that have ended, and of all that are there but those in
+    ``without``. A compiler, a tokenizer or a tool may work for a process that only waits."""
+    stat = _stat(PROC / str(pid) / "stat")
+    ended = int(stat[1][13]) + int(stat[1][14]) if stat is not None else 0
+    level, below = {pid}, set[int]()
+    while level:
+        level = {child for child, parent in parents.items() if parent in level} - below
+        below |= level
+    return ended + sum(ticks(child) or 0 for child in below if child not in without)
 
 
 def switches(pid: int) -> int | None:

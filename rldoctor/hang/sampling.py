@@ -31,6 +31,7 @@ class Watched:
     times: list[float] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
     switches: list[int] = field(default_factory=list)
+    below: list[int] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     unread: str | None = None
     ended: bool = False
@@ -41,6 +42,14 @@ class Watched:
         if len(self.ticks) < 2 or self.times[-1] <= self.times[0]:
             return None
         return round((self.ticks[-1] - self.ticks[0]) / proc.TICKS / (self.times[-1] - self.times[0]), 3)
+
+    @property
+    def helped(self) -> float | None:
+        """Processor use, in cores, of what it started and what is no part of the run."""
+        if len(self.below) < 2 or self.times[-1] <= self.times[0]:
+            return None
+        spent = max(self.below[-1] - self.below[0], 0)  # one that ends unseen takes its time with it
+        return round(spent / proc.TICKS / (self.times[-1] - self.times[0]), 3)
 
     @property
     def switch_rate(self) -> float | None:
@@ -106,6 +115,8 @@ def watch(run: Run, seconds: float, py_spy: str | None) -> list[Watched]:
 
 def _look(watched: Sequence[Watched], py_spy: str | None, pool: ThreadPoolExecutor) -> None:
     """One sample of every process that is still the one it was."""
+    parents = {pid: process.parent for pid, process in proc.table().items()}
+    parts = {one.member.process.pid for one in watched if one.member.role.marks_run}
     for one in watched:
         now = proc.read(one.member.process.pid)
         if now is None or now.started != one.member.process.started:
@@ -117,6 +128,7 @@ def _look(watched: Sequence[Watched], py_spy: str | None, pool: ThreadPoolExecut
             one.times.append(time.monotonic())
             one.ticks.append(spent)
             one.switches.append(switched)
+            one.below.append(proc.ticks_below(now.pid, parents, parts))
             one.tasks.append(proc.tasks(now.pid) if one.unread is None or one.samples == [] else {})
     if py_spy is None:
         return
