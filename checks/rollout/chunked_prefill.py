@@ -17,7 +17,6 @@ How sure it is
     The assertion was reproduced on vLLM 0.9.1: with asynchronous output processing the stop check is skipped below
     ``min_tokens``, so a ``min_tokens`` beyond what ``max_model_len`` leaves stops a sequence that the list never
     forgets. Chunked prefill on or off makes no difference to that trigger. EasyR1's maintainers cured their case,
-    forgets. Chunked prefill on or off makes no difference to that trigger. EasyR1's maintainers cured their case,
     after an over-long prompt, by switching chunked prefill off.
     Greedy answers may part where rounding decides: two tokens that both engines hold to be about equally likely. Up to
     there the log-probabilities differ by rounding alone, for which there are figures by precision (``agreement.py``).
@@ -60,7 +59,7 @@ from rldoctor.api import (
 )
 
 from .agreement import Noise, grade_of, lengths, noise_of
-from .least_answers import SETTINGS, asked, budget, outgrown, room, shown
+from .least_answers import SETTINGS, asked, budget, off, outgrown, room, shown
 from .observed import Job, describe, records, require, runs
 from .traces import Comparison, Parting, compared
 
@@ -138,7 +137,7 @@ def shortest_answer_beyond_the_context(case: Case) -> Iterator[Finding | Reach]:
         f"skipped "
         "below min_tokens, and the scheduler ends with `assert len(self._async_stopped) == 0`",
         evidence=cite(plan, *SETTINGS),
-        fixes=(*room(plan), _V1) if prompt else (_LENGTHS, _V1),
+        fixes=(*room(plan), *off(plan), _V1) if prompt else (_LENGTHS, _V1),
     )
 
 
@@ -243,7 +242,7 @@ def shortest_answer_beyond_the_room(case: Case) -> Iterator[Finding | Reach]:
                 severity=Severity.WARNING if plan is None else Severity.ERROR,
                 grade=Grade.OBSERVED if plan is None else Grade.REPRODUCED,
                 evidence=(*(cite(plan, *SETTINGS) if plan is not None else ()), *evidence),
-                fixes=(*room(plan), *((_LENGTHS,) if plan is None else ()), _V1),
+                fixes=(*room(plan), *off(plan), *((_LENGTHS,) if plan is None else ()), _V1),
                 url="https://github.com/hiyouga/EasyR1/issues/79",
             )
             continue

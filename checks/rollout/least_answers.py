@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, find, version_within
 
 from ..exceptions import places
 from .observed import Job, describe, frames, records, require
@@ -14,6 +14,9 @@ SETTINGS = ("engine.max_model_len", "sampling.min_tokens", "lengths.prompt")
 CONTEXT, BUDGET = "engine.max_model_len", "engine.max_num_batched_tokens"
 # Where V0 asserts that no stopped sequence is left (vllm/core/scheduler.py, 0.6.3 to 0.9.2).
 SCHEDULER, FUNCTION = "vllm/core/scheduler.py", "_schedule_running"
+# V1 releases whose stop check comes to the length only once min_tokens is reached (vllm/v1/core/sched/utils.py): a
+# request that fills its context before is never scheduled again and never ends. From pull request 26317 to 51299.
+ENDLESS = ">=0.11.1,<0.29"
 
 
 def asked(job: Job) -> str:
@@ -30,10 +33,24 @@ def explains(job: Job) -> bool:
     return any(str(f["file"]).endswith(SCHEDULER) and f["function"] == FUNCTION for f in last)
 
 
+def endless(job: Job) -> bool:
+    """Whether requests that cannot reach their ``min_tokens`` were still unanswered when their time was over."""
+    told = records(job)
+    if job.get("ended") != "stalled" or "least" not in told or "answers" in told:
+        return False
+    return bool(told["prompt_tokens"] + told["least"] > told["limit"])
+
+
 def shown(case: Case) -> bool:
     """Whether a live run has shown it, which says more than the settings do."""
     jobs = case.observations.get("min_tokens", {}).values()
-    return any(outgrown(job) is not None for job in jobs if "least" in records(job))
+    return any(endless(job) or outgrown(job) is not None for job in jobs if "least" in records(job))
+
+
+def never_ends(case: Case) -> str | None:
+    """The installed vLLM's version where it is known never to end a request that cannot reach its ``min_tokens``."""
+    found = find(case.packages, "vllm") if case.packages is not None else None
+    return found.version if found is not None and version_within(found.version, ENDLESS) else None
 
 
 def outgrown(job: Job) -> tuple[str, tuple[Evidence, ...]] | None:
@@ -52,8 +69,9 @@ def outgrown(job: Job) -> tuple[str, tuple[Evidence, ...]] | None:
     return f"{asked(job)} make {describe(job)} go on to {longest} tokens, beyond its context", (evidence,)
 
 
-def room(plan: RolloutPlan | None) -> Iterator[Fix]:
-    """What makes the shortest answer fit, length first, and what EasyR1's maintainers did."""
+def room(plan: RolloutPlan | None, *, chunks: bool = False) -> Iterator[Fix]:
+    """What makes the launch's shortest answer fit, length first; ``chunks`` where the engine prefills in chunks and its
+    token budget may stay below the context."""
     if plan is None:
         return
     least, context, prompt = (plan.value(name) for name in ("sampling.min_tokens", CONTEXT, "lengths.prompt"))
@@ -61,7 +79,7 @@ def room(plan: RolloutPlan | None) -> Iterator[Fix]:
         yield Fix(
             title=f"give the engine a context of {prompt + least}, enough for the longest prompt and min_tokens",
             applicability=Applicability.UNSAFE,
-            edits=(Edit(option=CONTEXT, value=prompt + least), *budget(plan, prompt + least)),
+            edits=(Edit(option=CONTEXT, value=prompt + least), *(() if chunks else budget(plan, prompt + least))),
             side_effects="more KV cache for each sequence; the model must have that context",
         )
     if context and prompt and context > prompt:
@@ -71,11 +89,20 @@ def room(plan: RolloutPlan | None) -> Iterator[Fix]:
             edits=(Edit(option="sampling.min_tokens", value=context - prompt),),
             side_effects="answers may be shorter",
         )
+
+
+def off(plan: RolloutPlan | None) -> Iterator[Fix]:
+    """What EasyR1's maintainers did."""
+    if plan is None:
+        return
     yield Fix(
         title="or switch chunked prefill off, with a token budget of at least max_model_len: EasyR1's cure for an "
         "over-long prompt, none for min_tokens beyond the context",
         applicability=Applicability.UNSAFE,
-        edits=(Edit(option="engine.enable_chunked_prefill", value=False), *budget(plan, context or 0)),
+        edits=(
+            Edit(option="engine.enable_chunked_prefill", value=False),
+            *budget(plan, plan.value(CONTEXT) or 0),
+        ),
         valid_for="V0 engines (vllm<0.10)",
         side_effects="more activation memory during prefill",
     )

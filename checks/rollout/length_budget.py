@@ -2,20 +2,25 @@
 
 What it looks for
     ``max_model_len`` beyond the context that the model's ``config.json`` allows (rope scaling included), a prompt that
-    alone fills ``max_model_len``, and prompt plus response, or one turn of a dialogue, beyond it.
+    alone fills ``max_model_len``, and prompt plus response, or one turn of a dialogue, beyond it; ``min_tokens`` beyond
+    what the prompt leaves, on releases that never end such a request.
     In a running engine: prompts and answers that end exactly at ``max_model_len`` must end there with finish reason
-    ``length``, a prompt one token beyond must be refused and leave the engine usable.
+    ``length``, a prompt one token beyond must be refused and leave the engine usable. Requests with more ``min_tokens``
+    than there is room for must end.
     In a log: the refusals of vLLM, its server and the frameworks' data sets, with their numbers.
 
 Why it hurts
     Beyond the model's context vLLM refuses to start, and frameworks assert. A prompt as long as the engine's context
     is refused in the middle of the run, with whatever batch holds it first. Where only the sum is too long,
     completions end early with finish reason ``length`` (or the server answers 400), the reward sees cut-off answers,
-    and training learns from them.
+    and training learns from them. From vLLM 0.11.1 to 0.28 a request that fills its context below ``min_tokens`` is
+    never scheduled again: generate() does not return, without a message.
 
 How sure it is
     The limit is derived from the model's config as vLLM derives it. Without a local ``config.json`` it is not checked.
     What a running engine does at its limit is counted token by token (vLLM 0.9.1 V0 and 0.32 end exactly there).
+    The stop check was read in 0.9.2, 0.10.2, 0.11.0, 0.11.1, 0.11.2, 0.13.0, 0.14.1, 0.20.2, 0.24.0, and 0.26.0 to
+    0.32.0, and 0.27.0 was seen not to end.
 
 The fix and its cost
     Shorten prompt or response, or give the engine the whole length where the model allows it: more KV cache per
@@ -25,6 +30,7 @@ The fix and its cost
 References
     ``_get_and_verify_max_len``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/config/__init__.py#L2797
     https://docs.vllm.ai/en/latest/configuration/engine_args.html
+    The request that never ends: https://github.com/vllm-project/vllm/pull/51299
 """
 
 from __future__ import annotations
@@ -43,23 +49,29 @@ from rldoctor.api import (
     LogEvent,
     NotChecked,
     Reach,
-    RolloutPlan,
     Severity,
+    chunked_prefill,
     cite,
     model_context,
     plan_of,
 )
 
+from .least_answers import SETTINGS, asked, endless, never_ends, room, shown
+from .length_fixes import CONTEXT, FILTER, PROMPT, RESPONSE, context, prompts, shorten
+from .length_words import TOO_LONG
 from .live_lengths import engine_side, overshoots, unclean
 from .observed import describe, require, runs
 
 check = Check("RLD203", "length-budget-exceeded", __doc__)
 
-CONTEXT = "engine.max_model_len"
-PROMPT = "lengths.prompt"
-RESPONSE = "lengths.response"
 # They cut max_tokens down to what the context leaves, and say so in the log (ms-swift: `vllm_engine.py`).
 CLIPS = ("ms-swift",)
+_ENDLESS = "https://github.com/vllm-project/vllm/pull/51299"
+_NEWER = Fix(
+    title="or take a vLLM that ends a request at its context whatever min_tokens says",
+    commands=("pip install 'vllm>=0.29'",),
+    side_effects="the RL framework must work with it (rldoctor compat); such answers are shorter than min_tokens",
+)
 
 
 @check.declared(needs=[f"plan.{CONTEXT}", "model.config"])
@@ -83,7 +95,7 @@ def beyond_the_model(case: Case) -> Iterator[Finding | Reach]:
             Evidence(text=f"{limit.key}: {limit.tokens} tokens", source=f"{path}/config.json"),
         ),
         fixes=(
-            *_shorten(plan, limit.tokens),
+            *shorten(plan, limit.tokens),
             Fix(title="stretch the model with rope_scaling in its config.json, or take a model with a longer context"),
         ),
     )
@@ -114,7 +126,7 @@ def beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
                 edits=(Edit(option=CONTEXT, value=prompt + response),),
                 side_effects="more KV cache for each sequence; the model must have that context",
             ),
-            *_shorten(plan, room),
+            *shorten(plan, room),
         ),
     )
 
@@ -150,6 +162,50 @@ def a_turn_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
+@check.declared(needs=["plan.sampling.min_tokens", f"plan.{CONTEXT}", f"plan.{PROMPT}", "packages.vllm"])
+def shortest_answer_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
+    """``min_tokens`` asks for more than the longest prompt leaves, on a vLLM that never ends such a request."""
+    plan = plan_of(case)
+    least, limit, prompt = (plan.value(name) for name in ("sampling.min_tokens", CONTEXT, PROMPT))
+    if least is None or limit is None or prompt is None:
+        raise NotChecked("min_tokens, the context or the prompt length cannot be read from the launch file")
+    version = never_ends(case)
+    if prompt + least <= limit or shown(case) or version is None:
+        yield Reach(f"min_tokens {least} + prompt {prompt}, context {limit}")
+        return
+    yield check.finding(
+        f"min_tokens {least} after a prompt of {prompt} exceeds max_model_len {limit}: this vLLM never ends such a "
+        "request, and the run stalls without a message",
+        evidence=(*cite(plan, *SETTINGS), Evidence(text=f"vllm {version}", source="vllm")),
+        fixes=(*room(plan, chunks=bool(chunked_prefill(case).value)), _NEWER),
+        url=_ENDLESS,
+    )
+
+
+@check.observed(needs=["observations.min_tokens"])
+def shortest_answer_never_ends(case: Case) -> Iterator[Finding | Reach]:
+    """``min_tokens`` against what the context leaves, as the launch sets it."""
+    plan = case.plan
+    for job in runs(case, "min_tokens"):
+        if endless(job):
+            yield check.finding(
+                f"{asked(job)} never end on {describe(job)}: no answer in {job.get('seconds') or 0:.0f} s",
+                # Without a launch nothing asked for it: it is what this engine would do.
+                severity=Severity.WARNING if plan is None else Severity.ERROR,
+                grade=Grade.OBSERVED if plan is None else Grade.REPRODUCED,
+                evidence=(
+                    *(cite(plan, *SETTINGS) if plan is not None else ()),
+                    Evidence(text="the stacks of all threads when its time was over", source=str(job.get("log"))),
+                ),
+                fixes=(*room(plan, chunks=bool(chunked_prefill(case).value)), _NEWER),
+                url=_ENDLESS,
+            )
+        elif job.get("ended") != "done":
+            raise NotChecked(f"the traffic with min_tokens {job.get('ended')} before it was through")
+        else:
+            yield Reach(f"{asked(job)} end on {describe(job)}")
+
+
 @check.observed(needs=["observations.lengths"])
 def at_the_limit(case: Case) -> Iterator[Finding | Reach]:
     """How the engine ends answers at its limit, and refuses prompts beyond it."""
@@ -165,23 +221,11 @@ def at_the_limit(case: Case) -> Iterator[Finding | Reach]:
                     f"{said}: {describe(job)}",
                     grade=Grade.OBSERVED,
                     evidence=tuple(Evidence(text=line, source="lengths scenario") for line in lines),
-                    fixes=(_FILTER, Fix(title="or another release of vLLM, whose engine keeps to its limit")),
+                    fixes=(FILTER, Fix(title="or another release of vLLM, whose engine keeps to its limit")),
                 )
         if job.get("ended") != "done" and not any(lines for _, lines in told):
             raise NotChecked(f"the requests at the limit {job.get('ended')} before they were through")
         yield Reach(f"{len(rows)} requests at and beyond {limit} tokens on {describe(job)}")
-
-
-def _shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:
-    """Fixes that make prompt plus response fit into ``room`` tokens, the response first."""
-    prompt, response = plan.value(PROMPT), plan.value(RESPONSE)
-    for option, value, other in ((RESPONSE, response, prompt), (PROMPT, prompt, response)):
-        if value and other and room > other:
-            yield Fix(
-                title=f"shorten the {option.split('.')[1]} to {room - other} tokens",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=option, value=room - other),),
-            )
 
 
 @check.logged("is greater than the derived max_model_len")
@@ -194,7 +238,7 @@ def beyond_the_models_length(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"max_model_len {numbers[1]} exceeds the model's context of {limit} tokens ({numbers[2]})",
         fixes=(
-            _context(limit, "keep to the model's context"),
+            context(limit, "keep to the model's context"),
             Fix(title="and let prompt plus response fit into it"),
             Fix(title="or stretch the model with rope_scaling in its config.json, or take one with a longer context"),
         ),
@@ -213,7 +257,7 @@ def beyond_the_models_length(case: Case, event: LogEvent) -> Iterator[Finding]:
 )
 def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A prompt, or prompt and answer, beyond the engine's context; the engine's and its server's words, 0.6 to 0.32."""
-    numbers = next((found for pattern in _TOO_LONG if (found := event.search(pattern))), None)
+    numbers = next((found for pattern in TOO_LONG if (found := event.search(pattern))), None)
     if numbers is None:
         return
     groups = numbers.groupdict()
@@ -224,32 +268,11 @@ def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"{said}{answer} do not fit into the engine's max_model_len {room}",
         fixes=(
-            _context(needed if needed > room else None, "give the engine a longer context, where the model has it"),
-            _FILTER,
+            context(needed if needed > room else None, "give the engine a longer context, where the model has it"),
+            FILTER,
             Fix(title="or shorten the response, so that prompt and answer fit"),
         ),
     )
-
-
-# ``room`` is the engine's context, ``tokens`` the prompt's length, ``answer`` what is to be generated.
-_TOO_LONG = (
-    r"maximum context length is (?P<room>\d+) tokens\. However, you requested \d+ tokens "
-    r"\((?P<tokens>\d+) in the messages, (?P<answer>\d+) in the completion\)",
-    r"maximum context length is (?P<room>\d+) tokens\. However, you requested (?P<answer>\d+) output tokens and your "
-    r"prompt contains (?:at least )?(?P<tokens>\d+) input tokens",
-    r"is too large: (?P<answer>\d+)\. This model's maximum context length is (?P<room>\d+) tokens and your request has "
-    r"(?P<tokens>\d+) input tokens",
-    r"maximum context length is (?P<room>\d+) tokens\. However, "
-    r"(?:you requested|your (?:request|prompt) \w+(?: at least)?) "
-    r"(?P<tokens>\d+)",
-    r"maximum context length is (?P<room>\d+)",
-    r"prompt \(length (?P<tokens>\d+)\).{0,80}longer than the maximum model length of (?P<room>\d+)",
-    r"Prompt length of (?P<tokens>\d+) is longer than the maximum model length of (?P<room>\d+)",
-    r"Input prompt \((?P<tokens>\d+) tokens\) is too long and exceeds limit of (?P<room>\d+)",
-    r"prompt \(total length (?P<tokens>\d+)\) is too long to fit into the model \(context length (?P<room>\d+)\)",
-    r"has length (?P<tokens>\d+) which exceeds max_model_len=(?P<room>\d+)",
-    r"longer than the maximum model length of (?P<room>\d+)",
-)
 
 
 @check.logged("max_tokens must be at least 1, got")
@@ -259,9 +282,9 @@ def no_room_for_an_answer(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"the prompt fills the engine's context: {left[1] if left else 'no'} tokens are left for the answer",
         fixes=(
-            _context(None, "give the engine a longer context, where the model has it"),
+            context(None, "give the engine a longer context, where the model has it"),
             Fix(title="end a dialogue, or cut its observations, before it fills the context"),
-            _FILTER,
+            FILTER,
         ),
         url="https://github.com/TIGER-AI-Lab/verl-tool/issues/88",
     )
@@ -278,9 +301,9 @@ def refused_by_the_framework(case: Case, event: LogEvent) -> Iterator[Finding]:
     numbers = event.search(r"sequence_length=(\d+) is larger than max_length=(\d+)")
     if numbers:
         said = f"a prompt of {numbers[1]} tokens is longer than the prompt limit {numbers[2]}"
-        fixes = (_prompts(int(numbers[1])), _FILTER)
+        fixes = (prompts(int(numbers[1])), FILTER)
     elif "limit" in event.literal:
-        said, fixes = "a prompt is longer than the model's limit", (_FILTER, _context(None, "or a longer context"))
+        said, fixes = "a prompt is longer than the model's limit", (FILTER, context(None, "or a longer context"))
     else:
         said = "prompt plus response (or max_model_len) exceed the model's max_position_embeddings"
         fixes = (
@@ -298,28 +321,5 @@ def prompt_beyond_its_limit(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     yield check.finding(
         f"a prompt of {numbers[1]} tokens is longer than the prompt limit {numbers[2]}",
-        fixes=(_FILTER, _prompts(int(numbers[1]))),
+        fixes=(FILTER, prompts(int(numbers[1]))),
     )
-
-
-def _context(tokens: int | None, title: str) -> Fix:
-    return Fix(
-        title=f"{title} (max_model_len{f' {tokens}' if tokens else ''})",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=CONTEXT, value=tokens),) if tokens else (),
-        side_effects="more KV cache for each sequence",
-    )
-
-
-def _prompts(tokens: int) -> Fix:
-    return Fix(
-        title=f"or allow prompts of {tokens} tokens",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=PROMPT, value=tokens),),
-        side_effects="the engine's context must hold prompt plus response",
-    )
-
-
-_FILTER = Fix(
-    title="drop or cut prompts beyond the limit before training (filter_overlong_prompts, truncation, a data filter)",
-)

@@ -21,6 +21,8 @@ SAMPLES = 8
 PROMPT_TOKENS = 24
 MAX_TOKENS = 16
 BOOT_LIMIT = 300.0
+# The model itself is larger than its miniature, by how much nobody told; a run's time limit grows by this factor.
+OWN_PATIENCE = 5.0
 # A run that ends its engine costs the others of that engine another boot; after so many they are given up.
 MOST_REBOOTS = 3
 # What a run's result repeats of its engine's, so that it can be judged by itself.
@@ -71,17 +73,18 @@ def play_boot(case: Case, request: Request, basis: Basis, boot: Boot, left: list
     """One child: the engine, and those of its runs that are left."""
     result = run_job(child, job(case, request, basis, boot, left), f"engine {boot.name}", request)
     result = replace(result, records={**result.records, "basis": msgspec.to_builtins(basis)})
-    return separate(result, left)
+    return separate(result, left, _patience(case, request))
 
 
 def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked]) -> Job:
     """What the child of a boot is told."""
+    patience = _patience(case, request)
     runs = [
         {
             "key": one.key,
             "program": str(one.scenario.program),
             "arguments": dict(one.run.arguments),
-            "limit": one.run.time_limit,
+            "limit": one.run.time_limit * patience,
         }
         for one in left
     ]
@@ -100,13 +103,18 @@ def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked
             "runs": runs,
         },
         environ={**basis.environ, **boot.environ},
-        time_limit=BOOT_LIMIT + sum(one.run.time_limit for one in left),
+        time_limit=(BOOT_LIMIT + sum(one.run.time_limit for one in left)) * patience,
     )
 
 
-def separate(result: JobResult, asked: Iterable[Asked]) -> Played:
+def _patience(case: Case, request: Request) -> float:
+    """By what the time limits of a miniature are multiplied."""
+    return OWN_PATIENCE if runs_itself(case, request) else 1.0
+
+
+def separate(result: JobResult, asked: Iterable[Asked], patience: float = 1.0) -> Played:
     """Divides what a child recorded into the boot's own and each run's. A run in whose middle the child ended takes
-    the end upon itself: the engine had come up well before it."""
+    the end upon itself: the engine had come up well before it. ``patience`` multiplies each run's time limit."""
     told: Mapping[str, Any] = result.records.get("runs", {})
     own = _own(result.records)
     runs: dict[str, JobResult] = {}
@@ -121,9 +129,10 @@ def separate(result: JobResult, asked: Iterable[Asked]) -> Played:
         elif run["ended"] == "raised":
             runs[one.key] = replace(shared, ended="raised")
         else:
-            # A run whose time is over ends its child by exit code 1, whatever hangs in it (see children/report.py).
+            # A run whose time is over ends its child, whatever hangs in it (see children/report.py): by exit code 1, or
+            # by a signal where a thread went on while its stack was being written.
             spent = round(result.seconds - run.get("began", 0.0), 1)
-            stalled = result.ended == "died" and result.exit_code == 1 and spent >= one.run.time_limit
+            stalled = result.ended == "died" and spent >= one.run.time_limit * patience
             runs[one.key] = replace(shared, ended="stalled" if stalled else result.ended, seconds=spent)
     if told:
         result = replace(result, ended="done", exit_code=None, signal=None, error=None, tail=())

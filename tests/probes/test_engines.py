@@ -31,6 +31,9 @@ def main(arguments):
         if what == "hang":
             with report.deadline(1.0):
                 time.sleep(60)
+        if what == "crash at its limit":
+            time.sleep(1.1)
+            os.kill(os.getpid(), signal.SIGSEGV)
         if what == "down":
             open(sys.path[0] + "/down", "w").close()
             os._exit(3)
@@ -86,6 +89,11 @@ def test_a_run_that_ends_its_engine_costs_the_others_another_boot(child: Path, e
     assert endings(observations) == {"rollout": "done", "a": "done", "b": ended, "c": "done"}
     assert told == ["miniature, a, b, c", "miniature, c"]
     assert observations["b"]["run"]["signal"] == ("SIGSEGV" if end == "crash" else None)
+
+
+def test_a_run_whose_stack_cannot_be_written_when_its_time_is_over_is_stalled_too(child: Path) -> None:
+    observations, _ = played(child, a="crash at its limit")
+    assert endings(observations)["a"] == "stalled"
 
 
 def test_an_engine_that_does_not_come_up_again_leaves_the_rest_unplayed(child: Path) -> None:

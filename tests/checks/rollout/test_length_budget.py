@@ -55,6 +55,28 @@ def test_a_prompt_that_the_engine_refuses_is_an_error() -> None:
     assert result.findings[0].severity is Severity.ERROR
 
 
+ENDLESS = {"sampling__min_tokens": 512, "lengths__prompt": 1024, "engine__max_model_len": 1280}
+
+
+@pytest.mark.parametrize("version", ["0.11.1", "0.20.2", "0.28.0"])
+def test_min_tokens_that_a_release_waits_for_without_end(version: str) -> None:
+    result = judged(check, versions={"vllm": version}, **ENDLESS)
+    (finding,) = result.findings
+    assert "min_tokens 512 after a prompt of 1024 exceeds max_model_len 1280" in finding.message
+    assert finding.severity is Severity.ERROR and finding.evidence[-1].text == f"vllm {version}"
+    assert edits(result) == [{"engine.max_model_len": 1536}, {"sampling.min_tokens": 256}, {}]
+
+
+@pytest.mark.parametrize("version", ["0.9.1", "0.11.0", "0.29.0", "0.32.0"])
+def test_min_tokens_on_releases_that_end_at_the_context(version: str) -> None:
+    assert judged(check, versions={"vllm": version}, **ENDLESS).outcome is Outcome.PASS
+
+
+def test_min_tokens_that_fit_are_no_matter() -> None:
+    fits = {**ENDLESS, "sampling__min_tokens": 256}
+    assert judged(check, versions={"vllm": "0.20.2"}, **fits).outcome is Outcome.PASS
+
+
 def test_quiet_where_everything_fits() -> None:
     result = judged(check, config=QWEN2_7B, engine__max_model_len=8192, lengths__prompt=4096, lengths__response=4096)
     assert result.outcome is Outcome.PASS

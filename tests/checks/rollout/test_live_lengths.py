@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rldoctor_checks.processes import run_stalled
 from rldoctor_checks.rollout import chunked_prefill, length_budget, rotary_length
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, RolloutPlan, Setting, Severity
@@ -139,7 +140,7 @@ def test_an_engine_that_a_refusal_leaves_in_disorder() -> None:
 
 
 def least(ended: str, plan: RolloutPlan | None = None, **records: Any) -> Case:
-    told = {
+    found = {
         "versions": {"vllm": "0.9.1"},
         "engine": {**ENGINE, "engine": "V0"},
         "limit": 128,
@@ -147,8 +148,9 @@ def least(ended: str, plan: RolloutPlan | None = None, **records: Any) -> Case:
         "prompt_tokens": 104,
         **records,
     }
-    job = {"ended": ended, "records": told, "boot": "miniature", "seconds": 2.0, "tail": [], "log": None}
-    return Case(packages=packages(vllm="0.9.1"), plan=plan, observations={"min_tokens": {"min_tokens": job}})
+    job = {"ended": ended, "records": found, "boot": "miniature", "seconds": 2.0, "tail": [], "log": None}
+    told = {"rollout": {"miniature": {}}, "min_tokens": {"min_tokens": job}}
+    return Case(packages=packages(vllm="0.9.1"), plan=plan, observations=told)
 
 
 def rows(tokens: int, finish: str = "length") -> list[dict[str, Any]]:
@@ -196,3 +198,24 @@ def test_an_engine_that_ends_at_its_limit_is_quiet_and_another_failure_is_not_th
     assert findings(chunked_prefill.check, least("done", answers=rows(24))) == ()
     other = least("raised", exceptions=[link("KeyError", "", "vllm/core/scheduler.py:702")])
     assert judge_one(chunked_prefill.check, other).outcome is Outcome.NOT_CHECKED
+
+
+def test_an_engine_that_never_ends_what_cannot_reach_its_min_tokens() -> None:
+    plan = launch(sampling__min_tokens=512, lengths__prompt=1024, engine__max_model_len=1280)
+    told = least("stalled", plan, versions={"vllm": "0.27.0"}, engine={**ENGINE, "engine": "V1"})
+    (finding,) = findings(length_budget.check, told)
+    assert (finding.severity, finding.grade) == (Severity.ERROR, Grade.REPRODUCED)
+    assert "min_tokens 32 after a prompt of 104 and max_model_len 128 never end on vLLM 0.27.0 V1" in finding.message
+    # One fault, one code.
+    assert findings(run_stalled.check, told) == () and findings(chunked_prefill.check, told) == ()
+
+
+def test_without_a_launch_an_endless_request_is_a_warning() -> None:
+    (finding,) = findings(length_budget.check, least("stalled"))
+    assert (finding.severity, finding.grade) == (Severity.WARNING, Grade.OBSERVED)
+
+
+def test_requests_that_fit_and_stall_are_another_fault() -> None:
+    told = least("stalled", least=16)
+    assert judge_one(length_budget.check, told).outcome is Outcome.NOT_CHECKED
+    assert [finding.code for finding in findings(run_stalled.check, told)] == ["RLD609"]

@@ -1,0 +1,45 @@
+"""What makes prompt and response fit into an engine's context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Applicability, Edit, Fix, RolloutPlan
+
+CONTEXT = "engine.max_model_len"
+PROMPT = "lengths.prompt"
+RESPONSE = "lengths.response"
+
+FILTER = Fix(
+    title="drop or cut prompts beyond the limit before training (filter_overlong_prompts, truncation, a data filter)",
+)
+
+
+def shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:
+    """Fixes that make prompt plus response fit into ``room`` tokens, the response first."""
+    prompt, response = plan.value(PROMPT), plan.value(RESPONSE)
+    for option, value, other in ((RESPONSE, response, prompt), (PROMPT, prompt, response)):
+        if value and other and room > other:
+            yield Fix(
+                title=f"shorten the {option.split('.')[1]} to {room - other} tokens",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=option, value=room - other),),
+            )
+
+
+def context(tokens: int | None, title: str) -> Fix:
+    return Fix(
+        title=f"{title} (max_model_len{f' {tokens}' if tokens else ''})",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=CONTEXT, value=tokens),) if tokens else (),
+        side_effects="more KV cache for each sequence",
+    )
+
+
+def prompts(tokens: int) -> Fix:
+    return Fix(
+        title=f"or allow prompts of {tokens} tokens",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=PROMPT, value=tokens),),
+        side_effects="the engine's context must hold prompt plus response",
+    )
