@@ -3,13 +3,14 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PATIENT := .patient
+RAY := .ray
 
 .PHONY: doctor test lint benchmarks clean
 
 doctor: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/rldoctor check --python $(PATIENT)/bin/python --level rollout
 
-test: lint $(PATIENT)/.ready
+test: lint $(PATIENT)/.ready $(RAY)/.ready
 	$(VENV)/bin/pytest
 
 lint: $(VENV)/.ready
@@ -32,5 +33,11 @@ $(VENV)/.ready: pyproject.toml
 $(PATIENT)/.ready: scripts/cpu_patient.txt scripts/cpu_patient.sh
 	scripts/cpu_patient.sh $(PATIENT) $(PYTHON)
 
+# Beside vLLM it would change how the engine starts its workers.
+$(RAY)/.ready: Makefile
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip --disable-pip-version-check install --quiet ray==2.60.0
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(PATIENT)
+	rm -rf $(VENV) $(PATIENT) $(RAY)

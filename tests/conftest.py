@@ -33,6 +33,16 @@ def patient() -> Path:
 
 
 @pytest.fixture(scope="session")
+def python_with_ray() -> Path:
+    """The interpreter that RLDOCTOR_RAY names, else the one of the set-up."""
+    named = os.environ.get("RLDOCTOR_RAY")
+    python = Path(named) if named else ROOT / ".ray" / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no Ray: {python} does not exist and RLDOCTOR_RAY names no other")
+    return python
+
+
+@pytest.fixture(scope="session")
 def v0_patient() -> Path:
     """The interpreter that RLDOCTOR_V0 names: a vLLM that still has its V0 engine."""
     named = os.environ.get("RLDOCTOR_V0")

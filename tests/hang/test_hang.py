@@ -290,16 +290,6 @@ ray.get(trainer.step.remote())
 """
 
 
-@pytest.fixture
-def python_with_ray() -> Path:
-    """The interpreter that RLDOCTOR_RAY names, else this one, where it has Ray."""
-    python = Path(os.environ.get("RLDOCTOR_RAY") or sys.executable)
-    tried = subprocess.run([python, "-c", "import ray"], capture_output=True, timeout=120, check=False)
-    if tried.returncode != 0:
-        pytest.skip(f"{python} has no Ray and RLDOCTOR_RAY names no other")
-    return python
-
-
 @pytest.mark.ray
 def test_an_actor_that_stays_pending(start: Start, python_with_ray: Path, tmp_path: Path, py_spy: str) -> None:
     program = start(RAY, "train.py", python_with_ray, RAY_USAGE_STATS_ENABLED="0")
