@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, find, version_within
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, affects, find, known_issues
 
 from ..exceptions import places
 from .observed import Job, describe, frames, records, require
@@ -14,9 +14,8 @@ SETTINGS = ("engine.max_model_len", "sampling.min_tokens", "lengths.prompt")
 CONTEXT, BUDGET = "engine.max_model_len", "engine.max_num_batched_tokens"
 # Where V0 asserts that no stopped sequence is left (vllm/core/scheduler.py, 0.6.3 to 0.9.2).
 SCHEDULER, FUNCTION = "vllm/core/scheduler.py", "_schedule_running"
-# V1 releases whose stop check comes to the length only once min_tokens is reached (vllm/v1/core/sched/utils.py): a
-# request that fills its context before is never scheduled again and never ends. From pull request 26317 to 51299.
-ENDLESS = ">=0.11.1,<0.29"
+# The row of V1 releases that never end a request which fills its context below min_tokens.
+ENDLESS = "vllm-min-tokens-never-ends"
 
 
 def asked(job: Job) -> str:
@@ -50,7 +49,8 @@ def shown(case: Case) -> bool:
 def never_ends(case: Case) -> str | None:
     """The installed vLLM's version where it is known never to end a request that cannot reach its ``min_tokens``."""
     found = find(case.packages, "vllm") if case.packages is not None else None
-    return found.version if found is not None and version_within(found.version, ENDLESS) else None
+    known = next(issue for issue in known_issues() if issue.id == ENDLESS)
+    return found.version if found is not None and affects(known, case) else None
 
 
 def outgrown(job: Job) -> tuple[str, tuple[Evidence, ...]] | None:
