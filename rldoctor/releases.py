@@ -83,14 +83,16 @@ def published_name(distribution: Distribution) -> str:
 
 
 def _fits(case: Case, name: str, candidate: str, on: str, version: str) -> bool:
-    """Whether a candidate admits ``version`` of the package in question, and every other package as it is. What vLLM
-    pins for its kernels moves along with it."""
+    """Whether a candidate says that it admits ``version`` of the package in question (one that says nothing of it, such
+    as a release that only holds a name, promises nothing), and admits every other package as it is. What vLLM pins for
+    its kernels moves along with it."""
     assert case.packages is not None
     present = {identity(d): d.version for d in reversed(case.packages.distributions)}
     if name == "vllm":
         present = {other: v for other, v in present.items() if other not in MOVES_WITH_VLLM}
     present[on] = version
-    return all(d.on not in present or d.admits(present[d.on]) for d in hypothetical(case, name, candidate))
+    demands = hypothetical(case, name, candidate)
+    return any(d.on == on for d in demands) and all(d.on not in present or d.admits(present[d.on]) for d in demands)
 
 
 def _stable(release: declared.Release) -> bool:
