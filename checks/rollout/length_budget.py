@@ -212,20 +212,30 @@ def at_the_limit(case: Case) -> Iterator[Finding | Reach]:
     for job in runs(case, "lengths"):
         limit, rows = require(job, "limit"), engine_side(job)
         told = (
-            (f"answers do not end at max_model_len {limit}", list(overshoots(job))),
-            (f"a prompt beyond max_model_len {limit} is not refused cleanly", list(unclean(job))),
+            (f"answers do not end at max_model_len {limit}", list(overshoots(job)), Severity.ERROR),
+            (f"a prompt that fills max_model_len {limit} is not refused cleanly", list(unclean(job)), _filled(case)),
         )
-        for said, lines in told:
+        for said, lines, severity in told:
             if lines:
                 yield check.finding(
                     f"{said}: {describe(job)}",
+                    severity=severity,
                     grade=Grade.OBSERVED,
                     evidence=tuple(Evidence(text=line, source="lengths scenario") for line in lines),
                     fixes=(FILTER, Fix(title="or another release of vLLM, whose engine keeps to its limit")),
                 )
-        if job.get("ended") != "done" and not any(lines for _, lines in told):
+        if job.get("ended") != "done" and not any(lines for _, lines, _ in told):
             raise NotChecked(f"the requests at the limit {job.get('ended')} before they were through")
         yield Reach(f"{len(rows)} requests at and beyond {limit} tokens on {describe(job)}")
+
+
+def _filled(case: Case) -> Severity:
+    """How much it matters what a prompt does that leaves no room: whether the launch's prompts may be as long."""
+    plan = case.plan
+    limit, prompt = (plan.value(CONTEXT), plan.value(PROMPT)) if plan is not None else (None, None)
+    if limit is None or prompt is None:
+        return Severity.WARNING
+    return Severity.ERROR if prompt >= limit else Severity.NOTE
 
 
 @check.logged("is greater than the derived max_model_len")
@@ -272,6 +282,24 @@ def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
             FILTER,
             Fix(title="or shorten the response, so that prompt and answer fit"),
         ),
+    )
+
+
+@check.logged("Sampled token IDs exceed the max model length")
+def filled_to_the_last_token(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """V1 before 0.11.1 takes a prompt of exactly its context, and the worker asserts when it samples."""
+    limit = event.search(r"> max_model_len: (\d+)")
+    room = f" {limit[1]}" if limit else ""
+    yield check.finding(
+        f"a prompt fills the engine's max_model_len{room} to the last token, and the engine ends when it samples",
+        fixes=(
+            FILTER,
+            context(int(limit[1]) + 1 if limit else None, "or leave room for an answer: a longer context"),
+            Fix(
+                title="or vLLM 0.11.1 and later, which refuses such a prompt", commands=("pip install 'vllm>=0.11.1'",)
+            ),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/25120",
     )
 
 

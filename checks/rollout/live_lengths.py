@@ -45,25 +45,33 @@ def overshoots(job: Job) -> Iterator[str]:
 
 
 def unclean(job: Job) -> Iterator[str]:
-    """What a prompt beyond the limit did instead of being refused, and whether the engine was usable after it."""
+    """What prompts that leave no room did instead of being refused, and whether the engine was usable after them. One
+    that fills the context to the last token may be answered."""
     rows = engine_side(job)
-    beyond = rows.get("prompt beyond")
-    if beyond is not None:
-        tokens = len(beyond.get("token_ids", ()))
-        if beyond["ended"] == "answered" and tokens:
-            yield f"a prompt of {beyond['prompt_tokens']} tokens is answered with {tokens} tokens"
-        root = root_of(beyond.get("exceptions", ()))
+    for name in ("full prompt", "prompt beyond"):
+        row = rows.get(name)
+        if row is None:
+            continue
+        tokens = len(row.get("token_ids", ()))
+        if name == "prompt beyond" and row["ended"] == "answered" and tokens:
+            yield f"a prompt of {row['prompt_tokens']} tokens is answered with {tokens} tokens"
+        root = root_of(row.get("exceptions", ()))
         if root is not None and not REFUSALS.search(root["type"]):
-            yield f"a prompt of {beyond['prompt_tokens']} tokens ends in {root['type']}: {root['message'][:200]}"
+            yield f"a prompt of {row['prompt_tokens']} tokens ends in {root['type']}: {root['message'][:200]}"
     first, again = rows.get("short"), rows.get("short again")
     if first is None or again is None:
         return
     if again["ended"] != "answered":
         root = root_of(again.get("exceptions", ())) or {}
-        yield f"after it the engine fails with {root.get('type')}: {str(root.get('message'))[:200]}"
+        yield f"after that the engine fails with {root.get('type')}: {str(root.get('message'))[:200]}"
     elif len(again["token_ids"]) != len(first["token_ids"]):
         now, before = len(again["token_ids"]), len(first["token_ids"])
-        yield f"after it the engine answers with {now} tokens where it had answered with {before}"
+        yield f"after that the engine answers with {now} tokens where it had answered with {before}"
+
+
+def explains(job: Job) -> bool:
+    """Whether an engine failed for good once it was given a prompt that leaves no room."""
+    return job.get("ended") == "raised" and records(job).get("asking") == "short again"
 
 
 def trainer_side(job: Job) -> Mapping[str, Any]:

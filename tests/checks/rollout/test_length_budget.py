@@ -137,6 +137,11 @@ def test_a_dialogue_that_outgrows_the_engine() -> None:
         ),
         # https://github.com/TIGER-AI-Lab/verl-tool/issues/88
         ("max_tokens must be at least 1, got -238.", "-238 tokens are left for the answer"),
+        # https://github.com/vllm-project/vllm/issues/25120
+        (
+            "Sampled token IDs exceed the max model length. Total number of tokens: 1281 > max_model_len: 1280",
+            "a prompt fills the engine's max_model_len 1280 to the last token",
+        ),
         (
             "User-specified max_model_len (4096) is greater than the derived max_model_len "
             "(max_position_embeddings=2048.0 or "

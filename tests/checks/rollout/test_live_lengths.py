@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor_checks.processes import run_stalled
+from rldoctor_checks.processes import failure_unrecognised, run_stalled
 from rldoctor_checks.rollout import chunked_prefill, length_budget, rotary_length
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, RolloutPlan, Setting, Severity
@@ -62,7 +62,8 @@ def case(ended: str = "done", plan: RolloutPlan | None = None, **records: Any) -
         **records,
     }
     job = {"ended": ended, "records": told, "boot": "miniature", "seconds": 2.0, "tail": [], "log": None}
-    return Case(packages=packages(vllm="0.13.0"), plan=plan, observations={"lengths": {"lengths": job}})
+    observations = {"rollout": {"miniature": {"ended": "done"}}, "lengths": {"lengths": job}}
+    return Case(packages=packages(vllm="0.13.0"), plan=plan, observations=observations)
 
 
 def findings(check: Check, told: Case) -> tuple[Finding, ...]:
@@ -128,6 +129,8 @@ def test_prompts_beyond_the_limit_that_are_not_refused() -> None:
     for row in (answered(LIMIT + 1, 1), refused(LIMIT + 1, engine)):
         (finding,) = findings(length_budget.check, case(engine_side={**HEALTHY, "prompt beyond": row}))
         assert "is not refused cleanly" in finding.message
+    (finding,) = findings(length_budget.check, case(engine_side={**HEALTHY, "full prompt": refused(LIMIT, engine)}))
+    assert f"a prompt of {LIMIT} tokens ends in AssertionError" in finding.evidence[0].text
     ignored = {**HEALTHY, "prompt beyond": answered(LIMIT + 1, 0)}  # how V0 refuses some
     assert findings(length_budget.check, case(engine_side=ignored)) == ()
 
@@ -136,7 +139,21 @@ def test_an_engine_that_a_refusal_leaves_in_disorder() -> None:
     dead = refused(24, link("RuntimeError", "engine is dead", "vllm/v1/engine/core.py:1"))
     told = case("raised", engine_side={**HEALTHY, "short again": dead})
     (finding,) = findings(length_budget.check, told)
-    assert "after it the engine fails with RuntimeError: engine is dead" in finding.evidence[0].text
+    assert "after that the engine fails with RuntimeError: engine is dead" in finding.evidence[0].text
+    assert findings(failure_unrecognised.check, told) == ()
+
+
+def test_what_a_full_prompt_does_matters_as_far_as_the_launch_has_such_prompts() -> None:
+    dead = {
+        **HEALTHY,
+        "full prompt": refused(LIMIT, link("AssertionError", "", "vllm/v1/worker/gpu_model_runner.py:1")),
+    }
+    for prompt, severity in ((1024, Severity.NOTE), (2048, Severity.ERROR), (None, Severity.WARNING)):
+        plan = launch(engine__max_model_len=2048, lengths__prompt=prompt) if prompt else None
+        found = [
+            f for f in findings(length_budget.check, case(plan=plan, engine_side=dead)) if f.grade is Grade.OBSERVED
+        ]
+        assert [finding.severity for finding in found] == [severity]
 
 
 def least(ended: str, plan: RolloutPlan | None = None, **records: Any) -> Case:
@@ -149,7 +166,7 @@ def least(ended: str, plan: RolloutPlan | None = None, **records: Any) -> Case:
         **records,
     }
     job = {"ended": ended, "records": found, "boot": "miniature", "seconds": 2.0, "tail": [], "log": None}
-    told = {"rollout": {"miniature": {}}, "min_tokens": {"min_tokens": job}}
+    told = {"rollout": {"miniature": {"ended": "done"}}, "min_tokens": {"min_tokens": job}}
     return Case(packages=packages(vllm="0.9.1"), plan=plan, observations=told)
 
 

@@ -1,10 +1,11 @@
-"""Sequences that end exactly at the engine's longest one, a prompt beyond it, and the trainer's model at the same
-lengths.
+"""Sequences that end exactly at the engine's longest one, the trainer's model at the same lengths, and prompts that
+fill the engine's context and go beyond it.
 
 Arguments: ``tail`` (tokens generated up to the limit). Records, in order: ``limit``, ``asking`` (the request that is
 being asked), ``engine_side`` (one entry per request: ``prompt_tokens``, ``max_tokens``, ``ended`` (``answered`` or
 ``refused``), ``token_ids``, ``finish_reason``, ``logprobs``, ``exceptions``), ``trainer_side`` (see
-``trainer_passes.Passes``, or ``unavailable`` says why there is none), ``reach``. An exception of a request that fits
+``trainer_passes.Passes``, or ``unavailable`` says why there is none; before the requests that may end the engine),
+``reach``. An exception of a request that fits
 leaves."""
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
     engine.ask("short", short, tail)
     engine.ask("to the limit", limit - tail, tail + BEYOND)
     engine.ask("last token", limit - 1, 1 + BEYOND)
+    stand.record("reach", engine.reach(limit, began))
+    train(stand, engine, limit)
+    # Some engines do not survive these.
     engine.ask("full prompt", limit, 1, may_be_refused=True)
     engine.ask("prompt beyond", limit + 1, 1, may_be_refused=True)
     engine.ask("short again", short, tail)
-    stand.record("reach", engine.reach(limit, began))
-    train(stand, engine, limit)
     stand.record("reach", engine.reach(limit, began))
 
 
