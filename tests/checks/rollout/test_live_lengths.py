@@ -225,6 +225,7 @@ def test_an_engine_that_never_ends_what_cannot_reach_its_min_tokens() -> None:
     assert "min_tokens 32 after a prompt of 104 and max_model_len 128 never end on vLLM 0.27.0 V1" in finding.message
     # One fault, one code.
     assert findings(run_stalled.check, told) == () and findings(chunked_prefill.check, told) == ()
+    assert judge_one(run_stalled.check, told).outcome is Outcome.NOT_CHECKED
 
 
 def test_without_a_launch_an_endless_request_is_a_warning() -> None:
