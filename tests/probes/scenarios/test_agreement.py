@@ -10,12 +10,13 @@ import pytest
 from rldoctor_checks.rollout import chat_template, logprobs, vocabulary
 from rldoctor_checks.sync import batch_dependent, logprob_mismatch, weight_sync_rejected, weights_stale
 
-from rldoctor.api import Basis, Case, Check, NotApplicable, Outcome, Request
+from rldoctor.api import Basis, Case, Check, ModelFiles, NotApplicable, Outcome, Request
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.tokens import tokens
 from rldoctor.probes.scenarios.weights import weights
 from tests.live import scenario_case
+from tests.plans import QWEN2_7B
 from tests.plans import case as planned
 
 CHECKS = (
@@ -114,6 +115,14 @@ def test_an_engine_that_takes_anything_and_forgets_nothing(patient: Path) -> Non
     assert "the same weights once more" in said(weights_stale.check, case)
     told = said(weight_sync_rejected.check, case)
     assert "a wrong name" in told and "a wrong shape" in told
+
+
+@pytest.mark.engine
+def test_a_head_that_is_tied_to_the_embeddings_follows_them(patient: Path) -> None:
+    model = ModelFiles(path="model", config={**QWEN2_7B, "tie_word_embeddings": True})
+    case = scenario_case(patient, weights, model=model)
+    assert "lm_head.weight" not in records(case, "weights")["sensitivity"]
+    assert said(weights_stale.check, case) == ""
 
 
 @pytest.mark.engine
