@@ -4,6 +4,7 @@ unknown."""
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 200_000
 MAX_PIECES = 5000
+_NEWLINE = ord("\n")
 _EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
 )
@@ -33,6 +35,8 @@ class Expander:
     def __init__(self, raw: bytes, first_line: int, offset: int = 0, inside: str = "") -> None:
         self.raw = raw
         self.first_line = first_line
+        # Counted anew for every word, a long script's lines would take the square of its length.
+        self.newlines = [at for at, byte in enumerate(raw) if byte == _NEWLINE]
         self.offset = offset
         self.inside = inside
         self.variables: dict[str, Variable] = {}
@@ -185,7 +189,7 @@ class Expander:
         yield from self._literal(start, end)
 
     def _literal(self, start: int, end: int) -> Iterator[Piece]:
-        line = self.raw.count(b"\n", 0, start) + self.first_line
+        line = bisect_left(self.newlines, start) + self.first_line
         for part in re.split(rb"(\\\n|\\[$`\"\\])", self.raw[start:end]):
             if part and part != b"\\\n":
                 escaped = len(part) == 2 and part[:1] == b"\\" and part[1:] in b'$`"\\'
