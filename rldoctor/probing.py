@@ -46,7 +46,7 @@ def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Le
     if prepared.boots:
         count = f"{len(prepared.boots)} engine{'s' if len(prepared.boots) > 1 else ''}"
         names.append(f"{', '.join(sorted({one.scenario.name for b in prepared.boots for one in b.asked}))} on {count}")
-        seconds += sum(boot.seconds for boot in prepared.boots)
+        seconds += prepared.seconds
     return f"running {', '.join(names)}: about {seconds:.0f} s" if names else None
 
 
@@ -100,6 +100,11 @@ class Prepared:
         self.basis: Basis | None = None
         self.boots: list[Boot] = []
         self.refused: list[tuple[Scenario, Absent | Unknown]] = []
+
+    @property
+    def seconds(self) -> float:
+        """What the engines are expected to take, with all that is played on them."""
+        return sum(boot.seconds for boot in self.boots)
 
 
 def prepare(case: Case, scenarios: list[Scenario], request: Request) -> Prepared:

@@ -70,10 +70,11 @@ class _Prover:
         assert self.case.plan is not None
         names = {scenario.name for scenario in scenarios}
         mended = replace(self.case, plan=with_edits(self.case.plan, fix.edits), observations={})
-        if self._engines(mended, scenarios) == self._engines(self.case, scenarios):
+        prepared = probing.prepare(mended, scenarios, self.request)
+        if _engines(prepared) == _engines(probing.prepare(self.case, scenarios, self.request)):
             return None
         self.left -= 1
-        self.progress(f"proving a fix of {finding.code}: {fix.title}")
+        self.progress(f"proving a fix of {finding.code}: {fix.title}: about {prepared.seconds:.0f} s")
         mended = probing.run_scenarios(mended, scenarios, self.request, self.progress)
         if not all(_played(mended, scenario) for scenario in scenarios):
             return None
@@ -85,12 +86,6 @@ class _Prover:
         seconds = sum(job.get("seconds", 0) for name in names for job in mended.observations[name].values())
         return f"{', '.join(sorted(names))} played again with it for {seconds:.0f} s: {finding.code} is gone"
 
-    def _engines(self, case: Case, scenarios: list[Scenario]) -> object:
-        """All that scenarios would be played with."""
-        prepared = probing.prepare(case, scenarios, self.request)
-        boots = [(b.kind, b.replica, b.options, b.environ, [(a.key, a.run) for a in b.asked]) for b in prepared.boots]
-        return prepared.basis and replace(prepared.basis, left_out={}), boots
-
     def _judged(self, case: Case, names: set[str]) -> Report:
         """What the checks say of these scenarios alone, without what they read from the launch or see elsewhere."""
         judges = []
@@ -101,6 +96,12 @@ class _Prover:
             judges.append(live)
         kept = {name: jobs for name, jobs in case.observations.items() if name in names}
         return engine.report(replace(case, observations=kept), judges, self.registry)
+
+
+def _engines(prepared: probing.Prepared) -> object:
+    """All that scenarios would be played with."""
+    boots = [(b.kind, b.replica, b.options, b.environ, [(a.key, a.run) for a in b.asked]) for b in prepared.boots]
+    return prepared.basis and replace(prepared.basis, left_out={}), boots
 
 
 def _judges(detector: Detector, names: set[str]) -> bool:

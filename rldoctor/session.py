@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rldoctor import bundle, depth, engine, probing, prove, registry, settings
-from rldoctor.case import Case, Unknown
+from rldoctor import bundle, collecting, depth, engine, probing, prove, registry, settings
+from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.errors import InputError
 from rldoctor.model import Level, Report
@@ -73,11 +71,16 @@ def open_session(options: Options) -> Session:
         raise InputError(f"--time-limit {options.time_limit:g}: from 1 to {LONGEST} seconds are expected")
     if options.soak is not None and not 0 < options.soak <= LONGEST / 60:
         raise InputError(f"--soak {options.soak:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
-    if options.soak is not None and (options.bundles or options.assume):
+    collecting.devices_named(options.devices)
+    elsewhere = bool(options.bundles or options.assume)
+    if options.soak is not None and elsewhere:
         raise InputError("--soak keeps traffic up on this machine; --from and --assume judge another one")
     if options.soak is not None and options.time_limit is not None and options.time_limit <= options.soak * 60:
         raise InputError(f"--time-limit {options.time_limit:g} seconds end a soak of {options.soak:g} minutes")
     level = _level(options.level or project.level or "auto")
+    # A project's own setting is meant for the machines where something can be run.
+    if options.level is not None and level is not None and level > Level.STATIC and elsewhere:
+        raise InputError(f"--level {level.label} runs probes on this machine; --from and --assume judge another one")
     if options.soak is not None and level is not None and level < Level.ROLLOUT:
         raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
     found = registry.load(project.disable_plugins)
@@ -109,7 +112,7 @@ class Examined:
 def examine(session: Session, progress: Progress) -> list[Examined]:
     """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
     examined = []
-    for case, request in _cases(session, engine.sections(session.checks, session.probes)):
+    for case, request in collecting.cases(session, engine.sections(session.checks, session.probes)):
         deep = _depth(session, case, request)
         if notice := probing.announce(case, session.probes, request, deep.level):
             for finding in engine.report(case, session.checks, session.registry).findings:
@@ -119,8 +122,17 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
         notes = [deep.reason] if deep.reason else []
         judged = engine.report(probed, session.checks, session.registry, notes)
         judged = prove.prove(probed, _without_ignored(session, judged), session.registry, request, progress)
-        examined.append(Examined(probed, judged))
+        examined.append(Examined(_with_kept_logs(session, probed, judged), judged))
     return examined
+
+
+def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
+    """The case with those logs of its probes that stay when this process ends."""
+    if not probed.observations or session.options.bundles:
+        return probed
+    from rldoctor.probes.kept import keep_logs
+
+    return replace(probed, observations=keep_logs(probed.observations, judged))
 
 
 def _without_ignored(session: Session, judged: Report) -> Report:
@@ -145,7 +157,7 @@ def triage(
 
     options = session.options
     case = assume.apply(bundle.load(options.bundles[0]) if options.bundles else Case(), options.assume)
-    known = next(_launches(case, options))
+    known = next(collecting.launches(case, options))
     everything = session.registry.checks.values()
     judged = reader.triage(
         logs, session.checks, known, all_runs, vocabulary=everything, baseline=baseline, progress=progress
@@ -161,93 +173,17 @@ def gather(session: Session, progress: Progress) -> Case:
 
     if len(session.options.pythons) > 1:
         raise InputError("a bundle holds one environment; give one --python")
-    cases = list(_cases(session, set(facts.SECTIONS)))
+    cases = list(collecting.cases(session, set(facts.SECTIONS)))
     if len(cases) > 1:
         lines = ", ".join(str(case.plan.line) for case, _ in cases if case.plan is not None)
         raise InputError(f"{session.options.target}: a bundle holds one launch, this starts several (lines {lines})")
     case, request = cases[0]
-    return probing.run_probes(case, session.probes, request, _depth(session, case, request), progress)
-
-
-def _cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
-    from rldoctor import facts
-    from rldoctor.facts import assume
-
-    options = session.options
-    if options.bundles and options.pythons:
-        raise InputError("--python examines this machine, --from judges a saved one; give one of them")
-    for file in options.bundles:
-        case = assume.apply(bundle.load(file), options.assume)
-        if len(options.bundles) > 1:
-            case = replace(case, role=case.role or str(file))
-        for one in _launches(case, options):
-            yield _not_probed(one, session.probes, "judged from a bundle"), Request()
-    if options.bundles:
-        return
-    if _launch_file(options) is not None:
-        # How a launch resolves depends on all of them, whatever the selected checks name.
-        sections = set(facts.SECTIONS)
-    for role, python in _interpreters(options.pythons):
-        request = Request(
-            target=options.target,
-            python=python,
-            model=options.model,
-            devices=_devices(options.devices),
-            time_limit=options.time_limit,
-            soak=options.soak,
-            level=session.level,
-            environ=dict(os.environ),
-        )
-        case = assume.apply(replace(facts.collect(sections, request), role=role), options.assume)
-        for one in _launches(case, options):
-            if options.assume:
-                one = _not_probed(one, session.probes, "judged for an assumed machine")
-            yield one, request
-
-
-def _launch_file(options: Options) -> Path | None:
-    """The target where it is a launch file; a directory is a model. Raises :class:`InputError` for one that is none."""
-    if options.target is None or not options.target.is_dir():
-        return options.target
-    if not (options.target / "config.json").is_file():
-        raise InputError(f"{options.target}: a folder without config.json, neither a model nor a launch file")
-    return None
-
-
-def _launches(case: Case, options: Options) -> Iterator[Case]:
-    """The case once for every launch of the target, or as it is where there is no launch file."""
-    target = _launch_file(options)
-    absent = {
-        "metrics": "no log was given (rldoctor triage LOG)",
-        "observations.hang": "no stalled run was looked at (rldoctor hang)",
-        **case.absent,
-    }
-    if case.nodes is None:
-        nodes = Unknown(reason="how many nodes the run has is not told", how="--assume machine.json")
-        case = replace(case, unknown={"nodes": nodes, **case.unknown})
-    if target is None:
-        yield replace(case, absent={"plan": "no launch file was given (rldoctor check LAUNCHFILE)", **absent})
-        return
-    from rldoctor import facts
-    from rldoctor.launch.plans import model_directory, plans
-
-    found = plans(target, case, options.framework)
-    if not found:
-        raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")
-    for plan in found:
-        one = replace(case, plan=plan, target=f"{target}:{plan.line}" if len(found) > 1 else str(target), absent=absent)
-        directory = options.model or model_directory(plan)
-        if directory is not None and one.model is None:
-            model = facts.collect({"model"}, Request(model=directory))
-            unknown = {name: why for name, why in one.unknown.items() if name != "model"} | model.unknown
-            one = replace(one, model=model.model, unknown=unknown, absent=absent | model.absent)
-        yield one
-
-
-def _not_probed(case: Case, probes: list[AnyProbe], why: str) -> Case:
-    """Explains the observations that the case lacks: nothing is run for a machine that is not this one."""
-    names = (f"observations.{probe.name}" for probe in probes if probe.name not in case.observations)
-    return replace(case, unknown={**{name: Unknown(reason=why) for name in names}, **case.unknown})
+    probed = probing.run_probes(case, session.probes, request, _depth(session, case, request), progress)
+    if not probed.observations:
+        return probed
+    # What a report made here refers to, one made from the bundle will, too.
+    judged = engine.report(probed, session.registry.checks.values(), session.registry)
+    return _with_kept_logs(session, probed, judged)
 
 
 def _depth(session: Session, case: Case, request: Request) -> depth.Depth:
@@ -268,29 +204,3 @@ def _level(name: str) -> Level | None:
     except KeyError:
         known = ", ".join(["auto", *(level.label for level in Level)])
         raise InputError(f"unknown level {name!r}; known are {known}") from None
-
-
-def _interpreters(given: tuple[str, ...]) -> list[tuple[str | None, Path | None]]:
-    """Role and path of each ``--python``; this process's own interpreter where none is given."""
-    if not given:
-        return [(None, None)]
-    split: list[tuple[str | None, Path | None]] = []
-    for item in given:
-        role, equals, path = item.partition("=")
-        # A path may hold an equals sign, a role is a plain word.
-        named = (role, Path(path)) if equals and role.isidentifier() else (None, Path(item))
-        if not (path if named[0] else item):
-            raise InputError(f"--python {item!r}: the path of an interpreter is missing")
-        if named[0] and named[0] in [role for role, _ in split]:
-            raise InputError(f"--python {item}: a second interpreter for {role}")
-        split.append(named)
-    return split
-
-
-def _devices(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--devices {text!r}: GPU numbers separated by commas are expected, such as 0,1") from None

@@ -71,6 +71,21 @@ def test_a_fix_that_changes_nothing_for_the_miniature_is_not_tried() -> None:
     assert told == [] and after.findings[0].fixes == (fix,)
 
 
+def test_what_a_proof_costs_is_said_beforehand() -> None:
+    found = registry.load()
+    case = replace(failing(*TOO_SMALL), plan=plan(max_model_len=2048))
+    edit = Edit(option="engine.max_model_len", value=1024)
+    fix = Fix(title="shorter", applicability=Applicability.SAFE, edits=(edit,))
+    (finding,) = engine.report(case, found.checks.values(), found).findings
+    finding = replace(finding, fixes=(fix,))
+    result = CheckResult(code="RLD205", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
+    report = Report(target="a launch", results=(result,))
+    told: list[str] = []
+    # This interpreter has no vLLM: the boot fails, which proves nothing.
+    assert prove(case, report, found, Request(), told.append) == report
+    assert told == ["proving a fix of RLD205: shorter: about 21 s", "miniature"]
+
+
 @pytest.mark.engine
 def test_a_launch_that_does_not_boot_is_proven_to_boot_with_the_fix(patient: Path) -> None:
     found, request = registry.load(), Request(python=patient)

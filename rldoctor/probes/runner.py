@@ -6,13 +6,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import selectors
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,20 +22,25 @@ from rldoctor.facts.redact import redact_text
 from rldoctor.probe import Job, JobResult, ProbeError, Request
 from rldoctor.probes.capture import Log, Results
 from rldoctor.probes.environment import child_environment
+from rldoctor.probes.kept import new_folder
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 # The supervisor needs its grace and patience (see there) after a child was told to end; beyond that it is stuck itself.
 END_PATIENCE = 12.0
+# Where vLLM's processes meet (vllm/envs.py); by itself it leaves its sockets in the folder for temporary files.
+SOCKET_FOLDER = "VLLM_RPC_BASE_PATH"
+# What unix(7) allows a socket's path, without the slash and the UUID that vLLM adds.
+SOCKET_FOLDER_LENGTH = 107 - 37
 _CHUNK = 1 << 18
 
 
 def run_job(child: Path, job: Job, name: str, request: Request) -> JobResult:
     """Runs one child program to its end, or to the end of its time. Whatever becomes of it, or of rldoctor (Ctrl-C,
-    SIGTERM, even SIGKILL), no process of it stays; what it had delivered and its log do."""
+    SIGTERM, even SIGKILL), no process of it stays; what it had delivered does, and its log until this process ends
+    (``kept.keep_logs`` keeps it longer)."""
     started = time.monotonic()
     try:
-        directory = Path(tempfile.mkdtemp(prefix=f"rldoctor-{_plain(name)}-"))
-        return _run(child, job, request, directory, started)
+        return _run(child, job, request, new_folder(name), started)
     except OSError as error:  # no room, no processes: the machine's troubles are a result, too
         what = ProbeError(type=type(error).__name__, message=str(error))
         return JobResult(ended="not-started", error=what, seconds=round(time.monotonic() - started, 3))
@@ -50,6 +53,8 @@ def _run(program: Path, job: Job, request: Request, directory: Path, started: fl
     arguments = work / "arguments.json"
     arguments.write_text(json.dumps({"arguments": job.arguments, "time_limit": limit}))
     environ = child_environment(python, of(request), job.environ)
+    if len(os.fsencode(work)) <= SOCKET_FOLDER_LENGTH:
+        environ.setdefault(SOCKET_FOLDER, str(work))
     log, results = Log(directory / "log.txt"), Results()
     try:
         with _Supervised([python, "-u", str(program)], arguments, work, environ) as child:
@@ -59,11 +64,6 @@ def _run(program: Path, job: Job, request: Request, directory: Path, started: fl
         log.close()
         results.close()
     return _result(log, results, status, timed_out, time.monotonic() - started)
-
-
-def _plain(name: str) -> str:
-    """A name as a part of a directory's."""
-    return re.sub(r"[^A-Za-z0-9_]+", "-", name)[:40]
 
 
 def interpreter(request: Request) -> str:

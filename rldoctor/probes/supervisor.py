@@ -4,6 +4,10 @@ It runs under rldoctor's own interpreter with nothing but the standard library. 
 processes that forked twice or called ``setsid``, so that "no process left" is a question with a certain answer, and it
 does its work also when rldoctor itself was killed: then its lifeline, a pipe that rldoctor holds open, ends.
 
+Shared memory outlives processes that are killed, and an engine of several ranks has a gigabyte of it. A file of
+``/dev/shm`` is removed where it is certainly the child's own: it was not there before the child began, a process below
+this one was seen to write to it, and none that lives on uses it.
+
 Called as ``supervisor.py LIFELINE STATUS RESULTS WORK PROGRAM ARGUMENT...``: three file descriptors, the directory
 that is to be removed afterwards, and the child's command."""
 
@@ -17,15 +21,24 @@ import resource
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 # How long the child's own helpers get to leave once it has ended: multiprocessing's resource tracker removes its shared
 # memory then, an engine's processes notice that their parent is gone.
 GRACE = 1.0
 KILL_PATIENCE = 8.0
+# How often to see whether there is new shared memory, how often then to look for it in the child's processes, and how
+# long such a look may take.
+LOOK_EVERY = 0.5
+LOOKS = 3
+LOOK_PATIENCE = 2.0
+SHARED_MEMORY = Path("/dev/shm")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -39,6 +52,7 @@ def main() -> None:
     for wish in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(wish, lambda *_: sys.exit(1))
     killed_before = _out_of_memory_kills()
+    shared = _Shared()
     try:
         child = subprocess.Popen(
             command,
@@ -54,18 +68,20 @@ def main() -> None:
     os.close(results)
     exit_code: int | None = None
     try:
-        exit_code = _wait(child.pid, lifeline)
+        exit_code = _wait(child.pid, lifeline, shared)
     finally:
+        shared.look(_descendants())
         if exit_code is None:
             _kill(child.pid)
             exit_code = _reap_until(child.pid, time.monotonic() + KILL_PATIENCE)
-        left = _end_all()
+        left = _end_all(shared)
+        shared.remove()
         shutil.rmtree(work, ignore_errors=True)
         killed = _out_of_memory_kills() - killed_before
         _tell(status, {"exit_code": exit_code, "left_running": left, "out_of_memory_kills": killed})
 
 
-def _wait(child: int, lifeline: int) -> int | None:
+def _wait(child: int, lifeline: int, shared: _Shared) -> int | None:
     """The child's exit code, or None when the lifeline ended first."""
     alarm, bell = os.pipe()
     os.set_blocking(bell, False)
@@ -75,10 +91,13 @@ def _wait(child: int, lifeline: int) -> int | None:
         code = _reap(child)
         if code is not None:
             return code
-        ready, _, _ = select.select([alarm, lifeline], [], [])
+        ready, _, _ = select.select([alarm, lifeline], [], [], LOOK_EVERY)
         if lifeline in ready:
             return None
-        os.read(alarm, 4096)
+        if alarm in ready:
+            os.read(alarm, 4096)
+        elif shared.something_new():
+            shared.look(_descendants())
 
 
 def _reap(child: int) -> int | None:
@@ -104,20 +123,26 @@ def _reap_until(child: int, deadline: float) -> int | None:
     return None
 
 
-def _end_all() -> int:
+def _end_all(shared: _Shared) -> int:
     """Ends every process below this one; how many had to be killed."""
     killed: set[int] = set()
     started = time.monotonic()
-    while time.monotonic() < started + GRACE + KILL_PATIENCE:
+    while (waited := time.monotonic() - started) < GRACE + KILL_PATIENCE:
         _reap(0)
         below = _descendants()
         if not below:
             break
-        if time.monotonic() > started + GRACE:
-            killed.update(below)
-            for pid in below:
+        if waited > GRACE:
+            fresh = below - killed
+            shared.look(fresh)
+            # They wait for all the others to end and then remove what these left, for which they get a grace, too.
+            spared = (_in_time(_trackers, fresh) or set()) if waited < 2 * GRACE else set()
+            killed |= below - spared
+            for pid in below - spared:
                 _kill(pid)
         time.sleep(0.01)
+    # Whom nobody else waits for would stay a zombie where the first process of a container collects none.
+    _reap(0)
     return len(killed)
 
 
@@ -139,6 +164,100 @@ def _descendants() -> set[int]:
         if not more:
             return found - {os.getpid()}
         found |= more
+
+
+class _Shared:
+    """The shared memory that came after the child, and what of it processes below this one were seen to write to."""
+
+    def __init__(self) -> None:
+        self._looked = dict.fromkeys(self._files(), LOOKS)
+        self._before = frozenset(self._looked)
+        self._own: set[int] = set()
+
+    def something_new(self) -> bool:
+        """Whether there are files of which it may still come out that they are the child's."""
+        new = [inode for inode in self._files() if self._looked.get(inode, 0) < LOOKS]
+        for inode in new:
+            self._looked[inode] = self._looked.get(inode, 0) + 1
+        return bool(new)
+
+    def look(self, pids: set[int]) -> None:
+        """Takes note of what processes write to."""
+        self._own |= (_in_time(_written, pids) or set()) - self._before
+
+    def remove(self) -> None:
+        """Removes what is left, once the processes have ended."""
+        left = {inode: path for inode, path in self._files().items() if inode in self._own}
+        if not left:
+            return
+        # Somebody else's process may have come to use it meanwhile.
+        held = _in_time(_held, {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()})
+        for inode, path in left.items():
+            if held is not None and inode not in held:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    @staticmethod
+    def _files() -> dict[int, Path]:
+        """This user's shared memory by inode."""
+        found = {}
+        with contextlib.suppress(OSError), os.scandir(SHARED_MEMORY) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                        found[status.st_ino] = Path(entry.path)
+        return found
+
+
+def _in_time(look: Callable[[set[int]], set[int]], pids: set[int]) -> set[int] | None:
+    """What a look into processes shows; None where the kernel does not tell, as of one that is stuck in a driver."""
+    seen: list[set[int]] = []
+    looking = threading.Thread(target=lambda: seen.append(look(pids)), daemon=True)
+    looking.start()
+    looking.join(LOOK_PATIENCE)
+    return seen[0] if seen else None
+
+
+def _trackers(pids: set[int]) -> set[int]:
+    """Those that are resource trackers of multiprocessing."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+    return found
+
+
+def _held(pids: set[int]) -> set[int]:
+    """The inodes of the shared memory that processes have mapped or open."""
+    return {inode for pid in pids for inode, _ in (*_mapped(pid), *_opened(pid))}
+
+
+def _written(pids: set[int]) -> set[int]:
+    """Of these, what they have for writing."""
+    return {inode for pid in pids for inode, writes in (*_mapped(pid), *_opened(pid)) if writes}
+
+
+def _mapped(pid: int) -> list[tuple[int, bool]]:
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    # "address permissions offset device inode path", where the path may hold spaces.
+    fields = [line.split(maxsplit=5) for line in lines if f" {SHARED_MEMORY}/" in line]
+    return [(int(field[4]), field[1].startswith("rw") and field[1].endswith("s")) for field in fields]
+
+
+def _opened(pid: int) -> list[tuple[int, bool]]:
+    found = []
+    with contextlib.suppress(OSError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if link.readlink().parent == SHARED_MEMORY:
+                    # The link's own mode says how the file was opened.
+                    found.append((link.stat().st_ino, bool(link.lstat().st_mode & stat.S_IWUSR)))
+    return found
 
 
 def _kill(pid: int) -> None:

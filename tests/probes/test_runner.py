@@ -6,8 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import uuid
+from multiprocessing import shared_memory
 from pathlib import Path
 
 import psutil
@@ -179,6 +182,94 @@ run(main)"""
     assert not Path("/dev/shm", result.records["name"].lstrip("/")).exists()
 
 
+# The worker keeps multiprocessing's resource tracker from tidying up, which waits until nobody needs it.
+SHARES = """
+import multiprocessing
+from multiprocessing import shared_memory
+
+def main(arguments):
+    spawn = multiprocessing.get_context("spawn")
+    own, lock = shared_memory.SharedMemory(create=True, size=1024), spawn.Lock()
+    plain = open(f"/dev/shm/plain-{own.name}", "w+b")
+    spawn.Process(target=time.sleep, args=(600,)).start()
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], pass_fds=[plain.fileno()])
+    emit("names", [own.name, "sem." + lock._semlock.name.lstrip("/"), f"plain-{own.name}"])
+    foreign = open(arguments["foreign"], "r+b")
+    LATER
+    read = open(arguments["read"], "rb")
+    stage("shared")
+    LAST
+
+if __name__ == "__main__":
+    run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "ended"),
+    [("time.sleep(600)", "timed-out"), ("os.kill(os.getpid(), 9)", "died"), ("raise MemoryError", "raised")],
+)
+def test_shared_memory_of_the_tree_goes_with_it_and_no_other(tmp_path: Path, last: str, ended: str) -> None:
+    """An engine of several ranks that is killed would leave hundreds of megabytes."""
+    foreign = shared_memory.SharedMemory(create=True, size=1024)
+    read = Path(f"/dev/shm/read-{foreign.name}")
+    comes_later = f"while not os.path.exists({str(read)!r}): time.sleep(0.05)"
+    source = SHARES.replace("LAST", last).replace("LATER", comes_later)
+    timer = threading.Timer(1.5, read.write_text, ["a data set"])
+    timer.start()
+    try:
+        arguments = {"foreign": f"/dev/shm/{foreign.name}", "read": str(read)}
+        result = run_child(tmp_path, source, seconds=6, arguments=arguments)
+        assert (result.ended, result.records["stage"]) == (ended, "shared")
+        assert len(result.records["names"]) == 3
+        assert [name for name in result.records["names"] if Path("/dev/shm", name).exists()] == []
+        assert Path("/dev/shm", foreign.name).exists() and read.exists()
+    finally:
+        timer.join()
+        read.unlink()
+        foreign.close()
+        foreign.unlink()
+
+
+def test_shared_memory_that_was_let_go_goes_too(tmp_path: Path) -> None:
+    """vLLM's CPU workers end without removing theirs, long before their engine's process does."""
+    name = f"test-{uuid.uuid4().hex}"
+    source = f"""
+def main(arguments):
+    worker = "import time; shared = open('/dev/shm/{name}', 'w+b'); time.sleep(3)"
+    subprocess.run([sys.executable, "-c", worker])
+    emit("there", os.path.exists("/dev/shm/{name}"))
+run(main)"""
+    result = run_child(tmp_path, source)
+    assert result.records["there"]
+    assert not Path("/dev/shm", name).exists()
+
+
+def test_shared_memory_that_somebody_else_uses_stays(tmp_path: Path) -> None:
+    name = f"test-{uuid.uuid4().hex}"
+    source = f"""
+def main(arguments):
+    shared = open("/dev/shm/{name}", "w+b")
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], pass_fds=[shared.fileno()])
+    stage("shared")
+    while not os.path.exists({str(tmp_path / "seen")!r}):
+        time.sleep(0.05)
+run(main)"""
+    file = Path("/dev/shm", name)
+    ends = threading.Thread(target=run_child, args=(tmp_path, source))
+    ends.start()
+    try:
+        deadline = time.monotonic() + 10
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with file.open("rb"):
+            (tmp_path / "seen").touch()
+            ends.join(20)
+            assert file.exists()
+    finally:
+        file.unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_no_child_survives_the_end_of_rldoctor(tmp_path: Path, number: signal.Signals) -> None:
     marker = f"marker-{uuid.uuid4().hex}"
@@ -291,6 +382,23 @@ def test_the_child_gets_the_targets_environment_without_secrets(
     assert "HF_TOKEN" not in seen and "RANK" not in seen
     assert seen["PYTHONPATH"] == str(Path.cwd() / "relative")
     assert seen["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+def test_sockets_of_an_engine_go_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "run(lambda arguments: emit('seen', [os.environ.get('VLLM_RPC_BASE_PATH'), os.getcwd()]))"
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        monkeypatch.setattr("tempfile.tempdir", short)
+        sockets, work = run_child(tmp_path, source).records["seen"]
+        assert sockets == work
+        monkeypatch.setenv("VLLM_RPC_BASE_PATH", "/run/mine")
+        assert run_child(tmp_path, source).records["seen"][0] == "/run/mine"
+
+
+def test_a_folder_whose_name_is_too_long_for_sockets_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ("long" * 20)).mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("long" * 20)))
+    source = "run(lambda arguments: emit('seen', os.environ.get('VLLM_RPC_BASE_PATH')))"
+    assert run_child(tmp_path, source).records["seen"] is None
 
 
 def test_no_child_shadows_a_module(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""The command line: one thin function per command; exit codes live here only."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from rldoctor import __version__, streams
+from rldoctor.cli import catalogue, facts, judging
+from rldoctor.cli.exits import ExitCode
+from rldoctor.errors import InputError, one_line
+from rldoctor.streams import progress
+
+# Newer releases of typer carry click inside, older ones depend on it; its base error is reached the same way in both.
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="rldoctor",
+    help="Finds what will break, or broke, your RL run with vLLM rollouts, and prints the fix.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+for _command in (judging.check, judging.triage, judging.hang, facts.bundle, facts.diff, facts.compat):
+    app.command()(_command)
+app.command()(catalogue.explain)
+app.command(name="list")(catalogue.list_checks)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """The options of `rldoctor` itself."""
+    if version:
+        typer.echo(f"rldoctor {__version__}")
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console entry point: runs a command and turns what the user got wrong into one line and exit code 2."""
+    # Nearly all that a start-up makes lives to the end; looking for garbage every 700 objects costs a tenth of it.
+    gc.set_threshold(50_000, 20, 50)
+    streams.prepare()
+    try:
+        signal.signal(signal.SIGTERM, _terminated)
+        code = app(args=arguments, standalone_mode=False)
+    except InputError as error:
+        progress(str(error))
+        code = ExitCode.CANNOT_JUDGE
+    except ClickException as error:
+        progress(error.format_message())  # type: ignore[attr-defined]
+        code = ExitCode.CANNOT_JUDGE
+    except (KeyboardInterrupt, typer.Abort):
+        code = ExitCode.INTERRUPTED
+    except Terminated as signalled:
+        code = 128 + signalled.number
+    except BrokenPipeError:  # the reader of our help left
+        streams.discard(sys.stdout)
+        code = ExitCode.OK
+    except OSError as error:  # a full disk, no more processes: the machine's trouble, no finding
+        streams.discard(sys.stdout)
+        progress(one_line(error))
+        code = ExitCode.CANNOT_JUDGE
+    except (Exception, SystemExit) as error:  # a mistake of ours; exit code 1 would say that it found something
+        import traceback
+
+        progress(traceback.format_exc())
+        progress(f"a mistake in rldoctor itself, nothing was judged: {one_line(error)}")
+        code = ExitCode.CANNOT_JUDGE
+    if code == ExitCode.INTERRUPTED:  # typer makes this code of Ctrl-C without a word
+        progress("interrupted")
+    sys.exit(int(code or 0))
+
+
+class Terminated(BaseException):
+    """Unwinds the stack like Ctrl-C does, so that whoever started a child gets to end it; no plugin's
+    ``except SystemExit`` stops it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _terminated(number: int, frame: object) -> None:
+    raise Terminated(number)

@@ -1,0 +1,35 @@
+"""The commands that tell what is known: all checks, and the document of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rldoctor.cli.exits import ExitCode
+from rldoctor.errors import InputError
+from rldoctor.streams import deliver, progress
+
+
+def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.")]) -> int:
+    """Print the document of a check, with an example that fires and one that stays quiet."""
+    from rldoctor import registry
+    from rldoctor.report import explanation
+
+    loaded = registry.load()
+    found = loaded.checks.get(code.upper()) or next((c for c in loaded.checks.values() if c.name == code), None)
+    if found is None:
+        raise InputError(f"unknown code {code!r}; `rldoctor list` shows all codes")
+    deliver(explanation.render(found, loaded))
+    return ExitCode.OK
+
+
+def list_checks() -> int:
+    """List all checks, with the plugin that each comes from."""
+    from rldoctor import registry
+
+    found = registry.load()
+    deliver("\n".join(f"{code}  {item.name:34} {found.origin[code]}" for code, item in sorted(found.checks.items())))
+    for broken in found.broken:
+        progress(f"plugin {broken.plugin} was left out: {broken.reason}")
+    return ExitCode.OK

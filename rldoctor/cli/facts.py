@@ -1,0 +1,98 @@
+"""The commands about the facts of machines: to save them, to compare two, and which versions go together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rldoctor.cli.exits import ExitCode
+from rldoctor.cli.options import Assume, Devices, Level, Model, Output, Python, Target, TimeLimit
+from rldoctor.errors import InputError
+from rldoctor.streams import deliver, progress
+
+
+def bundle(
+    target: Target = None,
+    level: Level = "static",
+    python: Python = None,
+    model: Model = None,
+    devices: Devices = None,
+    time_limit: TimeLimit = None,
+    output: Output = None,
+) -> int:
+    """Save the facts of this machine, secrets removed, to be judged elsewhere with `check --from`."""
+    from rldoctor import bundle as bundles
+    from rldoctor import session
+
+    opened = session.open_session(
+        session.Options(
+            target=target,
+            level=level,
+            pythons=tuple(python or ()),
+            model=model,
+            devices=devices,
+            time_limit=time_limit,
+        )
+    )
+    deliver(bundles.dump(session.gather(opened, progress)) + "\n", output)
+    return ExitCode.OK
+
+
+def diff(
+    first: Annotated[Path, typer.Argument(help="A bundle, of the machine where it works.")],
+    second: Annotated[Path, typer.Argument(help="A bundle, of the machine where it fails.")],
+    format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
+    output: Output = None,
+) -> int:
+    """Show what differs between two bundles: packages, GPUs, variables, settings, limits."""
+    from rldoctor import bundle as bundles
+    from rldoctor.diff import differences
+    from rldoctor.report import difference
+
+    render = difference.renderer(format_, to_file=output is not None)
+    found = differences(bundles.load(first), bundles.load(second))
+    deliver(render(found, str(first), str(second)), output)
+    progress(f"{len(found)} {'difference' if len(found) == 1 else 'differences'}")
+    return ExitCode.FINDINGS if found else ExitCode.OK
+
+
+def compat(
+    packages: Annotated[
+        list[str] | None, typer.Argument(help="What there shall be, such as trl==0.19.0 vllm; else what is installed.")
+    ] = None,
+    python: Python = None,
+    assume: Assume = None,
+    from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle.")] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Read what was published since then (uses the network); judges nothing.")
+    ] = False,
+    index: Annotated[str | None, typer.Option(help="With --refresh: a simple index; pip's own by default.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
+    output: Output = None,
+) -> int:
+    """Show which versions go together, and the changes without which these do not."""
+    from rldoctor import session
+    from rldoctor.compat import answer, report
+
+    render = report.renderer(format_, to_file=output is not None)
+    if refresh:
+        from rldoctor.knowledge import refresh as table
+
+        if python or assume or from_:
+            raise InputError("--refresh renews the table of releases and judges nothing: leave out what to judge")
+        return ExitCode.OK if table.renew(packages or (), output, index, progress) else ExitCode.CANNOT_JUDGE
+    if index is not None:
+        raise InputError("--index is what --refresh reads; without it nothing uses the network")
+    if len(python or ()) > 1 or len(from_ or ()) > 1:
+        raise InputError("the versions of one environment are judged at a time; give one --python or --from")
+    opened = session.open_session(
+        session.Options(
+            level="static", pythons=tuple(python or ()), assume=tuple(assume or ()), bundles=tuple(from_ or ())
+        )
+    )
+    found = answer.judge(session.gather(opened, progress), packages or ())
+    deliver(render(found), output)
+    progress(answer.sentence(found))
+    return {"consistent": ExitCode.OK, "changes": ExitCode.FINDINGS}.get(found.outcome, ExitCode.CANNOT_JUDGE)

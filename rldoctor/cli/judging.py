@@ -1,0 +1,158 @@
+"""The commands that judge: an environment and its launch, the log of a run, a run that stands still."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rldoctor.cli.exits import threshold_of, verdict
+from rldoctor.cli.options import (
+    Assume,
+    Codes,
+    Devices,
+    FailOn,
+    Format,
+    Level,
+    Model,
+    Output,
+    Python,
+    Soak,
+    Target,
+    TimeLimit,
+    split,
+)
+from rldoctor.errors import InputError
+from rldoctor.model import Outcome
+from rldoctor.streams import deliver, progress
+
+
+def check(
+    target: Target = None,
+    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
+    level: Level = None,
+    python: Python = None,
+    model: Model = None,
+    assume: Assume = None,
+    from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle; repeatable.")] = None,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: FailOn = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the safe fixes to the launch file.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff instead of the report.")] = False,
+    devices: Devices = None,
+    time_limit: TimeLimit = None,
+    soak: Soak = None,
+    format_: Format = "rich",
+    output: Output = None,
+) -> int:
+    """Judge an environment, and a launch where one is given."""
+    from rldoctor import engine, report, session
+    from rldoctor.report.summary import sentence
+
+    render = report.renderer(format_, to_file=output is not None)
+    opened = session.open_session(
+        session.Options(
+            target=target,
+            framework=framework,
+            level=level,
+            pythons=tuple(python or ()),
+            model=model,
+            assume=tuple(assume or ()),
+            bundles=tuple(from_ or ()),
+            select=split(select),
+            ignore=split(ignore),
+            devices=devices,
+            time_limit=time_limit,
+            soak=soak,
+        )
+    )
+    threshold = threshold_of(fail_on, opened)
+    if (fix or diff) and target is None and not from_:
+        raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
+    examined = session.examine(opened, progress)
+    judged = engine.join([one.report for one in examined])
+    if fix or diff:
+        from rldoctor.launch.edits.edit import save
+
+        edited = session.mended(examined)
+        for spelling, reason in edited.refused:
+            progress(f"not applied: {spelling.text}: {reason}")
+        for file in save(edited) if fix else ():
+            progress(f"changed {file}")
+        shown = edited.diff() if diff else render(judged)
+    else:
+        shown = render(judged)
+    deliver(shown, output)
+    progress(sentence(judged))
+    return verdict(judged, threshold, opened.required)
+
+
+def triage(
+    logs: Annotated[list[str], typer.Argument(help="Log files, folders of them, .gz, or - for standard input.")],
+    config: Annotated[Path | None, typer.Option(help="The launch file of the run, to spell and apply fixes.")] = None,
+    bundle: Annotated[Path | None, typer.Option(help="Facts of the machine that ran it (rldoctor bundle).")] = None,
+    assume: Assume = None,
+    baseline: Annotated[
+        list[str] | None, typer.Option(help="Logs of a healthy run: what is new against them is shown; repeatable.")
+    ] = None,
+    all_runs: Annotated[bool, typer.Option("--all-runs", help="Judge every run in the log, not the last.")] = False,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: FailOn = None,
+    format_: Format = "rich",
+    output: Output = None,
+) -> int:
+    """Find the first cause in the log of a run that crashed, stalled or silently failed."""
+    from rldoctor import report, session
+    from rldoctor.report.summary import sentence
+
+    render = report.renderer(format_, to_file=output is not None)
+    opened = session.open_session(
+        session.Options(
+            target=config,
+            bundles=(bundle,) if bundle else (),
+            assume=tuple(assume or ()),
+            select=split(select),
+            ignore=split(ignore),
+        )
+    )
+    threshold = threshold_of(fail_on, opened)
+    judged = session.triage(opened, logs, all_runs, progress, tuple(baseline or ()))
+    deliver(render(judged), output)
+    progress(sentence(judged))
+    return verdict(judged, threshold, opened.required)
+
+
+def hang(
+    pid: Annotated[int | None, typer.Argument(help="A process of the run; without one the only run here.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to watch; nothing is stopped meanwhile.")] = 5.0,
+    folder: Annotated[Path | None, typer.Option(help="Keep what is collected in this new folder.")] = None,
+    from_: Annotated[
+        list[Path] | None, typer.Option("--from", help="Judge a saved folder; one for each node of the run.")
+    ] = None,
+    dump_collectives: Annotated[
+        bool, typer.Option("--dump-collectives", help="Ask torch for its flight recorder, where the run listens.")
+    ] = False,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: FailOn = None,
+    format_: Format = "rich",
+    output: Output = None,
+) -> int:
+    """Collect what every process of a stalled run does, and say which one the others wait for."""
+    from rldoctor import report, session
+    from rldoctor.hang.examine import Wish, examine
+    from rldoctor.report.summary import sentence
+
+    render = report.renderer(format_, to_file=output is not None)
+    opened = session.open_session(session.Options(select=split(select), ignore=split(ignore)))
+    threshold = threshold_of(fail_on, opened)
+    saved = tuple(from_ or ())
+    wish = Wish(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
+    judged = examine(opened, wish, progress)
+    deliver(render(judged), output)
+    progress(sentence(judged))
+    # Without stacks "no findings" would say more than is known.
+    return verdict(judged, threshold, {r.code for r in judged.results if r.outcome is Outcome.NOT_CHECKED})

@@ -1,0 +1,34 @@
+"""The options that several commands have, and how their values are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Codes = Annotated[list[str] | None, typer.Option(help="Codes or prefixes (RLD1); repeatable or comma-separated.")]
+Format = Annotated[str, typer.Option("--format", help="rich, json, sarif, junit, github, markdown or html.")]
+Output = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
+Python = Annotated[
+    list[str] | None,
+    typer.Option(help="Interpreter of the environment to examine; repeatable as ROLE=PATH where roles differ."),
+]
+Assume = Annotated[
+    list[str] | None, typer.Option(help="PKG==VERSION or machine.json: judge as if it were so; repeatable.")
+]
+Model = Annotated[
+    Path | None,
+    typer.Option(help="A local model directory. With weights in it the rollout runs on it, else on a miniature of it."),
+]
+Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, such as 0,1.")]
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds for each child process.")]
+Soak = Annotated[float | None, typer.Option(help="Minutes for which the launch's traffic is kept up.")]
+Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
+Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]
+FailOn = Annotated[str | None, typer.Option(help="error (default), warning or never.")]
+
+
+def split(codes: list[str] | None) -> tuple[str, ...]:
+    """The codes of an option that may be repeated, and hold several after commas."""
+    return tuple(part.strip().upper() for item in codes or () for part in item.split(",") if part.strip())
