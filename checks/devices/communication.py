@@ -85,7 +85,8 @@ class Run:
         backends = " and ".join(dict.fromkeys(backend for backend, _ in finished))
         rates = [rank["bandwidth"]["gb_per_s"] for rank in self.ranks if "bandwidth" in rank]
         speed = f", {min(rates):g} GB/s" if rates else ""
-        where = "GPUs" if self.ranks[0].get("device", {}).get("uuid") else "the CPU"
+        # Releases of torch before 2.4 do not tell the UUID.
+        where = "GPUs" if str(self.ranks[0].get("device", {}).get("device")).startswith("cuda") else "the CPU"
         return f"{names} between {len(self.ranks)} ranks on {where} through {backends}{speed}"
 
 

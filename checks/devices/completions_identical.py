@@ -39,6 +39,7 @@ from rldoctor.api import (
     Fix,
     Grade,
     NotApplicable,
+    NotChecked,
     Reach,
     Severity,
     cite,
@@ -64,9 +65,13 @@ MANY_GROUPS = 4
 @check.observed(needs=["observations.rollout"])
 def group_is_one(case: Case) -> Iterator[Finding | Reach]:
     """A sampled group in which nothing differs."""
+    compared = 0
     for job in rollouts(case).values():
         for request, rows in groups(job):
-            if not _all_equal(rows):
+            if len(rows) < 2:
+                continue
+            compared += 1
+            if _distinct(rows) > 1:
                 yield Reach(f"{_distinct(rows)} of {len(rows)} completions of the {request} differ in {describe(job)}")
                 continue
             if repeats_one_token(rows):
@@ -93,6 +98,8 @@ def group_is_one(case: Case) -> Iterator[Finding | Reach]:
                     Fix(title="another release of vLLM: its sampler draws the same numbers for every request"),
                 ),
             )
+    if not compared:
+        raise NotChecked("the rollout sampled no group of several completions")
 
 
 @check.observed(needs=["plan", "observations.seeds"])
@@ -138,7 +145,9 @@ def logged_groups(case: Case) -> Iterator[Finding | Reach]:
     groups, identical = run.at("sampled_groups"), run.at("sampled_groups_identical")
     seen, same = int(sum(groups.values())), int(sum(identical.values()))
     entropy = mean({step: value for step, value in finite(run.at("entropy")).items() if step in groups})
-    if seen < FEWEST_GROUPS or same < seen:
+    if same == seen < FEWEST_GROUPS:
+        raise NotChecked(f"too few logged groups of several completions to tell: {seen}")
+    if same < seen:
         yield Reach(f"{seen - same} of {seen} logged groups have differing completions")
         return
     if entropy < SURE:
@@ -163,10 +172,6 @@ def logged_groups(case: Case) -> Iterator[Finding | Reach]:
             ),
         ),
     )
-
-
-def _all_equal(rows: list[Completion]) -> bool:
-    return len(rows) > 1 and _distinct(rows) == 1
 
 
 def _distinct(rows: list[Completion]) -> int:

@@ -68,7 +68,8 @@ def ranks(case: Case) -> Drawn | None:
     if records(told).get("ended") == "timed-out" and any(answer.get("waiting") for answer in answers):
         return None
     raised = [root_of(answer["exceptions"]) for answer in answers if answer.get("exceptions")]
-    said = f"{raised[0]['type']}: {raised[0]['message']}" if raised and raised[0] else records(told).get("ended")
+    first = f"{raised[0]['type']}: {raised[0]['message']}" if raised and raised[0] else records(told).get("ended")
+    said = " ".join(str(first or "").split())[:200]
     raise NotChecked(f"two ranks with an engine object each do not come up here: {said or told.get('ended')}")
 
 

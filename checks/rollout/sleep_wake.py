@@ -54,9 +54,10 @@ from rldoctor.api import (
 )
 
 from ..exceptions import root_of
-from .agreement import difference, noise_of
+from .agreement import noise_of
 from .allocator import refuses_segments
 from .observed import describe, records, require, runs
+from .slept import Told, changes
 
 check = Check("RLD208", "sleep-wake-unsafe", __doc__)
 
@@ -168,19 +169,23 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
             )
             continue
         start, noise, cycles = require(job, "start"), noise_of(job), len(require(job, "cycles"))
-        for level, told in require(job, "after").items():
-            fixed, seen = (difference(start[name], told[name]) for name in ("scores", "seen"))
-            if not fixed.beyond(noise) and not seen.beyond(noise):
+        by_level: dict[int, list[Told]] = {}
+        for told in require(job, "after"):
+            by_level.setdefault(told["level"], []).append(told)
+        for level, rows in by_level.items():
+            judged = [(row, dict(changes(start, row, noise))) for row in rows]
+            row, found = next((pair for pair in judged if pair[1]), judged[0])
+            if not found:
                 yield Reach(f"{describe(job)}: level {level} changes nothing, {cycles} cycles in all")
                 continue
-            what = "what it computes" if fixed.beyond(noise) else "what it continues from cached prompts"
+            parts = ", weights and cache woken one after the other" if row["parts"] else ""
             yield check.finding(
-                f"{describe(job)} is not the same after sleep level {level}: {what} differs",
+                f"{describe(job)} is not the same after sleep level {level}: {next(iter(found))} (cycle "
+                f"{row['cycle']}{parts})",
                 grade=Grade.REPRODUCED,
                 evidence=(
                     *cite(plan, SLEEP, LEVEL),
-                    Evidence(text=f"fixed tokens: {fixed}", source="sleep probe"),
-                    Evidence(text=f"a prompt seen before: {seen}", source="sleep probe"),
+                    *(Evidence(text=text, source="sleep scenario") for text in found.values()),
                 ),
                 fixes=(
                     *(
@@ -190,11 +195,14 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                             edits=(Edit(option=LEVEL, value=1),),
                             side_effects="host memory for the weights",
                         )
-                        for _ in range(level == "2" and plan.value(LEVEL) == 2)
+                        for _ in range(level == plan.value(LEVEL) == 2)
                     ),
                     *_awake(plan),
                 ),
             )
+        untold = records(job).get("unread", {}).get("level 2")
+        if untold is not None:
+            yield Reach(f"level 2 was not played: {untold}")
 
 
 _PYTHON = Fix(
@@ -253,6 +261,23 @@ def not_possible_here(case: Case, event: LogEvent) -> Iterator[Finding]:
         "process allocated meanwhile",
     }.get(event.literal, "sleep mode is not available in this build of vLLM or on this device")
     yield check.finding(what, fixes=(Fix(title="switch sleep mode off (enable_sleep_mode=False, sleep_level 0)"),))
+
+
+@check.logged("CUDA Error: invalid argument at ")
+def mapping_left_over(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The sleep allocator maps memory where an earlier cycle left a mapping, or an error, behind."""
+    if not event.search(r"cumem_allocator\.cpp|create_and_map|unmap_and_release"):
+        return
+    yield check.finding(
+        "the sleep allocator cannot map its memory again: an earlier sleep or wake-up failed half-way and left "
+        "mappings behind",
+        fixes=(
+            Fix(title="look further up for the first error of a sleep or wake-up, which is mostly want of memory"),
+            Fix(title="start the engine anew: this one does not come back"),
+            _STOP_SLEEPING,
+        ),
+        url="https://github.com/vllm-project/vllm/issues/36651",
+    )
 
 
 @check.logged("an illegal memory access was encountered", unless=("RotaryEmbedding",))

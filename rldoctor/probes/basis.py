@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
-from rldoctor.case import Case
+from rldoctor.case import Case, Gpu
+from rldoctor.check import NotApplicable
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.probe import Request
@@ -26,6 +28,12 @@ SMALLEST_BLOCK, CACHED_SEQUENCES = 16, 1.25
 CPU_BLOCK, CPU_BLOCK_SINCE = 32, (0, 11, 1)
 # A prompt of full length is prefilled in so many chunks. Which releases chunk unasked: knowledge/vllm_engine.py.
 CHUNKS, CHUNKED_BY_DEFAULT = 4, (0, 11, 1)
+
+# Beside an engine's share: the CUDA contexts of its processes, which vLLM counts as in use.
+CONTEXTS = 1 << 30
+# Until then V1 took out of its own share what others hold on the device (vllm/v1/worker/gpu_worker.py, 0.8.5 and 0.9.0:
+# ``determine_available_memory``); later it only wants its share to be free.
+OTHERS_COUNTED_BEFORE = (0, 9, 1)
 
 # One process, so that the child can look into the engine; a cache that a small machine can spare.
 ENVIRON = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
@@ -66,6 +74,23 @@ CARRIED = (
 )
 # These mean something on the device that the launch is for.
 CARRIED_ON_CUDA = ("attention_backend", "block_size", "dtype", "enable_sleep_mode", "enforce_eager", "kv_cache_dtype")
+# What the seeds of a launch are worked out from (launch/seeds.py).
+COUNTS = frozenset(
+    {
+        "batch.generation",
+        "batch.generations",
+        "engine.pipeline_parallel_size",
+        "engine.seed",
+        "engine.tensor_parallel_size",
+        "placement.engine_gpus",
+        "placement.engine_gpus_per_node",
+        "placement.engines",
+        "placement.gpus_per_node",
+        "sampling.n",
+        "sampling.seed",
+        "seed.engine",
+    }
+)
 SCALED = ("max_model_len", "max_num_batched_tokens", "max_seq_len_to_capture")
 # Sizes of the run, which scenarios rebuild where they matter, and what names the run's own model.
 NOT_CARRIED = {
@@ -73,6 +98,8 @@ NOT_CARRIED = {
     "pipeline_parallel_size": "the miniature runs on one device",
     "data_parallel_size": "one replica is run",
     "gpu_memory_utilization": "the miniature takes a small share of its own",
+    "compilation_config": "its batch sizes are the run's",
+    "cudagraph_capture_sizes": "its batch sizes are the run's",
     "quantization": "the miniature's weights are not quantized",
     "load_format": "the miniature's weights are made on the spot",
     "generation_config": "it names files of the run's own model",
@@ -82,13 +109,14 @@ NOT_CARRIED = {
 def basis(case: Case, request: Request) -> Basis:
     """The engine for the case's launch and device.
 
-    Raises :class:`NotApplicable` where vLLM cannot be imported or the machine's devices are not probed."""
+    Raises :class:`NotApplicable` where vLLM cannot be imported, the machine's devices are not probed, or the device has
+    no room."""
     require_import(case, "vllm")
     device = choose_device(case, request)
     environ, options = dict(ENVIRON), {}
     if device is not None:
         environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(device.index))
-        options["gpu_memory_utilization"] = share(device, runs_itself(case, request))
+        options["gpu_memory_utilization"] = _share(case, device, runs_itself(case, request))
     kind = "cpu" if device is None else "cuda"
     options["max_num_seqs"] = MOST_SEQUENCES
     if case.plan is None or case.plan.value("rollout.backend", "vllm") != "vllm":
@@ -104,19 +132,38 @@ def basis(case: Case, request: Request) -> Basis:
     return _of_plan(case.plan, case, options, environ, kind)
 
 
+def _share(case: Case, device: Gpu, own_weights: bool) -> float:
+    """The engine's share of the device, as its release counts it.
+
+    Raises :class:`NotApplicable` where so much is not free: vLLM would refuse to start, which says nothing of the
+    launch."""
+    wanted = share(device, own_weights)
+    if device.memory_used is None:
+        return wanted
+    free = device.memory_total - device.memory_used
+    if free < wanted * device.memory_total + CONTEXTS:
+        raise NotApplicable(
+            f"GPU {device.index} has {free / 1024**3:.1f} GiB free, an engine of the probes takes "
+            f"{(wanted * device.memory_total + CONTEXTS) / 1024**3:.1f}"
+        )
+    version = release(case)
+    counted = version is not None and version < OTHERS_COUNTED_BEFORE
+    return round(wanted + device.memory_used / device.memory_total, 3) if counted else wanted
+
+
 def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: dict[str, str], device: str) -> Basis:
-    prompt, response = _count(plan, "lengths.prompt"), _count(plan, "lengths.response")
+    prompt, response = count(plan, "lengths.prompt"), count(plan, "lengths.response")
     both = prompt + response if prompt and response else None
-    planned = max(_count(plan, "engine.max_model_len") or both or _model_length(case) or LONGEST, SHORTEST)
+    planned = max(count(plan, "engine.max_model_len") or both or _model_length(case) or LONGEST, SHORTEST)
     scale = max(planned / LONGEST, 1.0)
     carried = (*CARRIED, *(CARRIED_ON_CUDA if device == "cuda" else ()))
     options |= {name: plan.value(f"engine.{name}") for name in carried if plan.value(f"engine.{name}") is not None}
     for name in SCALED:
-        if value := _count(plan, f"engine.{name}"):
+        if value := count(plan, f"engine.{name}"):
             options[name] = _scaled(value, scale)
     length = min(planned, LONGEST)
     options["max_model_len"] = length
-    if sequences := _count(plan, "engine.max_num_seqs"):
+    if sequences := count(plan, "engine.max_num_seqs"):
         options["max_num_seqs"] = min(sequences, MOST_SEQUENCES)
     if "max_num_batched_tokens" in options and not _starved(plan):
         # A step has a token for each sequence; scaling must not change that.
@@ -141,7 +188,7 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
 
 def _starved(plan: RolloutPlan) -> bool:
     """Whether the launch's own budget has no token for each of its sequences, which vLLM refuses."""
-    budget, sequences = _count(plan, "engine.max_num_batched_tokens"), _count(plan, "engine.max_num_seqs")
+    budget, sequences = count(plan, "engine.max_num_batched_tokens"), count(plan, "engine.max_num_seqs")
     return budget is not None and sequences is not None and budget < sequences
 
 
@@ -175,11 +222,27 @@ def _scaled(tokens: float, scale: float) -> int:
     return max(round(tokens / scale), 1)
 
 
-def _count(plan: RolloutPlan, name: str) -> int | None:
-    """A setting that counts something, or None where it is absent or no count; other checks say what is wrong with
-    it."""
-    value = plan.value(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def count(plan: RolloutPlan, name: str) -> int | None:
+    """A setting that counts something, also one that is given as text, or None where it is absent or no count; other
+    checks say what is wrong with it."""
+    value = _whole(plan.value(name))
+    return value if value is not None and value > 0 else None
+
+
+def with_counts(plan: RolloutPlan) -> RolloutPlan:
+    """The plan, its server's included, with the counts and seeds that seeds are worked out from as whole numbers; those
+    that are none are left out."""
+    settings = dict(plan.settings)
+    for name in COUNTS & settings.keys():
+        settings[name] = replace(settings[name], value=_whole(settings[name].value))
+    return replace(plan, settings=settings, server=None if plan.server is None else with_counts(plan.server))
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number, also one that is given as text."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _model_length(case: Case) -> int | None:

@@ -12,7 +12,7 @@ from rldoctor.launch.plan import RolloutPlan
 from rldoctor.launch.seeds import engine_seeds, seed_topology
 from rldoctor.model import Level
 from rldoctor.probe import Job, Probe, Request
-from rldoctor.probes.basis import basis
+from rldoctor.probes.basis import basis, with_counts
 from rldoctor.probes.placing import SEPARATE, pair_environ, require_import
 
 SECONDS = 240.0
@@ -22,7 +22,7 @@ SAMPLES, PROMPT_TOKENS, MAX_TOKENS = 8, 24, 16
 
 
 def _jobs(case: Case, request: Request) -> dict[str, Job]:
-    plan = case.plan
+    plan = None if case.plan is None else with_counts(case.plan)
     if plan is None or not _launched(plan):
         raise NotApplicable("no launch starts the ranks of an engine by itself")
     topology = seed_topology(plan)

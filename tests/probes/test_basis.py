@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.api import Case, Gpus, Request, RolloutPlan, Setting
-from rldoctor.probes.basis import basis
+import pytest
+
+from rldoctor.api import Basis, Case, Gpu, Gpus, NotApplicable, Request, RolloutPlan, Setting
+from rldoctor.probes.basis import basis, with_counts
 from tests.observations import packages
+
+GIB = 1 << 30
+
+
+def made(version: str, *devices: Gpu, **settings: Any) -> Basis:
+    named = {f"engine.{name}": Setting(value=value) for name, value in settings.items()}
+    plan = RolloutPlan(framework="vLLM", file="", entry="", settings=named) if settings else None
+    gpus = Gpus(vendor="nvidia" if devices else "none", devices=devices)
+    return basis(Case(packages=packages(vllm=version), gpus=gpus, plan=plan), Request())
 
 
 def options(version: str = "0.32.0", **settings: Any) -> dict[str, Any]:
-    named = {f"engine.{name}": Setting(value=value) for name, value in settings.items()}
-    plan = RolloutPlan(framework="vLLM", file="", entry="", settings=named) if settings else None
-    case = Case(packages=packages(vllm=version), gpus=Gpus(vendor="none", devices=()), plan=plan)
-    return dict(basis(case, Request()).options)
+    return dict(made(version, **settings).options)
+
+
+def gpu(used: float, total: int = 80) -> Gpu:
+    return Gpu(index=0, name="H100", memory_total=total * GIB, memory_used=int(used * GIB))
 
 
 def test_the_cache_of_a_cpu_holds_few_sequences() -> None:
@@ -35,3 +47,45 @@ def test_scaling_does_not_leave_a_step_without_a_token_for_each_sequence() -> No
     assert told["max_num_batched_tokens"] == told["max_num_seqs"] == 32
     refused = options(max_model_len=131072, max_num_batched_tokens=2048, max_num_seqs=4096)
     assert refused["max_num_seqs"] > refused["max_num_batched_tokens"]
+
+
+def test_a_count_that_is_given_as_text_counts() -> None:
+    assert options(max_model_len="8192", max_num_batched_tokens="4096")["max_num_batched_tokens"] == 1024
+    assert options(max_model_len="auto")["max_model_len"] == 2048
+    texts = {"engine.tensor_parallel_size": "2", "engine.seed": "0", "sampling.n": "many", "model.name": "7"}
+    plan = RolloutPlan(framework="", file="", entry="", settings={n: Setting(value=v) for n, v in texts.items()})
+    told = with_counts(plan)
+    assert [told.value(name) for name in texts] == [2, 0, None, "7"]
+
+
+class TestOnAGpu:
+    """The launch's own options for the device, and a share that vLLM grants."""
+
+    def test_what_the_launch_asks_of_the_device_arrives(self) -> None:
+        asked = {
+            "attention_backend": "TRITON_ATTN",
+            "block_size": 32,
+            "dtype": "float16",
+            "enable_sleep_mode": True,
+            "enforce_eager": False,
+            "kv_cache_dtype": "fp8",
+        }
+        told = made("0.26.0", gpu(1), **asked, compilation_config={"level": 3})
+        assert asked.items() <= told.options.items()
+        assert told.device == "cuda" and list(told.left_out) == ["compilation_config"]
+        on_cpu = made("0.26.0", **asked)
+        assert not (asked.keys() - {"block_size"}) & on_cpu.options.keys()
+
+    def test_blocks_are_as_small_as_the_kernels_have_them(self) -> None:
+        assert "block_size" not in made("0.26.0", gpu(1)).options
+
+    def test_a_device_without_room_is_left_alone(self) -> None:
+        with pytest.raises(NotApplicable, match=r"GPU 0 has 4.5 GiB free, an engine of the probes takes 5.0"):
+            made("0.26.0", gpu(75.5))
+        assert made("0.26.0", gpu(74.5)).options["gpu_memory_utilization"] == 0.05
+
+    @pytest.mark.parametrize(
+        ("version", "share"), [("0.8.5", 0.55), ("0.9.0", 0.55), ("0.9.1", 0.05), ("0.26.0", 0.05)]
+    )
+    def test_a_release_that_counts_what_others_hold_gets_that_on_top(self, version: str, share: float) -> None:
+        assert made(version, gpu(40)).options["gpu_memory_utilization"] == share

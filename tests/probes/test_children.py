@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,9 @@ from tests.live import CHILDREN
 
 sys.path.insert(0, str(CHILDREN))
 
+import async_stand
 import byte_tokenizer
+import engine
 import miniature
 import report
 import stand
@@ -176,3 +180,52 @@ def test_an_engine_whose_attributes_are_elsewhere_is_unread_not_absent() -> None
 def test_prompts_are_ordinary_tokens_of_the_vocabulary(vocabulary: int) -> None:
     prompt = stand.Stand(None, {}, {"config": {"vocab_size": vocabulary}}).prompt(24)
     assert len(prompt) == 24 and min(prompt) >= 0 and max(prompt) < vocabulary
+
+
+class TestOnAGpu:
+    """What the children ask of vLLM where a GPU is, which this machine need not have."""
+
+    def test_the_driver_is_asked_for_the_device_and_cuda_is_not_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        capability = SimpleNamespace(major=7, minor=5)
+        platform = SimpleNamespace(
+            is_cuda_alike=lambda: True, get_device_name=lambda _: "T4", get_device_capability=lambda _: capability
+        )
+        # Whatever else torch.cuda were asked would fail here, as it would start CUDA there.
+        torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: True), version=SimpleNamespace(cuda="12.6"))
+        for name, module in {"torch": torch, "vllm": None, "vllm.platforms": platform}.items():
+            monkeypatch.setitem(sys.modules, name, module or SimpleNamespace())
+        platform.current_platform = platform
+        assert engine.gpu() == ("T4", (7, 5))
+        assert engine.versions()["device_name"] == "T4"
+        made = {"path": "miniature", "tokenizer": True, "weights": "written"}
+        assert engine.engine_options(made, {})["dtype"] == "half"
+        assert engine.engine_options(made, {"dtype": "float32"})["dtype"] == "float32"
+        capability.major = 9
+        assert "dtype" not in engine.engine_options(made, {})
+        assert engine.engine_options(made, {"enforce_eager": False})["enforce_eager"] is False
+
+    @pytest.mark.parametrize(("chosen", "asked"), [(False, 1), (True, 0), (None, 0)])
+    def test_vllm_chooses_between_its_engines_in_the_first_thread(
+        self, monkeypatch: pytest.MonkeyPatch, chosen: bool | None, asked: int
+    ) -> None:
+        threads = []
+
+        class AsyncEngineArgs:
+            def __init__(self, **options: Any) -> None:
+                assert options == {"model": "miniature"}
+
+            def create_engine_config(self) -> None:
+                threads.append(threading.current_thread())
+
+        envs = SimpleNamespace() if chosen is None else SimpleNamespace(set_vllm_use_v1=0, is_set=lambda _: chosen)
+        arguments = SimpleNamespace(AsyncEngineArgs=AsyncEngineArgs)
+        modules = {"vllm": SimpleNamespace(envs=envs), "vllm.envs": envs, "vllm.engine": SimpleNamespace()}
+        for name, module in {**modules, "vllm.engine.arg_utils": arguments}.items():
+            monkeypatch.setitem(sys.modules, name, module)
+        async_stand._choose({"model": "miniature"})
+        assert threads == [threading.main_thread()] * asked
+
+
+@pytest.mark.parametrize(("most", "tops"), [(None, 5), (-1, 5), (20, 5), (2, 2), (0, 0)])
+def test_no_more_tops_are_asked_for_than_the_engine_gives(most: int | None, tops: int) -> None:
+    assert stand.Stand(None, {"max_logprobs": most}, {}).tops(5) == tops

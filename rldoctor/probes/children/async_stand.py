@@ -19,6 +19,7 @@ class AsyncStand(Stand):
     ``AsyncLLMEngine``); :meth:`run` runs a coroutine on its loop."""
 
     def __init__(self, options: dict[str, Any], made: dict[str, Any]) -> None:
+        _choose(options)
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True, name="engine loop").start()
         super().__init__(self.run(_boot(options)), options, made)
@@ -85,6 +86,17 @@ def _gauge(name: str) -> float | None:
 
     values = [s.value for metric in REGISTRY.collect() for s in metric.samples if s.name == name]
     return sum(values) if values else None
+
+
+def _choose(options: dict[str, Any]) -> None:
+    """Has vLLM choose between its engines here. Releases that have two (0.8 to 0.10) do so when they make a
+    configuration, keep the choice in VLLM_USE_V1, and choose V0 in every thread but the first
+    (vllm/engine/arg_utils.py, _is_v1_supported_oracle)."""
+    import vllm.envs as envs
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    if hasattr(envs, "set_vllm_use_v1") and not envs.is_set("VLLM_USE_V1"):
+        AsyncEngineArgs(**options).create_engine_config()
 
 
 async def _boot(options: dict[str, Any]) -> Any:

@@ -23,17 +23,19 @@ import stand as stands
 from engine_facts import Reader
 from report import chain, deadline, elapsed, emit, run, stage
 
+# The miniature's precision needs a GPU of this compute capability (vllm/platforms/cuda.py, check_if_supports_dtype).
+BFLOAT16_FROM = (8, 0)
+
 
 def main(arguments: dict[str, Any]) -> None:
     clock = Clock()
     with clock("import"):
-        import torch
         from vllm import LLM, SamplingParams  # noqa: F401 - the imports that a boot needs, with a stage of their own
     emit("versions", versions())
     with clock("miniature"):
         made = miniature.make(Path("miniature"), arguments["config"], arguments["files"], arguments["own"])
     emit("miniature", made)
-    options = engine_options(made, torch, arguments["engine"])
+    options = engine_options(made, arguments["engine"])
     emit("asked", options)
     with clock("boot"):
         stand = stands.boot(arguments["kind"], options, made)
@@ -69,16 +71,28 @@ def versions() -> dict[str, Any]:
 
     names = ("vllm", "torch", "transformers")
     told = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
-    torch = sys.modules["torch"]
+    name, _ = gpu()
     return {
         **told,
         "python": platform.python_version(),
-        "cuda": torch.version.cuda,
-        "device_name": torch.cuda.get_device_name(0) if torch.cuda.is_available() else platform.processor() or "cpu",
+        "cuda": sys.modules["torch"].version.cuda,
+        "device_name": name or platform.processor() or "cpu",
     }
 
 
-def engine_options(made: dict[str, Any], torch: Any, given: dict[str, Any]) -> dict[str, Any]:
+def gpu() -> tuple[str | None, tuple[int, int] | None]:
+    """Name and compute capability of the first visible GPU, None where there is none. vLLM asks the driver for them:
+    torch would start CUDA in this process, and processes that vLLM forks from it could not use it any more."""
+    import torch
+    from vllm.platforms import current_platform
+
+    if not (torch.cuda.is_available() and current_platform.is_cuda_alike()):
+        return None, None
+    capability = current_platform.get_device_capability(0)
+    return current_platform.get_device_name(0), None if capability is None else (capability.major, capability.minor)
+
+
+def engine_options(made: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     options = {
         "model": made["path"],
         "enforce_eager": True,
@@ -86,8 +100,9 @@ def engine_options(made: dict[str, Any], torch: Any, given: dict[str, Any]) -> d
         "load_format": "dummy" if made["weights"] == "dummy" else "auto",
         **given,
     }
-    if torch.cuda.is_available() and torch.cuda.get_device_capability(0) < (8, 0):
-        options.setdefault("dtype", "half")  # the miniature's bfloat16 needs 8.0
+    _, capability = gpu()
+    if capability is not None and capability < BFLOAT16_FROM:
+        options.setdefault("dtype", "half")
     return options
 
 

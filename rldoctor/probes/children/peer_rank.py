@@ -23,14 +23,13 @@ def main(arguments: dict[str, Any]) -> None:
     rank = int(os.environ["RANK"])
     emit("place", {"rank": rank, "pid": os.getpid()})
     stage("import")
-    import torch
     import vllm  # noqa: F401
 
     emit("versions", versions())
     made = miniature.make(Path(arguments["directory"]) / f"miniature{rank}")
     seed = arguments["seeds"][rank]
     given = {**arguments["engine"], **({} if seed is None else {"seed": seed})}
-    options = engine_options(made, torch, given)
+    options = engine_options(made, given)
     emit("asked", options)
     stage("boot")
     booted = stands.boot("llm", options, made)

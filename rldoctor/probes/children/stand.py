@@ -48,6 +48,12 @@ class Stand:
         config = self.made["config"]
         return int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size") or 1000)
 
+    def tops(self, wanted: int) -> int:
+        """How many of the likeliest tokens a request may ask for beside each sampled one: no more than the engine's
+        own limit."""
+        most = self.options.get("max_logprobs")
+        return wanted if most is None or most < 0 else min(wanted, most)
+
     @property
     def generation(self) -> str:
         """``V0`` or ``V1``."""

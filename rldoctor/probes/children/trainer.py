@@ -10,8 +10,8 @@ import torch
 from engine_facts import WORKERS, first
 from stand import Stand
 
-# A second copy of the weights beside the engine, and what a forward pass takes on top.
-ROOM = 1.5
+# A second copy of the weights beside the engine, and what a pass over a long prompt and a large vocabulary takes.
+ROOM, PASS = 1.5, 2 << 30
 
 
 class TrainerError(Exception):
@@ -20,11 +20,11 @@ class TrainerError(Exception):
 
 class Trainer:
     """The model that the engine runs, in evaluation mode and the engine's precision, on the engine's device where
-    there is room for it, else on the CPU.
+    there is room for it, else on the CPU; ``apart`` on the CPU until :meth:`join`.
 
     Raises :class:`TrainerError`."""
 
-    def __init__(self, stand: Stand) -> None:
+    def __init__(self, stand: Stand, apart: bool = False) -> None:
         from transformers import AutoModelForCausalLM
 
         if stand.made["weights"] == "dummy":
@@ -38,9 +38,18 @@ class Trainer:
             model = AutoModelForCausalLM.from_pretrained(stand.made["path"], torch_dtype=dtype)
         except Exception as error:
             raise TrainerError(f"transformers could not load it: {type(error).__name__}: {error}") from error
-        self.device = _device(stand, model)
-        self.model = model.to(self.device).eval()
+        self._stand = stand
+        self.device = torch.device("cpu")
+        self.model = model.eval()
         self._narrow = "logits_to_keep" in inspect.signature(type(model).forward).parameters
+        if not apart:
+            self.join()
+
+    def join(self) -> None:
+        """Moves to the engine's device, where there is room and it is not there yet."""
+        if self.device.type == "cpu":
+            self.device = _device(self._stand, self.model)
+            self.model = self.model.to(self.device)
 
     def facts(self) -> dict[str, Any]:
         """``class``, ``dtype``, ``device`` and ``attention`` (implementation)."""
@@ -85,4 +94,4 @@ def _device(stand: Stand, model: Any) -> Any:
     if not isinstance(device, torch.device) or device.type != "cuda":
         return torch.device("cpu")
     size = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
-    return device if torch.cuda.mem_get_info(device)[0] > ROOM * size else torch.device("cpu")
+    return device if torch.cuda.mem_get_info(device)[0] > ROOM * size + PASS else torch.device("cpu")

@@ -1,7 +1,8 @@
 """Passes of the trainer's model at lengths that are asked for, and the module in which one fails.
 
-A model that the engine runs with its own weights may not fit into memory twice; a miniature of its config then stands
-in for it, whose lengths are the same and whose numbers are not."""
+They are made on the CPU: a position beyond a table is an exception there, and on a GPU the end of everything that this
+process has on it. A model that the engine runs with its own weights may not fit into memory twice; a miniature of its
+config then stands in for it, whose lengths are the same and whose numbers are not."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ class Passes:
     Raises :class:`trainer.TrainerError`."""
 
     def __init__(self, stand: Stand) -> None:
-        self.trainer = Trainer(stand) if stand.made["weights"] == "written" else None
-        self.model, self.device = (self.trainer.model, self.trainer.device) if self.trainer else _stand_in(stand.made)
+        self.trainer = Trainer(stand, apart=True) if stand.made["weights"] == "written" else None
+        self.model = self.trainer.model if self.trainer else _stand_in(stand.made)
         self.attempts: list[dict[str, Any]] = []
         self.compared: dict[str, dict[str, list[Any]]] = {}
 
@@ -59,15 +60,17 @@ class Passes:
         return self._tried(name, len(ids) + count, False, lambda: self.model.generate(**batch, **given))
 
     def compare(self, name: str, prompt: Sequence[int], answer: Sequence[int], engine: list[Any]) -> None:
-        """The log-probabilities of an answer's tokens, where both run the same weights."""
+        """The log-probabilities of an answer's tokens on the engine's device, where both run the same weights. No pass
+        follows."""
         if self.trainer is not None and answer:
+            self.trainer.join()
             told = self.trainer.log_probabilities(prompt, answer)[0]
             self.compared[name] = {"engine": engine, "trainer": told}
 
     def _batch(self, ids: Sequence[int], beside: Sequence[int]) -> dict[str, Any]:
         padding = len(ids) - len(beside)
         rows = [list(ids)] + ([[0] * padding + list(beside)] if beside else [])
-        given = torch.tensor(rows, device=self.device)
+        given = torch.tensor(rows)
         mask = torch.ones_like(given)
         if beside:
             mask[1, :padding] = 0
@@ -86,10 +89,10 @@ class Passes:
         return bool(row["ended"] == "done")
 
 
-def _stand_in(made: dict[str, Any]) -> tuple[Any, Any]:
+def _stand_in(made: dict[str, Any]) -> Any:
     if made["weights"] == "dummy":
         raise TrainerError(str(made["note"]))
     shrunk = miniature.make(Path("trainer"), made["config"], made["path"])
     if shrunk["weights"] == "dummy":
         raise TrainerError(str(shrunk["note"]))
-    return load(shrunk["path"]), torch.device("cpu")
+    return load(shrunk["path"])

@@ -9,6 +9,7 @@ from rldoctor.case import Case
 from rldoctor.check import NotApplicable
 from rldoctor.model import Level
 from rldoctor.probe import Request
+from rldoctor.probes.basis import count
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 RESPONSE = 8
@@ -21,12 +22,12 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     plan = case.plan
     if plan is None or plan.value("engine.enable_lora") is not True or plan.value("lora.merged") is True:
         raise NotApplicable("no launch gives adapters to the engine")
-    limit = plan.value("engine.max_lora_rank", LIMIT)
-    rank = min(plan.value("lora.rank") or RANK, limit)
-    targets = plan.value("lora.target_modules")
+    limit = count(plan, "engine.max_lora_rank") or LIMIT
+    rank = min(count(plan, "lora.rank") or RANK, limit)
+    alpha, targets = plan.value("lora.alpha"), plan.value("lora.target_modules")
     arguments = {
         "rank": rank,
-        "alpha": plan.value("lora.alpha") or 2 * rank,
+        "alpha": alpha if isinstance(alpha, int | float) and alpha > 0 else 2 * rank,
         "targets": targets if isinstance(targets, list) else None,
         "limit": limit,
         "response": RESPONSE,

@@ -21,6 +21,7 @@ from rldoctor.launch.seeds import (
 )
 from rldoctor.model import Level
 from rldoctor.probe import Request
+from rldoctor.probes.basis import with_counts
 from rldoctor.probes.placing import SEPARATE, pair_environ
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 
@@ -37,6 +38,7 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
         raise NotApplicable("no launch gives its engines seeds")
     if plan.value("rollout.backend", "vllm") != "vllm":
         raise NotApplicable(f"the launch samples with {plan.value('rollout.backend')}")
+    plan = with_counts(plan)
     topology = seed_topology(plan)
     if topology is None:
         raise NotApplicable("which seed each engine gets is not known for this framework and release")

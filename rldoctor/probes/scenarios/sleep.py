@@ -14,7 +14,8 @@ from rldoctor.scenario import Basis, Engine, Run, Scenario
 CYCLES = 20
 # A miniature's cache is small; so many blocks are some tens of MiB, enough to see whether they are given back.
 BLOCKS = 8192
-ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+# The launch's own allocator settings, which the sleep allocator may refuse; newer torch reads the second name, too.
+ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 SECONDS = 300.0
 
 
@@ -29,11 +30,12 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     if request.model is not None:
         raise NotApplicable("a real model's weights are not loaded twice for it")
     level = plan.value("sleep.level")
-    # The launch's own allocator settings, which the sleep allocator may refuse.
-    allocator = plan.value(f"env.{ALLOCATOR}")
+    given = {name: plan.value(f"env.{name}") for name in ALLOCATOR}
     engine = Engine(
         options={"enable_sleep_mode": True, "num_gpu_blocks_override": BLOCKS},
-        environ={ALLOCATOR: str(allocator)} if allocator else {},
+        environ={name: str(value) for name, value in given.items() if value},
+        # What is loaded after level 2 are the trainer's names, which an engine with adapters does not know.
+        alone=True,
     )
     arguments = {"levels": [level] if level in (1, 2) else [1, 2], "cycles": CYCLES}
     return {"sleep": Run(engine=engine, arguments=arguments, time_limit=SECONDS)}

@@ -9,7 +9,7 @@ from rldoctor.case import Case
 from rldoctor.check import NotApplicable
 from rldoctor.model import Level
 from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Run, Scenario
+from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 RESPONSE = 8
 # They hand over one tensor after the other (TRL ``VLLMClient.update_named_param``, OpenRLHF ``vllm_worker_wrap.py``).
@@ -26,7 +26,8 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
         "response": min(RESPONSE, max(basis.model_len // 2, 1)),
         "one_by_one": plan is not None and plan.framework in ONE_BY_ONE,
     }
-    return {"weights": Run(arguments=arguments, time_limit=SECONDS)}
+    # An engine with adapters has other names for its weights.
+    return {"weights": Run(engine=Engine(alone=True), arguments=arguments, time_limit=SECONDS)}
 
 
 weights = Scenario(

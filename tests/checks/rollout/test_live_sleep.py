@@ -16,9 +16,24 @@ from tests.plans import case as planned
 
 MIB = 1 << 20
 BEFORE = 70_000 * MIB
-SAME = {"scores": [-2.0] * 8, "seen": [-0.5] * 8}
-OTHER = {"scores": [-9.0] * 8, "seen": [-0.5] * 8}
-STALE = {"scores": [-2.0] * 8, "seen": [-4.0] * 8}
+
+
+def seen(first: int = 5, logprob: float = -0.5) -> dict[str, Any]:
+    """A greedy continuation: a first token, held for about as likely as token 6, and three sure ones."""
+    tops = [[[first, logprob], [6 if first == 5 else 5, logprob - 0.1]], *([[7, -0.1], [8, -3.0]] for _ in range(3))]
+    return {"token_ids": [first, 7, 7, 7], "logprobs": [top[0][1] for top in tops], "tops": tops}
+
+
+SAME = {"scores": [-2.0] * 8, "seen": seen()}
+OTHER = {"scores": [-9.0] * 8, "seen": seen()}
+STALE = {"scores": [-2.0] * 8, "seen": seen(logprob=-4.0)}
+ANOTHER_TOKEN = {"scores": [-2.0] * 8, "seen": seen(9, logprob=-0.2)}
+NO_NUMBERS = {"scores": ["nan"] * 8, "seen": seen()}
+# Rounding may choose the other one of two tokens that are about equally likely, and what follows is another text.
+NEAR_TIE = {
+    "scores": [-2.01] * 8,
+    "seen": {**seen(6, logprob=-0.55), "token_ids": [6, 1, 2, 3], "logprobs": [-0.55, -4.0, -4.0, -4.0]},
+}
 VARIABLE = "env__PYTORCH_CUDA_ALLOC_CONF"
 ASLEEP: dict[str, Any] = {
     "engine__enable_sleep_mode": True,
@@ -33,15 +48,25 @@ def cycles(freed: int = 60, leak: int = 0) -> list[dict[str, Any]]:
     ]
 
 
+def after(*answers: dict[str, Any], level: int = 2) -> list[dict[str, Any]]:
+    """Of the first cycle, and of others where weights and cache woke up one after the other."""
+    return [{"level": level, "cycle": n + 1, "parts": n > 0, **answer} for n, answer in enumerate(answers)]
+
+
 def told(**records: Any) -> Case:
     healthy: dict[str, Any] = {
         "held": 66 * MIB,
         "free": {"before": BEFORE},
         "start": SAME,
         "cycles": cycles(),
-        "after": {"2": SAME},
+        "after": after(SAME),
     }
     return scenario_case("sleep", plan=planned(**ASLEEP).plan, **{**healthy, **records})
+
+
+def undeclared(case: Case) -> Case:
+    """With nothing for the declared sides to find."""
+    return replace(case, plan=planned(**{**ASLEEP, VARIABLE: ""}).plan, packages=planned().packages)
 
 
 def observed(check: Check, case: Case) -> list[Finding]:
@@ -58,17 +83,37 @@ def observed(check: Check, case: Case) -> list[Finding]:
     ids=["RLD208", "RLD207", "RLD206"],
 )
 def test_an_engine_that_sleeps_well(check: Check, said: str) -> None:
-    # With nothing for the declared sides to find.
-    case = replace(told(), plan=planned(**{**ASLEEP, VARIABLE: ""}).plan, packages=planned().packages)
-    result = judge_one(check, case)
+    result = judge_one(check, undeclared(told()))
     assert result.outcome is Outcome.PASS and said in str(result.reason)
 
 
-@pytest.mark.parametrize(("after", "said"), [(OTHER, "what it computes"), (STALE, "cached prompts")])
-def test_an_engine_that_wakes_up_another(after: dict[str, Any], said: str) -> None:
-    (finding,) = observed(sleep_wake.check, told(after={"2": after}))
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (OTHER, "what it computes"),
+        (STALE, "cached prompts"),
+        (ANOTHER_TOKEN, "cached prompts"),
+        (NO_NUMBERS, "no numbers"),
+    ],
+)
+def test_an_engine_that_wakes_up_another(other: dict[str, Any], said: str) -> None:
+    (finding,) = observed(sleep_wake.check, told(after=after(SAME, other)))
     assert said in finding.message and finding.grade is Grade.REPRODUCED
+    assert finding.message.endswith("(cycle 2, weights and cache woken one after the other)")
     assert finding.fixes[0].edits[0].option == "sleep.level"
+
+
+def test_a_near_tie_that_rounding_turns_is_no_change() -> None:
+    assert not observed(sleep_wake.check, told(after=after(NEAR_TIE, SAME)))
+
+
+def test_a_level_that_could_not_be_played_is_told() -> None:
+    case = undeclared(told(unread={"level 2": "the engine made up its own weights"}, after=after(SAME, level=1)))
+    assert "level 2 was not played: the engine made up" in str(judge_one(sleep_wake.check, case).reason)
+    nothing = dict.fromkeys(("start", "held", "free", "cycles", "after"))
+    why = dict.fromkeys(("level 2", *nothing), "the engine made up its own weights")
+    for check in (sleep_wake.check, allocator.check):
+        assert not observed(check, told(unread=why, **nothing))
 
 
 def test_an_engine_that_fails_in_a_cycle() -> None:

@@ -43,12 +43,22 @@ def test_who_serves_no_adapters_is_not_asked() -> None:
             lora.runs(case, Request(), Basis())
 
 
+def test_ranks_that_are_given_as_text() -> None:
+    told = planned(engine__enable_lora=True, engine__max_lora_rank="32", lora__rank="16", lora__alpha="auto")
+    arguments = lora.runs(told, Request(), Basis())["lora"].arguments
+    assert (arguments["rank"], arguments["alpha"], arguments["limit"]) == (16, 32, 32)
+    unknown = planned(engine__enable_lora=True, engine__max_lora_rank=16, lora__rank="all")
+    assert lora.runs(unknown, Request(), Basis())["lora"].arguments["rank"] == 8
+
+
 def test_a_launch_with_sleep_on_a_gpu_gets_an_engine_that_sleeps() -> None:
     case = planned(**ASLEEP, env__PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     run = sleep.runs(case, Request(), Basis(device="cuda"))["sleep"]
     assert run.engine.options["enable_sleep_mode"] is True
     assert dict(run.engine.environ) == {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     assert run.arguments == {"levels": [1], "cycles": 20}
+    # Adapters change the names of the weights that are loaded after level 2.
+    assert run.engine.alone
 
 
 @pytest.mark.parametrize(

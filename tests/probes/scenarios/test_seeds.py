@@ -192,6 +192,14 @@ class TestWhatIsPlayed:
         with pytest.raises(NotApplicable):
             runs(launch)
 
+    def test_sizes_that_are_given_as_text(self) -> None:
+        told = runs(plan(**{**OWN, "seed__engine": "3"}, **{**DIVIDED, "placement__engines": "2", "sampling__n": "1"}))
+        assert [run.engine.options for run in told.values()] == [{"seed": 3}, {"seed": 4}]
+        with pytest.raises(NotApplicable):
+            runs(plan(**OWN, **{**DIVIDED, "placement__engines": "all"}))
+        beside = planned("TRL", seed__per_replica="replica", **{**BESIDE, "engine__tensor_parallel_size": "2"})
+        assert peers.jobs(beside, Request())["peers"].arguments["seeds"] == [0, 0]
+
     def test_whole_groups_of_one_seed_need_no_second_engine(self) -> None:
         (only,) = runs(plan(seed__per_replica="same", **{**DIVIDED, "batch__generation": 64})).values()
         assert only.engine == Engine(alone=True)

@@ -94,7 +94,7 @@ class Traffic:
 
     async def alone(self, number: int) -> dict[str, Any]:
         """The prompt's answer when nobody else asks."""
-        given = {**self._greedy(), "logprobs": TOPS}
+        given = {**self._greedy(), "logprobs": self.stand.tops(TOPS)}
         stream = self.stand.stream(self.prompts[number], given, self.stand.identity("alone"))
         completion = [output async for output in stream][-1].outputs[0]
         tops = [[[token, float(told.logprob)] for token, told in place.items()] for place in completion.logprobs]

@@ -65,12 +65,10 @@ def prompts(longest: int, block: int, blocks: int) -> list[int]:
 
 
 def _arrival(stand: Stand, number: int, length: int, response: int) -> Arrival:
-    most = stand.options.get("max_logprobs")
-    tops = TOPS if most is None or most < 0 else min(TOPS, most)
     return Arrival(
         name=f"request {number}",
         prompt=stand.prompt(length, salt=number + 1),
-        parameters={"temperature": 0.0, "max_tokens": response, "logprobs": tops, "ignore_eos": True},
+        parameters={"temperature": 0.0, "max_tokens": response, "logprobs": stand.tops(TOPS), "ignore_eos": True},
         at=number * SPACING,
         abort_after=max(1, response // 2) if number % ABORTED == ABORTED - 1 else None,
     )

@@ -34,6 +34,8 @@ class StuckError(RuntimeError):
 def play(stand: Stand, arguments: dict[str, Any]) -> None:
     began = time.monotonic()
     first_batch, then = (Batch.of(stand, arguments["prompt"], arguments["response"], salt) for salt in (0, 50))
+    # Of two tokens that are about equally likely another one may be chosen where a part of the prompt is cached.
+    stand.engine.reset_prefix_cache()
     answers = then.alone()
     stand.record("alone", answers)
     calls: list[dict[str, Any]] = []
@@ -44,6 +46,7 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
             calls.append(told[place])
             stand.record(name, told)
             abort_left(stand)
+    stand.engine.reset_prefix_cache()
     last = _call(stand, then)
     stand.record("afterwards", last["ended"] == "answered" and last["token_ids"] == answers)
     stand.record(

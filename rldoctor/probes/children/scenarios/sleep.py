@@ -1,41 +1,61 @@
 """Sleep and wake-up: the memory that is given back, and the outputs after each level and after many cycles.
 
 Arguments: ``levels`` (1, 2 or both), ``cycles`` (in all). Records: ``held`` (bytes of the engine's weights and KV
-cache), ``free`` (bytes of the device ``before``), ``start`` (``scores`` of fixed tokens, ``seen``: log-probabilities of
-a greedy completion whose prompt is in the prefix cache), ``cycles`` (one entry each: ``level``, ``asleep`` and
-``awake``: free bytes), ``after`` (by level, after its last cycle: ``scores`` and ``seen``), ``failed`` (``level``,
-``cycle``, ``exceptions``; then nothing follows), ``reach``. Written by the sources of vLLM 0.8.5 to 0.32."""
+cache), ``free`` (bytes of the device ``before``), ``start`` (``scores`` of fixed tokens; ``seen``, a greedy completion
+whose prompt is in the prefix cache: ``token_ids``, ``logprobs`` and ``tops``, see ``traffic.tops``), ``cycles`` (one
+entry each: ``level``, ``parts`` whether it woke up the weights and the cache one after the other, ``asleep`` and
+``awake``: free bytes), ``after`` (an entry for the first cycles of each level, whole and in parts, and for its last
+one: ``level``, ``cycle``, ``parts``, ``scores`` and ``seen``), ``failed`` (``level``, ``cycle``, ``exceptions``; then
+nothing follows), ``unread`` (``level 2``: why it is not played), ``reach``. Written by the sources of vLLM 0.8.5 to
+0.32."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
 from engine_facts import CACHES, WORKERS, first, tensors
 from report import chain
-from stand import Stand, prompt_logprobs
-from syncing import MODELS, Sync
-from trainer import Trainer
+from stand import Stand, logprobs, prompt_logprobs
+from syncing import MODELS, Sync, SyncError
+from traffic import tops
+from trainer import Trainer, TrainerError
 
 SCORED_TOKENS, GREEDY_TOKENS = 48, 8
+TOPS = 5
+# What follows level 2 in frameworks (TRL, verl, ms-swift): the weights' memory, new weights, then the cache's. Others
+# (OpenRLHF), and releases without tags, wake up everything at once.
+PARTS = ("weights", "kv_cache")
+RECORDS = ("held", "free", "start", "cycles", "after")
 
 
 def play(stand: Stand, arguments: dict[str, Any]) -> None:
-    weights = Trainer(stand).weights() if 2 in arguments["levels"] else {}
+    levels = list(arguments["levels"])
+    sleeper = _Sleeper(stand)
+    if 2 in levels:
+        try:
+            sleeper.learn()
+        except (TrainerError, SyncError) as why:
+            levels.remove(2)
+            stand.record("unread", dict.fromkeys(("level 2", *(() if levels else RECORDS)), str(why)))
+    if not levels:
+        return
     stand.record("held", _held(stand))
     # Twice: the second time the prompt is in the prefix cache.
     _told(stand)
     stand.record("start", _told(stand))
     stand.record("free", {"before": _free()})
     done: list[dict[str, Any]] = []
-    after: dict[str, Any] = {}
+    after: list[dict[str, Any]] = []
     for number in range(arguments["cycles"]):
-        level = arguments["levels"][number % len(arguments["levels"])]
+        level, parts = levels[number % len(levels)], number // len(levels) % 2 == 1
         try:
-            done.append({"level": level, **_cycle(stand, level, weights)})
+            done.append(sleeper.cycle(level, parts))
             stand.record("cycles", done)
-            if number >= arguments["cycles"] - len(arguments["levels"]) or str(level) not in after:
-                after[str(level)] = _told(stand)
+            if number < 2 * len(levels) or number >= arguments["cycles"] - len(levels):
+                parts = done[-1]["parts"]
+                after.append({"level": level, "cycle": number + 1, "parts": parts, **_told(stand)})
                 stand.record("after", after)
         except Exception as error:
             stand.record("failed", {"level": level, "cycle": number + 1, "exceptions": chain(error)})
@@ -43,14 +63,31 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
     stand.record("reach", {"requests": 2 + len(after), "cycles": len(done), "ranks": 1})
 
 
-def _cycle(stand: Stand, level: int, weights: dict[str, Any]) -> dict[str, int]:
-    stand.engine.sleep(level=level)
-    asleep = _free()
-    stand.engine.wake_up()
-    if level == 2:  # the weights are gone; the trainer sends its own
-        Sync(stand, one_by_one=False).send(weights.items())
-    stand.engine.reset_prefix_cache()
-    return {"asleep": asleep, "awake": _free()}
+class _Sleeper:
+    """Puts the engine to sleep and wakes it up."""
+
+    def __init__(self, stand: Stand) -> None:
+        self.stand = stand
+        self.weights: dict[str, Any] = {}
+        self.by_tags = "tags" in inspect.signature(stand.engine.wake_up).parameters
+
+    def learn(self) -> None:
+        """The weights that level 2 throws away, and the way to send them. Raises :class:`TrainerError` and
+        :class:`SyncError`."""
+        self.sync = Sync(self.stand, one_by_one=False)
+        self.weights = Trainer(self.stand).weights()
+
+    def cycle(self, level: int, parts: bool) -> dict[str, Any]:
+        engine = self.stand.engine
+        engine.sleep(level=level)
+        asleep = _free()
+        parts = parts and self.by_tags
+        for tags in [[tag] for tag in PARTS] if parts else [None]:
+            engine.wake_up(**({"tags": tags} if tags else {}))
+            if level == 2 and tags != [PARTS[1]]:
+                self.sync.send(self.weights.items())
+        engine.reset_prefix_cache()
+        return {"level": level, "parts": parts, "asleep": asleep, "awake": _free()}
 
 
 def _free() -> int:
@@ -66,12 +103,14 @@ def _held(stand: Stand) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in found)
 
 
-def _told(stand: Stand) -> dict[str, list[Any]]:
+def _told(stand: Stand) -> dict[str, Any]:
     from vllm import SamplingParams
 
-    parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
-    prompts = [{"prompt_token_ids": stand.prompt(SCORED_TOKENS, salt=1)}]
-    outputs = stand.engine.generate(prompts, parameters, use_tqdm=False)
-    greedy = {"temperature": 0.0, "max_tokens": GREEDY_TOKENS, "logprobs": 1, "ignore_eos": True}
-    (row,) = stand.generate({"seen": (stand.prompt(SCORED_TOKENS, salt=2), greedy)})
-    return {"scores": prompt_logprobs(outputs[0])[1:], "seen": row["logprobs"]}
+    scored = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
+    prompts = [{"prompt_token_ids": stand.prompt(SCORED_TOKENS, salt=salt)} for salt in (1, 2)]
+    (fixed,) = stand.engine.generate(prompts[:1], scored, use_tqdm=False)
+    greedy = {"temperature": 0.0, "max_tokens": GREEDY_TOKENS, "logprobs": stand.tops(TOPS), "ignore_eos": True}
+    (seen,) = stand.engine.generate(prompts[1:], SamplingParams(**greedy), use_tqdm=False)
+    answer = seen.outputs[0]
+    told = {"token_ids": list(answer.token_ids), "logprobs": logprobs(answer), "tops": tops(answer)}
+    return {"scores": prompt_logprobs(fixed)[1:], "seen": told}

@@ -1,0 +1,58 @@
+"""The ``sleep`` scenario, played on an engine that pretends to sleep: what it does and records, and that the checks
+find what wakes up wrong. On a GPU the same is played on real sleep mode (``test_on_gpu.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rldoctor_checks.rollout import allocator, sleep_wake
+
+from rldoctor.api import Case, Check, Engine, Grade, Run
+from rldoctor.judge import judge_one
+from rldoctor.probes.scenarios.sleep import sleep
+from tests.live import scenario_case
+from tests.plans import case as planned
+
+CYCLES = 4
+ASLEEP = planned(engine__enable_sleep_mode=True).plan
+# Without the wish for a GPU and for vLLM's own sleep mode.
+ENGINE = Engine(options={"num_gpu_blocks_override": 2048})
+RUN = Run(engine=ENGINE, arguments={"levels": [1, 2], "cycles": CYCLES}, time_limit=200.0)
+anywhere = replace(sleep, runs=lambda *_: {"sleep": RUN})
+
+
+def played(python: Path, *faults: str) -> Case:
+    case = scenario_case(python, anywhere, plan=ASLEEP, fault=",".join(f"sleep:{fault}" for fault in faults))
+    job = case.observations["sleep"]["sleep"]
+    assert job["ended"] == "done", (job["records"].get("exceptions"), job["tail"][-5:])
+    return case
+
+
+def observed(check: Check, case: Case) -> list[str]:
+    return [one.message for one in judge_one(check, case).findings if one.grade is Grade.REPRODUCED]
+
+
+@pytest.mark.engine
+def test_levels_take_turns_and_weights_wake_up_first_every_other_time(patient: Path) -> None:
+    case = played(patient, "pretended")
+    told: dict[str, Any] = case.observations["sleep"]["sleep"]["records"]
+    assert "failed" not in told and "unread" not in told["unread"]
+    cycles = [(cycle["level"], cycle["parts"]) for cycle in told["cycles"]]
+    assert cycles == [(1, False), (2, False), (1, True), (2, True)]
+    assert all(cycle["asleep"] > cycle["awake"] == told["free"]["before"] for cycle in told["cycles"])
+    assert [(row["level"], row["parts"]) for row in told["after"]] == cycles
+    assert len(told["start"]["seen"]["tops"][0]) >= 5
+    assert not observed(sleep_wake.check, case) and not observed(allocator.check, case)
+
+
+@pytest.mark.engine
+def test_memory_that_is_not_given_back_and_weights_that_come_back_wrong(patient: Path) -> None:
+    case = played(patient, "pretended", "sleepless", "woken_wrong")
+    (nothing,) = observed(allocator.check, case)
+    assert "gives back 0 MiB when it sleeps" in nothing
+    # What is sent anew after level 2 is right again.
+    (wrong,) = observed(sleep_wake.check, case)
+    assert "not the same after sleep level 1: what it computes differs" in wrong
