@@ -1,4 +1,4 @@
-"""Comparing versions on the base version, so that ``0.24.0+cu129`` is not above ``0.24.0``."""
+"""Comparing versions as releases, so that ``0.24.0+cu129`` is not above ``0.24.0``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,33 @@ def parsed(version: str) -> Version | None:
 
 @lru_cache(maxsize=1024)
 def version_within(version: str, specifier: str) -> bool | None:
-    """Whether a version lies in a range such as ``>=0.15,<0.18``; None where it is no version. Development and local
-    builds count as the release that they lead to."""
+    """Whether a version lies in a range such as ``>=0.15,<0.18``; None where it is no version.
+
+    Development, pre- and local builds count as the release that they lead to, and a post release as the release that
+    it mends, except beside a bound that names such a build itself: ``0.6.0.post1`` is not below ``0.6.0.post1``."""
     from packaging.specifiers import SpecifierSet
 
     found = parsed(version)
-    return None if found is None else SpecifierSet(specifier).contains(found.base_version, prereleases=True)
+    if found is None:
+        return None
+    bounds = SpecifierSet(specifier)
+    return all(bound.contains(_told_apart(found, parsed(bound.version)), prereleases=True) for bound in bounds)
+
+
+def _told_apart(found: Version, bound: Version | None) -> str:
+    """A version as far as a bound tells releases apart: what the bound does not name (a post release, say) is left
+    out, with all that comes after it."""
+    text = found.base_version
+    if bound is None:  # `==0.7.*`
+        return text
+    for named, own, written in (
+        (bound.pre, found.pre, "".join(map(str, found.pre or ()))),
+        (bound.post, found.post, f".post{found.post}"),
+        (bound.dev, found.dev, f".dev{found.dev}"),
+    ):
+        if own is None:
+            continue
+        if named is None:
+            break
+        text += written
+    return text

@@ -239,24 +239,37 @@ def gloo_timed_out(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+_ALL_RANKS = Fix(
+    title="judge the logs of all ranks together: the one that ended first holds the cause",
+    commands=("torchrun --log-dir LOGS --tee 3 ...", "rldoctor triage LOGS"),
+)
+
+
+@check.logged(
+    "NCCL communicator was aborted on rank",
+    "Some NCCL operations have failed or timed out.",
+    "taking the entire process down",
+    "heartbeat monitor timed out",
+    "Watchdog thread terminated with exception",
+    role=Role.CASCADE,
+)
+def ended_by_the_watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """What is left of a collective that failed or timed out: the watchdog ends the process."""
+    yield check.finding(
+        "torch ended a process because a collective had failed or timed out, here or on another rank",
+        fixes=(_ALL_RANKS, _RECORD),
+    )
+
+
 @check.logged(
     "Connection closed by peer [",
     "Connection reset by peer. This is typically caused by a remote worker",
     "This is typically caused by a remote worker hanging or bugs in the application",
-    "NCCL communicator was aborted on rank",
     "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
-    "Some NCCL operations have failed or timed out.",
-    "taking the entire process down",
     "Failed to recv, got 0 bytes",
-    "heartbeat monitor timed out",
-    "Watchdog thread terminated with exception",
     'Failed to check the "should dump" flag on TCPStore',
-    role=Role.CASCADE,
+    role=Role.WRAPPER,
 )
 def peer_is_gone(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The other side of a connection ended first."""
-    yield check.finding(
-        "a rank lost the connection to another one that had ended before",
-        fixes=(Fix(title="judge the logs of all ranks together: the one that ended first holds the cause",
-                   commands=("torchrun --log-dir LOGS --tee 3 ...", "rldoctor triage LOGS")),),
-    )  # fmt: skip
+    """The other side of a connection ended first: a recorded death says more."""
+    yield check.finding("a rank lost the connection to another one that had ended before", fixes=(_ALL_RANKS,))

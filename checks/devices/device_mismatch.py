@@ -127,7 +127,12 @@ def operation_fails(case: Case) -> Iterator[Finding | Reach]:
     """The rollout failed because an operation mixed devices."""
     for job in rollouts(case).values():
         if not explains(job):
-            yield Reach(f"no operation of {describe(job)} failed on it")
+            if job.get("ended") not in ("done", "raised"):
+                raise NotChecked(f"the rollout {job.get('ended')} before it came to an end", how="--time-limit SECONDS")
+            until = (
+                "" if job["ended"] == "done" else f", which raised another error at stage {records(job).get('stage')}"
+            )
+            yield Reach(f"no operation of {describe(job)} failed on it{until}")
             continue
         line = next(line for line in failure_text(job).splitlines() if MESSAGES.search(line))
         where = frames(job)[-1:] or [{"file": job.get("log"), "line": None, "function": "an unknown place"}]

@@ -2,25 +2,35 @@
 
 What it looks for
     A trainer built on transformers' ``Trainer`` (TRL, open-r1, axolotl) that plain ``python`` starts while it sees more
-    than one device. In a log: a process group that is initialised without the variables that a launcher sets.
+    than one device. In a log: a process group that is initialised without the variables that a launcher sets, a model
+    in DataParallel, and TRL's refusal of it.
 
 Why it hurts
     ``Trainer`` finds ``n_gpu`` devices in one process and wraps the model in ``DataParallel``, and it multiplies the
     batch by them. Groups of completions are then split at the wrong places (16 rows where 8 belong together), the
     engine's copy of the weights is read from the wrong replica, and one device holds everything. Nothing is raised.
-    With DeepSpeed, or where the script asks for a process group, the run stops instead: ``RANK expected, but not set``.
+    So do TRL before 0.26, every TRL before 1.15 that is handed a loaded model, and open-r1. From TRL 0.26 on a model
+    that is given by name, and in axolotl every model, is loaded with ``device_map="auto"``: its layers are spread over
+    the devices, which work one after the other. From 1.15 on TRL refuses to start where ``DataParallel`` would wrap the
+    model. With DeepSpeed, or where the script asks for a process group, the run stops instead: ``RANK expected, but not
+    set``.
 
 How sure it is
     The launch itself shows that one process is started, CUDA_VISIBLE_DEVICES (or the machine) that it sees several
-    devices. A script that is judged by itself, without the command that starts it, is not.
+    devices. An error where release and script decide that the model is wrapped or refused; a warning where it is spread
+    over the devices, where the script loads the model itself (it may name a ``device_map``), or where the release is
+    not known. A script that is judged by itself, without the command that starts it, is not.
 
 The fix and its cost
-    ``accelerate launch`` or ``torchrun`` with one process for each device; or one visible device. The number of
-    processes multiplies the batch as well, now as documented.
+    ``accelerate launch`` or ``torchrun`` with one process for each device (from TRL 0.27 on: 0.26 loads a named model
+    with ``device_map="auto"`` there too, unless DeepSpeed is used, and accelerate refuses it); or one visible device.
+    The number of processes multiplies the batch as well, now as documented.
 
 References
     https://github.com/huggingface/trl/issues/3181
     ``transformers/trainer.py`` (``_wrap_model``: ``if self.args.n_gpu > 1: model = nn.DataParallel(model)``)
+    ``trl/trainer/utils.py`` 0.26.0 (``create_model_from_path``), ``trl/trainer/grpo_trainer.py`` 0.27.0 (``MULTI_GPU``)
+    and 1.15.0 (``does not support nn.DataParallel``); ``axolotl/utils/config/__init__.py`` (``choose_device``)
     https://huggingface.co/docs/trl/distributing_training
 """
 
@@ -39,10 +49,12 @@ from rldoctor.api import (
     NotApplicable,
     NotChecked,
     Reach,
+    Severity,
     cite,
     plan_of,
 )
 
+from .lone_process import Fate, fates, loads_itself, refused_by_accelerate
 from .visible import VISIBLE, visible
 
 check = Check("RLD304", "launcher-missing", __doc__)
@@ -55,29 +67,29 @@ def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
     """One process of plain python that sees several devices."""
     plan = plan_of(case)
     if plan.framework not in TRAINERS or plan.role == "server":
-        raise NotApplicable("not a trainer that wraps its model by itself")
-    if plan.value("process.launcher") != "none" or plan.value("process.total") != 1:
-        yield Reach(f"{plan.value('process.total')} processes started by {plan.value('process.launcher')}")
+        raise NotApplicable("not a trainer that places its model by itself")
+    launcher, processes = plan.value("process.launcher"), plan.value("process.total")
+    if launcher != "none" or processes != 1:
+        yield Reach(f"{processes} process{'es' if processes != 1 else ''} started by {launcher}")
         return
     seen = visible(case, plan)
     if seen is None:
         raise NotChecked("the devices that the process sees are not known", how="--assume machine.json")
     if len(seen) < 2:
-        yield Reach(f"{len(seen)} visible device")
+        yield Reach(f"one process, {len(seen)} visible device")
         return
     stops = plan.value("trainer.deepspeed") is not None
+    left = () if stops else fates(case, plan)
+    move = ('pip install "trl>=0.27"',) if refused_by_accelerate(case, plan) else ()
+    said = " or ".join(fate.value for fate in left) or "DeepSpeed finds no ranks to work with"
     yield check.finding(
-        f"plain python starts one process, which sees {len(seen)} devices: "
-        + (
-            "DeepSpeed finds no ranks to work with"
-            if stops
-            else "the trainer wraps the model in DataParallel and multiplies the batch by them"
-        ),
+        f"plain python starts one process, which sees {len(seen)} devices: {said}",
+        severity=Severity.WARNING if Fate.SPREAD in left or loads_itself(plan) else Severity.ERROR,
         evidence=(*seen.evidence, *cite(plan, "process.launcher", "batch.per_device", "trainer.deepspeed")),
         fixes=(
             Fix(
-                title="start one process for each device",
-                commands=(f"accelerate launch --num_processes {len(seen)} {plan.entry} ...",),
+                title="start one process for each device" + (", with a newer TRL" if move else ""),
+                commands=(*move, f"accelerate launch --num_processes {len(seen)} {plan.entry} ..."),
                 side_effects="the batch counts with the number of processes",
             ),
             Fix(
@@ -113,6 +125,27 @@ def no_ranks(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+_ONE_EACH = (
+    Fix(
+        title="start one process per GPU",
+        commands=("accelerate launch train.py", "torchrun --nproc-per-node gpu train.py"),
+    ),
+    Fix(
+        title="or show the process one GPU",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option=VISIBLE, value="0"),),
+    ),
+)
+
+
+@check.logged("does not support `nn.DataParallel`, which `Trainer` uses")
+def refused_by_trl(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """TRL 1.15 and later look at ``n_gpu`` once ``Trainer`` has started."""
+    yield check.finding(
+        "TRL refuses to start: several GPUs are visible to one process without a launcher", fixes=_ONE_EACH
+    )
+
+
 @check.logged(" in replica ", "module must have its parameters and buffers on device ")
 def data_parallel(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``Caught StopIteration in replica 1 on device 1``: torch's DataParallel copied the model to every visible GPU."""
@@ -122,16 +155,6 @@ def data_parallel(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     yield check.finding(
         "the trainer wrapped the model in DataParallel: several GPUs are visible to one process without a launcher",
-        fixes=(
-            Fix(
-                title="start one process per GPU",
-                commands=("accelerate launch train.py", "torchrun --nproc-per-node gpu train.py"),
-            ),
-            Fix(
-                title="or show the process one GPU",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="env.CUDA_VISIBLE_DEVICES", value="0"),),
-            ),
-        ),
+        fixes=_ONE_EACH,
         url="https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html",
     )

@@ -54,6 +54,7 @@ from rldoctor.api import (
 )
 
 from .communication import PROBE, cured_without, evidence, for_elsewhere, origin, runs, settings, unset
+from .nccl_fixes import DEBUG, NAME_INTERFACE, NEWER_VLLM, NO_DIRECT_TRANSFERS, NO_NVLS, SAME_CUMEM
 
 check = Check("RLD322", "nccl-settings-mismatch", __doc__)
 
@@ -80,16 +81,19 @@ def peers_differ(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     if plan.server is None:
         raise NotApplicable("no rollout server is started beside the trainer")
-    differing = [name for name in ALIKE if _value(plan, name) != _value(plan.server, name)]
-    if not differing:
-        yield Reach(f"{len(ALIKE)} NCCL settings are alike for server and trainer")
+    unread = [name for name in ALIKE if _unread(plan, name) or _unread(plan.server, name)]
+    compared = [name for name in ALIKE if name not in unread]
+    differing = [name for name in compared if _value(plan, name) != _value(plan.server, name)]
+    if not differing and compared:
+        yield Reach(f"{len(compared)} NCCL settings are alike for server and trainer")
+    if unread and not differing:
+        raise NotChecked(f"{', '.join(unread)} cannot be read from the launch file")
     for name in differing:
         ours, theirs = _value(plan, name), _value(plan.server, name)
         option = f"env.{name}"
         yield check.finding(
             f"{name} is {theirs or 'not set'} for the rollout server and {ours or 'not set'} for the trainer, which "
-            "meet in "
-            "one NCCL group",
+            "meet in one NCCL group",
             evidence=(*cite(plan.server, option), *cite(plan, option)),
             fixes=(
                 Fix(
@@ -144,8 +148,7 @@ def memory_mapping_of_openrlhf(case: Case) -> Iterator[Finding | Reach]:
         return
     yield check.finding(
         f"OpenRLHF {plan.version} sets NCCL_CUMEM_ENABLE=0 in the actor, and the NCCL of vLLM 0.16 and later then "
-        "refuses "
-        "the weight sync group (unhandled cuda error)",
+        "refuses the weight sync group (unhandled cuda error)",
         evidence=cite(plan, "sync.backend", "placement.mode"),
         fixes=(
             Fix(
@@ -180,7 +183,7 @@ def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
             severity=Severity.WARNING if elsewhere else Severity.ERROR,
             grade=Grade.REPRODUCED,
             evidence=(*origin(case, cure), *evidence(first.failed)),
-            fixes=(unset(case, cure, safe), *(_INTERFACE for name in cure[:1] if name in INTERFACES)),
+            fixes=(unset(case, cure, safe), *(NAME_INTERFACE for name in cure[:1] if name in INTERFACES)),
             url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         )
     elif first.wrong():
@@ -188,7 +191,7 @@ def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
             f"collectives between the ranks of this host come out wrong: {first.wrong()[0]}",
             grade=Grade.REPRODUCED,
             evidence=tuple(Evidence(text=text, source=PROBE) for text in first.wrong()[:4]),
-            fixes=(_AVOID,),
+            fixes=(NO_DIRECT_TRANSFERS,),
             url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         )
     else:
@@ -200,37 +203,17 @@ def _value(plan: RolloutPlan, name: str) -> str | None:
     return value
 
 
+def _unread(plan: RolloutPlan, name: str) -> bool:
+    setting = plan.get(f"env.{name}")
+    return setting is not None and setting.unknown is not None
+
+
 def _spelled_here(plan: RolloutPlan, option: str) -> bool:
     """Whether an edit reaches the trainer alone: what stands in one line for both would change both."""
     ours, theirs = plan.get(option), plan.server.get(option) if plan.server else None
     if ours is None:
         return True
     return ours.line is not None and (theirs is None or (ours.file, ours.line) != (theirs.file, theirs.line))
-
-
-_DEBUG = Fix(title="let NCCL name the failing call", commands=("export NCCL_DEBUG=WARN",))
-_ALIKE = Fix(
-    title="set NCCL_CUMEM_ENABLE to the same value for the trainer and for vLLM's workers (vLLM 0.6.3 to 0.10.1 set "
-    "it to "
-    "0 for theirs)",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.NCCL_CUMEM_ENABLE", value="0"),),
-    valid_for="vllm<0.10.2",
-)
-_AVOID = Fix(
-    title="avoid direct GPU transfers",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.NCCL_P2P_DISABLE", value="1"), Edit(option="env.NCCL_SHM_DISABLE", value="1")),
-    side_effects="slower transfers within a node",
-)
-_VLLM = Fix(
-    title="vLLM 0.9.2 and later respect the NCCL_CUMEM_ENABLE of the environment, 0.10.2 and later leave it alone",
-    commands=('pip install "vllm>=0.9.2"',),
-)
-_INTERFACE = Fix(
-    title="name an interface that exists on every node and reaches the others (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME)",
-    commands=("ip -brief address",),
-)
 
 
 @check.logged("NCCL error: unhandled cuda error", "NCCL error: unhandled system error")
@@ -241,7 +224,7 @@ def sync_group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
         yield check.finding(
             "the NCCL group of trainer and engine cannot be built: the two ends differ in their NCCL settings "
             "(CUMEM, P2P)",
-            fixes=(_VLLM, _ALIKE, _AVOID, _DEBUG),
+            fixes=(NEWER_VLLM, SAME_CUMEM, NO_DIRECT_TRANSFERS, DEBUG),
             url="https://github.com/NVIDIA-NeMo/RL/issues/722",
         )
 
@@ -259,16 +242,10 @@ def transport_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     where = event.search(r"(transport/\w+\.cc:\d+|include/alloc\.h:\d+)")
     nvls = "nvls" in event.line
-    off = Fix(
-        title="switch NVLink SHARP off",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="env.NCCL_NVLS_ENABLE", value="0"),),
-    )
     yield check.finding(
         f"a CUDA call of NCCL's transport fails{f' ({where[1]})' if where else ''}: memory mapping or direct GPU "
-        "transfers "
-        "do not work between these processes",
-        fixes=(off,) if nvls else (_ALIKE, _AVOID, _VLLM),
+        "transfers do not work between these processes",
+        fixes=(NO_NVLS,) if nvls else (SAME_CUMEM, NO_DIRECT_TRANSFERS, NEWER_VLLM),
         url="https://github.com/NovaSky-AI/SkyRL/issues/84",
     )
 
@@ -284,7 +261,7 @@ def interface_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"the network interface {name[1] if name else 'that NCCL is told to use'} does not exist here or has no "
         "address",
-        fixes=(_INTERFACE,),
+        fixes=(NAME_INTERFACE,),
         url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     )
 
@@ -297,13 +274,12 @@ def infiniband_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
         fixes=(
             Fix(
                 title="choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
-                "leave "
-                "InfiniBand aside to see that the rest works",
+                "leave InfiniBand aside to see that the rest works",
                 applicability=Applicability.UNSAFE,
                 edits=(Edit(option="env.NCCL_IB_DISABLE", value="1"),),
                 side_effects="transfers between nodes go by TCP",
             ),
-            _DEBUG,
+            DEBUG,
         ),
     )
 

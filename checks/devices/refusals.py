@@ -2,7 +2,7 @@
 
 Read from ms-swift 3.3.0 to 4.5.2 (``rlhf_args.py``, ``train_args.py``, ``deploy_args.py``, ``env.py``), TRL 0.14.0
 (``grpo_trainer.py``), vLLM 0.12.0 to 0.32.0 (``config/parallel.py``, ``gpu_worker.py``), DeepSpeed
-(``launcher/runner.py``)."""
+(``launcher/runner.py``). Beside them what helps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from rldoctor.api import Applicability, Edit, Fix
 AGREE = Fix(
     title="start as many processes on a node as CUDA_VISIBLE_DEVICES lists, without a device_map beside them",
     commands=("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 ...", "nvidia-smi -L"),
+)
+SHOW_A_DEVICE = (
+    Fix(title="give the actor or task its GPUs (num_gpus), or the process its CUDA_VISIBLE_DEVICES"),
+    Fix(
+        title="or keep Ray from emptying the variable where another part places the process",
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option="env.RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", value="1"),),
+    ),
+    Fix(title="see what the process sees", commands=("nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",)),
 )
 _NPROC = Fix(title="one process for each visible GPU", commands=("export NPROC_PER_NODE=<number of visible GPUs>",))
 _SMALLER = Fix(title="a tensor parallel size that the visible devices hold, or more visible devices")

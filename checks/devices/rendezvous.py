@@ -99,7 +99,8 @@ def port_can_be_used(case: Case) -> Iterator[Finding | Reach]:
         )
         return
     taken = case.host.listening_ports if case.host is not None else ()
-    if port in taken and plan.value("process.node_rank", 0) == 0 and plan.value("process.nnodes", 1) == 1:
+    here = plan.value("process.node_rank", 0) == 0 and plan.value("process.nnodes", 1) == 1
+    if port in taken and here:
         yield check.finding(
             f"port {port} is in use on this host already",
             severity=Severity.WARNING,
@@ -107,7 +108,8 @@ def port_can_be_used(case: Case) -> Iterator[Finding | Reach]:
             fixes=(_another_port(_free(port, taken)),),
         )
         return
-    yield Reach(f"port {port}")
+    free = "is free on this host" if here and case.host is not None else "is a port; who uses it there is not known"
+    yield Reach(f"port {port} {free}")
 
 
 @check.declared(needs=["plan.placement.mode", "host.listening_ports"])

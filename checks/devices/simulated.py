@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import Case, Evidence, NotChecked, cite, version_within
+from rldoctor.api import Case, Evidence, NotChecked, cite
 
+from .lone_process import Fate, fates
 from .visible import visible
 
 Row = Mapping[str, Any]
@@ -18,9 +19,8 @@ WORDS = {
     "data parallel": "as nn.DataParallel replicas on two devices",
     "device map": 'spread over two devices by device_map="auto"',
 }
-# From this TRL on a model that is given by name is loaded with device_map="auto" where no launcher started the run
-# (trl/trainer/utils.py, create_model_from_path); before, transformers' Trainer wrapped it in DataParallel.
-SPREAD_BY_TRL = ">=0.26"
+# Placements that a trainer without a launcher brings about by itself.
+_BY_FATE = {Fate.REPLICATED: "data parallel", Fate.SPREAD: "device map"}
 
 
 def implied(case: Case) -> dict[str, tuple[Evidence, ...]]:
@@ -34,12 +34,9 @@ def implied(case: Case) -> dict[str, tuple[Evidence, ...]]:
     seen = visible(case, plan)
     if not alone or seen is None or len(seen) < 2 or plan.value("trainer.deepspeed") is not None:
         return found
-    spread = False
-    if plan.framework == "TRL":
-        if plan.version is None:
-            return found
-        spread = bool(version_within(plan.version, SPREAD_BY_TRL))
-    found["device map" if spread else "data parallel"] = (*seen.evidence, *cite(plan, "process.launcher"))
+    decided = fates(case, plan)
+    if len(decided) == 1 and decided[0] in _BY_FATE:
+        found[_BY_FATE[decided[0]]] = (*seen.evidence, *cite(plan, "process.launcher"))
     return found
 
 

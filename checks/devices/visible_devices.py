@@ -47,12 +47,12 @@ from rldoctor.api import (
     version_within,
 )
 
-from .refusals import AGREE, REFUSALS
+from .refusals import AGREE, REFUSALS, SHOW_A_DEVICE
+from .swift_devices import INFERENCE_WORKERS, UNCHECKED, spread_misfit, workers_misfit
 from .visible import (
     ONE_EACH,
     VISIBLE,
     Visible,
-    a_process_each,
     engine_ranks,
     joined,
     machine_devices,
@@ -94,12 +94,14 @@ def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
     """CUDA_VISIBLE_DEVICES against the machine: CUDA stops at the first number that does not exist."""
     count = machine_devices(case)
     if count is None:
-        raise NotChecked("the machine's devices are not known")
+        raise NotChecked("the machine's devices are not known", how="--assume machine.json")
     plan = plan_of(case)
+    listed = False
     for launch in (plan, plan.server):
         seen = visible(case, launch) if launch is not None else None
         if launch is None or seen is None or not seen.listed:
             continue
+        listed = True
         missing = [text for text in seen.ids if text.isdigit() and int(text) >= count]
         if not missing:
             yield Reach(f"devices {joined(seen.ids)} of {count}")
@@ -120,6 +122,8 @@ def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
             if enough
             else (),
         )
+    if not listed:
+        raise NotApplicable("no device is named: every process sees all of them")
 
 
 @check.declared(needs=["plan.process.nproc", "plan.placement.mode"])
@@ -129,23 +133,16 @@ def model_spread_over_devices(case: Case) -> Iterator[Finding | Reach]:
     if plan.framework != "ms-swift" or plan.entry.startswith("megatron") or plan.role == "server":
         raise NotApplicable("a matter of ms-swift's own trainers")
     seen, processes = _seen(case, plan), plan.value("process.nproc")
-    if plan.version is not None and version_within(plan.version, "<3.5"):
-        if version_within(plan.version, ">=3.2.2"):
-            yield from _inference_workers(plan, seen, processes)
-        return
-    refused = _refuses_device_map(plan)
-    uneven = processes > 1 and len(seen) % processes != 0 and len(seen) > processes
-    if not uneven and (len(seen) < 2 * processes or not refused):
+    if plan.version is not None and version_within(plan.version, INFERENCE_WORKERS):
+        misfit = workers_misfit(plan, seen, processes)
+    elif plan.version is not None and version_within(plan.version, UNCHECKED):
+        raise NotApplicable(f"ms-swift {plan.version} compares no devices")
+    else:
+        misfit = spread_misfit(plan, seen, processes)
+    if misfit is None:
         yield Reach(f"{processes} processes, {len(seen)} visible devices")
         return
-    why = "it refuses an uneven share" if uneven else f"{refused} is refused together with device_map"
-    yield check.finding(
-        f"{len(seen)} devices are visible to {processes} process{'es' if processes > 1 else ''}: ms-swift would "
-        f"spread the model over them, and {why}",
-        evidence=(*seen.evidence, *cite(plan, "process.nproc", "placement.mode")),
-        fixes=tuple(a_process_each(plan, seen)),
-        url="https://github.com/modelscope/ms-swift/issues/5592",
-    )
+    yield check.finding(misfit.said, evidence=misfit.evidence, fixes=misfit.fixes, url=misfit.url)
 
 
 @check.declared(needs=["plan.placement.engine_device"])
@@ -213,7 +210,9 @@ def colocated_engines_cover_the_trainer(case: Case) -> Iterator[Finding | Reach]
     size, engines, trainer = engine_ranks(plan), plan.value("placement.engines"), plan.value("placement.trainer_gpus")
     if plan.framework == "OpenRLHF":
         size = plan.value("engine.tensor_parallel_size", 1)
-    if size is None or engines * size == trainer:
+    if size is None:
+        raise NotChecked("how many devices an engine takes is not known")
+    if engines * size == trainer:
         yield Reach(f"{engines} engines of {size} on {trainer} devices")
         return
     if plan.framework == "OpenRLHF" and engines * size > trainer:
@@ -269,34 +268,6 @@ def _seen(case: Case, plan: RolloutPlan) -> Visible:
     return seen
 
 
-def _refuses_device_map(plan: RolloutPlan) -> str | None:
-    """What this ms-swift does not take together with a model that is spread over devices, or None."""
-    if plan.value("trainer.deepspeed") is not None:
-        return "DeepSpeed"
-    sampling = plan.value("placement.mode") in ("colocate", "server")
-    recent = plan.version is None or version_within(plan.version, ">=3.6")
-    return "GRPO with vLLM" if sampling and recent else None
-
-
-def _inference_workers(plan: RolloutPlan, seen: Visible, processes: int) -> Iterator[Finding | Reach]:
-    """3.2.2 to 3.4 (``_check_grpo``): as many devices as processes, or as processes and inference workers."""
-    engines, nodes = plan.value("placement.engines"), plan.value("process.nnodes", 1)
-    mode = plan.value("placement.mode")
-    if not engines or mode not in ("colocate", "separate", "async"):
-        raise NotApplicable("no inference workers")
-    workers = engines * plan.value("engine.tensor_parallel_size", 1) // nodes
-    wanted = processes if mode == "colocate" else processes + workers
-    if len(seen) == wanted:
-        yield Reach(f"{processes} processes and {workers} inference workers on {len(seen)} devices")
-        return
-    text = f"{wanted} for {processes} training processes" + (f" and {workers} inference workers" * (mode != "colocate"))
-    yield check.finding(
-        f"ms-swift asserts {text}, and sees {len(seen)} devices",
-        evidence=(*seen.evidence, *cite(plan, "process.nproc", "placement.engines")),
-        fixes=(processes_fix(plan, len(seen) - workers),) if mode != "colocate" and len(seen) > workers else (),
-    )
-
-
 @check.logged(*REFUSALS)
 def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A framework compared the numbers itself."""
@@ -322,14 +293,6 @@ def no_device_in_sight(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A driver answers, and CUDA_VISIBLE_DEVICES (Ray sets it for actors without num_gpus) leaves none."""
     yield check.finding(
         "this process sees no GPU: CUDA_VISIBLE_DEVICES is empty or names none, as in a Ray actor without num_gpus",
-        fixes=(
-            Fix(title="give the actor or task its GPUs (num_gpus), or the process its CUDA_VISIBLE_DEVICES"),
-            Fix(
-                title="or keep Ray from emptying the variable where another part places the process",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="env.RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", value="1"),),
-            ),
-            Fix(title="see what the process sees", commands=("nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",)),
-        ),
+        fixes=SHOW_A_DEVICE,
         url="https://github.com/vllm-project/vllm/issues/14413",
     )

@@ -48,9 +48,11 @@ from rldoctor.api import (
     Grade,
     LogEvent,
     NotApplicable,
+    NotChecked,
     Reach,
     Severity,
     find,
+    version_within,
 )
 
 from .abi_fixes import companion_fixes, mending
@@ -102,21 +104,30 @@ def another_release(case: Case) -> Iterator[Finding | Reach]:
     found = {name: find(case.packages, name) for name in names} if case.packages else {}
     if torch is None or not any(found.values()):
         raise NotApplicable("neither torchvision nor torchaudio is installed unimported")
+    fits: list[str] = []
+    unknown: list[str] = []
     for name, package in found.items():
         if package is None:
             continue
         wanted = _wanted_torch(package, case)
-        if wanted is None or _same_minor(wanted, torch.version):
-            yield Reach(f"{name} {package.version} with torch {torch.version}")
+        if wanted is None:
+            unknown.append(f"{name} {package.version}")
+            continue
+        if _belongs(wanted, torch.version):
+            fits.append(f"{name} {package.version} with torch {torch.version}")
             continue
         yield check.finding(
-            f"{name} {package.version} was built for torch {wanted}, torch {torch.version} is installed",
+            f"{name} {package.version} was built for torch {wanted.removeprefix('==')}, "
+            f"torch {torch.version} is installed",
             evidence=(
-                Evidence(text=f"Requires-Dist: torch=={wanted}", source=f"{name} {package.version}"),
+                Evidence(text=f"Requires-Dist: torch{wanted}", source=f"{name} {package.version}"),
                 Evidence(text=f"torch {torch.version}", source="installed distributions"),
             ),
             fixes=companion_fixes(name, case),
         )
+    if unknown and not fits:
+        raise NotChecked(f"which torch {' and '.join(unknown)} was built for is not known", how="--level imports")
+    yield Reach("; ".join((*fits, *(f"not judged: {text}" for text in unknown))))
 
 
 @check.logged(
@@ -219,10 +230,19 @@ def _sentence(found: Mismatch, case: Case) -> str:
 
 
 def _wanted_torch(package: Distribution, case: Case) -> str | None:
-    """The torch release that a package was built for, by its metadata or by the table."""
-    if any(requirement.name == "torch" for requirement in requirements(package.name, case)):
-        return next(iter(declared_pins(package.name, case)), None)
-    return built_for(package.name, package.version)
+    """The torch that a package was built for, as a specifier: by its metadata, or else by the table."""
+    declared = [r for r in requirements(package.name, case) if r.name == "torch"]
+    if declared:
+        pinned = declared_pins(package.name, case)
+        return f"=={pinned[0]}" if pinned else str(declared[0].specifier) or None
+    known = built_for(package.name, package.version)
+    return f"=={known}" if known else None
+
+
+def _belongs(wanted: str, torch: str) -> bool:
+    if wanted.startswith("=="):
+        return _same_minor(wanted.removeprefix("=="), torch)
+    return version_within(torch, wanted) is not False
 
 
 def _same_minor(one: str, other: str) -> bool:

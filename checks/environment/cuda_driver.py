@@ -55,8 +55,8 @@ check = Check("RLD106", "cuda-driver-mismatch", __doc__)
 
 
 @check.declared(needs=["packages.torch", "gpus"])
-def no_driver(case: Case) -> Iterator[Finding | Reach]:
-    """A CUDA build of torch where no NVIDIA driver answers."""
+def driver_for_torch(case: Case) -> Iterator[Finding | Reach]:
+    """A CUDA build of torch where no NVIDIA driver answers, or one that serves an older major version of CUDA."""
     version, toolkit = _torch(case)
     assert case.gpus is not None
     torch = Evidence(text=f"torch {version} is built with CUDA {toolkit}")
@@ -78,14 +78,16 @@ def no_driver(case: Case) -> Iterator[Finding | Reach]:
             severity=Severity.NOTE,
             evidence=(torch,),
         )
+    elif case.gpus.cuda is None:
+        raise NotChecked("which CUDA the driver serves is not known", how="--from BUNDLE of the machine with the GPUs")
+    else:
+        yield from _served(case, case.gpus.cuda, version, toolkit)
 
 
-@check.declared(needs=["packages.torch", "gpus.cuda"])
-def driver_too_old(case: Case) -> Iterator[Finding | Reach]:
-    """The driver serves an older major version of CUDA than torch was built with."""
-    version, toolkit = _torch(case)
-    assert case.gpus is not None and case.gpus.cuda is not None
-    served, major = case.gpus.cuda, toolkit.partition(".")[0]
+def _served(case: Case, served: str, version: str, toolkit: str) -> Iterator[Finding | Reach]:
+    """The CUDA that the driver serves against torch's."""
+    assert case.gpus is not None
+    major = toolkit.partition(".")[0]
     if not version_within(served, f"<{major}"):
         yield Reach(f"the driver serves CUDA {served}, torch {version} is built with {toolkit}")
         return

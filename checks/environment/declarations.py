@@ -16,6 +16,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    NotApplicable,
     NotChecked,
     Reach,
     Severity,
@@ -77,11 +78,13 @@ def judge(
     belongs: Callable[[Demand], bool],
     severity: Callable[[Misfit], Severity],
     asked: Collection[str] = (*FRAMEWORKS, "vllm"),
+    nothing: str = "no package here demands anything of another one here",
 ) -> Iterator[Finding | Reach]:
     """Judges every demand that ``belongs`` to a check. Yields findings, or what was found to fit. ``asked`` names the
-    packages whose declarations must be known for a pass to mean something.
+    packages whose declarations must be known for a pass to mean something, ``nothing`` says that there was no demand.
 
-    Raises :class:`NotChecked` where not one of the demands could be decided, or nobody's declarations are known."""
+    Raises :class:`NotChecked` where not one of the demands could be decided, or nobody's declarations are known, and
+    :class:`NotApplicable` where no installed package demands anything."""
     assert case.packages is not None
     needs = needs_of(case)
     fits: list[str] = []
@@ -108,8 +111,11 @@ def judge(
     open_questions += [why for name, why in needs.undeclared.items() if name in asked]
     if open_questions and not fits:
         raise NotChecked("; ".join(open_questions))
-    if fits:
-        yield Reach(f"{', '.join(fits[:4])}{f' and {len(fits) - 4} more pairs' if len(fits) > 4 else ''} fit")
+    if not fits and case.packages.complete:
+        raise NotApplicable(nothing)
+    if not fits:
+        raise NotChecked(nothing, how="--assume PACKAGE==VERSION")
+    yield Reach(f"{', '.join(fits[:4])}{f' and {len(fits) - 4} more pairs' if len(fits) > 4 else ''} fit")
     if open_questions:
         yield Reach(f"not judged: {'; '.join(open_questions)}")
 

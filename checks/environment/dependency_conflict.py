@@ -102,7 +102,9 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``cannot import name 'GRPOConfig' from 'trl'``: one package uses what the other does not have in this version."""
     name = sought(event, case)
     link = link_of(event)
-    missing = re.search(r"'(\w*Trainer)' object has no attribute '(\w+)'", link.message) if link else None
+    # The client of a rollout server is ms-swift's own (RLD212).
+    own = r"'(\w*Trainer)' object has no attribute '(?!vllm_client')(\w+)'"
+    missing = re.search(own, link.message) if link else None
     if name is not None and not name.shadow and name.package not in ENGINE and name.importer != name.package:
         yield check.finding(
             f"{named(name.package, case)} has no {name.said}, which {name.importer or 'the script'} uses",
@@ -117,12 +119,30 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
     elif missing is not None and link is not None and any("/swift/" in frame.file for frame in link.frames):
         yield check.finding(
-            f"ms-swift expects {missing[1]}.{missing[2]} of another trl than {named('trl', case)}",
+            f"ms-swift uses {missing[1]}.{missing[2]}, which {named('trl', case)} does not have",
             fixes=declared_fixes(case, check, "trl")
             or (
                 Fix(title="install the trl release that this ms-swift declares", commands=(install(case, "ms-swift"),)),
             ),
         )
+
+
+@check.logged("Unsloth: Please file a bug report! Error patching ")
+def patch_does_not_fit(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """unsloth rewrites the source of TRL's trainers, and finds another source than it knows."""
+    told = event.search(r"Error patching (\w+)")
+    yield check.finding(
+        f"unsloth cannot patch {told[1] if told else 'a trainer'} of {named('trl', case)}: its source is of another "
+        "release than this unsloth knows",
+        fixes=(
+            *declared_fixes(case, check, "trl"),
+            Fix(
+                title="install unsloth and unsloth_zoo of one day, with the trl that they ask for",
+                commands=(install(case, "--upgrade", "unsloth", "unsloth_zoo"),),
+            ),
+        ),
+        url="https://github.com/unslothai/unsloth/issues/2597",
+    )
 
 
 @check.logged(

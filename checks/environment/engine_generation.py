@@ -2,7 +2,8 @@
 
 What it looks for
     Frameworks that take the model out of the engine's own process (``llm_engine.model_executor``) where vLLM runs its
-    V1 engine in another one; an asynchronous V1 engine that the environment forbids (``VLLM_USE_V1=0``); a V0 engine
+    V1 engine in another one; an asynchronous V1 engine that the environment forbids (``VLLM_USE_V1=0``); V1 with an
+    attention backend of V0; a V0 engine
     asked of a vLLM that has none; unsloth's in-process engine in the load modes that do not build one. In a log: the
     attribute errors and refusals that follow.
 
@@ -25,10 +26,10 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from rldoctor.api import (
+    ATTENTION_OF_V0,
     Applicability,
     Case,
     Check,
@@ -40,7 +41,6 @@ from rldoctor.api import (
     NotApplicable,
     NotChecked,
     Reach,
-    RolloutPlan,
     Severity,
     cite,
     find,
@@ -51,89 +51,13 @@ from rldoctor.api import (
     version_within,
 )
 
+from .engine_reaches import ASYNC_V1, DETACHED, IN_PROCESS, REACHES, RUN_IN_PROCESS, V1, takes_v0
+
 check = Check("RLD110", "engine-generation-mismatch", __doc__)
 
-V1 = "env.VLLM_USE_V1"
-IN_PROCESS = "env.VLLM_ENABLE_V1_MULTIPROCESSING"
 V0_GONE = (0, 11, 0)
-V1_FIRST = (0, 7, 0)
-
-
-def _takes_v0(applicability: Applicability) -> Fix:
-    return Fix(
-        title="run the V0 engine",
-        applicability=applicability,
-        edits=(Edit(option=V1, value="0"),),
-        valid_for="vllm>=0.8,<0.11",
-        side_effects="slower than V1",
-    )
-
-
-_IN_PROCESS = Fix(
-    title="or run the V1 engine in the trainer's process",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option=IN_PROCESS, value="0"),),
-    valid_for="vllm>=0.8",
-)
-
-
-@dataclass(frozen=True)
-class Reaches:
-    """Releases of a framework that take something out of the engine which V1 keeps in another process."""
-
-    framework: str
-    package: str
-    versions: str
-    holds: Callable[[RolloutPlan], bool]
-    what: str
-    remedy: str
-    vllm: str = ">=0.7"
-
-
-PAIRWISE = ("online_dpo", "xpo", "nash_md")
-REACHES = (
-    Reaches(
-        "TRL",
-        "trl",
-        ">=0.14,<0.16",
-        lambda plan: plan.value("trainer.algorithm", "grpo") == "grpo",
-        "takes llm.llm_engine.model_executor to load weights",
-        "pip install 'trl>=0.18'",
-    ),
-    Reaches(
-        "open-r1",
-        "trl",
-        ">=0.14,<0.16",
-        lambda plan: True,
-        "takes llm.llm_engine.model_executor to load weights",
-        "pip install 'trl>=0.18'",
-    ),
-    Reaches(
-        "TRL",
-        "trl",
-        ">=0.14,<0.23",
-        lambda plan: plan.value("trainer.algorithm") in PAIRWISE,
-        "takes llm.llm_engine.model_executor to load weights (online DPO)",
-        "pip install 'trl>=0.23'",
-    ),
-    Reaches(
-        "OpenRLHF",
-        "openrlhf",
-        ">=0.3,<0.5.8",
-        lambda plan: True,
-        "takes llm.llm_engine.model_executor to load weights",
-        "pip install 'openrlhf>=0.7'",
-        # 0.8.0 and 0.8.1 give way to V0 for a worker class of the caller's own.
-        vllm=">=0.8.2",
-    ),
-)
-# They build `AsyncLLM` of V1 themselves (verl `vllm_async_server.py`, NeMo-RL `vllm_worker_async.py`).
-ASYNC_V1 = {"verl": ("verl", ">=0.4"), "NeMo-RL": ("nemo-rl", ">=0.3")}
-# unsloth attaches no engine to a model that it loads so (`unsloth/models/vision.py`, `loader.py`).
-DETACHED = (
-    ("trainer.full", lambda value: value is True, "full_finetuning"),
-    ("model.quantization", lambda value: value == "8bit", "load_in_8bit"),
-)
+V1_FIRST, V1_REFUSES = (0, 7, 0), (0, 8, 0)
+ATTENTION = "env.VLLM_ATTENTION_BACKEND"
 
 
 @check.declared(needs=["plan", "packages.vllm"])
@@ -167,9 +91,9 @@ def model_taken_out_of_the_engine(case: Case) -> Iterator[Finding | Reach]:
             *cite(plan, V1, IN_PROCESS),
         ),
         fixes=(
-            *((_takes_v0(Applicability.SAFE),) if has_v0 else ()),
+            *((takes_v0(Applicability.SAFE),) if has_v0 else ()),
             Fix(title="or take the release that was written for this engine", commands=(row.remedy,)),
-            *(() if has_v0 else (_IN_PROCESS,)),
+            *(() if has_v0 else (RUN_IN_PROCESS,)),
         ),
         url="https://github.com/OpenRLHF/OpenRLHF/issues/922",
     )
@@ -206,9 +130,8 @@ def engine_that_is_not_there(case: Case) -> Iterator[Finding | Reach]:
         and installed_within(case, package, versions)
     ):
         yield check.finding(
-            f"VLLM_USE_V1=0 forbids the V1 engine, and {plan.framework}'s asynchronous engine is V1: vLLM "
-            f"raises `Using V1 "
-            "AsyncLLMEngine, but envs.VLLM_USE_V1=False`",
+            f"VLLM_USE_V1=0 forbids the V1 engine, and {plan.framework}'s asynchronous engine is V1: vLLM raises "
+            "`Using V1 AsyncLLMEngine, but envs.VLLM_USE_V1=False`",
             evidence=cite(plan, V1, "rollout.async_engine"),
             fixes=(to_v1,),
         )
@@ -223,6 +146,22 @@ def engine_that_is_not_there(case: Case) -> Iterator[Finding | Reach]:
                     title="take the variable out", applicability=Applicability.SAFE, edits=(Edit(option=V1, value="0"),)
                 ),
             ),
+        )
+        return
+    backend = plan.value(ATTENTION)
+    if asked == "1" and V1_REFUSES <= version < V0_GONE and backend in ATTENTION_OF_V0:
+        yield check.finding(
+            f"VLLM_USE_V1=1 asks for the V1 engine, and {backend} is an attention backend of V0: vLLM {named} raises "
+            f"`VLLM_USE_V1=1 is not supported with VLLM_ATTENTION_BACKEND={backend}`",
+            evidence=cite(plan, V1, ATTENTION),
+            fixes=(
+                Fix(
+                    title="let the engine choose its attention backend",
+                    applicability=Applicability.SAFE,
+                    edits=(Edit(option=ATTENTION, value=None),),
+                ),
+            ),
+            url="https://github.com/verl-project/verl/issues/940",
         )
         return
     yield Reach(f"VLLM_USE_V1={asked} on vLLM {named}")
@@ -251,7 +190,7 @@ def engine_not_attached(case: Case) -> Iterator[Finding | Reach]:
                 url="https://github.com/unslothai/unsloth/issues/2846",
             )
             return
-    yield Reach("the engine is attached at loading")
+    yield Reach("unsloth attaches the engine as it loads the model")
 
 
 def _version(case: Case, package: str) -> str:
@@ -270,12 +209,11 @@ def not_in_this_process(case: Case, event: LogEvent) -> Iterator[Finding]:
     owner = event.search(r"'(\w+)' object has no attribute '(\w+)'")
     version = event.versions.get("vllm")
     release_at_hand = f" {version}" if version else ""
-    fixes = (_takes_v0(Applicability.UNSAFE), _IN_PROCESS, *_newer(event))
+    fixes = (takes_v0(Applicability.UNSAFE), RUN_IN_PROCESS, *_newer(event))
     gone = version_within(version, ">=0.11") if version else None
     yield check.finding(
         f"the framework reaches for {owner[1]}.{owner[2]} of an engine in its own process, and "
-        f"vLLM{release_at_hand} runs V1 "
-        "in another one"
+        f"vLLM{release_at_hand} runs V1 in another one"
         if owner is not None
         else "the framework reaches into an engine that runs in another process",
         fixes=fixes[1:] if gone else fixes,
@@ -326,8 +264,7 @@ def no_engine_attached(case: Case, event: LogEvent) -> Iterator[Finding]:
     """unsloth's trainer asks for the engine of a model that was loaded without one."""
     yield check.finding(
         "the trainer is told to use vLLM and the model was loaded without an engine (fast_inference is off, or "
-        "the load mode "
-        "builds none)",
+        "the load mode builds none)",
         fixes=(
             Fix(
                 title="load the model with fast_inference=True (4-bit or 16-bit LoRA, an architecture that it "

@@ -88,6 +88,8 @@ def no_kernels(case: Case) -> Iterator[Finding | Reach]:
     if not found and not judged:
         raise NotChecked(f"which GPUs {' and '.join(dict.fromkeys(open_questions))} was built for is not known")
     yield Reach(", ".join(judged))
+    if open_questions:
+        yield Reach(f"not judged: {', '.join(dict.fromkeys(open_questions))}")
 
 
 def _missing(package: Distribution, capability: str) -> str | None:

@@ -35,7 +35,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Disk, Evidence, Finding, Fix, Host, LogEvent, NotApplicable, Reach, Severity, find
+from rldoctor.api import (
+    Case,
+    Check,
+    Disk,
+    Evidence,
+    Finding,
+    Fix,
+    Host,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Severity,
+    find,
+)
 
 from .logged_imports import link_of, weight
 
@@ -79,6 +93,8 @@ def few_processes(case: Case) -> Iterator[Finding | Reach]:
     assert case.host is not None
     limits = [limit for limit in (case.host.processes, case.host.pids_limit) if limit is not None]
     devices = len(case.gpus.devices) if case.gpus is not None else 0
+    if limits and case.gpus is None:
+        raise NotChecked("for how many devices there would be ranks is not known", how="--assume machine.json")
     if not limits or not devices:
         raise NotApplicable("no limit of processes, or no device whose ranks would need them")
     needed = max(1024, PROCESSES_PER_GPU * devices)
@@ -116,7 +132,7 @@ def little_disk(case: Case) -> Iterator[Finding | Reach]:
     """A file system that a run writes to is nearly full."""
     assert case.host is not None
     if not case.host.disks:
-        raise NotApplicable("no file system was looked at")
+        raise NotChecked("no file system of this host answered")
     ray = case.packages is not None and find(case.packages, "ray") is not None
     seen: set[tuple[int, int]] = set()
     for disk in case.host.disks:

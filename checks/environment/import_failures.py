@@ -119,13 +119,16 @@ def rollout_failure(case: Case) -> Failure | None:
 
 
 def reached(case: Case, probe: str, job: str, text: str) -> Reach:
-    """How far a probe's run got, for a check that found nothing in it.
+    """How far a probe's run got, for a check that found nothing in it: ``text`` where it came to its end. An exception
+    is an answer too, as far as it got.
 
-    Raises :class:`NotChecked` where it was cut off: nothing found is no pass then. An exception is an answer."""
-    ended = str(case.observations.get(probe, {}).get(job, {}).get("ended"))
+    Raises :class:`NotChecked` where it was cut off: nothing found is no pass then."""
+    run: Mapping[str, Any] = case.observations.get(probe, {}).get(job, {})
+    ended = str(run.get("ended"))
     if ended not in ("done", "raised"):
         raise NotChecked(f"the {probe} probe {ended} before it came to an end", how="--time-limit SECONDS")
-    return Reach(text)
+    stage = run.get("records", {}).get("stage")
+    return Reach(text if ended == "done" else f"the {probe} probe raised another error at stage {stage or 'start'}")
 
 
 def distribution(module: str | None, packages: Packages | None) -> str:

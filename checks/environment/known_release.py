@@ -24,6 +24,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rldoctor.api import (
     Applicability,
@@ -35,6 +36,8 @@ from rldoctor.api import (
     Fix,
     KnownIssue,
     LogEvent,
+    NotApplicable,
+    NotChecked,
     Reach,
     Severity,
     affects,
@@ -51,11 +54,44 @@ check = Check("RLD111", "known-bad-release", __doc__)
 @check.declared(needs=["packages"])
 def known_defect(case: Case) -> Iterator[Finding | Reach]:
     """The rows of the table that hold here."""
-    rows = [row for row in known_issues() if row.shown_by == check.code]
+    packages = case.packages
+    assert packages is not None
+    rows = [row for row in known_issues() if row.shown_by == check.code and find(packages, row.package) is not None]
     for row in rows:
         if affects(row, case):
             yield _finding(row, case)
-    yield Reach(f"{len(rows)} known defects")
+    if not rows and packages.complete:
+        raise NotApplicable("no package with known defects is installed")
+    if not rows:
+        raise NotChecked("no package with known defects is named", how="--assume PACKAGE==VERSION")
+    open_rows: dict[str, list[KnownIssue]] = {}
+    for row in rows:
+        if lacking := _lacking(row, case):
+            open_rows.setdefault(lacking, []).append(row)
+    left = [f"{_counted(several)} without {lacking}" for lacking, several in open_rows.items()]
+    decided = [row for row in rows if not any(row in several for several in open_rows.values())]
+    if not decided:
+        raise NotChecked("; ".join(left), how=f"name {' and '.join(open_rows)}")
+    yield Reach(_counted(decided))
+    if left:
+        yield Reach(f"not judged: {', '.join(left)}")
+
+
+def _lacking(row: KnownIssue, case: Case) -> str | None:
+    """What a row waits for whose release is here: versions of other packages, or a launch."""
+    packages = case.packages
+    if packages is None or not affects(replace(row, when={}, frameworks=(), beside={}), case):
+        return None
+    unnamed = [name for name in row.beside if not packages.complete and find(packages, name) is None]
+    if unnamed:
+        return f"the version of {' and '.join(unnamed)}"
+    launches = case.plan is None and (row.when or row.frameworks)
+    return "a launch file" if launches and affects(replace(row, when={}, frameworks=()), case) else None
+
+
+def _counted(rows: list[KnownIssue]) -> str:
+    names = ", ".join(dict.fromkeys(row.package for row in rows))
+    return f"{len(rows)} known defect{'s' if len(rows) > 1 else ''} of {names}"
 
 
 def _finding(row: KnownIssue, case: Case) -> Finding:

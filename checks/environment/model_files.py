@@ -46,7 +46,7 @@ from rldoctor.api import (
     model_type_since,
     release,
     text_config,
-    version_within,
+    unreleased,
 )
 
 from .model_signatures import AGAIN, register
@@ -89,7 +89,9 @@ def weights_incomplete(case: Case) -> Iterator[Finding | Reach]:
     index = next((name for name in INDEX if name in model.files), None)
     if index is not None and not weights:
         yield _finding(model, f"{index} lists weights and the directory holds none", index, "an index without weights")
-    yield Reach(f"{len(weights)} weight files of {model.path}" if weights else f"no weights lie in {model.path}")
+    if not weights:
+        raise NotChecked(f"no weights lie in {model.path}", how="--model DIRECTORY with them")
+    yield Reach(f"{len(weights)} weight files of {model.path}")
 
 
 def _finding(model: ModelFiles, said: str, name: str, what: str, *fixes: Fix) -> Finding:
@@ -113,19 +115,25 @@ def unknown_to_the_engine(case: Case) -> Iterator[Finding | Reach]:
     config, version = _config(case), release(case)
     named = config.get("architectures")
     architecture = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else None
-    if architecture is None or version is None:
-        raise NotChecked("config.json names no architecture" if version else "the vLLM release is not known")
+    if architecture is None:
+        raise NotChecked("config.json names no architecture")
+    vllm = find(case.packages, "vllm") if case.packages is not None else None
+    if vllm is None or version is None:
+        raise NotChecked("the vLLM release is not known")
+    if why := unreleased(vllm.version):
+        raise NotChecked(f"vLLM {why}")
     since = architecture_since(architecture)
     if since is None:
         raise NotChecked(f"no release of the table has {architecture}")
-    first = tuple(int(part) for part in since.split("."))
-    if version >= first[: len(version)]:
-        yield Reach(f"{architecture} is in vLLM since {since}")
+    known = since.known_to(vllm.version)
+    if known is None:
+        raise NotChecked(f"the table of vLLM's architectures begins with {since.release}, after {vllm.version}")
+    if known:
+        yield Reach(f"vLLM has {architecture} since {since}")
         return
     falls_back = version >= _fallback(config, architecture)
-    installed = ".".join(map(str, version))
     yield check.finding(
-        f"vLLM {installed} has no implementation of {architecture} (it came with {since})"
+        f"vLLM {vllm.version} has no implementation of {architecture} (it came with {since})"
         + (
             ", and falls back to that of transformers: slower, and other weight names at weight sync"
             if falls_back
@@ -134,7 +142,7 @@ def unknown_to_the_engine(case: Case) -> Iterator[Finding | Reach]:
         severity=Severity.WARNING if falls_back else Severity.ERROR,
         evidence=(
             Evidence(text=f"architectures: {architecture}", source=_path(case)),
-            Evidence(text=f"vllm {installed}", source="vllm"),
+            Evidence(text=f"vllm {vllm.version}", source="vllm"),
         ),
         fixes=(Fix(title=f"take a vLLM that has it: {since} or later", commands=(f"pip install 'vllm>={since}'",)),),
         url="https://docs.vllm.ai/en/latest/models/supported_models.html",
@@ -156,11 +164,13 @@ def unknown_to_transformers(case: Case) -> Iterator[Finding | Reach]:
     found = find(case.packages, "transformers") if case.packages is not None else None
     if since is None or found is None:
         raise NotChecked(f"no release of the table has the model type {named}")
-    older = version_within(found.version, f"<{since}")
-    if older is None:
-        raise NotChecked(f"transformers {found.version} is no version")
-    if not older:
-        yield Reach(f"{named} is in transformers since {since}")
+    if why := unreleased(found.version):
+        raise NotChecked(f"transformers {why}")
+    known = since.known_to(found.version)
+    if known is None:
+        raise NotChecked(f"the table of transformers' models begins with {since.release}, after {found.version}")
+    if known:
+        yield Reach(f"transformers knows {named} since {since}")
         return
     yield check.finding(
         f"transformers {found.version} does not know the model type {named} (it came with {since})",

@@ -193,9 +193,9 @@ def register(check: Check) -> None:
             f"this vLLM has no implementation of {name}" + (f" (it came with {since})" if since else ""),
             fixes=(
                 Fix(
-                    title=f"take a vLLM that has it: {since} or later",
-                    commands=(f"pip install 'vllm>={since}'",),
-                    valid_for=f"vllm<{since}",
+                    title=f"take a vLLM that has it: {since.release} or later",
+                    commands=(f"pip install 'vllm>={since.release}'",),
+                    valid_for=f"vllm<{since.release}",
                 )
                 if since
                 else Fix(title="write the class that vLLM has for this model into config.json's architectures"),
@@ -232,8 +232,10 @@ def register(check: Check) -> None:
             + (f" (it came with {since})" if since else ""),
             fixes=(
                 Fix(
-                    title=f"take a transformers that has it{f': {since} or later' if since else ''}",
-                    commands=(f"pip install 'transformers>={since}'" if since else "pip install -U transformers",),
+                    title=f"take a transformers that has it{f': {since.release} or later' if since else ''}",
+                    commands=(
+                        f"pip install 'transformers>={since.release}'" if since else "pip install -U transformers",
+                    ),
                 ),
             ),
         )

@@ -46,6 +46,7 @@ from rldoctor.api import (
     Fix,
     LogEvent,
     NotApplicable,
+    NotChecked,
     Reach,
     Severity,
     find,
@@ -70,14 +71,18 @@ def installed_twice(case: Case) -> Iterator[Finding | Reach]:
     assert case.packages is not None
     installs: dict[str, list[Distribution]] = {}
     for distribution in case.packages.distributions:
-        if matters(distribution):
+        if matters(distribution) and distribution.location:
             installs.setdefault(package_identity(distribution), []).append(distribution)
     for name, several in installs.items():
         first, others = several[0], several[1:]
         other = next((d for d in others if d.version.partition("+")[0] != first.version.partition("+")[0]), None)
         if other is not None:
             yield _twice(case, name, first, other)
-    yield Reach(f"{len(installs)} packages of the rollout stack, each in one version")
+    if not installs and any(matters(distribution) for distribution in case.packages.distributions):
+        raise NotChecked("where the assumed packages are installed is not known", how="--python PATH or --from BUNDLE")
+    if not installs:
+        raise NotApplicable("no package of the rollout stack is installed")
+    yield Reach(f"{len(installs)} package{'s' if len(installs) > 1 else ''} of the rollout stack, each in one version")
 
 
 def _twice(case: Case, name: str, first: Distribution, other: Distribution) -> Finding:
@@ -132,7 +137,7 @@ def variable_names_a_library(case: Case) -> Iterator[Finding | Reach]:
         if named:
             why = f"every process loads this {named.group(1)} before the one that torch brings"
             yield _variable(case, "LD_PRELOAD", entry, why)
-    yield Reach("VLLM_NCCL_SO_PATH and LD_PRELOAD")
+    yield Reach("neither VLLM_NCCL_SO_PATH nor LD_PRELOAD names an NCCL, cuDNN or CUDA")
 
 
 def _variable(case: Case, name: str, value: str, why: str) -> Finding:
@@ -165,8 +170,11 @@ def library_in_front(case: Case) -> Iterator[Finding | Reach]:
     own = nccl_of(torch) if torch else None
     if torch is None or own is None or torch.version.partition("+")[2] == "cpu":
         raise NotApplicable("this torch brings no NCCL")
-    for path, behind in case.host.libraries.items():
+    libraries = case.host.libraries
+    for path, behind in libraries.items():
         version = re.search(r"libnccl\.so\.(\d+\.\d+\.\d+)", behind)
+        if version is None and "libnccl." in PurePosixPath(behind).name:
+            raise NotChecked(f"{behind} does not tell its version", how=f"strings {behind} | grep 'NCCL version'")
         if version and version_within(version.group(1), f"<{own}"):
             yield check.finding(
                 f"NCCL {version.group(1)} ({path}) comes before the {own} that torch {torch.version} brings",
@@ -183,7 +191,11 @@ def library_in_front(case: Case) -> Iterator[Finding | Reach]:
                     ),
                 ),
             )
-    yield Reach(f"{len(case.host.libraries)} libraries in front, none an NCCL older than {own}")
+    yield Reach(
+        f"{len(libraries)} libraries in front, none an NCCL older than {own}"
+        if libraries
+        else "LD_LIBRARY_PATH and LD_PRELOAD put no library in front"
+    )
 
 
 @check.logged("cannot import name '", "No module named '", "module '", "partially initialized module '")
@@ -205,7 +217,7 @@ def own_file_in_front(case: Case, event: LogEvent) -> Iterator[Finding]:
                 ),
             ),
         )
-    elif name.importer == name.package:
+    elif name.importer == name.package and name.name != "vLLMAsyncRollout":  # verl leaves it out: RLD101
         yield check.finding(
             f"{named(name.package, case)} does not find its own {name.said}: files of two releases are mixed, or a "
             "source checkout without its compiled parts stands in front",

@@ -57,7 +57,7 @@ check = Check("RLD102", "torch-pin-mismatch", __doc__)
 @check.declared(needs=["packages.vllm", "packages.torch"])
 def not_the_pinned_one(case: Case) -> Iterator[Finding | Reach]:
     """vLLM pins another torch."""
-    yield from judge(case, check, _pins_torch, _severity, ("vllm",))
+    yield from judge(case, check, _pins_torch, _severity, ("vllm",), "this vLLM pins no torch")
 
 
 @check.declared(needs=["packages.vllm", "packages.torch"])

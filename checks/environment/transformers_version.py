@@ -59,7 +59,9 @@ check = Check("RLD103", "transformers-incompatible", __doc__)
 @check.declared(needs=["packages.transformers"])
 def outside_declared(case: Case) -> Iterator[Finding | Reach]:
     """A package here works with another transformers."""
-    yield from judge(case, check, _on_transformers, _severity)
+    yield from judge(
+        case, check, _on_transformers, _severity, nothing="no package here declares which transformers it works with"
+    )
 
 
 def _on_transformers(demand: Demand) -> bool:
@@ -100,9 +102,11 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
 def ahead_of_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
     """vLLM, or a framework, meets a transformers that it was not written for."""
     link = link_of(event)
-    if link is None or not link.frames:
+    if link is None:
         return
     packages = [package_of(frame.file, frame.function) for frame in link.frames]
+    if not packages and link.message.startswith("'aimv2' is already used"):
+        packages = ["vllm"]  # the name that vLLM itself registers
     others = [package for package in packages if package not in ("transformers", "python")]
     if not others or others[-1] is None:
         return  # the user's own code registers or asks

@@ -14,7 +14,8 @@ Why it hurts
 How sure it is
     A name that is not there is an error, and so is a vLLM below a declared lower bound. A vLLM newer than declared, or
     beside an exact pin, with nothing known against it, is a warning: the framework was not tested with it. Where
-    another extra (OpenRLHF's ``vllm-latest``) lets it in, it is a note. A development build of vLLM is not judged.
+    another extra (OpenRLHF's ``vllm-latest``) lets it in, it is a note; so is TRL's extra under ms-swift, which builds
+    its engines itself. A development build of vLLM is not judged.
 
 The fix and its cost
     The vLLM that the framework declares: vLLM pins its torch, so pip moves torch too, and compiled packages follow. Or
@@ -43,6 +44,7 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
+    installed_within,
     is_framework,
     package_of,
 )
@@ -64,7 +66,26 @@ def outside_declared(case: Case) -> Iterator[Finding | Reach]:
         if case.packages.complete:
             raise NotApplicable("no RL framework is installed beside vLLM")
         raise NotChecked("the assumed environment names no RL framework", how="--assume trl==VERSION")
-    yield from judge(case, check, between_vllm_and, _severity, FRAMEWORKS)
+    yield from judge(
+        case,
+        check,
+        between_vllm_and,
+        lambda misfit: Severity.NOTE if _is_ms_swifts(case, misfit) else _severity(misfit),
+        FRAMEWORKS,
+        "no framework here declares which vLLM it works with",
+    )
+
+
+def _is_ms_swifts(case: Case, misfit: Misfit) -> bool:
+    """ms-swift takes TRL's trainers and builds its engines and servers itself: TRL's extra is for TRL's own. From 3.11
+    on it puts ``GuidedDecodingParams`` back before it imports TRL."""
+    runs = case.plan is None or case.plan.framework == "ms-swift"
+    if misfit.by.name != "trl" or not runs or not installed_within(case, "ms-swift", ">=0"):
+        return False
+    known = misfit.known
+    if known is None:
+        return True
+    return "GuidedDecodingParams" in (known.reason or "") and installed_within(case, "ms-swift", ">=3.11")
 
 
 def _severity(misfit: Misfit) -> Severity:
@@ -126,6 +147,8 @@ _FRAMEWORKS = frozenset(
 
 @check.logged(
     "the version of vLLM is too old, please upgrade vLLM",
+    # verl defines it beside vLLM 0.7 and later alone.
+    "cannot import name 'vLLMAsyncRollout' from 'verl.",
     " not supported and SGLang also not Found. Currently supported ",
     " support has been removed. vLLM 0.5.4 and 0.6.3 are no longer ",
     "OpenRLHF only supports vLLM",
@@ -143,6 +166,22 @@ def refused_by_the_framework(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"the framework refuses {named('vllm', case)}: {said[:240]}",
         fixes=vllm_fixes(case, check, event, "", event.incident.framework or ""),
+    )
+
+
+@check.logged("Current vLLM config is not set")
+def config_context_expected(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Code of a framework calls into vLLM outside of the context that newer releases ask for."""
+    frames = event.exception.frames if event.exception else ()
+    callers = [package for frame in frames if (package := package_of(frame.file, frame.function)) != "vllm"]
+    caller = distribution(callers[-1], case.packages) if callers and callers[-1] else None
+    if caller not in _FRAMEWORKS:
+        return
+    yield check.finding(
+        f"{caller} calls into {named('vllm', case)} without the context that this vLLM asks for "
+        "(set_current_vllm_config)",
+        fixes=vllm_fixes(case, check, event, "", caller),
+        url="https://github.com/NVIDIA-NeMo/RL/pull/3168",
     )
 
 

@@ -1,18 +1,21 @@
 """Something failed in a way that no other code describes.
 
 What it looks for
-    A rollout on a miniature model that raised, died or ran out of time, and heavy packages whose import did, where
-    none of the other checks knows the reason. Reported are the stage, the exception that began it, its innermost
-    frames and the log with the whole output. Of a log: the first failure on the first failing rank, where no pattern
-    fits and the user's own code did not raise it, with the patterns that come nearest and why each of them is none,
-    and, beside the log of a healthy run (`rldoctor triage run.log --baseline healthy.log`), the lines that are new.
+    A rollout on a miniature model that raised, died or ran out of time, heavy packages whose import did, and ranks that
+    torchrun starts with an engine object each, as TRL and ms-swift colocate them, where an engine by itself comes up;
+    all where none of the other checks knows the reason. Reported are the stage, the exception that began it, its
+    innermost frames and the log with the whole output. Of a log: the first failure on the first failing rank, where no
+    pattern fits and the user's own code did not raise it, with the patterns that come nearest and why each of them is
+    none, and, beside the log of a healthy run (`rldoctor triage run.log --baseline healthy.log`), the lines that are
+    new.
 
 Why it hurts
     What fails on a model of a few megabytes with default settings will fail in training.
 
 How sure it is
     The failure happened here; its cause is not named. An end by the time limit may only mean a slow machine, and an
-    optional package that does not import may not be used: both are warnings. An import that misses nothing but the GPU
+    optional package that does not import may not be used: both are warnings, and so are ranks on the CPU that stand in
+    for the launch's GPUs. An import that misses nothing but the GPU
     driver's libraries, as on a laptop, is not reported.
 
 The fix and its cost
@@ -26,7 +29,9 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rldoctor.api import (
@@ -38,9 +43,11 @@ from rldoctor.api import (
     Grade,
     LoggedException,
     LogRun,
+    NotApplicable,
     NotChecked,
     Reach,
     Severity,
+    seed_topology,
 )
 
 from ..devices import device_mismatch
@@ -48,13 +55,15 @@ from ..environment.abi_signatures import mismatch, needs_driver
 from ..environment.absent_packages import missing
 from ..environment.import_failures import CORE, Failure, failures, imports, named, rollout_failure
 from ..exceptions import fatal_frames, places, root_of
-from ..rollout import engine_internal, least_answers, lora_live, rotary_length, shared_calls
-from ..rollout.observed import Job, describe, frames, records, rollouts, scenario_runs
+from ..rollout import engine_internal, least_answers, live_lengths, lora_live, rotary_length, shared_calls
+from ..rollout.observed import Job, describe, failure_text, frames, records, rollouts, scenario_runs
 from . import engine_process_died
 
 check = Check("RLD900", "failure-unrecognised", __doc__)
 
 INNERMOST = 4
+# What a rank says when another one has ended before it.
+_PEER_GONE = re.compile(r"Connection (?:closed|reset) by peer|Broken pipe|recv, got 0 bytes")
 # Ends of a launch command that user-code-raised (RLD902) reports.
 REFUSED_BEFORE_START = ("Script not found", "Command line refused")
 
@@ -63,6 +72,7 @@ KNOWN: tuple[Callable[[Job], bool], ...] = (
     device_mismatch.explains,
     rotary_length.explains,
     least_answers.explains,
+    live_lengths.explains,
     lora_live.explains,
     engine_internal.explains,
     engine_process_died.explains,
@@ -90,6 +100,7 @@ def import_fails(case: Case) -> Iterator[Finding | Reach]:
 @check.observed(needs=["observations.rollout"])
 def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
     """The rollout, or other traffic on its engines, did not come to its end, and nothing else says why."""
+    left = 0
     for job in (*rollouts(case).values(), *scenario_runs(case)):
         if job.get("ended") == "not-started":
             raise NotChecked(_not_started(job))
@@ -99,6 +110,7 @@ def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
                 done = f"{reach['completions']} completions, {reach.get('sampled_tokens', 0)} tokens"
                 yield Reach(f"{describe(job)}: {done} in {job.get('seconds', 0):.0f} s")
             continue
+        left += 1
         if job.get("ended") in ("not-run", "stalled") or job.get("explained"):
             continue  # a boot that failed is judged itself; what stalls is RLD609, what its log explains that code
         failure = rollout_failure(case)
@@ -106,6 +118,55 @@ def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
             continue
         if not any(explains(job) for explains in KNOWN):
             yield _job_failed(describe(job), job, _rollout_frames(job))
+    if left:
+        yield Reach(f"{left} run{'s' if left > 1 else ''} failed in a way that has a code of its own")
+
+
+@check.observed(needs=["observations.peers"])
+def ranks_fail(case: Case) -> Iterator[Finding | Reach]:
+    """Ranks with an engine object each, which a launcher starts, did not come to their end, and one engine did."""
+    for job in case.observations["peers"].values():
+        told = records(job)
+        if job.get("ended") == "not-started":
+            raise NotChecked(_not_started(job))
+        if job.get("ended") == "done" and told.get("ended") == "done":
+            reach = told.get("reach", {})
+            yield Reach(
+                f"{reach.get('ranks')} ranks with an engine object each, {reach.get('completions')} completions"
+            )
+            continue
+        if any(run.get("ended") != "done" for run in rollouts(case).values()):
+            raise NotApplicable("one engine fails by itself, too")
+        if case.plan is not None and (found := seed_topology(case.plan)) is not None and found.disagreeing:
+            raise NotApplicable("the ranks have different seeds (RLD310)")
+        if job.get("ended") != "done":
+            yield _job_failed("the peers probe", job, [])
+            continue
+        answers = [answer for answer in told["ranks"] if answer["ended"] not in ("done", "absent")]
+        if not answers:
+            raise NotChecked(f"torchrun did not run its ranks here: {(told.get('launcher') or ['without a word'])[-1]}")
+        yield _rank_failed(case, job, _first(answers, told["ended"]))
+
+
+def _first(answers: list[Job], ended: str) -> Job:
+    """The rank to show: one that waits for others, else one that says why it ended; torchrun ends those that are
+    left."""
+    waiting = [answer for answer in answers if ended == "timed-out" and answer.get("waiting")]
+    raised = [answer for answer in answers if answer["ended"] == "raised"]
+    alone = [answer for answer in raised if not _PEER_GONE.search(failure_text({"records": answer}))]
+    return (waiting or alone or raised or answers)[0]
+
+
+def _rank_failed(case: Case, job: Job, rank: Job) -> Finding:
+    ended = "timed-out" if records(job)["ended"] == "timed-out" else rank["ended"]
+    told = {**job, "ended": ended, "records": rank, "tail": rank["tail"]}
+    here = case.gpus is not None and bool(case.gpus.devices)
+    found = _job_failed(
+        f"rank {rank['rank']} of {len(records(job)['ranks'])}, started by torchrun with an engine object of its own,",
+        told,
+        _rollout_frames(told),
+    )
+    return found if here else replace(found, severity=Severity.WARNING)
 
 
 @check.concluded
@@ -114,7 +175,7 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
     that a healthy run does not write (``--baseline``) and the nearest patterns are told with it."""
     root = run.root
     users = root is not None and any(link.raised_by_user and ".so" not in link.message for link in root.chain)
-    if root is None or users or root.type in REFUSED_BEFORE_START:
+    if root is None or users or root.type in REFUSED_BEFORE_START or engine_internal.unnamed(root) is not None:
         return
     told = run.incident
     where = [f"first on {_rank(told.first_rank)}"] if told.first_rank is not None else []
@@ -190,7 +251,9 @@ def _ending(job: Job) -> str:
         return f"failed with {root.get('type')}: {_line(str(root.get('message')))}"
     if job.get("ended") == "timed-out":
         return f"did not end within {job.get('seconds') or 0:.0f} s"
-    return f"was ended by {job['signal']}" if job.get("signal") else f"ended with exit code {job.get('exit_code')}"
+    if job.get("signal"):
+        return f"was ended by {job['signal']}"
+    return "ended without a word" if job.get("exit_code") is None else f"ended with exit code {job['exit_code']}"
 
 
 def _rollout_frames(job: Job) -> list[str]:

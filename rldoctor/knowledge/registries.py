@@ -1,7 +1,7 @@
 """Which release brought an architecture (vLLM) or a model type (transformers), from the registries in their wheels.
 
 ``python -m rldoctor.knowledge.registries`` reads every release over the network, the registry files alone, and writes
-``registries.json``. What the oldest release read has is entered as ``0``: it was always there."""
+``registries.json``. What the oldest release read has is entered as ``0``: it may have come before."""
 
 from __future__ import annotations
 
@@ -10,27 +10,52 @@ import datetime
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from rldoctor.knowledge import table
-from rldoctor.versions import parsed
+from rldoctor.versions import parsed, version_within
 
-ALWAYS = "0"
+BEFORE = "0"
 VLLM = ("vllm/model_executor/models/registry.py",)
 TRANSFORMERS = ("transformers/models/auto/configuration_auto.py", "transformers/models/auto/auto_mappings.py")
 OLDEST = {"vllm": "0.6.3", "transformers": "4.37.0"}
 
 
-def architecture_since(architecture: str) -> str | None:
-    """The first vLLM release with an implementation of its own; ``0`` where that was before 0.6.4, None for none."""
-    return _firsts()["vllm"].get(architecture)
+@dataclass(frozen=True)
+class First:
+    """The first release that is known to have a name. With ``oldest`` it is the first one of the table, and those
+    before it may have had the name too."""
+
+    release: str
+    oldest: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.release} or earlier" if self.oldest else self.release
+
+    def known_to(self, version: str) -> bool | None:
+        """Whether a release has the name; None where that cannot be told."""
+        later = version_within(version, f">={self.release}")
+        return None if self.oldest and not later else later
 
 
-def model_type_since(model_type: str) -> str | None:
-    """The first transformers release that knows a ``model_type``; ``0`` where that was before 4.38, None for none."""
-    return _firsts()["transformers"].get(model_type)
+def architecture_since(architecture: str) -> First | None:
+    """The first vLLM release with an implementation of its own; None where no release of the table has one."""
+    return _first("vllm", architecture)
+
+
+def model_type_since(model_type: str) -> First | None:
+    """The first transformers release that knows a ``model_type``; None where no release of the table does."""
+    return _first("transformers", model_type)
+
+
+def _first(package: str, name: str) -> First | None:
+    since = _firsts()[package].get(name)
+    if since is None:
+        return None
+    return First(OLDEST[package], oldest=True) if since == BEFORE else First(since)
 
 
 @lru_cache(maxsize=1)
@@ -79,7 +104,7 @@ def firsts(releases: dict[str, set[str]]) -> dict[str, str]:
     first: dict[str, str] = {}
     for version in ordered:
         for name in sorted(releases[version]):
-            first.setdefault(name, ALWAYS if version == ordered[0] else version)
+            first.setdefault(name, BEFORE if version == ordered[0] else version)
     return dict(sorted(first.items()))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.errors import InputError
@@ -26,7 +26,6 @@ class YamlFile:
 
     source: Source
     value: Located
-    notes: list[str] = field(default_factory=list)
 
     def natives(self) -> Iterator[Native]:
         """Its top-level entries as settings; a dictionary's parts come from :meth:`Native.parts`."""
@@ -71,13 +70,15 @@ def read_yaml(source: Source) -> YamlFile:
 
 
 def compose(source: Source) -> Any:
-    """The node tree of the first document, None where it is empty. Raises :class:`InputError` where it is no YAML."""
+    """The node tree of the first document, None where it is empty. An alias means the last anchor of its name before
+    it. Raises :class:`InputError` where it is no YAML."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     if len(source.text) > MAX_CHARACTERS:
         raise InputError(f"{source.file}: {len(source.text) >> 10} KiB is too large for a YAML config")
     reader = YAML(typ="safe", pure=True)
+    reader.composer.warn_double_anchors = False  # the warning is for those who write the file
     try:
         return next(iter(reader.compose_all(source.text)), None)
     except YAMLError as error:

@@ -43,6 +43,13 @@ def test_sameness_that_has_a_reason(rows: list[dict[str, object]]) -> None:
     assert judge_one(check, rollout_case(completions=rows)).findings == ()
 
 
+def test_without_a_sampled_group_there_is_no_pass() -> None:
+    for rows in ([completion(WORDS, temperature=0.0)], [completion(WORDS)]):
+        result = judge_one(check, rollout_case(completions=rows))
+        assert result.outcome is Outcome.NOT_CHECKED
+        assert "the rollout sampled no group of several completions" in str(result.reason)
+
+
 def test_corrupt_outputs_are_left_to_their_own_code() -> None:
     same = [completion([0] * 16, index=i) for i in range(8)]
     assert judge_one(check, rollout_case(completions=same)).findings == ()

@@ -71,6 +71,14 @@ def test_another_failure_is_left_to_others() -> None:
     assert result.findings == ()
 
 
+def test_a_rollout_that_was_cut_off_is_no_pass() -> None:
+    result = judge_one(check, rollout_case("timed-out", devices=None, stage="boot"))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert "the rollout timed-out before it came to an end (--time-limit SECONDS)" in str(result.reason)
+    raised = judge_one(check, rollout_case("raised", exceptions=[link("KeyError", "'x'")], stage="generate"))
+    assert "which raised another error at stage generate" in str(raised.reason)
+
+
 def test_an_engine_that_cannot_be_seen_is_unknown() -> None:
     unseen = {"expected": None, "kv_cache": PLACED}
     result = judge_one(check, rollout_case(devices=unseen))

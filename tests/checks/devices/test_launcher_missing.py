@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rldoctor_checks.devices.launcher_missing import check
 
-from rldoctor.api import Outcome
-from tests.checks.launches import LaunchFile, finding, judged, quiet
+from rldoctor.api import Distribution, Outcome, Packages, Severity
+from rldoctor.judge import judge_one
+from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised
 
@@ -23,15 +26,71 @@ GRPOTrainer(model="m", args=arguments).train()
 
 def test_plain_python_and_four_devices() -> None:
     # https://github.com/huggingface/trl/issues/3181
-    found = finding(check, **PLAIN, env__CUDA_VISIBLE_DEVICES="0,1,2,3")
-    assert "DataParallel" in found.message
+    found = finding(check, version="0.24.0", **PLAIN, model__path="m", env__CUDA_VISIBLE_DEVICES="0,1,2,3")
+    assert found.message.endswith("the trainer wraps the model in DataParallel and multiplies the batch by them")
+    assert found.severity is Severity.ERROR
     assert found.fixes[0].commands == ("accelerate launch --num_processes 4 train.py ...",)
     assert found.fixes[1].edits[0].value == "0"
 
 
+@pytest.mark.parametrize("version", ["0.26.0", "0.29.1", "1.16.0"])
+def test_newer_releases_spread_a_model_that_is_named(version: str) -> None:
+    found = finding(check, version=version, **PLAIN, model__path="m", gpus=4)
+    assert 'spreads the model over them (device_map="auto")' in found.message and "DataParallel" not in found.message
+    assert found.severity is Severity.WARNING
+    assert "spreads the model" in finding(check, "axolotl", **PLAIN, gpus=4).message
+
+
+@pytest.mark.parametrize(
+    ("version", "said", "severity"),
+    [
+        ("0.24.0", "DataParallel and multiplies", Severity.ERROR),
+        ("1.14.2", "DataParallel and multiplies", Severity.ERROR),
+        ("1.15.0", "refuses to start", Severity.ERROR),
+    ],
+)
+def test_open_r1_hands_over_a_loaded_model(version: str, said: str, severity: Severity) -> None:
+    case = launch("open-r1", **PLAIN, model__path="m", gpus=4)
+    installed = Packages(python="3.12", distributions=(Distribution(name="trl", version=version),), complete=False)
+    (found,) = judge_one(check, replace(case, packages=installed)).findings
+    assert said in found.message and found.severity is severity
+
+
+def test_a_script_that_loads_the_model_may_place_it_itself(tmp_path: Path) -> None:
+    script = SCRIPT.replace("GRPOTrainer(model=", 'm = AutoModelForCausalLM.from_pretrained("m")\nGRPOTrainer(model=')
+    (tmp_path / "train.py").write_text(script.replace('model="m"', "model=m"))
+    for version, said in (("0.29.1", "DataParallel and multiplies"), ("1.16.0", "refuses to start")):
+        file = LaunchFile(tmp_path, "python train.py\n", {**VERSIONS, "trl": version}, gpus=4)
+        (found,) = file.findings(check)
+        assert said in found.message and "spreads" not in found.message
+        assert found.severity is Severity.WARNING
+
+
+def test_trl_0_26_has_to_move_before_a_launcher_helps() -> None:
+    told = {
+        version: finding(check, version=version, **PLAIN, model__path="m", gpus=4) for version in ("0.26.2", "0.27.0")
+    }
+    assert told["0.26.2"].fixes[0].commands[0] == 'pip install "trl>=0.27"'
+    assert told["0.27.0"].fixes[0].commands == ("accelerate launch --num_processes 4 train.py ...",)
+
+
+def test_where_release_or_model_are_not_known_each_possibility_is_told() -> None:
+    found = finding(check, **PLAIN, model__path="m", gpus=4)
+    assert "wraps the model in DataParallel" in found.message and " or the trainer spreads" in found.message
+    assert "refuses to start" in found.message and found.severity is Severity.WARNING
+    unnamed = finding(check, version="1.16.0", **PLAIN, gpus=4)
+    assert "refuses to start" in unnamed.message and "DataParallel and multiplies" not in unnamed.message
+
+
+def test_a_quantized_model_is_not_wrapped() -> None:
+    found = finding(check, version="0.24.0", **PLAIN, model__path="m", model__quantization="4bit", gpus=4)
+    assert found.message.endswith("the trainer multiplies the batch by them")
+
+
 def test_the_machines_devices_count_where_none_are_listed() -> None:
     assert "sees 8 devices" in finding(check, **PLAIN, gpus=8).message
-    assert judged(check, **PLAIN, gpus=1).outcome is Outcome.PASS
+    alone = judged(check, **PLAIN, gpus=1)
+    assert (alone.outcome, alone.reason) == (Outcome.PASS, "one process, 1 visible device")
     assert judged(check, **PLAIN).outcome is Outcome.NOT_CHECKED
 
 
@@ -67,3 +126,15 @@ def test_another_error_of_the_rendezvous() -> None:
     assert (
         findings(check, raised("ValueError", "Error initializing torch.distributed using tcp:// rendezvous: x")) == []
     )
+
+
+def test_trl_refuses_data_parallel() -> None:
+    # trl/trainer/grpo_trainer.py 1.15.0
+    message = (
+        "GRPOTrainer does not support `nn.DataParallel`, which `Trainer` uses when several GPUs are visible to a "
+        "single process. Launch the script with `accelerate launch` or `torchrun`, or make a single GPU visible with "
+        "`CUDA_VISIBLE_DEVICES`."
+    )
+    found = logged(check, raised("ValueError", message, "/venv/lib/python3.12/site-packages/trl/trainer/x.py __init__"))
+    assert found.message.startswith("TRL refuses to start")
+    assert findings(check, "completion: the GRPOTrainer does not support `nn.DataParallel` at all\n") == []

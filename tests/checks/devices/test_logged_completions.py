@@ -58,6 +58,7 @@ def test_some_equal_groups_are_quiet() -> None:
 
 def test_one_group_may_be_chance() -> None:
     assert findings(made([1.0], [1.0])) == ()
+    assert "too few logged groups of several completions to tell: 1" in str(judge_one(check, made([1.0], [1.0])).reason)
     assert [f.severity for f in findings(made([2.0], [2.0]))] == [Severity.WARNING]
 
 

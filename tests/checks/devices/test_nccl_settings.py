@@ -9,6 +9,7 @@ import pytest
 from rldoctor_checks.devices.nccl_settings import check
 
 from rldoctor.api import Applicability, Outcome
+from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
 from tests.checks.launches import LaunchFile, finding, judged, quiet
 from tests.logs.asking import finding as logged
@@ -24,6 +25,20 @@ def test_only_what_differs_is_named() -> None:
     assert found.fixes[0].edits[0].value == "0"
     assert judged(check, server=server, env__NCCL_CUMEM_ENABLE="0").outcome is Outcome.PASS
     assert quiet(check, env__NCCL_CUMEM_ENABLE="1")
+
+
+def test_settings_that_cannot_be_read_are_not_compared(tmp_path: Path) -> None:
+    text = (
+        "NCCL_P2P_DISABLE=$(cat p2p) trl vllm-serve --model m --port 8000 &\n"
+        "NCCL_P2P_DISABLE=1 accelerate launch --num_processes 1 train.py --use_vllm true --vllm_mode server "
+        "--vllm_server_port 8000\n"
+    )
+    file = LaunchFile(tmp_path, text, {"trl": "0.21.0", "vllm": "0.10.0"})
+    (result,) = (judge_one(check, case) for case in file.cases())
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert "NCCL_P2P_DISABLE cannot be read from the launch file" in str(result.reason)
+    alike = judged(check, server={"env__NCCL_CUMEM_ENABLE": "0"}, env__NCCL_CUMEM_ENABLE="0")
+    assert "11 NCCL settings are alike for server and trainer" in str(alike.reason)
 
 
 def test_a_file_is_mended(tmp_path: Path) -> None:

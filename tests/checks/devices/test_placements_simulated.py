@@ -43,7 +43,7 @@ def test_a_tensor_on_the_host_is_named_with_module_and_line() -> None:
 )
 def test_several_devices_without_a_launcher(version: str, said: str) -> None:
     # https://github.com/huggingface/trl/issues/3181
-    launch = launches.launch(version=version, gpus=2, **ALONE)
+    launch = launches.launch(version=version, gpus=2, **ALONE, model__path="m")
     rows: dict[str, Any] = {"one_device": DONE, "data_parallel": mixed("cuda:1", "cuda:0")}
     assert said in only(placements(launch, **rows, device_map=mixed("cuda:0", "cuda:1"))).message
 

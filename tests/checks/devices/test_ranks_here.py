@@ -46,6 +46,13 @@ def test_a_healthy_job_passes_and_says_how_far_it_reached() -> None:
     assert "all_reduce, all_gather, broadcast between 2 ranks on GPUs through nccl, 209.9 GB/s" in reach
 
 
+def test_a_torch_that_does_not_tell_the_uuids() -> None:
+    pair = [rank(n, device={"device": f"cuda:{n}", "uuid": None, "name": "H100"}) for n in (0, 1)]
+    case = ranks.case(run(*pair))
+    assert "between 2 ranks on GPUs" in str(judged(collective_timeout.check, case).reason)
+    assert not judged(gpu_shared.check, case).findings
+
+
 def test_a_group_that_cannot_be_built() -> None:
     finding = only(communicator_init.check, ranks.case(REFUSED))
     assert "rank 1 fails in gloo's set-up" in finding.message

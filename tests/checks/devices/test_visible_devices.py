@@ -53,6 +53,14 @@ def test_devices_that_the_machine_lacks() -> None:
     assert quiet(check, gpus=4, process__launcher="none", process__nproc=1, env__CUDA_VISIBLE_DEVICES="3")
 
 
+def test_without_a_list_of_devices_nothing_is_compared_with_the_machine() -> None:
+    result = judged(check, gpus=4, process__launcher="none")
+    assert result.outcome is Outcome.NOT_APPLICABLE
+    assert "no device is named: every process sees all of them" in str(result.reason)
+    listed = judged(check, gpus=4, process__launcher="none", env__CUDA_VISIBLE_DEVICES="3")
+    assert listed.outcome is Outcome.PASS and "devices 3 of 4" in str(listed.reason)
+
+
 def test_another_vendors_devices_are_not_judged() -> None:
     case = launch(gpus=2, **TORCHRUN, process__nproc=8)
     assert case.gpus is not None
@@ -123,10 +131,29 @@ def test_colocated_engines_take_the_policys_devices(framework: str) -> None:
     assert quiet(check, framework, version="0.8.5", **{**plan, "placement__mode": "separate"}, placement__engines=2)
 
 
+def test_colocated_engines_of_unknown_size_are_no_pass() -> None:
+    plan = {"placement__mode": "colocate", "placement__trainer_gpus": 8, "placement__engines": 2}
+    result = judged(check, "SkyRL", version="0.3.0", **plan, engine__distributed_executor_backend="ray")
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert "how many devices an engine takes is not known" in str(result.reason)
+
+
+def test_ms_swift_before_it_compared_devices() -> None:
+    one: dict[str, Any] = {**SWIFT, "process__launcher": "none", "process__nproc": 1}
+    result = judged(check, "ms-swift", version="3.1.0", gpus=8, **one)
+    assert result.outcome is Outcome.NOT_APPLICABLE
+    assert "ms-swift 3.1.0 compares no devices" in str(result.reason)
+
+
 def test_ray_told_not_to_set_the_devices() -> None:
     plan = {"env__RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1", "placement__engines": 4}
     found = finding(check, "OpenRLHF", version="0.5.9", **plan)
     assert "all engines take GPU 0" in found.message
+    assert "OpenRLHF 0.6.0 relies on it" in finding(check, "OpenRLHF", version="0.6.0", **plan).message
+    # The release that sets them itself: https://github.com/OpenRLHF/OpenRLHF/pull/800
+    mended = judged(check, "OpenRLHF", version="0.6.0.post1", **plan)
+    assert (mended.outcome, mended.findings) == (Outcome.PASS, ())
+    assert "OpenRLHF 0.6.0.post1 sets the devices itself" in str(mended.reason)
     assert quiet(check, "OpenRLHF", version="0.6.1", **plan)
     assert quiet(check, "OpenRLHF", version="0.5.9", **plan, engine__tensor_parallel_size=2)
 

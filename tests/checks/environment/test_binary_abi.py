@@ -228,11 +228,23 @@ class TestDeclared:
 
     @pytest.mark.parametrize(
         ("torch", "torchvision"),
-        [("2.8.0", "0.23.0"), ("2.13.0+cpu", "0.28.0"), ("2.7.1", "0.22.0"), ("2.15.0", "0.29.2"), ("2.8.0", "0.99.0")],
-        ids=["its own", "a local label", "a patch release", "the stable interface", "unknown to the table"],
+        [("2.8.0", "0.23.0"), ("2.13.0+cpu", "0.28.0"), ("2.7.1", "0.22.0")],
+        ids=["its own", "a local label", "a patch release"],
     )
     def test_stays_quiet(self, torch: str, torchvision: str) -> None:
-        quiet(Case(packages=packages(torch=torch, torchvision=torchvision)))
+        result = quiet(Case(packages=packages(torch=torch, torchvision=torchvision)))
+        assert f"torchvision {torchvision} with torch {torch}" in str(result.reason)
+
+    def test_the_stable_interface_takes_every_newer_torch_and_no_older_one(self) -> None:
+        declared = {"torchvision": ["torch>=2.14.0"]}
+        quiet(Case(packages=packages(declared, torch="2.15.0", torchvision="0.29.2")))
+        finding = the_finding(Case(packages=packages(declared, torch="2.13.0+cpu", torchvision="0.29.2")))
+        assert finding.message == "torchvision 0.29.2 was built for torch >=2.14.0, torch 2.13.0+cpu is installed"
+
+    def test_a_release_that_is_not_known_is_no_pass(self) -> None:
+        result = judge_one(check, Case(packages=packages(torch="2.8.0", torchvision="0.99.0")))
+        assert (result.outcome, result.findings) == (Outcome.NOT_CHECKED, ())
+        assert "which torch torchvision 0.99.0 was built for is not known (--level imports)" in str(result.reason)
 
     def test_what_was_imported_well_is_not_accused_from_versions(self) -> None:
         installed = packages(torch="2.8.0", torchvision="0.21.0")

@@ -54,6 +54,17 @@ def test_a_torch_whose_cuda_is_not_known_is_not_judged() -> None:
     assert result.outcome is Outcome.NOT_CHECKED
 
 
+def test_devices_whose_drivers_cuda_is_not_known_are_no_pass() -> None:
+    result = judged(check, _case("2.7.0", gpus()))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert "which CUDA the driver serves is not known (--from BUNDLE" in str(result.reason)
+
+
+def test_a_pass_names_both_versions_of_cuda() -> None:
+    result = judged(check, _case("2.8.0", gpus(driver="525.105", cuda="12.0")))
+    assert result.reason == "the driver serves CUDA 12.0, torch 2.8.0 is built with 12.8"
+
+
 SITE = "/opt/venv/lib/python3.11/site-packages"
 
 

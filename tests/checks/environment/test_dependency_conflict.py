@@ -18,6 +18,14 @@ def test_trl_above_what_swift_declares() -> None:
     assert commands(result)[1] == "python -m pip install 'ms-swift>=3.9.0'"
 
 
+def test_where_nobody_demands_anything_there_is_no_pass() -> None:
+    nothing = "no package here demands anything of another one here"
+    unnamed = judged(check, assumed(torch="2.7.0"))
+    assert (unnamed.outcome, unnamed.reason) == (Outcome.NOT_CHECKED, f"{nothing} (--assume PACKAGE==VERSION)")
+    alone = judged(check, installed({"numpy": "2.0.0"}))
+    assert (alone.outcome, alone.reason) == (Outcome.NOT_APPLICABLE, nothing)
+
+
 @pytest.mark.parametrize(
     ("versions", "severity"),
     [
@@ -119,3 +127,29 @@ def test_what_pip_merely_remarks_is_no_alarm() -> None:
         "Successfully installed torch-2.6.0\n"
     )
     assert findings(check, text) == []
+
+
+def test_unsloth_patches_another_trl() -> None:
+    # https://github.com/unslothai/unsloth/issues/2597, as a notebook prints it
+    log = """\
+SyntaxError                               Traceback (most recent call last)
+File ~/lib/python3.11/site-packages/unsloth/tokenizer_utils.py:1037
+   1036 try:
+-> 1037     exec(trainer_text, globals())
+SyntaxError: invalid syntax (<string>, line 4)
+
+During handling of the above exception, another exception occurred:
+
+RuntimeError                              Traceback (most recent call last)
+Cell In[1], line 6
+----> 6 from unsloth import FastLanguageModel
+RuntimeError: Unsloth: Please file a bug report! Error patching SFTTrainer
+"""
+    assert "cannot patch SFTTrainer" in finding(check, log).message
+
+
+def test_the_client_of_a_rollout_server_is_not_trls() -> None:
+    frame = "/swift/trainers/rlhf_trainer/grpo_trainer.py"
+    error = "AttributeError: 'GRPOTrainer' object has no attribute 'vllm_client'"
+    log = f'Traceback (most recent call last):\n  File "/opt{frame}", line 7, in train\n    pass\n{error}\n'
+    assert findings(check, log) == []

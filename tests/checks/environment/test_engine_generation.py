@@ -14,7 +14,7 @@ from tests.plans import edits, judged
 
 def trl(vllm: str, version: str = "0.15.2", **settings: Any) -> Any:
     versions = {"trl": version, "vllm": vllm}
-    return judged(check, framework="TRL", versions=versions, rollout__backend="vllm", **settings)
+    return judged(check, framework="TRL", versions=versions, **{"rollout__backend": "vllm", **settings})
 
 
 def test_trl_0_15_takes_the_model_out_of_the_engine() -> None:
@@ -79,3 +79,17 @@ def test_refusals_in_a_log() -> None:
 
 def test_another_missing_attribute_is_quiet() -> None:
     assert found(check, traceback("AttributeError: 'LLM' object has no attribute 'generat'", "my/x.py f")) == []
+
+
+# https://github.com/verl-project/verl/issues/940
+def test_v1_with_an_attention_backend_of_v0() -> None:
+    asked = {"framework": "verl", "env__VLLM_USE_V1": "1", "env__VLLM_ATTENTION_BACKEND": "XFORMERS"}
+    result = judged(check, versions={"vllm": "0.8.2"}, **asked)
+    assert "VLLM_USE_V1=1 is not supported with VLLM_ATTENTION_BACKEND=XFORMERS" in result.findings[0].message
+    assert edits(result) == [{"env.VLLM_ATTENTION_BACKEND": None}]
+    flash = {**asked, "env__VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}
+    assert judged(check, versions={"vllm": "0.8.2"}, **flash).outcome is not Outcome.FINDINGS
+
+
+def test_an_attention_backend_of_v0_gives_way_to_v0() -> None:
+    assert trl("0.8.5", env__VLLM_ATTENTION_BACKEND="XFORMERS").outcome is not Outcome.FINDINGS

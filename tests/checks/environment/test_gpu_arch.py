@@ -65,6 +65,12 @@ def test_other_builds_and_other_vendors_are_not_judged() -> None:
     assert judged(check, amd).outcome is Outcome.NOT_APPLICABLE
 
 
+def test_a_pass_names_the_build_that_was_not_judged() -> None:
+    result = judged(check, _case("9.0", torch="2.8.0", vllm="0.10.2.dev5+gabcdef0"))
+    assert result.outcome is Outcome.PASS
+    assert result.reason == "torch 2.8.0 on GPU (9.0); not judged: vllm 0.10.2.dev5+gabcdef0"
+
+
 SITE = "/opt/venv/lib/python3.11/site-packages"
 
 

@@ -67,6 +67,11 @@ def test_a_small_machine_without_devices_is_not_measured_by_theirs() -> None:
     assert not judged(check, _case(host(memory_limit=4 * GIB, pids_limit=500), devices=0)).findings
 
 
+def test_a_limit_of_processes_for_unknown_devices_is_not_judged() -> None:
+    result = judged(check, Case(host=host(processes=500)))
+    assert "for how many devices there would be ranks is not known (--assume machine.json)" in str(result.reason)
+
+
 def test_an_unknown_host_is_not_checked() -> None:
     assert judged(check, Case()).outcome is Outcome.NOT_CHECKED
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from rldoctor_checks.environment.known_release import check
 
 from rldoctor.api import Outcome, Severity
+from rldoctor.judge import judge_one
+from tests.cases import assumed, installed
 from tests.logs.raising import found, traceback
 from tests.plans import judged
 
@@ -50,6 +54,30 @@ def test_data_parallel_engines_of_verl_from_release_to_release() -> None:
         for version in ("0.7.1", "0.8.0", "0.9.0")
     }
     assert "hangs" in said["0.7.1"][0] and "sockets" in said["0.8.0"][0] and said["0.9.0"] == []
+
+
+def test_a_pass_counts_the_defects_of_the_packages_that_are_there() -> None:
+    result = judged(check, versions={"trl": "0.19.1"}, **COLOCATE)
+    assert re.fullmatch(r"\d+ known defects of trl", str(result.reason))
+
+
+def test_a_defect_that_only_some_launches_show_waits_for_one() -> None:
+    without = judge_one(check, assumed(trl="0.19.0"))
+    assert without.outcome is Outcome.PASS
+    assert re.search(r"; not judged: \d+ known defects? of trl without a launch file", str(without.reason))
+    assert "without" not in str(judge_one(check, assumed(trl="99.0")).reason)
+
+
+def test_a_defect_of_two_packages_waits_for_the_version_of_the_other() -> None:
+    result = judge_one(check, assumed(ms_swift="3.11.0"))
+    assert "of ms-swift without the version of vllm" in str(result.reason)
+
+
+def test_without_a_package_that_has_defects_there_is_no_pass() -> None:
+    unnamed = judge_one(check, assumed(numpy="2.0.0"))
+    assert unnamed.outcome is Outcome.NOT_CHECKED
+    assert unnamed.reason == "no package with known defects is named (--assume PACKAGE==VERSION)"
+    assert judge_one(check, installed({"numpy": "2.0.0"})).outcome is Outcome.NOT_APPLICABLE
 
 
 def test_a_withdrawn_release_is_a_note() -> None:

@@ -42,10 +42,13 @@ def test_an_index_without_weights() -> None:
     assert "lists weights and the directory holds none" in finding.message
 
 
-def test_a_directory_with_a_config_alone_is_quiet() -> None:
-    assert judged(files={"config.json": 700}).outcome is not Outcome.FINDINGS
-    whole = {f"model-{n:05}-of-00002.safetensors": GIB for n in (1, 2)}
-    assert judged(files=whole).outcome is not Outcome.FINDINGS
+def test_a_directory_with_a_config_alone_is_no_pass() -> None:
+    alone = judged(files={"config.json": 700})
+    assert alone.outcome is Outcome.NOT_CHECKED
+    assert "no weights lie in model (--model DIRECTORY with them)" in str(alone.reason)
+    whole = judged(files={f"model-{n:05}-of-00002.safetensors": GIB for n in (1, 2)})
+    assert whole.outcome is Outcome.PASS
+    assert "2 weight files of model" in str(whole.reason)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,24 @@ def test_an_architecture_that_is_there() -> None:
         assert judged(QWEN3, vllm=version).outcome is not Outcome.FINDINGS
     assert judged({"architectures": ["MyOwnModel"]}, vllm="0.8.5").outcome is not Outcome.FINDINGS
     assert judged({**QWEN3, "auto_map": {"AutoModel": "m.M"}}, vllm="0.6.6").outcome is not Outcome.FINDINGS
+
+
+def test_what_came_before_the_table_is_told_as_such() -> None:
+    llama = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
+    known = judged(llama, vllm="0.8.5", transformers="4.51.3")
+    assert known.outcome is Outcome.PASS
+    assert "vLLM has LlamaForCausalLM since 0.6.3 or earlier" in str(known.reason)
+    assert "transformers knows llama since 4.37.0 or earlier" in str(known.reason)
+
+
+def test_a_release_before_the_table_and_a_build_of_no_release_are_not_judged() -> None:
+    llama = {"architectures": ["LlamaForCausalLM"]}
+    old = judged(llama, vllm="0.5.4")
+    assert old.outcome is Outcome.NOT_CHECKED
+    assert "the table of vLLM's architectures begins with 0.6.3, after 0.5.4" in str(old.reason)
+    built = judged(QWEN3, vllm="0.1.dev1+gabcdef0")  # a clone without tags
+    assert built.outcome is Outcome.NOT_CHECKED
+    assert "is a development build" in str(built.reason)
 
 
 def test_a_model_type_that_transformers_does_not_know_yet() -> None:

@@ -116,6 +116,12 @@ def test_the_patient_lacks_nothing(patient_imports: Case) -> None:
 SITE = "/opt/venv/lib/python3.11/site-packages"
 
 
+def test_a_rollout_that_ended_otherwise_reached_no_further() -> None:
+    result = judge_one(check, rollout_case("raised", exceptions=[link("KeyError", "'x'")], stage="boot"))
+    assert "the rollout probe raised another error at stage boot" in str(result.reason)
+    assert "a rollout made its late imports" in str(judge_one(check, rollout_case()).reason)
+
+
 def test_a_log_names_the_absent_package() -> None:
     text = raised("ModuleNotFoundError", "No module named 'cbor2'", f"{SITE}/vllm/utils/hashing.py <module>")
     found = ask(check, text)

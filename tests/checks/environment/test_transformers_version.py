@@ -26,6 +26,13 @@ def test_transformers_5_on_an_old_vllm_and_an_old_framework() -> None:
     assert "transformers==4.57.6" in result.findings[0].fixes[0].title
 
 
+def test_transformers_of_which_nobody_demands_anything() -> None:
+    alone = judged(check, installed({"transformers": "4.57.1"}))
+    assert alone.outcome is Outcome.NOT_APPLICABLE
+    assert alone.reason == "no package here declares which transformers it works with"
+    assert judged(check, assumed(transformers="4.57.1")).outcome is Outcome.NOT_CHECKED
+
+
 @pytest.mark.parametrize(
     ("versions", "severity"),
     [
@@ -100,3 +107,9 @@ def test_a_config_that_the_script_registers_twice_is_its_own_affair() -> None:
         f"{SITE}/transformers/models/auto/configuration_auto.py register",
     )
     assert findings(check, text) == []
+
+
+def test_the_line_alone_names_vllms_own_config() -> None:
+    # https://github.com/unslothai/unsloth/issues/3081
+    log = "ValueError: 'aimv2' is already used by a Transformers config, pick another name.\n"
+    assert "vllm does not work with" in finding(check, log).message

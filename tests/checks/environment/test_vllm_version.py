@@ -8,6 +8,7 @@ from rldoctor_checks.environment.vllm_version import check
 from rldoctor.api import Outcome
 from tests.cases import assumed, commands, installed, judged, severities
 from tests.logs.asking import finding, findings, raised
+from tests.logs.raising import traceback
 
 
 def test_a_name_that_vllm_removed_is_an_error_with_both_ways_out() -> None:
@@ -40,6 +41,18 @@ def test_a_name_that_vllm_removed_is_an_error_with_both_ways_out() -> None:
     ],
 )
 def test_outside_what_the_published_release_works_with(versions: dict[str, str], severity: str) -> None:
+    assert severities(judged(check, assumed(**versions))) == [severity]
+
+
+@pytest.mark.parametrize(
+    ("versions", "severity"),
+    [
+        ({"ms_swift": "3.12.0", "trl": "0.24.0", "vllm": "0.11.0"}, "note"),  # the pair that its own README names
+        ({"ms_swift": "4.0.0", "trl": "0.24.0", "vllm": "0.15.1"}, "note"),  # it puts the missing name back
+        ({"ms_swift": "3.10.0", "trl": "0.24.0", "vllm": "0.12.0"}, "error"),
+    ],
+)
+def test_ms_swift_builds_its_engines_itself(versions: dict[str, str], severity: str) -> None:
     assert severities(judged(check, assumed(**versions))) == [severity]
 
 
@@ -167,3 +180,21 @@ def test_an_argument_that_a_framework_passes() -> None:
 )
 def test_what_a_log_shows_of_other_things(text: str) -> None:
     assert findings(check, text) == []
+
+
+def test_a_context_that_newer_releases_ask_for() -> None:
+    # https://github.com/NVIDIA-NeMo/RL/pull/3168
+    error = "AssertionError: Current vLLM config is not set. This typically means"
+    log = traceback(
+        error,
+        "nemo_rl/models/generation/vllm/vllm_backend.py update_weights_from_collective",
+        "vllm/config/vllm.py get_current_vllm_config",
+    )
+    assert "without the context" in finding(check, log).message
+    assert findings(check, traceback(error, "vllm/config/vllm.py get_current_vllm_config")) == []
+
+
+def test_verl_leaves_its_rollout_out_beside_an_old_vllm() -> None:
+    # https://github.com/BytedTsinghua-SIA/MemAgent/issues/23
+    error = "cannot import name 'vLLMAsyncRollout' from 'verl.workers.rollout.vllm_rollout'"
+    assert "refuses" in finding(check, raised("ImportError", error)).message
