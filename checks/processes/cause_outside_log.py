@@ -2,16 +2,20 @@
 
 What it looks for
     A failed run of which every exception is a wrapper or a consequence: ``ChildFailedError``, ``EngineDeadError``,
-    ``RayTaskError`` without its inner traceback, exit codes, closed connections.
+    ``RayTaskError`` without its inner traceback, exit codes, closed connections. Among them a process whose end its
+    launcher recorded (torchrun, ``torch.multiprocessing``, DeepSpeed, Slurm) and that wrote nothing itself: the others'
+    time-outs and lost connections are consequences of it.
 
 Why it hurts
     Searching the web for these messages finds everybody's failures and nobody's cause.
 
 How sure it is
-    No first cause is in the files that were given. Which file holds it follows from who failed.
+    No first cause is in the files that were given. Which file holds it follows from who failed. A negative exit code
+    names the signal; why it was sent is not in the log.
 
 The fix and its cost
-    Fetch the named log and judge both together.
+    Fetch the named log and judge both together. By exit code: -9 is nearly always the kernel's memory killer, -11 a
+    fault in native code, whose Python frames ``PYTHONFAULTHANDLER=1`` shows, another one the process's own exit.
 
 References
     https://pytorch.org/docs/stable/elastic/errors.html
@@ -20,20 +24,33 @@ References
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, LogRun, Role
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    LogRun,
+    Role,
+)
 
 check = Check("RLD901", "cause-outside-log", __doc__)
 
+_RANKS = Fix(
+    title="torchrun keeps each rank's output where it is told to: --log-dir LOGS --redirects 3 (or --tee 3), then the "
+    "folder",
+    commands=("rldoctor triage LOGS",),
+)
+_ITS_OUTPUT = Fix(title="look for the output of the process that failed first, and judge it together with this log")
 # What a wrapper's type or message contains, and where the one it speaks of writes.
 _WHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    (
-        "ChildFailedError",
-        "torchrun keeps each rank's output where it is told to: --log-dir LOGS --redirects 3 (or --tee 3), then "
-        "the folder",
-        ("rldoctor triage LOGS",),
-    ),
+    ("ChildFailedError", _RANKS.title, _RANKS.commands),
     ("exit code", "the failed rank's own output: torchrun --log-dir LOGS --tee 3", ("rldoctor triage LOGS",)),
     (
         "ngine",
@@ -54,16 +71,46 @@ def only_wrappers(case: Case, run: LogRun) -> Iterator[Finding]:
     """Something failed, and nothing in the log is its cause."""
     if run.root is not None or not run.failures:
         return
+    if run.departed:
+        yield _without_a_word(run)
+        return
     last = run.failures[0]
     text = f"{last.type} {last.message}"
     where = [(title, commands) for key, title, commands in _WHERE if key.lower() in text.lower()]
-    fixes = [Fix(title=title, commands=commands) for title, commands in where] or [
-        Fix(title="look for the output of the process that failed first, and judge it together with this log")
-    ]
+    fixes = [Fix(title=title, commands=commands) for title, commands in where] or [_ITS_OUTPUT]
     yield check.finding(
         f"only consequences are in this log ({str(last).splitlines()[0][:200]}): the cause is elsewhere",
         evidence=(Evidence(text=str(last)[:500], source=last.source, line=last.line),),
         fixes=tuple(fixes),
+    )
+
+
+_KILLED = Fix(
+    title="see whether the kernel's memory killer did it, and give the run less to hold or the host more memory",
+    commands=("dmesg -T | grep -i -E 'killed process|out of memory'",),
+)
+_FRAMES = Fix(
+    title="run again with the Python frames of a native crash in the log",
+    applicability=Applicability.SAFE,
+    edits=(Edit(option="env.PYTHONFAULTHANDLER", value="1"),),
+)
+_OWN_EXIT = Fix(title="look for what ends the process itself: sys.exit, os._exit, a library that calls exit()")
+_EXCEPTION = 1  # Python's exit code after an exception that nobody caught
+
+
+def _without_a_word(run: LogRun) -> Finding:
+    """A process that ended first and left no reason."""
+    first = run.departed[0]
+    named = next((s.name for s in signal.Signals if s.value == -first.code), None)
+    who = f"rank {first.rank}" if first.rank is not None else "a rank"
+    how = f"was ended by {named} (exit code {first.code})" if named else f"ended with exit code {first.code}"
+    hint = _KILLED if first.code == -signal.SIGKILL else _FRAMES if named else _OWN_EXIT
+    hints = () if first.code == _EXCEPTION else (hint,)
+    by_torchrun = any("ChildFailedError" in f.type or "local_rank: " in f.message for f in run.failures)
+    return check.finding(
+        f"{who} {how} and wrote no reason into this log; what the other processes say are consequences",
+        evidence=(Evidence(text=f"{who}: exit code {first.code}", source=first.source, line=first.line),),
+        fixes=(*hints, _RANKS if by_torchrun else _ITS_OUTPUT),
     )
 
 

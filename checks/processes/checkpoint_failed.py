@@ -75,7 +75,9 @@ def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
 def cannot_write(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Writing failed in a function that saves."""
     error = event.exception
-    if error is None or not any(_SAVING.search(f"{frame.function} {frame.file}") for frame in error.frames):
+    links = ((event.carrier or error).chain) if error is not None else ()
+    frames = [frame for link in links for frame in link.frames]
+    if error is None or not any(_SAVING.search(f"{frame.function} {frame.file}") for frame in frames):
         return
     full = event.search(r"No space left on device|Disk quota exceeded|\(os error 28\)|\[Errno (?:28|122)\]")
     yield check.finding(

@@ -41,6 +41,7 @@ from rldoctor.api import (
     Fix,
     Grade,
     LogEvent,
+    NotApplicable,
     NotChecked,
     Reach,
     Role,
@@ -82,7 +83,10 @@ def dead_and_waited_for(case: Case) -> Iterator[Finding | Reach]:
             evidence=(Evidence(text=f"state Z in every sample, parent {seen.parent}", source=f"/proc/{seen.pid}"),),
             fixes=(_BY_SIGNAL[signal.SIGKILL], _FRAMES),
         )
-    yield Reach(f"{sum(one.kind.startswith('engine') for one in run.standings)} processes of an engine are there")
+    engines = sum(one.kind.startswith("engine") for one in run.standings)
+    if not engines and not run.dead:
+        raise NotApplicable("no process of an engine is among those of the run")
+    yield Reach(f"{engines} processes of an engine are there")
 
 
 @check.observed(needs=["observations.requests"])

@@ -260,6 +260,22 @@ def group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(f"Ray cannot place a group{asked}", fixes=(_STATUS,))
 
 
+@check.logged("Ray does not allocate any GPUs on the driver node")
+def driver_without_gpu(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM wants one of its workers on the node of the process that builds the engine."""
+    yield check.finding(
+        "Ray placed no worker of the engine on the node where the engine is built",
+        fixes=(
+            Fix(
+                title="build the engine inside the placement group of its workers, in a bundle with a GPU (the actor's "
+                "placement_group_bundle_index), or on a node with GPUs",
+            ),
+            Fix(title="see which node has free GPUs", commands=("ray status",)),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/12983",
+    )
+
+
 @check.logged("actor_num_nodes * actor_num_gpus_per_node must be equal to")
 def engines_do_not_cover(case: Case, event: LogEvent) -> Iterator[Finding]:
     """OpenRLHF's assertion for colocated models, since 0.5.9."""

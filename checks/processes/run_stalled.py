@@ -203,6 +203,26 @@ def ray_get_timed_out(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+@check.logged("TimeoutError: RPC call to ")
+def worker_does_not_answer(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM's executor waited in vain for a worker's answer."""
+    call = event.search(r"RPC call to (\w+) timed out")
+    if call is None:
+        return
+    yield check.finding(
+        f"a worker of the engine did not answer {call[1]} in time: it hangs in a collective or a kernel, compiles, or "
+        "died",
+        fixes=(
+            _LOOK,
+            Fix(
+                title="where it is only slow (a first compilation), wait longer",
+                commands=("export VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS=1200",),
+            ),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/17965",
+    )
+
+
 @check.logged("DUE TO TIME LIMIT", role=Role.CASCADE)
 def time_limit(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Slurm ended the job at its time limit."""

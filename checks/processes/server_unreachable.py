@@ -203,7 +203,7 @@ def server_not_up(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(said, fixes=(_serve(event), _NO_PROXY), url="https://huggingface.co/docs/trl/vllm_integration")
 
 
-@check.logged("Server is not up yet", silent=True)
+@check.logged("Server is not up yet", "Inference server was not reached after ", silent=True)
 def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A run that ends in these lines waits for a server."""
     if (
@@ -229,6 +229,19 @@ def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     where = event.search(r"host='([^']+)', port=(\d+)|connect to host ([\w.-]+):(\d+)")
     address = f" at {where[1] or where[3]}:{where[2] or where[4]}" if where else ""
     yield check.finding(f"no server listens{address}", fixes=(_serve(event), _NO_PROXY))
+
+
+@check.logged("Request failed: 404")
+def another_server(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Something answers at the address, and has no routes for weights."""
+    if not event.search(r"vllm_client|init_communicator|get_world_size"):
+        return
+    yield check.finding(
+        "what answers at the server's address is no rollout server: it has no routes for weight sync (a plain "
+        "`vllm serve`, or another program)",
+        fixes=(_serve(event), _NO_PROXY),
+        url="https://github.com/huggingface/trl/issues/3587",
+    )
 
 
 @check.logged("Could not find any running Ray instance")

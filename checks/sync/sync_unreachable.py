@@ -158,6 +158,23 @@ def group_port_taken(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+@check.logged("httpx.ReadTimeout", "httpx.ReadError", "Read timed out. (read timeout=")
+def update_outlasts_request(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The request that tells the server to take new weights is not answered in time."""
+    asked = event.search(r"\b(update_weights\w*|load_lora_adapter|update_named_param|update_flattened_params)\b")
+    if asked is None:
+        return
+    yield check.finding(
+        f"the rollout server did not answer {asked[1]} in time: it still loads the weights, or hangs in the sync",
+        fixes=(
+            Fix(title="see in the server's log whether the update ended", commands=("rldoctor triage server.log",)),
+            Fix(title="put the weights on storage that the server reads faster, or allow the request more time"),
+            _RESTART,
+        ),
+        url="https://github.com/PrimeIntellect-ai/prime-rl/issues/1119",
+    )
+
+
 @check.logged("event_loop_lag")
 def event_loop_blocked(case: Case, event: LogEvent) -> Iterator[Finding]:
     """prime-rl's orchestrator measures how late its event loop runs."""

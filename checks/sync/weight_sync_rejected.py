@@ -28,7 +28,6 @@ References
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
@@ -52,6 +51,8 @@ from rldoctor.api import (
 from ..exceptions import root_of
 from ..rollout.agreement import difference, noise_of
 from ..rollout.observed import describe, records, require, runs
+from .weight_sync_fixes import MAPPED_ADAPTERS, NAMES, RELEASES
+from .weight_sync_frames import SYNC_WORDS, loads_its_checkpoint
 
 check = Check("RLD401", "weight-sync-rejected", __doc__)
 
@@ -92,23 +93,6 @@ def packed_weights(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-_NAMES = Fix(
-    title="send names as the engine's model has them: merge the adapters first and strip base_model.model., "
-    ".base_layer and "
-    "modules_to_save, or send adapters to an engine with LoRA enabled",
-)
-_RELEASES = Fix(
-    title="bring framework, transformers and vLLM to releases that go together: renamed layers are mapped by the "
-    "newer ones",
-    commands=("rldoctor compat",),
-)
-_LORA = Fix(
-    title="train all weights, or adapters of a framework release that maps them for this architecture",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="lora.rank", value=0),),
-)
-
-
 @check.observed(needs=["observations.weights"])
 def refused_here(case: Case) -> Iterator[Finding | Reach]:
     """The trainer's own weights, changed a little, for the running engine."""
@@ -130,7 +114,7 @@ def refused_here(case: Case) -> Iterator[Finding | Reach]:
                     for frame in root.get("frames", ())[-2:]
                 ),
             ),
-            fixes=(_NAMES, _RELEASES),
+            fixes=(NAMES, RELEASES),
         )
 
 
@@ -168,25 +152,16 @@ def anything_goes(case: Case) -> Iterator[Finding | Reach]:
             )
 
 
-# Functions through which an engine loads its own checkpoint, and those through which weights come from a trainer.
-LOADING = frozenset({"load_model", "get_model", "_load_model"})
-UPDATING = r"^(?:update_|sync_|receive_|broadcast_)|weight_update|named_param|collective_rpc"
-_SYNC_WORDS = (
-    r"load_weights|update_weight|update_named_param|sync_weight|update_params|weight_loader|_load_module"
-    r"|load_lora_weights"
-)
-
-
 @check.logged("There is no module or parameter named '")
 def unknown_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     """vLLM's AutoWeightsLoader; the same words come up when a checkpoint is loaded at start."""
     found = event.search(r"no module or parameter named '([^']+)' in (\w+)")
-    if found is None or _at_start(event):
+    if found is None or loads_its_checkpoint(event):
         return
     peft = found[1].startswith(("base_model", "lora_", "modules_to_save")) or "base_layer" in found[1]
     yield check.finding(
         f"the engine's {found[2]} has no parameter {found[1]!r}" + (": PEFT's names were sent" if peft else ""),
-        fixes=(_NAMES, _RELEASES),
+        fixes=(NAMES, RELEASES),
         url="https://github.com/TIGER-AI-Lab/verl-tool/issues/125",
     )
 
@@ -196,13 +171,13 @@ def missing_key(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A model's own ``load_weights`` looks the name up in a dictionary."""
     error = event.exception
     found = event.search(r"KeyError: '((?:[\w-]+\.)*(?:weight|bias|base_layer\.\w+|qkv_proj\.\w+|weight_scale\w*))'")
-    if found is None or error is None or _at_start(event) or not event.search(_SYNC_WORDS):
+    if found is None or error is None or loads_its_checkpoint(event) or not event.search(SYNC_WORDS):
         return
     layered = "base_layer" in found[1] or "lora" in error.text.lower()
     yield check.finding(
         f"the engine's model has no parameter {found[1]!r}"
         + (": names of a model with adapters meet one without, or the other way round" if layered else ""),
-        fixes=(_NAMES, _LORA, _RELEASES) if layered else (_NAMES, _RELEASES),
+        fixes=(NAMES, MAPPED_ADAPTERS, RELEASES) if layered else (NAMES, RELEASES),
         url="https://github.com/verl-project/verl/issues/2160",
     )
 
@@ -218,10 +193,9 @@ def shape_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
         fixes=(
             Fix(
                 title="send whole tensors: gather all shards (FSDP, ZeRO-3, tensor parallel) without their padding, "
-                "merge "
-                "checkpoints with the release's own merger, no packed 4-bit weights",
+                "merge checkpoints with the release's own merger, no packed 4-bit weights",
             ),
-            _RELEASES,
+            RELEASES,
         ),
         url="https://github.com/verl-project/verl/issues/834",
     )
@@ -232,17 +206,18 @@ def shape_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
     "assert self.data.shape == loaded_weight.shape",
     "assert param.data.shape == loaded_weight.shape",
     "assert loaded_weight.shape[output_dim] == self.org_vocab_size",
+    "assert args[0].numel() == args[1].numel()",
 )
 def shape_asserted(case: Case, event: LogEvent) -> Iterator[Finding]:
     """vLLM's layers compare shapes by a bare assertion; the code line is all there is."""
-    if event.exception is None or not event.exception.type.endswith("AssertionError") or _at_start(event):
+    if event.exception is None or not event.exception.type.endswith("AssertionError") or loads_its_checkpoint(event):
         return
     yield check.finding(
         "a weight of the update has another shape than the engine's parameter (packed 4-bit weights, shards, a resized "
         "vocabulary)",
         fixes=(
             Fix(title="send whole tensors in full precision, as many rows as the model's own vocabulary has"),
-            _RELEASES,
+            RELEASES,
         ),
         url="https://github.com/modelscope/ms-swift/issues/6884",
     )
@@ -288,22 +263,35 @@ def scale_layout_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-def _at_start(event: LogEvent) -> bool:
-    """Whether the engine was loading its own checkpoint: a matter of model files (RLD115), not of sync."""
-    chain = event.exception.chain if event.exception is not None else ()
-    functions = {frame.function for link in chain for frame in link.frames}
-    return bool(functions & LOADING) and not any(re.search(UPDATING, function) for function in functions)
+@check.logged(" is not a valid data dimension for a ")
+def experts_laid_out(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``shard_dim=0 is not a valid data dimension for a 3D tensor``: vLLM's loader of single experts."""
+    if "shard_dim=" not in event.line or loads_its_checkpoint(event):
+        return
+    yield check.finding(
+        "an expert's weight does not fit the engine's: the MoE kernel laid the experts out in blocks when they were "
+        "loaded, or all experts were sent in one tensor",
+        fixes=(
+            Fix(
+                title="a MoE kernel that keeps the checkpoint's layout (NeMo-RL's recipes take Triton)",
+                commands=("--moe-backend triton",),
+                side_effects="a slower kernel on Blackwell",
+            ),
+            RELEASES,
+        ),
+        url="https://github.com/verl-project/verl/pull/7987",
+    )
 
 
 @check.logged("object has no attribute 'weight_loader'")
 def loader_gone(case: Case, event: LogEvent) -> Iterator[Finding]:
     """After loading, some kernels lay weights out anew, in parameters that cannot be loaded again."""
-    if _at_start(event):
+    if loads_its_checkpoint(event):
         return
     yield check.finding(
         "the engine laid its weights out anew after loading (quantized, CPU or fp8 kernels) and takes no update since",
         fixes=(
             Fix(title="run the engine in bfloat16 without quantization, on the device that the framework supports"),
-            _RELEASES,
+            RELEASES,
         ),
     )

@@ -67,13 +67,20 @@ def ask(
         # That a process was ended by a signal is no more than its recorded death says.
         recorded = any(item.code in DEATHS and item.role is Role.CASCADE for item in found)
         found = [item for item in found if not (recorded and item.code in FALLBACKS)]
-    if any(item.role is Role.CASCADE for item in found):
-        # A recorded death or timeout is more than "the cause is elsewhere".
+    if _recorded(found, run):
         found = [item for item in found if item.code != OUTSIDE]
     return found, tuple(
         join_results([r for r in (_result(c, found, answers.crashes.get(c.code), run), measured.get(c.code)) if r])
         for c in checks
     )
+
+
+def _recorded(found: Sequence[Found], run: LogRun) -> bool:
+    """Whether a code says more than "the cause is elsewhere": a recorded death, or, where no process ended without a
+    word, a time-out or a lost connection."""
+    if any(item.code in DEATHS and item.role is Role.CASCADE for item in found):
+        return True
+    return not run.departed and any(item.role in (Role.CASCADE, Role.WRAPPER) for item in found)
 
 
 def _measured(checks: Sequence[Check], case: Case) -> list[CheckResult]:

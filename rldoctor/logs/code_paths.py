@@ -16,6 +16,10 @@ _CHECKOUT = re.compile(
     r"prime_rl|areal|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
     r"apex|xformers|bitsandbytes|triton|safetensors|huggingface_hub|tokenizers|numpy|pandas|hydra|omegaconf)/"
 )
+# They have folders that are called like what they adapt (``nemo_rl/models/generation/vllm/``).
+_TRAINERS = frozenset(
+    {"verl", "trl", "swift", "openrlhf", "nemo_rl", "skyrl", "skyrl_train", "axolotl", "prime_rl", "areal"}
+)
 _HOME = re.compile(r"^/(?:home|Users|data|mnt|workspace)/[^/]+/")
 # Where an installed file's path names its package: below site-packages, below an environment that holds packages
 # directly (pip install --target), and in the name of a frame that Cython wrote (``init pandas._libs.interval``).
@@ -43,5 +47,7 @@ def package_of(file: str, function: str = "") -> str | None:
         return (site["name"] or site["target"]).partition(".")[0]
     if _LIBRARY.search(file):
         return "python"
-    *_, checkout = [None, *_CHECKOUT.finditer(_HOME.sub("/", file))]
-    return checkout[0].strip("/") if checkout is not None else None
+    folders = [match[0].strip("/") for match in _CHECKOUT.finditer(_HOME.sub("/", file))]
+    doubled = [name for name in folders if f"/{name}/{name}/" in file]  # a checkout's root and its package
+    trainers = [name for name in folders if name in _TRAINERS]
+    return next(iter([*doubled[-1:], *trainers, *folders[-1:]]), None)

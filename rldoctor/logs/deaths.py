@@ -44,6 +44,12 @@ DEATHS: tuple[Death, ...] = (
         r".{0,160}?(?:[Rr]ank (?P<rank>\d{1,6}))?\]? ?Watchdog caught collective operation timeout",
         "NCCL watchdog timeout",
     ),
+    # Ray's C++ log (and glog) as a process ends itself.
+    _death(
+        "Check failed: ",
+        r"(?:\[[^\]]{5,80}\] )?[\w./-]{1,200}\.cc:\d{1,6}:? .{0,200}?Check failed: ",
+        "Fatal check",
+    ),
     _death(": error: ", r"(?!(?:collect2|ld|gcc|g\+\+|cc1plus|clang|nvcc|ninja|make|pip|srun|slurmstepd|fatal)\b)"
            r"[\w./-]{1,200}(?: [\w<>\[\].-]{1,40}){0,5}: error: ", "Command line refused"),
     _death("can't open file '", r"\S{1,200}: can't open file '", "Script not found"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rldoctor.check import Check, Signature
-from rldoctor.logs.fatality import Verdicts
+from rldoctor.logs.fatality import CARRIER, Verdicts
 from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.record import RawEvent
 from rldoctor.logs.runs import Slice
@@ -89,7 +89,7 @@ def _groups(
 
 
 def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
-    raw = group.event
+    raw, carried = group.event, _carried(group.exception)
     return LogEvent(
         literal=literal,
         line=raw.line,
@@ -98,7 +98,8 @@ def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
         origin=raw.origin,
         time=raw.time,
         level=raw.level,
-        exception=group.exception,
+        exception=carried,
+        carrier=group.exception if carried is not group.exception else None,
         before=raw.before,
         after=tuple(raw.after),
         fatal=group.fatal,
@@ -107,6 +108,13 @@ def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
         finished=raw.number < group.piece.record.done <= group.piece.last,
         run=run,
     )
+
+
+def _carried(exception: LoggedException | None) -> LoggedException | None:
+    """What happened, without what Ray raised around it on the way to the driver."""
+    while exception is not None and exception.cause is not None and CARRIER.search(exception.type):
+        exception = exception.cause
+    return exception
 
 
 def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) -> str | None:

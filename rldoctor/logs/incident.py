@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from rldoctor.logs.departures import PARENTS, departures
 from rldoctor.logs.fatality import CARRIER, Failure, Verdicts, judge
-from rldoctor.logs.model import Frame, LoggedException, LogRun
+from rldoctor.logs.model import Departure, Frame, LoggedException, LogRun
 from rldoctor.logs.reveals import framework_of, versions_in_frames
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.stages import stage_before, stage_of
@@ -22,9 +23,10 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
     """One run, of which ``slices`` holds the part of each file, with the verdict on each of its exceptions."""
     verdicts = judge(slices, table)
     root = next((f for f in verdicts.failures if not f.secondary), None)
+    departed = departures(verdicts)
     shown = first_failure(verdicts)
     failures = tuple(f.exception for f in verdicts.failures)
-    incident = _incident(slices, verdicts, shown, run, runs)
+    incident = _incident(slices, verdicts, shown, departed if root is None else (), run, runs)
     return (
         LogRun(
             incident=incident,
@@ -34,19 +36,28 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
             tail=tuple(line.text for piece in slices[-1:] for _, line in piece.record.tail[-60:]),
             sources=tuple(piece.record.name for piece in slices),
             lines=sum(piece.last - piece.first + 1 for piece in slices),
+            departed=departed,
         ),
         verdicts,
     )
 
 
 def first_failure(verdicts: Verdicts) -> Failure | None:
-    """The first failure that is no cascade and no wrapper. Where all are, the first that is an exception tells more
-    than a launcher's exit code."""
+    """The first failure that is no cascade and no wrapper. Where all are, what a parent tells of a process that ended
+    without a word, else the first that is an exception, which tells more than a launcher's exit code."""
     root = next((f for f in verdicts.failures if not f.secondary), None)
-    return root or min(verdicts.failures, key=lambda f: (f.launcher, f.order), default=None)
+    told = [f for f in verdicts.failures if PARENTS.search(f.exception.type)] if departures(verdicts) else []
+    return root or next(iter(told), None) or min(verdicts.failures, key=lambda f: (f.launcher, f.order), default=None)
 
 
-def _incident(slices: Sequence[Slice], verdicts: Verdicts, shown: Failure | None, run: int, runs: int) -> Incident:
+def _incident(
+    slices: Sequence[Slice],
+    verdicts: Verdicts,
+    shown: Failure | None,
+    departed: Sequence[Departure],
+    run: int,
+    runs: int,
+) -> Incident:
     partial = next((piece.record.partial for piece in slices if piece.record.partial), None)
     everything = [*verdicts.failures, *verdicts.handled]
     frames = [frame for f in everything for link in f.exception.chain for frame in link.frames]
@@ -63,7 +74,7 @@ def _incident(slices: Sequence[Slice], verdicts: Verdicts, shown: Failure | None
     own = link.user_frame or next((x.user_frame for x in shown.exception.chain if x.user_frame), None)
     return Incident(
         kind="crashed",
-        first_rank=_first_rank(shown, slices),
+        first_rank=departed[0].rank if departed and departed[0].rank is not None else _first_rank(shown, slices),
         stage=_stage(shown),
         exception=_short(link),
         frames=tuple(str(frame) for frame in link.frames),

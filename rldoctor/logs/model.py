@@ -113,12 +113,23 @@ class Neighbour:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Departure:
+    """A process whose end a launcher recorded, and that wrote nothing itself that says why. ``rank`` is None where it
+    is not told, ``code`` the exit code, minus the signal's number where one ended it."""
+
+    rank: str | None
+    code: int
+    source: str
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogRun:
     """One run of the program: what failed, in order of time. ``root`` is the first failure on the first failing rank
     that is no cascade and no wrapper (None where there is none), ``failures`` everything that ended a process,
     ``handled`` exceptions after which the run went on, ``tail`` the last lines. ``new`` are lines that a healthy run's
     log does not have (``--baseline``), the most telling first, ``near`` the patterns that come nearest to a failure
-    that none explains."""
+    that none explains, ``departed`` the processes that ended without a word."""
 
     incident: Incident
     root: LoggedException | None = None
@@ -129,6 +140,7 @@ class LogRun:
     lines: int = 0
     new: tuple[Evidence, ...] = ()
     near: tuple[Neighbour, ...] = ()
+    departed: tuple[Departure, ...] = ()
 
     @property
     def versions(self) -> dict[str, str]:
@@ -140,7 +152,8 @@ class LogEvent:
     """A line in which a signature's literal was found.
 
     ``line`` is the text without prefixes (rank, actor, time, level). ``exception`` is the exception that the line
-    belongs to: its message, or one of its code lines. ``before`` and ``after`` are lines of the same process around
+    belongs to: its message, or one of its code lines; ``carrier`` is what another process raised around it to pass it
+    on (Ray's ``RayTaskError``), None where nothing did. ``before`` and ``after`` are lines of the same process around
     it, nearest first in ``after``, nearest last in ``before``; they are empty for all but the first occurrences of a
     frequent line. ``fatal`` tells whether the line belongs to a failure that ended something. ``count`` and ``ranks``
     say how often and on which ranks a line that differs in numbers only was seen. ``finished`` says that the log tells
@@ -154,6 +167,7 @@ class LogEvent:
     time: float | None = None
     level: str | None = None
     exception: LoggedException | None = None
+    carrier: LoggedException | None = None
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     fatal: bool = False
@@ -174,7 +188,8 @@ class LogEvent:
     @property
     def text(self) -> str:
         """The line, the whole text of its exception, and what follows: where to look for numbers."""
-        exception = self.exception.text if self.exception else ""
+        whole = self.carrier or self.exception
+        exception = whole.text if whole else ""
         return "\n".join(p for p in (self.line, exception, *self.after) if p)[:TEXT_LIMIT]
 
     def search(self, pattern: str, flags: int = 0) -> re.Match[str] | None:

@@ -142,10 +142,16 @@ _BRACKET = (
 _DIGIT = (
     _rule(rf"(?P<time>{_ISO})(?: std(?:out|err) [FP])?(?:\t| - | \| |: | )", _stamp),
     _rule(r"(?P<rank>\d{1,4}): ", _rank),
+    _rule(r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): ?(?=\[|\(\w|\d{4}-\d\d|Traceback \(|  File \"|[A-Z]\w+Error)", _node),
     _rule(r"(?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?: - | \| |: | )", _stamp),
 )
 _LETTER = (
-    _rule(rf"(?P<level>{_LEVEL})(?: +|\t)(?P<time>\d\d-\d\d \d\d:\d\d:\d\d) (?P<tag>\[[^\]]{{1,200}}:\d+\]) ?", _stamp),
+    # vLLM; its earlier releases wrote no opening bracket.
+    _rule(
+        rf"(?P<level>{_LEVEL})(?: +|\t)(?P<time>\d\d-\d\d \d\d:\d\d:\d\d) "
+        r"(?P<tag>\[[^\]]{1,200}:\d+\]|[\w./-]{1,200}:\d+\]) ?",
+        _stamp,
+    ),
     _rule(r"(?P<level>[IWEF])(?P<time>\d{4} \d\d:\d\d:\d\d\.\d+)\s+\d+ (?P<tag>[\w./-]{1,200}:\d+)\] ?", _stamp),
     _rule(rf"(?P<level>{_LEVEL}) *\| (?P<tag>[\w.:<>-]{{1,160}}) - ", _stamp),
     _rule(rf"(?P<level>{_LEVEL}) (?P<tag>[\w./-]{{1,120}}\.(?:py|cc|cpp|h):\d+) -- ", _stamp),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rldoctor.check import Role
 from rldoctor.logs.model import LogEvent, LogRun
-from rldoctor.logs.order import BEFORE, FALLBACKS, OUTSIDE
+from rldoctor.logs.order import BEFORE, OUTSIDE
 from rldoctor.model import Evidence, Finding, Severity
 
 # How near to the first failure a line stands.
@@ -85,14 +85,15 @@ def _key(item: Found, run: LogRun) -> tuple[int, int, int, float, int, int, str]
 
 def _group(item: Found, run: LogRun) -> int:
     if item.role is Role.CAUSE and item.event is not None:
-        return 0 if explains(item) or run.root is None else 4
+        return 0 if explains(item) or run.root is None else 5
     if item.role is Role.CASCADE:
         return 2
     if item.measured:
-        return 0 if run.root is None else 4
+        return 0 if run.root is None else 5
     if item.event is None:
-        return 1 if item.code in FALLBACKS else 3 if item.code == OUTSIDE else 1
-    return 5
+        # Of a process that ended without a word the others' words are consequences.
+        return 4 if item.code == OUTSIDE and not run.departed else 1
+    return 3 if item.role is Role.WRAPPER else 5
 
 
 def _constrained(order: list[str], best: dict[str, Found]) -> list[str]:

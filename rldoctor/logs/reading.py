@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from rldoctor.logs.bare import add_endings
 from rldoctor.logs.encodings import text_of
 from rldoctor.logs.literals import Hit
 from rldoctor.logs.notes import Worth
@@ -50,6 +51,7 @@ class _Reader:
         self.region.leave()
         self.notes.unpack(self._parsed)
         self._tail()
+        add_endings(self.record)
         self.record.lines = self.number
         self.record.size = self.source.size
         self.record.partial = self.source.partial

@@ -6,6 +6,7 @@ from collections import deque
 
 from rldoctor.logs.deaths import Death, died
 from rldoctor.logs.dumps import DumpParser, SummaryParser
+from rldoctor.logs.forms import names_function
 from rldoctor.logs.headers import header_of
 from rldoctor.logs.liveness import is_done
 from rldoctor.logs.metrics import Collector
@@ -55,6 +56,8 @@ class Region:
         self._parsers: dict[Origin, tuple[int, TracebackParser, Origin | None]] = {}
         self._dumps: dict[Origin, tuple[int, DumpParser, Origin | None]] = {}
         self._summary: tuple[int, SummaryParser] | None = None
+        # Processes whose tracebacks began in the log: a frame on its own is none whose beginning is missing.
+        self._traced: set[Origin] = set()
         self._listeners: list[RawEvent] = []
         self._watched: list[tuple[Origin, Aftermath]] = []
         self._time: float | None = None
@@ -121,7 +124,9 @@ class Region:
         self._watch(line, number)  # afterwards: a line that ends an exception is the first one behind it
         self.notes.count(uses)
         for _, use in found:
-            if use.anchor is not None and token is None:
+            if use.anchor is Anchor.SUMMARY:
+                self._begin_summary(use.literal, line, number)  # it stands in the message of torchrun's own exception
+            elif use.anchor is not None and token is None:
                 token, part = self._begin(use.anchor, use.literal, line, number)
         for index, use in found:
             self._mark(use, line, number)
@@ -154,9 +159,7 @@ class Region:
         """Opens what an anchor announces; the token of the exception that begins."""
         if is_quoted(line.text, max(0, line.text.find(literal))):
             return None, ""
-        if anchor is Anchor.SUMMARY:
-            self._summary = (number, SummaryParser(number))
-            self.until = max(self.until, number + 20)
+        if anchor is Anchor.FRAME and (line.origin in self._traced or not names_function(line.text)):
             return None, ""
         self._finish(line.origin)
         self._tokens += 1
@@ -173,12 +176,20 @@ class Region:
             if not before or not traceback.begin_bare(before[-1], max(1, number - 1)):
                 return None, ""
             traceback.feed(line, number)
+        elif anchor is Anchor.FRAME:
+            traceback.begin_torn(line, number)
         else:
             traceback.begin(line, number, header_of(before, line))
         if traceback.time is None:
             traceback.time = self._time
         self._parsers[line.origin] = (self._tokens, traceback, self._samples.shower)
+        self._traced.add(line.origin)
         return self._tokens, "header"
+
+    def _begin_summary(self, literal: str, line: Line, number: int) -> None:
+        if not is_quoted(line.text, max(0, line.text.find(literal))):
+            self._summary = (number, SummaryParser(number))
+            self.until = max(self.until, number + 20)
 
     def _finish(self, origin: Origin) -> None:
         entry = self._parsers.pop(origin, None)

@@ -8,11 +8,12 @@ from enum import Enum
 
 from rldoctor.check import Check, Role, Signature
 from rldoctor.logs.deaths import DEATHS, ELASTIC_SUMMARY, FATAL_PYTHON, TERMINATE, Death
+from rldoctor.logs.forms import HEADER, IN_FRAME
 from rldoctor.logs.literals import Find, finder
 from rldoctor.logs.marks import EARLY, STAGES, STARTS
 from rldoctor.logs.metrics import LITERALS as METRICS
 from rldoctor.logs.reveals import REVEALS, Reveal
-from rldoctor.logs.tracebacks import HEADER, SEPARATORS
+from rldoctor.logs.tracebacks import SEPARATORS
 
 
 class Anchor(Enum):
@@ -21,6 +22,7 @@ class Anchor(Enum):
     TRACEBACK = "traceback"
     SEPARATOR = "separator"
     REMOTE = "remote"
+    FRAME = "frame"
     FATAL = "fatal"
     TERMINATE = "terminate"
     SUMMARY = "summary"
@@ -30,6 +32,7 @@ _ANCHORS: dict[str, Anchor] = {
     HEADER.rstrip(":"): Anchor.TRACEBACK,
     **dict.fromkeys(SEPARATORS, Anchor.SEPARATOR),
     "() (pid=": Anchor.REMOTE,
+    IN_FRAME: Anchor.FRAME,
     FATAL_PYTHON: Anchor.FATAL,
     TERMINATE: Anchor.TERMINATE,
     ELASTIC_SUMMARY: Anchor.SUMMARY,

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import re
 
+from rldoctor.logs import forms
 from rldoctor.logs.draft import Draft
 from rldoctor.logs.model import Frame, LoggedException, Origin
 from rldoctor.logs.prefixes import Line
 
-HEADER = "Traceback (most recent call last):"
 SEPARATORS = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 )
 
-_FRAME = re.compile(
-    r'(?P<indent>\s*)File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?'
-)
 _CARETS = re.compile(r"\s*[~^][~^ ]*$")
-_TYPE = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w{0,100}\.){0,12}[A-Za-z_]\w{0,100}(?:\([\w.]{1,100}\))?)(?P<rest>:(?: (?P<message>.*))?)?$"
-)
-# What nearly all exceptions' names end in; another name counts only where an exception is due.
-_USUAL = re.compile(r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Group|Expired|Iteration)(?:\([\w.]+\))?$")
 _REMOTE_ABOUT = re.compile(r"\(pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^,)\s]+))?")
 # What Ray says before the remote traceback that a message carries: nothing, or that an actor was not even created.
 _CARRIED = re.compile(r"(?P<said>(?:[^\n]{0,120}error raised in its creation task, )?)(?P<remote>ray::.*)")
 _REMOTE_ACTOR = re.compile(r"ray::(?P<actor>[\w<>:-]+)")
-_GUTTER = re.compile(r"\s{0,40}[|+](?:-[+]-+ \d+ -+|-+ \d+ -+|-{4,})?(?: |$)")
 _RULE = re.compile(r"={20,}$")
-_GROUP_MEMBER = re.compile(r"\s{0,40}[+|][-+]{2,40} \d+ -+$")
-_GROUP_END = re.compile(r"\s{0,40}\+-{10,}$")
 
 # A message goes on over lines that nothing else claims, up to a limit.
 _MESSAGE_LINES = 80
 _STRAY_LINES = 8
 _MOST_FRAMES = 400
-_NOT_MESSAGE = re.compile(
-    r"\s*(?:\{'|wandb:|\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |Exception in thread |Process \S+:$|"
-    r"\[rank\d+\]:|Exception ignored in)"
-)
 
 
 class TracebackParser:
@@ -67,6 +52,8 @@ class TracebackParser:
         self._copies = 1
         self._grouped = False
         self._group_head: Draft | None = None
+        self._notebook = False
+        self._torn = False
 
     def begin(self, line: Line, number: int, header: str = "") -> None:
         """Opens a traceback at its ``Traceback`` line, at a Ray remote header, or at the one line of an exception
@@ -78,17 +65,25 @@ class TracebackParser:
         self._phase, self._margin = "frames", None
         self._grouped = "Exception Group Traceback" in line.text
         text = line.text.strip()
+        self._notebook = forms.is_notebooks(text)
         if text.startswith("ray::") or " ray::" in text:
             self._remote_header(text[text.find("ray::") :])
 
     def begin_bare(self, line: Line, number: int) -> bool:
         """Opens at a line like ``httpx.ConnectError: ...`` that was printed without a traceback."""
-        match = _TYPE.match(line.text.strip())
-        if match is None or not _USUAL.search(match["type"]):
+        match = forms.EXCEPTION.match(line.text.strip())
+        if match is None or not forms.USUAL.search(match["type"]):
             return False
         self.begin(line, number)
         self._take_type(match)
         return True
+
+    def begin_torn(self, line: Line, number: int) -> None:
+        """Opens at a frame whose ``Traceback`` line is not in the log; nothing is made of it unless an exception
+        follows."""
+        self.begin(line, number)
+        self._torn = True
+        self.feed(line, number)
 
     def feed(self, line: Line, number: int) -> bool:
         """Takes the process's next line. False where the line does not belong to the exception, which is then
@@ -105,7 +100,7 @@ class TracebackParser:
         """The exception as far as it was read, or None where nothing of it was."""
         self.open = False
         draft = self._folded(self._draft)
-        if not draft.type and not draft.frames:
+        if not draft.type and (self._torn or not draft.frames):
             return None
         base = LoggedException(type="", origin=self.origin, source=self.source, line=self.first, time=self.time)
         return draft.built(base)
@@ -121,24 +116,28 @@ class TracebackParser:
         return self._in_between(text, number)
 
     def _in_frames(self, text: str, number: int) -> bool:
-        frame = _FRAME.match(text)
-        if frame is not None and self._margin is None:
-            self._margin = max(0, len(frame["indent"]) - 2)
+        if self._notebook and self._in_notebook(text):
+            return True
+        found = forms.frame_of(text)
+        if found is not None and self._margin is None:
+            self._margin = max(0, found[1] - 2)
         indent = len(text) - len(text.lstrip())
         if not text.strip() or _CARETS.match(text):
             self.part = "code"
             return self._tolerate(limit=_STRAY_LINES * 40)
-        if frame is not None:
-            self._take_frame(frame)
+        if found is not None:
+            self._take_frame(found[0])
             return True
         if indent > (self._margin or 0):
             self._take_code(text.strip())
             return True
-        match = _TYPE.match(text[self._margin or 0 :])
-        if match is not None and (_USUAL.search(match["type"]) or (self._draft.frames and _due(match["type"]))):
+        match = forms.EXCEPTION.match(text[self._margin or 0 :])
+        if match is not None and (
+            forms.USUAL.search(match["type"]) or (self._draft.frames and not self._torn and forms.due(match["type"]))
+        ):
             self._take_type(match)
             return True
-        if text.strip() == HEADER:  # two processes without prefixes write one into the other
+        if text.strip() == forms.HEADER:  # two processes without prefixes write one into the other
             self._copies += 1
             return True
         if text.lstrip().startswith("ray::") and not self._draft.frames:
@@ -150,7 +149,7 @@ class TracebackParser:
         stripped = text.strip()
         if stripped in SEPARATORS:
             return not self._other_exception() and self._to_cause()
-        if stripped.endswith(HEADER):
+        if forms.opens(stripped):
             return self._within(stripped) or (self._copies > 1 and self._same_again(stripped))
         if stripped == '"""':
             return True
@@ -158,7 +157,7 @@ class TracebackParser:
             self._blank += 1
             return self._blank <= 2 and (not self._tag or line.tag == self._tag)
         foreign = line.tag != self._tag if self._tag else bool(line.tag or line.level or line.stamp)
-        if self._blank or foreign or _NOT_MESSAGE.match(text) or len(self._draft.message) >= _MESSAGE_LINES:
+        if self._blank or foreign or forms.NOT_MESSAGE.match(text) or len(self._draft.message) >= _MESSAGE_LINES:
             return False
         if self._copies > 1 and self._same_again(stripped):
             return True
@@ -172,7 +171,8 @@ class TracebackParser:
         stripped = text.strip()
         if not stripped or stripped == '"""':
             return True
-        if stripped.endswith(HEADER):
+        if forms.opens(stripped):
+            self._notebook = forms.is_notebooks(stripped)
             if self._outer and self._draft.cause is not None:  # the whole of what was carried over is the cause
                 self._draft.cause = self._folded(self._draft.cause)
             self._phase, self._margin = "frames", None
@@ -182,15 +182,23 @@ class TracebackParser:
             self._phase, self._margin = "frames", None
             self._remote_header(stripped)
             return True
-        match = _TYPE.match(stripped)
-        if match is not None and _USUAL.search(match["type"]):
+        match = forms.EXCEPTION.match(stripped)
+        if match is not None and forms.USUAL.search(match["type"]):
             self._take_type(match)
             return True
         return self._tolerate(limit=3)
 
-    def _take_frame(self, frame: re.Match[str]) -> None:
+    def _in_notebook(self, text: str) -> bool:
+        """IPython's frames, and the code around them; the exception's own line is left to others."""
+        frame, code = forms.notebook_frame(text), forms.notebook_code(text)
+        if frame is not None:
+            self._take_frame(frame)
+        elif code is not None and (frames := self._draft.frames):
+            frames[-1] = Frame(frames[-1].file, frames[-1].line or code[0], frames[-1].function, code[1][:500])
+        return frame is not None or code is not None
+
+    def _take_frame(self, entry: Frame) -> None:
         self.part = "code"
-        entry = Frame(frame["file"], int(frame["line"]), (frame["function"] or "<module>").strip())
         frames = self._draft.frames
         if self._copies > 1 and frames and (frames[-1].file, frames[-1].line) == (entry.file, entry.line):
             return
@@ -233,8 +241,8 @@ class TracebackParser:
         """Whether the last line of the message is an exception of its own, printed bare, which the separator speaks
         of."""
         said = self._draft.message
-        match = _TYPE.match(said[-1]) if len(said) > 1 else None
-        return match is not None and _USUAL.search(match["type"]) is not None
+        match = forms.EXCEPTION.match(said[-1]) if len(said) > 1 else None
+        return match is not None and forms.USUAL.search(match["type"]) is not None
 
     def _within(self, text: str) -> bool:
         """A traceback inside a message: what a DataLoader's or a pool's worker sent along."""
@@ -270,29 +278,23 @@ class TracebackParser:
 
     def _same_again(self, text: str) -> bool:
         said = f"{self._draft.type}: {self._draft.message[0]}" if self._draft.message else self._draft.type
-        return text == said or text.endswith(HEADER)
+        return text == said or text.endswith(forms.HEADER)
 
     def _in_group(self, text: str, number: int) -> str:
         """Takes the gutter of an exception group off; its members are collected under the group."""
         head = self._group_head
-        if _GROUP_MEMBER.match(text) and (self._draft.type or head is not None):
+        if forms.GROUP_MEMBER.match(text) and (self._draft.type or head is not None):
             if head is None:
                 self._group_head = head = self._draft
             self._draft = Draft(line=number)
             head.group.append(self._draft)
             self._phase, self._margin = "between", None
             return ""
-        if _GROUP_END.match(text):
+        if forms.GROUP_END.match(text):
             if head is not None:
                 self._draft, self._group_head = head, None
             self._grouped, self._phase = False, "message"
             return ""
-        while (gutter := _GUTTER.match(text)) is not None and gutter.end() > 0:
+        while (gutter := forms.GUTTER.match(text)) is not None and gutter.end() > 0:
             text = text[gutter.end() :]
         return text
-
-
-def _due(name: str) -> bool:
-    """Whether a line that begins so can be the exception that a traceback still lacks."""
-    last = name.split("(")[0].rsplit(".", 1)[-1]
-    return "." in name or last[:1].isupper()

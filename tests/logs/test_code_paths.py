@@ -31,3 +31,10 @@ def test_the_package_that_a_path_names(file: str, package: str | None) -> None:
 
 def test_cython_names_the_package_in_the_function() -> None:
     assert package_of("interval.pyx", "init pandas._libs.interval") == "pandas"
+
+
+def test_a_trainers_folder_that_is_called_like_the_engine() -> None:
+    # https://github.com/NVIDIA-NeMo/RL/pull/4080
+    assert package_of("/opt/nemo-rl/nemo_rl/models/generation/vllm/vllm_worker_async.py") == "nemo_rl"
+    assert package_of("/home/me/verl/verl/third_party/vllm/vllm_v_0_6_3/llm.py") == "verl"
+    assert package_of("/workspace/verl/vllm/vllm/engine/llm_engine.py") == "vllm"

@@ -105,3 +105,11 @@ def test_times_of_all_formats_can_be_compared() -> None:
     assert seconds("20:43:43") == 74623
     assert seconds("1399 20:43:43") is None
     assert seconds("no time") is None
+
+
+def test_a_node_that_is_named_by_its_address() -> None:
+    # https://github.com/StarsfieldAI/R1-V/pull/44
+    line = parse('192.0.2.7: [rank0]:   File "/opt/x.py", line 1, in f')
+    assert (line.origin.node, line.origin.rank) == ("192.0.2.7", "0")
+    assert line.text == '  File "/opt/x.py", line 1, in f'
+    assert parse("192.0.2.7: 64 bytes").origin.node is None

@@ -238,3 +238,33 @@ def test_torchelastics_summary_names_the_rank() -> None:
         assert parser.feed(parse(text))
     parser.feed(parse("  exitcode  : -11 (pid: 7599)  (SIGSEGV)"))
     assert (parser.rank, parser.exit_code) == ("11", -11)
+
+
+def test_a_notebooks_traceback() -> None:
+    found = read(
+        """
+RuntimeError                              Traceback (most recent call last)
+Cell In[1], line 6
+      5 import torch
+----> 6 from unsloth import FastLanguageModel
+      7 from datasets import load_dataset
+
+File ~/lib/python3.11/site-packages/unsloth/models/loader.py:376, in FastLanguageModel.from_pretrained(model_name, x)
+    375 if fast_inference:
+--> 376     model, tokenizer = dispatch_model(model_name)
+    377
+
+/usr/local/lib/python3.11/dist-packages/unsloth/save.py in save(self)
+---> 12     raise RuntimeError("no")
+RuntimeError: no
+"""
+    )
+    assert links(found) == [("RuntimeError", "no")]
+    assert [frame.function for frame in found.frames] == ["<module>", "FastLanguageModel.from_pretrained", "save"]
+    assert found.frames[1].line == 376
+    assert found.frames[2].line == 12
+
+
+def test_loguru_marks_a_frame() -> None:
+    text = 'Traceback (most recent call last):\n> File "/opt/run.py", line 7, in main\n    run()\nValueError: no'
+    assert read(text).frames[0].function == "main"

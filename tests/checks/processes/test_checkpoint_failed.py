@@ -34,3 +34,17 @@ def test_a_full_disk_somewhere_else() -> None:
 def test_a_checkpoint_that_was_cut_off() -> None:
     text = "PytorchStreamReader failed reading zip archive: failed finding central directory"
     assert "incomplete" in finding(check, raised("RuntimeError", text)).message
+
+
+def test_what_ray_carries_to_the_driver_counts_with_the_drivers_frames() -> None:
+    # https://github.com/verl-project/verl/issues/3346
+    text = """\
+Traceback (most recent call last):
+  File "/home/user/verl/verl/trainer/ppo/ray_trainer.py", line 919, in _save_checkpoint
+    self.actor_rollout_wg.save_checkpoint(
+ray.exceptions.RayTaskError(RuntimeError): ray::WorkerDict.save_checkpoint() (pid=21050, ip=192.0.2.1)
+  File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 1266, in __exit__
+    self.file_like.write_end_of_file()
+RuntimeError: [enforce fail at inline_container.cc:659] . unexpected pos 2387758464 vs 2387758376
+"""
+    assert "inline_container" in finding(check, text).message

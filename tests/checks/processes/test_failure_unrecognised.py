@@ -11,6 +11,7 @@ from rldoctor_checks.processes.failure_unrecognised import check
 
 from rldoctor.api import Case, Outcome, Severity
 from rldoctor.judge import judge_one
+from tests.checks.launches import launch
 from tests.observations import died, failed, imported, imports_case, link, packages, rollout_case
 
 STACK = packages(vllm="0.11.0", torch="2.8.0", transformers="5.0")
@@ -128,3 +129,63 @@ def test_both_probes_count() -> None:
     case = imports_case(STACK, vllm=failed(AIMV2))
     observations = {**case.observations, **rollout_case("died", stage="boot").observations}
     assert len(judge_one(check, replace(case, observations=observations)).findings) == 2
+
+
+def test_a_failure_with_another_code_is_no_pass_without_a_word() -> None:
+    error = link("RuntimeError", "Expected all tensors to be on the same device, but found two", "torch/x.py")
+    result = judge_one(check, rollout_case("raised", exceptions=[error]))
+    assert "1 run failed in a way that has a code of its own" in str(result.reason)
+
+
+BESIDE: dict[str, Any] = {
+    "engine__tensor_parallel_size": 2,
+    "engine__distributed_executor_backend": "external_launcher",
+}
+REFUSED = link("ValueError", "No available memory for the cache blocks.", "vllm/v1/core/kv_cache_utils.py:9")
+GONE = link("RuntimeError", "[gloo/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:4242", "torch/x.py:1")
+
+
+def ranks(*told: dict[str, Any], ended: str = "failed", gpus: int | None = 2, seeds: str = "replica") -> Case:
+    """The peers probe's record of so many ranks, beside an engine that came up by itself."""
+    answers = [{"rank": n, "ended": "done", "stage": "boot", "tail": [], **answer} for n, answer in enumerate(told)]
+    records = {"ranks": answers, "ended": ended, "launcher": ["torchrun: no port"], "reach": {"ranks": 2}}
+    job = {"ended": "done", "records": records, "seconds": 9.0, "log": "/tmp/peers.txt", "tail": []}
+    case = launch(gpus=gpus, seed__per_replica=seeds, placement__engines=1, **BESIDE)
+    return replace(case, observations={"peers": {"peers": job}, **rollout_case().observations})
+
+
+def test_ranks_with_an_engine_object_each_fail_where_one_engine_does_not() -> None:
+    case = ranks({"ended": "raised", "exceptions": [GONE]}, {"ended": "raised", "exceptions": [REFUSED]})
+    (finding,) = judge_one(check, case).findings
+    assert finding.message == (
+        "rank 1 of 2, started by torchrun with an engine object of its own, failed with ValueError: No available "
+        "memory for the cache blocks. at stage boot"
+    )
+    assert finding.severity is Severity.ERROR
+    assert finding.evidence[0].text.endswith("kv_cache_utils.py:9 in <module>")
+
+
+def test_ranks_that_stand_in_on_the_cpu_or_only_wait_are_a_warning() -> None:
+    (here,) = judge_one(
+        check, ranks({"ended": "raised", "exceptions": [REFUSED]}, {"ended": "died"}, gpus=None)
+    ).findings
+    assert here.severity is Severity.WARNING
+    slow = ranks({"ended": "died"}, {"ended": "raised", "exceptions": [], "waiting": True}, ended="timed-out")
+    (late,) = judge_one(check, slow).findings
+    assert late.message.startswith("rank 1 of 2,") and "did not end within 9 s" in late.message
+    assert late.severity is Severity.WARNING
+    (silent,) = judge_one(check, ranks({"ended": "died"}, {"ended": "died"})).findings
+    assert "ended without a word at stage boot" in silent.message
+
+
+def test_ranks_that_do_well_or_fail_for_a_known_reason_are_quiet() -> None:
+    healthy = judge_one(check, ranks({}, {}, ended="done"))
+    assert "2 ranks with an engine object each" in str(healthy.reason)
+    raised = {"ended": "raised", "exceptions": [REFUSED]}
+    assert judge_one(check, ranks(raised, raised, seeds="rank")).findings == ()  # RLD310
+    alone = ranks(raised, raised)
+    broken = rollout_case("raised", exceptions=[REFUSED]).observations
+    (only,) = judge_one(check, replace(alone, observations={**alone.observations, **broken})).findings
+    assert only.message.startswith("vLLM 0.11.0")
+    unstarted = judge_one(check, ranks({"ended": "absent"}, {"ended": "absent"}))
+    assert "torchrun did not run its ranks here: torchrun: no port" in str(unstarted.reason)

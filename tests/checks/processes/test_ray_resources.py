@@ -115,3 +115,15 @@ def test_groups_that_frameworks_give_up() -> None:
     assert "of 4 bundles" in finding(check, raised("ValueError", text)).message
     text = "actor_num_nodes * actor_num_gpus_per_node must be equal to vllm_num_engines * ..., got 8 and 4"
     assert "4 for engines, 8 of the actor" in finding(check, raised("AssertionError", text)).message
+
+
+def test_an_engine_built_on_a_node_without_its_workers() -> None:
+    # https://github.com/vllm-project/vllm/issues/12983, in vLLM's earlier log format
+    log = "".join(
+        f"ERROR 02-09 02:31:11 engine.py:389] {line}\n"
+        for line in raised(
+            "ValueError",
+            "Ray does not allocate any GPUs on the driver node. Consider adjusting the Ray placement group.",
+        ).splitlines()
+    )
+    assert "no worker of the engine on the node" in finding(check, log).message

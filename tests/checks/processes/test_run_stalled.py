@@ -33,3 +33,9 @@ def test_a_remote_call_that_ran_into_its_limit() -> None:
 def test_slurms_time_limit() -> None:
     text = "slurmstepd: error: *** JOB 123 ON n1 CANCELLED AT 2026-11-20T20:00:00 DUE TO TIME LIMIT ***\n"
     assert "time limit" in finding(check, text).message
+
+
+def test_a_worker_that_does_not_answer_its_executor() -> None:
+    # https://github.com/vllm-project/vllm/issues/17965
+    found = finding(check, raised("TimeoutError", "RPC call to execute_model timed out."))
+    assert "did not answer execute_model" in found.message

@@ -12,6 +12,7 @@ from rldoctor.api import Outcome, Severity
 from tests.checks import launches
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY
+from tests.logs.raising import traceback
 
 WAITING = "2026-11-20 20:4{}:00 - trl.extras.vllm_client - INFO - Server is not up yet. Retrying in 2.0 seconds...\n"
 REFUSED = (
@@ -129,3 +130,19 @@ def test_the_proxy_is_excepted_in_the_file(tmp_path: Path) -> None:
     assert "export no_proxy=10.0.0.7\n" in file.mend(check)
     assert file.findings(check) == []
     assert launches.LaunchFile(tmp_path, "unset http_proxy\n" + text[39:], {"trl": "0.21.0"}).findings(check) == []
+
+
+def test_prime_rls_words_while_it_waits() -> None:
+    # https://github.com/PrimeIntellect-ai/prime-rl/pull/1630
+    line = "WARNING Inference server was not reached after {} seconds (Error: All connection attempts failed)\n"
+    text = "".join(line.format(seconds) for seconds in (10, 20, 30))
+    assert "still waiting" in finding(check, text).message
+    assert findings(check, text + "SUCCESS Inference pool ready\n" * 5) == []
+
+
+def test_a_server_that_is_none_for_rollouts() -> None:
+    # https://github.com/huggingface/trl/issues/3587
+    error = 'Exception: Request failed: 404, {"detail":"Not Found"}'
+    client = "trl/extras/vllm_client.py init_communicator"
+    assert "no rollout server" in finding(check, traceback(error, client)).message
+    assert findings(check, traceback(error, "openai/_client.py post")) == []

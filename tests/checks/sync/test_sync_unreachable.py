@@ -11,6 +11,7 @@ from rldoctor.logs.triage import triage_text
 from tests.checks.launches import finding, judged, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised
+from tests.logs.raising import traceback
 
 PORT: dict[str, Any] = {"sync__port": 51216}
 CLIENT = "/opt/venv/lib/python3.10/site-packages/swift/trainers/rlhf_trainer/vllm_client.py init_communicator"
@@ -53,3 +54,10 @@ def test_an_event_loop_that_stands() -> None:
     ended = raised("TimeoutError", "")
     assert "187 s late" in logged(check, "step 12 | event_loop_lag/max: 187.2 | reward 0.4\n" + ended).message
     assert findings(check, "step 12 | event_loop_lag/max: 0.4 | reward 0.4\n" + ended) == []
+
+
+def test_an_update_that_outlasts_its_request() -> None:
+    # https://github.com/PrimeIntellect-ai/prime-rl/issues/1119
+    frame = "prime_rl/utils/client.py update_weights"
+    assert "did not answer update_weights" in logged(check, traceback("httpx.ReadTimeout", frame)).message
+    assert findings(check, traceback("httpx.ReadTimeout", "httpx/_client.py post")) == []

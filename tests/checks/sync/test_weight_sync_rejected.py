@@ -11,6 +11,7 @@ from rldoctor.api import Severity
 from tests.checks.launches import finding, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised
+from tests.logs.raising import traceback
 
 QLORA: dict[str, Any] = {"model__quantization": "4bit", "placement__mode": "colocate", "lora__enabled": True}
 SYNC = (
@@ -94,3 +95,10 @@ def test_fp8_scales_of_another_layout() -> None:
         code="layer.weight_scale.data.copy_(dg_weight_scale)",
     )
     assert "fp8 block scales" in logged(check, text).message
+
+
+def test_experts_in_blocks() -> None:
+    # https://github.com/verl-project/verl/pull/7987
+    error = "ValueError: shard_dim=0 is not a valid data dimension for a 3D tensor (expected 1 or 2)"
+    assert "expert" in logged(check, traceback(error, "vllm/worker.py update_weights_from_ipc")).message
+    assert findings(check, traceback(error, "vllm/model_loader/base_loader.py load_model")) == []

@@ -1,0 +1,63 @@
+"""Exceptions of which the log holds their own line alone: printed without a traceback, in a box that is none, or cut
+off by whoever took the end of a log. They count only at the end of a log that shows no exception otherwise."""
+
+from __future__ import annotations
+
+import re
+
+from rldoctor.logs.forms import EXCEPTION
+from rldoctor.logs.model import Origin
+from rldoctor.logs.prefixes import Line
+from rldoctor.logs.quoting import Samples, is_quoted
+from rldoctor.logs.record import FileRecord, RawException
+from rldoctor.logs.tracebacks import TracebackParser
+
+# Lines of the end that are looked at.
+_LINES = 60
+# Narrower than what a traceback may end in, and never ``Error`` alone: nothing else says that an exception is due.
+_NAMED = re.compile(r"(?<=\w)(?:Error|Exception|Timeout|NotMet)(?:\(\w+\))?$")
+_QUIET = ("DEBUG", "INFO", "WARNING")
+
+
+def add_endings(record: FileRecord) -> None:
+    """Adds to the record the exceptions that its last lines name, and makes the hits in them theirs."""
+    if any(not raw.quoted for raw in record.exceptions) or record.deaths:
+        return
+    lines, samples = record.tail[-_LINES:], Samples()
+    open_: dict[Origin, TracebackParser] = {}
+    for number, line in lines:
+        samples.follow(line)
+        parser = open_.get(line.origin)
+        if parser is not None and parser.feed(line, number):
+            continue
+        if parser is not None:
+            _store(record, open_.pop(line.origin), lines)
+        if samples.shower is None and _names_one(line):
+            parser = open_[line.origin] = TracebackParser(line.origin, record.name)
+            parser.begin_bare(line, number)
+    for parser in open_.values():
+        _store(record, parser, lines)
+
+
+def _names_one(line: Line) -> bool:
+    text = line.text.strip()
+    match = EXCEPTION.match(text)
+    named = match is not None and match["message"] and _NAMED.search(match["type"])
+    return bool(named) and line.level not in _QUIET and not is_quoted(text, 0)
+
+
+def _store(record: FileRecord, parser: TracebackParser, lines: list[tuple[int, Line]]) -> None:
+    exception = parser.result()
+    if exception is None:
+        return
+    raw = RawException(exception, parser.first, parser.last, parser.ranked, parser.level)
+    raw.token = min(record.tokens, default=0) - 1
+    for number, line in lines:
+        if line.origin == parser.origin and number > parser.last:
+            raw.aftermath.add(line, number)
+    record.exceptions.append(raw)
+    record.tokens[raw.token] = raw
+    for hits in record.hits.values():
+        for event in hits.kept:
+            if event.token is None and event.origin == parser.origin and parser.first <= event.number <= parser.last:
+                event.token, event.part = raw.token, "message"

@@ -1,0 +1,75 @@
+"""Processes that ended without a word: a launcher recorded how, and they wrote nothing that says why."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+
+from rldoctor.logs.fatality import Failure, Verdicts
+from rldoctor.logs.model import Departure
+from rldoctor.logs.record import RawDeath
+from rldoctor.logs.runs import Slice
+
+# Exceptions in which a parent tells of its child.
+PARENTS = re.compile(r"(?:^|\.)(?:ChildFailedError|CalledProcessError|ProcessExitedException)$")
+# torch.multiprocessing.spawn: `ProcessRaisedException` where the child left a traceback, this one where it did not.
+_SPAWNED = re.compile(r"process (?P<rank>\d{1,6}) terminated with (?:exit code (?P<code>\d{1,3})|signal (?P<name>\w+))")
+# What no Python exception ends with: these signals, and an exit code other than that of an exception or an abort.
+_NATIVE = frozenset({-signal.SIGILL, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGKILL, -signal.SIGSEGV})
+_OF_AN_EXCEPTION = frozenset({1, -signal.SIGABRT, 128 + signal.SIGABRT})
+# Somebody else asked it to end: the launcher, the scheduler, a person.
+_ASKED = frozenset({0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT})
+
+
+def departures(verdicts: Verdicts) -> tuple[Departure, ...]:
+    """Those of one run, the first one first. A failure of unknown rank may be the word of whoever ended so."""
+    speakers = [f for f in verdicts.failures if not f.launcher and not PARENTS.search(f.exception.type)]
+    ranks = {_rank(f) for f in speakers}
+    return tuple(one for one in _recorded(verdicts) if _silent(one, ranks))
+
+
+def _silent(one: Departure, speakers: set[str | None]) -> bool:
+    if one.code in _ASKED or one.rank in speakers - {None}:
+        return False
+    return one.code in _NATIVE or (one.rank is not None and (one.code not in _OF_AN_EXCEPTION or None not in speakers))
+
+
+def _rank(failure: Failure) -> str | None:
+    inner = failure.exception.chain[0].origin
+    known = failure.slice.record.rank_of.get((inner.pid, inner.node)) if inner.pid else None
+    return inner.rank or failure.exception.origin.rank or known
+
+
+def _recorded(verdicts: Verdicts) -> list[Departure]:
+    """What launchers say. torchelastic's summary knows the rank of the whole run, the line before it the local one."""
+    pieces: dict[int, Slice] = {id(f.slice.record): f.slice for f in verdicts.failures}
+    summed = [one for piece in pieces.values() for one in _summed(piece)]
+    if summed:
+        return summed
+    return [one for failure in verdicts.failures for one in (_spawned(failure), _told(failure)) if one is not None][:1]
+
+
+def _summed(piece: Slice) -> Iterator[Departure]:
+    for number, rank, code in piece.record.summaries:
+        if rank is not None and code is not None and piece.first <= number <= piece.last:
+            yield Departure(rank=rank, code=code, source=piece.record.name, line=number)
+
+
+def _told(failure: Failure) -> Departure | None:
+    if not isinstance(failure.raw, RawDeath) or not failure.launcher:
+        return None
+    code = -int(signal.SIGKILL) if failure.exception.type == "Killed" else failure.raw.code
+    if code is None:
+        return None
+    told = failure.exception
+    return Departure(rank=told.origin.rank, code=code, source=told.source, line=failure.number)
+
+
+def _spawned(failure: Failure) -> Departure | None:
+    told = failure.exception
+    match = _SPAWNED.search(told.message) if told.type.endswith("ProcessExitedException") else None
+    if match is None:
+        return None
+    code = int(match["code"]) if match["code"] else -int(getattr(signal, match["name"], signal.SIGKILL))
+    return Departure(rank=match["rank"], code=code, source=told.source, line=told.line or failure.number)

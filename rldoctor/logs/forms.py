@@ -1,0 +1,81 @@
+"""The forms that the lines of a traceback have: frames as Python, loguru and notebooks print them, and the line of the
+exception itself."""
+
+from __future__ import annotations
+
+import re
+
+from rldoctor.logs.model import Frame
+
+HEADER = "Traceback (most recent call last):"
+# Stands in every frame that Python prints.
+IN_FRAME = '", line '
+
+_FRAME = re.compile(
+    r'(?P<indent>\s*)(?:> )?File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?'
+)
+# ``File /x/a.py:376, in f(args)``, ``/x/a.py in f(self)``, ``Cell In[1], line 6``, ``<ipython-input-1-0> in <module>``.
+_NOTEBOOK_FRAME = re.compile(
+    r"(?:File )?(?P<file>[~/.][^\s:\"]{1,500}|<ipython-input[^>]{1,80}>|Cell In ?\[\d+\])"
+    r"(?:(?::|, line )(?P<line>\d{1,9}))?(?:,? in (?P<function>[^\s(]{1,200}).{0,2000})?$"
+)
+_NOTEBOOK_HEADER = re.compile(r"[A-Za-z_][\w.]{2,100} {2,}Traceback \(most recent call last\)$")
+_NOTEBOOK_CODE = re.compile(r"\s*-+> ?(?P<line>\d{1,9})(?P<code>.*)")
+EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w{0,100}\.){0,12}[A-Za-z_]\w{0,100}(?:\([\w.]{1,100}\))?)(?P<rest>:(?: (?P<message>.*))?)?$"
+)
+# What nearly all exceptions' names end in; another name counts only where an exception is due.
+USUAL = re.compile(r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Group|Expired|Iteration)(?:\([\w.]+\))?$")
+# What stands before every line of an exception group, and where its members and itself end.
+GUTTER = re.compile(r"\s{0,40}[|+](?:-[+]-+ \d+ -+|-+ \d+ -+|-{4,})?(?: |$)")
+GROUP_MEMBER = re.compile(r"\s{0,40}[+|][-+]{2,40} \d+ -+$")
+GROUP_END = re.compile(r"\s{0,40}\+-{10,}$")
+# Lines that no message goes on with.
+NOT_MESSAGE = re.compile(
+    r"\s*(?:\{'|wandb:|\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |Exception in thread |Process \S+:$|"
+    r"\[rank\d+\]:|Exception ignored in)"
+)
+
+
+def opens(text: str) -> bool:
+    """Whether a line, stripped, says that a traceback follows."""
+    return text.endswith(HEADER) or is_notebooks(text)
+
+
+def is_notebooks(text: str) -> bool:
+    """Whether it is a notebook that says so: ``KeyError     Traceback (most recent call last)``."""
+    return _NOTEBOOK_HEADER.match(text) is not None
+
+
+def frame_of(text: str) -> tuple[Frame, int] | None:
+    """The frame that Python or loguru printed in a line, with the line's indent, or None."""
+    match = _FRAME.match(text)
+    if match is None:
+        return None
+    return Frame(match["file"], int(match["line"]), (match["function"] or "<module>").strip()), len(match["indent"])
+
+
+def names_function(text: str) -> bool:
+    """Whether the line is a frame of a traceback: a dump by signal and a warning's place name no function so."""
+    match = _FRAME.match(text)
+    return match is not None and match["function"] is not None
+
+
+def notebook_frame(text: str) -> Frame | None:
+    """The frame that IPython printed in a line."""
+    match = _NOTEBOOK_FRAME.match(text)
+    if match is None or not (match["line"] or match["function"]):
+        return None
+    return Frame(match["file"], int(match["line"]) if match["line"] else None, match["function"] or "<module>")
+
+
+def notebook_code(text: str) -> tuple[int, str] | None:
+    """Number and text of the line of code that IPython's arrow points at."""
+    match = _NOTEBOOK_CODE.match(text)
+    return (int(match["line"]), match["code"].strip()) if match is not None else None
+
+
+def due(name: str) -> bool:
+    """Whether a line that begins so can be the exception that a traceback still lacks."""
+    last = name.split("(")[0].rsplit(".", 1)[-1]
+    return "." in name or last[:1].isupper()

@@ -1,0 +1,113 @@
+"""Processes that ended without a word, as their launchers record it: what the others say are consequences."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.logs.triage import triage_text
+from rldoctor.model import Report
+
+from .excerpts import HEALTHY, OUT_OF_MEMORY, PEER_GONE, REWARD_RAISES, SEGFAULT, elastic, ranked
+
+TIMED_OUT = """\
+Traceback (most recent call last):
+  File "/home/user/rl/train.py", line 40, in <module>
+    dist.all_reduce(loss)
+  File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 3252, in all_reduce
+    work.wait()
+RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 20000ms for recv \
+operation to complete
+"""
+WATCHDOG = (
+    "[rank{rank}]:[E1120 20:49:10.123456789 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=26, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for "
+    "600012 milliseconds before timing out.\n"
+)
+RAY_DIED = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 22183\n"
+
+
+def codes(report: Report) -> list[str]:
+    return [finding.code for finding in report.findings]
+
+
+@pytest.mark.parametrize(
+    ("code", "how", "hint"),
+    [
+        (7, "rank 1 ended with exit code 7", "os._exit"),
+        (-9, "rank 1 was ended by SIGKILL (exit code -9)", "memory killer"),
+        (-11, "rank 1 was ended by SIGSEGV (exit code -11)", "Python frames"),
+    ],
+)
+def test_a_rank_that_ended_goes_before_what_its_peers_say(code: int, how: str, hint: str) -> None:
+    report = triage_text(ranked(0, PEER_GONE) + elastic(1, code))
+    assert codes(report) == ["RLD901", "RLD321"]
+    assert report.findings[0].message.startswith(f"{how} and wrote no reason into this log")
+    assert hint in report.findings[0].fixes[0].title
+    assert report.incident is not None and report.incident.first_rank == "1"
+    assert report.incident.exception is not None and "ChildFailedError" in report.incident.exception
+
+
+@pytest.mark.parametrize("peer", [TIMED_OUT, "RuntimeError: NCCL communicator was aborted on rank 0.\n"])
+def test_time_outs_of_its_peers_are_consequences_too(peer: str) -> None:
+    assert codes(triage_text(ranked(0, peer) + elastic(1, 7)))[0] == "RLD901"
+
+
+def test_a_rank_whose_traceback_is_in_another_file() -> None:
+    report = triage_text(ranked(0, PEER_GONE) + elastic(1))
+    assert codes(report) == ["RLD901", "RLD321"]
+    assert "rank 1 ended with exit code 1" in report.findings[0].message
+    assert [fix.title.partition(":")[0] for fix in report.findings[0].fixes] == [
+        "torchrun keeps each rank's output where it is told to"
+    ]
+
+
+def test_the_rank_is_that_of_the_whole_run() -> None:
+    second_node = elastic(1, 7).replace("rank      : 1 (local_rank: 1)", "rank      : 9 (local_rank: 1)")
+    report = triage_text(ranked(0, PEER_GONE) + second_node)
+    assert report.findings[0].message.startswith("rank 9 ended with exit code 7")
+    assert report.incident is not None and report.incident.first_rank == "9"
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (ranked(0, TIMED_OUT) + ranked(1, TIMED_OUT) + elastic(1), "RLD321"),  # it waited like the others
+        (ranked(1, REWARD_RAISES) + ranked(0, PEER_GONE) + elastic(1), "RLD902"),
+        (ranked(1, OUT_OF_MEMORY) + ranked(0, PEER_GONE) + elastic(1), "RLD206"),
+        (SEGFAULT + ranked(0, PEER_GONE) + elastic(1, -11), "RLD900"),
+        (WATCHDOG.format(rank=1) + elastic(1, -6), "RLD321"),
+        (TIMED_OUT + elastic(1), "RLD321"),  # whose traceback this is, nobody says
+        (ranked(0, PEER_GONE) + elastic(1, -15), "RLD321"),  # it was asked to end
+        (ranked(0, PEER_GONE), "RLD321"),
+    ],
+)
+def test_a_rank_that_says_something_itself(text: str, first: str) -> None:
+    assert codes(triage_text(text))[0] == first
+
+
+def test_a_run_that_ends_well() -> None:
+    assert codes(triage_text(HEALTHY)) == []
+
+
+def test_other_launchers() -> None:
+    spawn = "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n"
+    frame = (
+        'Traceback (most recent call last):\n  File "/home/user/rl/train.py", line 9, in <module>\n    mp.spawn(f)\n'
+    )
+    slurm = "srun: error: node2: task 5: Exited with exit code 7\n"
+    deepspeed = "[ERROR] [launch.py:325:sigkill_handler] ['python', 'train.py'] exits with return code = -9\n"
+    said = {
+        text: triage_text(ranked(0, PEER_GONE) + text).findings[0].message.partition(" and wrote")[0]
+        for text in (frame + spawn, slurm, deepspeed)
+    }
+    assert list(said.values()) == [
+        "rank 1 was ended by SIGKILL (exit code -9)",
+        "rank 5 ended with exit code 7",
+        "a rank was ended by SIGKILL (exit code -9)",
+    ]
+
+
+def test_a_death_that_ray_recorded_goes_before_a_lost_connection_and_not_before_a_time_out() -> None:
+    frame = 'Traceback (most recent call last):\n  File "/home/user/rl/train.py", line 9, in <module>\n    ray.get(x)\n'
+    assert codes(triage_text(ranked(0, PEER_GONE) + frame + RAY_DIED))[:2] == ["RLD603", "RLD321"]
+    assert codes(triage_text(WATCHDOG.format(rank=0) + frame + RAY_DIED))[:2] == ["RLD321", "RLD603"]

@@ -1,0 +1,69 @@
+"""Logs that begin in the middle of a traceback, or of which only the exception's own line is left."""
+
+from __future__ import annotations
+
+from rldoctor.logs.triage import triage_text
+from rldoctor.model import Incident
+
+from .excerpts import HEALTHY
+
+TORN = """\
+[rank1]:   File "/opt/venv/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py", line 1626, in _step
+[rank1]:     outputs = step(batch)
+[rank1]:   File "/home/user/rl/reward.py", line 9, in reward
+[rank1]:     return {}["answer"]
+[rank1]: KeyError: 'answer'
+"""
+STACK = """\
+Stack (most recent call last):
+  File "/home/user/rl/train.py", line 9, in main
+    logger.warning("slow", stack_info=True)
+Done
+"""
+
+
+def incident(text: str) -> Incident:
+    found = triage_text(text).incident
+    assert found is not None
+    return found
+
+
+def test_a_traceback_whose_first_line_was_cut_off() -> None:
+    found = incident(TORN)
+    assert found.exception == "KeyError: 'answer'"
+    assert found.first_rank == "1"
+    assert found.user_frame is not None and found.user_frame.startswith("/home/user/rl/reward.py")
+
+
+def test_a_stack_that_ends_in_no_exception_is_none() -> None:
+    assert incident(STACK).kind == "clean"
+
+
+def test_frames_count_once_where_their_traceback_began_in_the_log() -> None:
+    whole = "[rank1]: Traceback (most recent call last):\n" + TORN
+    assert incident(whole + TORN.replace("'answer'", "'other'")).cascades == ()
+
+
+def test_the_exceptions_own_line_at_the_end() -> None:
+    line = "ValueError: Image features and image tokens do not match: tokens: 281, features 280\n"
+    found = triage_text("INFO 11-20 21:24:33 [core.py:133] Initializing\n" + line)
+    assert found.incident is not None and found.incident.kind == "crashed"
+    assert [finding.code for finding in found.findings] == ["RLD217"]
+    assert incident(line + HEALTHY).kind == "clean"
+
+
+def test_lines_that_name_no_exception() -> None:
+    for line in ("Error: retrying", "UserWarning: slow", "KeyError", "INFO ValueError: x", "response: 'ValueError: x'"):
+        assert incident(line + "\n").kind == "clean", line
+
+
+def test_vllms_earlier_log_format() -> None:
+    lines = ("Traceback (most recent call last):", '  File "/opt/vllm/engine.py", line 3, in step', "ValueError: no")
+    found = incident("".join(f"ERROR 02-09 02:31:11 engine.py:389] {line}\n" for line in lines))
+    assert found.exception == "ValueError: no"
+
+
+def test_ray_ends_itself() -> None:
+    # https://github.com/verl-project/verl/issues/2380
+    line = "[2025-07-06 07:14:27,052 C 2915798 2915798] task_receiver.cc:219:  Check failed: objects_valid \n"
+    assert incident("(TaskRunner pid=2915798) " + line).kind == "crashed"
