@@ -45,9 +45,9 @@ from rldoctor.knowledge.rope import missing as rope_missing
 from rldoctor.knowledge.rope import original_length_filled_in
 from rldoctor.knowledge.rope import scaling as rope_settings
 from rldoctor.knowledge.sharing import evaluates_on_it, one_engine_in_the_trainer, samples_in_a_thread
-from rldoctor.knowledge.vllm_engine import chunked_prefill, generation, release
+from rldoctor.knowledge.vllm_engine import ATTENTION_OF_V0, chunked_prefill, generation, release
 from rldoctor.launch.evidence import cite, plan_of
-from rldoctor.launch.plan import RolloutPlan, Setting, Source
+from rldoctor.launch.plan import RolloutPlan, Setting, Source, UnknownOption
 from rldoctor.launch.seeds import (
     SeedTopology,
     completions_per_request,
@@ -96,6 +96,7 @@ if TYPE_CHECKING:  # types alone: no start-up pays for what one command needs
     from rldoctor.hang.view import StalledRun as StalledRun
 
 __all__ = [
+    "ATTENTION_OF_V0",
     "CUDA_CONTEXT",
     "FRAMEWORKS",
     "GIB",
@@ -153,6 +154,7 @@ __all__ = [
     "Source",
     "TrainingStates",
     "Unknown",
+    "UnknownOption",
     "acceptable_releases",
     "accepting_releases",
     "affects",

@@ -2,17 +2,18 @@
 
 What it looks for
     The divisions that the framework itself makes before or while it starts, on the numbers of the launch: completions
-    of one generation over the group size, batches over ranks, mini batches over micro batches. In a log: the
-    framework's refusals.
+    of one generation over the group size, batches over ranks, mini batches over micro batches; and what is too small
+    for its purpose: fewer prompts than a mini batch, nothing left for a rank, groups of one. In a log: the framework's
+    refusals.
 
 Why it hurts
     Most frameworks refuse with an assertion, some only after every model has been loaded on every rank. Where nothing
     asserts, groups are cut in two and advantages are computed over half of them.
 
 How sure it is
-    Each rule is one condition of the framework's source, with the versions that have it; a rule is judged only when
-    all of its numbers are known. TRL 0.18 and ms-swift 3.5 have an operator slip in one test (``a % b * c``), which is
-    therefore not judged for them.
+    Each rule (``batch_rules.py``) and each least number (``batch_floors.py``) is one condition of the framework's
+    source, with the versions that have it; it is judged only when all of its numbers are known. TRL 0.18 and ms-swift
+    3.5 have an operator slip in one test (``a % b * c``), which is therefore not judged for them.
 
 The fix and its cost
     The nearest group size that divides, or a batch that is a multiple. Both change how many completions a prompt gets
@@ -40,12 +41,15 @@ from rldoctor.api import (
     NotApplicable,
     Reach,
     RolloutPlan,
+    Source,
     cite,
     installed_within,
     plan_of,
 )
 
-from .batch_rules import ACCUMULATION, GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, RULES, TRAIN
+from .batch_floors import FLOORS
+from .batch_operands import ACCUMULATION, GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN
+from .batch_rules import RULES
 
 check = Check("RLD211", "batch-indivisible", __doc__)
 
@@ -73,9 +77,39 @@ def indivisible(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             f"{dividend[0]} ({dividend[1]}) is not a multiple of {divisor[0]} ({divisor[1]})",
             evidence=cite(plan, *rule.cites),
-            fixes=tuple(_remedies(plan, dividend[0], divisor[0])),
+            fixes=tuple((rule.remedy or _remedies)(plan, dividend[0], divisor[0])),
         )
         return  # the next condition of a framework is about the same numbers
+
+
+@check.declared(needs=["plan"])
+def too_few(case: Case) -> Iterator[Finding | Reach]:
+    """The least that the framework wants of a batch, a group or a rank's share."""
+    plan = plan_of(case)
+    if plan.value("trainer.algorithm") == "async_grpo":
+        raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
+    floors = [
+        floor
+        for floor in FLOORS
+        if plan.framework in floor.frameworks and installed_within(case, floor.package, floor.versions)
+    ]
+    if not floors:
+        raise NotApplicable(f"no least number is known for this release of {plan.framework}")
+    for floor in floors:
+        number, least = floor.number(plan), floor.least(plan)
+        if number is None or least is None:
+            continue
+        given = any(setting.source is not Source.DEFAULT for name in floor.cites if (setting := plan.get(name)))
+        # What nobody chose is no launch's fault: an excerpt, or the rest is in a file that is not at hand.
+        if number >= least or not given:
+            yield Reach(f"{number} of at least {least}" + ("" if number >= least else ", all by default"))
+            continue
+        yield check.finding(
+            floor.message.format(number, least, framework=plan.framework),
+            evidence=cite(plan, *floor.cites),
+            fixes=tuple(floor.remedy(plan, number, least)),
+        )
+        return  # the next condition is about the same numbers
 
 
 def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:

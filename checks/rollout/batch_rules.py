@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rldoctor.api import (
+    Fix,
     RolloutPlan,
 )
 
-TRL_LIKE = ("TRL", "open-r1", "axolotl")
-GROUP = "batch.generations"
-PER_DEVICE = "batch.per_device"
-GENERATION = "batch.generation"
-STEPS = "batch.steps_per_generation"
-ACCUMULATION = "batch.accumulation"
-PROMPTS = "batch.prompts"
-MINI = "batch.mini_prompts"
-TRAIN = "batch.train"
+from .batch_operands import (
+    ACCUMULATION,
+    ENGINES,
+    EXPERIENCE,
+    GENERATION,
+    GROUP,
+    MINI,
+    PER_DEVICE,
+    POOL,
+    PROMPTS,
+    STEPS,
+    TRAIN,
+    TRL_LIKE,
+    accumulated,
+    actors,
+    devices,
+    evaluated_group,
+    evaluation,
+    fed,
+    generation_batch,
+    larger,
+    one_number,
+    per_step,
+    rollout,
+    share,
+    smaller,
+    whole,
+)
+from .batch_remedies import a_micro_batch, a_training_batch, an_evaluation_batch, engines_that_divide, more_prompts
 
 
 @dataclass(frozen=True)
 class Rule:
     """``dividend`` must be a multiple of ``divisor``; both give a number and how it came about, or None where it is not
-    known. ``package`` decides by its ``versions`` (a specifier) whether the release has the rule."""
+    known. ``package`` decides by its ``versions`` (a specifier) whether the release has the rule. ``remedy`` says what
+    to do about the two numbers, where the usual answers do not fit."""
 
     frameworks: tuple[str, ...]
     package: str
@@ -31,128 +53,199 @@ class Rule:
     dividend: Callable[[RolloutPlan], tuple[int, str] | None]
     divisor: Callable[[RolloutPlan], tuple[int, str] | None]
     cites: tuple[str, ...]
+    remedy: Callable[[RolloutPlan, int, int], Iterable[Fix]] | None = None
 
 
-def _ranks(plan: RolloutPlan) -> int | None:
-    """The processes of the trainer, None where they are not known."""
-    nodes = plan.get("process.nnodes")
-    # A script for a later node says nothing of how many processes the others start.
-    if (nodes is not None and nodes.unknown) or plan.value("process.node_rank", 0) not in (0, "0"):
-        return None
-    total = plan.value("process.total")
-    per_node = plan.value("process.nproc") or plan.value("placement.gpus_per_node")
-    count = plan.value("process.nnodes") or plan.value("placement.nodes") or 1
-    return total or (per_node * count if per_node else None)
-
-
-def _one(option: str, name: str) -> Callable[[RolloutPlan], tuple[int, str] | None]:
-    def value(plan: RolloutPlan) -> tuple[int, str] | None:
-        number = plan.value(option)
-        return (number, f"{name} {number}") if isinstance(number, int) and number > 0 else None
-
-    return value
-
-
-def _per_step(plan: RolloutPlan) -> tuple[int, str] | None:
-    each, ranks = plan.value(PER_DEVICE), _ranks(plan)
-    return (each * ranks, f"{each} per device x {ranks} processes") if each and ranks else None
-
-
-def _generation(plan: RolloutPlan) -> tuple[int, str] | None:
-    setting = plan.get(GENERATION)
-    if setting is not None and setting.value and (setting.source == "given" or _ranks(plan)):
-        return setting.value, f"generation batch {setting.value}"
-    step, steps = _per_step(plan), plan.value(STEPS) or plan.value(ACCUMULATION) or 1
-    return (step[0] * steps, f"{step[1]} x {steps} steps") if step else None
-
-
-def _rollout(plan: RolloutPlan) -> tuple[int, str] | None:
-    prompts, group = plan.value(PROMPTS), plan.value(GROUP, 1)
-    return (prompts * group, f"{prompts} prompts x {group}") if prompts and group else None
-
-
-def _devices(plan: RolloutPlan) -> tuple[int, str] | None:
-    # verl divides by all devices; Megatron's model parallel ranks share a batch.
-    devices = plan.value("placement.trainer_gpus") or _ranks(plan)
-    model = 1
-    for option in ("parallel.tensor", "parallel.pipeline", "parallel.context"):
-        model *= plan.value(option) or 1
-    if not devices or devices % model:
-        return None
-    return devices // model, f"{devices} devices" + (f" / {model} model parallel ranks" if model > 1 else "")
-
+SHARED = (MINI, GROUP, PER_DEVICE, "parallel.sequence", "placement.gpus_per_node", "placement.nodes")
 
 RULES = (
     Rule(
-        TRL_LIKE, "trl", ">=0.15,<0.17", _per_step, _one(GROUP, "num_generations"), (GROUP, PER_DEVICE, "process.nproc")
+        TRL_LIKE,
+        "trl",
+        ">=0.15,<0.17",
+        per_step,
+        one_number(GROUP, "num_generations"),
+        (GROUP, PER_DEVICE, "process.nproc"),
     ),
     Rule(
         TRL_LIKE,
         "trl",
         ">=0.17",
-        _generation,
-        _one(GROUP, "num_generations"),
+        generation_batch,
+        one_number(GROUP, "num_generations"),
         (GROUP, PER_DEVICE, GENERATION, STEPS, ACCUMULATION, "process.total", "process.nproc"),
     ),
     Rule(
         TRL_LIKE,
         "trl",
         ">=0.19",
-        _generation,
-        _per_step,
+        generation_batch,
+        per_step,
         (GENERATION, PER_DEVICE, "process.total", "process.nproc"),
+    ),
+    Rule(
+        ("TRL", "open-r1"),
+        "trl",
+        ">=0.15,!=0.20.*,!=0.21.*",
+        evaluation,
+        evaluated_group,
+        (GROUP, "batch.per_device_eval", "trainer.eval_strategy", "process.total", "process.nproc"),
+        an_evaluation_batch,
     ),
     Rule(
         ("ms-swift",),
         "ms-swift",
         ">=3.2,<3.5",
-        _per_step,
-        _one(GROUP, "num_generations"),
+        per_step,
+        one_number(GROUP, "num_generations"),
         (GROUP, PER_DEVICE, "process.nproc"),
     ),
     Rule(
         ("ms-swift",),
         "ms-swift",
         ">=3.5",
-        _generation,
-        _one(GROUP, "num_generations"),
+        generation_batch,
+        one_number(GROUP, "num_generations"),
         (GROUP, PER_DEVICE, GENERATION, STEPS, ACCUMULATION, "process.nproc"),
     ),
     Rule(
         ("ms-swift",),
         "ms-swift",
         ">=3.8",
-        _generation,
-        _per_step,
+        generation_batch,
+        per_step,
         (GENERATION, PER_DEVICE, "process.nproc"),
     ),
     Rule(
-        ("verl",), "verl", "<=0.5.0", _rollout, _devices, (PROMPTS, GROUP, "placement.gpus_per_node", "placement.nodes")
+        ("verl",), "verl", "<=0.5.0", rollout, devices, (PROMPTS, GROUP, "placement.gpus_per_node", "placement.nodes")
     ),
-    Rule(("EasyR1",), "easyr1", ">=0", _one(PROMPTS, "rollout batch"), _one(MINI, "global batch"), (PROMPTS, MINI)),
-    Rule(("NeMo-RL",), "nemo-rl", ">=0", _rollout, _one(TRAIN, "train_global_batch_size"), (PROMPTS, GROUP, TRAIN)),
+    Rule(
+        ("verl",),
+        "verl",
+        ">0.5.0,<1",
+        whole,
+        devices,
+        (PROMPTS, GROUP, "batch.dynamic", "placement.gpus_per_node", "placement.nodes"),
+        more_prompts,
+    ),
+    # fsdp_workers.py: from 0.8 on other workers divide.
+    Rule(
+        ("verl",),
+        "verl",
+        ">=0.4,<0.8",
+        share,
+        one_number(PER_DEVICE, "ppo_micro_batch_size_per_gpu"),
+        SHARED,
+        a_micro_batch,
+    ),
+    Rule(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        one_number(PROMPTS, "rollout batch"),
+        one_number(MINI, "global batch"),
+        (PROMPTS, MINI),
+    ),
+    Rule(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        fed,
+        devices,
+        (PROMPTS, POOL, "placement.gpus_per_node", "placement.nodes"),
+        more_prompts,
+    ),
+    Rule(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        rollout,
+        one_number(EXPERIENCE, "micro batch for experience"),
+        (PROMPTS, GROUP, EXPERIENCE),
+        a_micro_batch,
+    ),
+    Rule(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        share,
+        one_number(PER_DEVICE, "micro batch for update"),
+        SHARED,
+        a_micro_batch,
+    ),
+    Rule(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.5.5.post1,<0.7.0.post1",
+        one_number(PROMPTS, "rollout_batch_size"),
+        actors,
+        (PROMPTS, "placement.gpus_per_node", "placement.nodes"),
+        more_prompts,
+    ),
+    Rule(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.5.5.post1,<0.6",
+        actors,
+        one_number(ENGINES, "engines"),
+        (ENGINES, "placement.gpus_per_node", "placement.nodes"),
+        engines_that_divide,
+    ),
+    Rule(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.6,<0.7.1",
+        larger,
+        smaller,
+        (ENGINES, "placement.gpus_per_node", "placement.nodes"),
+        engines_that_divide,
+    ),
+    Rule(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.5",
+        one_number(TRAIN, "train_batch_size"),
+        accumulated,
+        (TRAIN, PER_DEVICE, "placement.gpus_per_node", "placement.nodes"),
+        a_training_batch,
+    ),
+    Rule(
+        ("NeMo-RL",), "nemo-rl", ">=0", rollout, one_number(TRAIN, "train_global_batch_size"), (PROMPTS, GROUP, TRAIN)
+    ),
     Rule(
         ("NeMo-RL",),
         "nemo-rl",
         ">=0",
-        _one(TRAIN, "train_global_batch_size"),
-        _devices,
+        one_number(TRAIN, "train_global_batch_size"),
+        devices,
         (TRAIN, "placement.gpus_per_node"),
     ),
     Rule(
         ("SkyRL",),
         "skyrl-train",
         ">=0",
-        _one(PROMPTS, "train_batch_size"),
-        _one(MINI, "policy_mini_batch_size"),
+        one_number(PROMPTS, "train_batch_size"),
+        one_number(MINI, "policy_mini_batch_size"),
         (PROMPTS, MINI),
     ),
     Rule(
         ("SkyRL",),
         "skyrl",
         ">=0",
-        _one(PROMPTS, "train_batch_size"),
-        _one(MINI, "policy_mini_batch_size"),
+        one_number(PROMPTS, "train_batch_size"),
+        one_number(MINI, "policy_mini_batch_size"),
         (PROMPTS, MINI),
+    ),
+    *(
+        Rule(
+            ("SkyRL",),
+            package,
+            ">=0",
+            share,
+            one_number(PER_DEVICE, "micro_train_batch_size_per_gpu"),
+            SHARED,
+            a_micro_batch,
+        )
+        for package in ("skyrl-train", "skyrl")
     ),
 )

@@ -41,6 +41,8 @@ from rldoctor.api import (
     Fix,
     Grade,
     LogEvent,
+    LoggedException,
+    LogRun,
     NotChecked,
     Reach,
     Severity,
@@ -58,6 +60,8 @@ check = Check("RLD220", "engine-internal-error", __doc__)
 
 # The code that decides who runs and who owns which block of the cache.
 SCHEDULES = re.compile(r"/vllm/(?:v1/)?(?:core|engine|executor|worker)/")
+# Where an assertion without a word can only be about the engine's own books.
+_BOOKS = re.compile(r"/vllm/(?:v1/)?core/(?:scheduler|sched/|block|kv_cache)|/vllm/distributed/kv_transfer/")
 BOOKKEEPING = ("AssertionError", "KeyError", "IndexError")
 SHOWN = 4
 
@@ -263,4 +267,29 @@ def assertion(case: Case, event: LogEvent) -> Iterator[Finding]:
         f"an assertion inside vLLM{f' {version}' if version else ''}: {row.said}",
         fixes=(*row.fixes, _RELEASE),
         url=row.url,
+    )
+
+
+def unnamed(root: LoggedException | None) -> LoggedException | None:
+    """The assertion without a message that the engine's own bookkeeping raised, or None."""
+    link = next((x for x in root.chain if x.message or x.frames), None) if root is not None else None
+    books = link is not None and link.type == "AssertionError" and not link.message and link.frames
+    return link if books and link is not None and _BOOKS.search(link.frames[-1].file) else None
+
+
+@check.concluded
+def assertion_not_known(case: Case, run: LogRun) -> Iterator[Finding]:
+    """The engine's scheduler or block manager met a state of its own that it rules out, and no row names it."""
+    link = unnamed(run.root)
+    if link is None:
+        return
+    version, frame = run.versions.get("vllm"), link.frames[-1]
+    yield check.finding(
+        f"an assertion inside vLLM{f' {version}' if version else ''} that is not known: {frame.code or frame.function}",
+        evidence=(
+            Evidence(text=str(frame), source=link.source, line=link.line),
+            *run.new,
+            *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
+        ),
+        fixes=(_RELEASE, _NO_PREFIX),
     )

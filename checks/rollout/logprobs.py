@@ -44,27 +44,29 @@ from rldoctor.api import (
     NotApplicable,
     NotChecked,
     Reach,
-    RolloutPlan,
     Severity,
     cite,
     generation,
-    installed_within,
     plan_of,
     release,
 )
 
 from .agreement import between, noise_of
+from .importance_correction import (
+    ASSUMED,
+    CORRECTION,
+    MODE,
+    MODES_FROM,
+    TEMPERATURE,
+    USED,
+    changes,
+    correcting,
+    on_one_side,
+)
 from .observed import Job, describe, records, require, runs
 
 check = Check("RLD213", "logprobs-misconfigured", __doc__)
 
-TEMPERATURE = "sampling.temperature"
-ASSUMED = "trainer.temperature"
-USED = "rollout.engine_logprobs"
-CORRECTION = "rollout.importance_correction"
-MODE = "engine.logprobs_mode"
-MODES_FROM = (0, 10)
-PROCESSED = "processed_logprobs"
 # SkyRL's own examples correct at temperature 0.6 with raw log-probabilities.
 SAMPLES_SO = ("SkyRL",)
 URL = "https://github.com/PrimeIntellect-ai/prime-rl/pull/697"
@@ -73,8 +75,8 @@ URL = "https://github.com/PrimeIntellect-ai/prime-rl/pull/697"
 @check.declared(needs=["plan", f"plan.{TEMPERATURE}", "packages.vllm"])
 def of_the_unscaled_logits(case: Case) -> Iterator[Finding | Reach]:
     """The correction takes log-probabilities that V1 told before temperature and truncation."""
-    plan = _correcting(case)
-    changed = list(_changes(plan))
+    plan = correcting(case)
+    changed = list(changes(plan))
     mode, engine, version = str(plan.value(MODE) or ""), generation(case), release(case)
     if not changed or mode.startswith("processed"):
         yield Reach(f"temperature {plan.value(TEMPERATURE)}, {mode or 'raw log-probabilities'}")
@@ -90,35 +92,8 @@ def of_the_unscaled_logits(case: Case) -> Iterator[Finding | Reach]:
         + ("" if newer else f" (vLLM {'.'.join(map(str, version))} has no other mode)"),
         severity=Severity.NOTE if plan.framework in SAMPLES_SO else Severity.WARNING,
         evidence=cite(plan, CORRECTION, USED, TEMPERATURE, "sampling.top_p", "sampling.top_k", "sampling.min_p", MODE),
-        fixes=tuple(_one_side(newer)),
+        fixes=tuple(on_one_side(version)),
         url=URL,
-    )
-
-
-def _correcting(case: Case) -> RolloutPlan:
-    """The plan, where its loss takes log-probabilities as the engine that it describes tells them."""
-    plan = plan_of(case)
-    if not plan.value(CORRECTION) or plan.value(USED) is False:
-        raise NotApplicable("the loss does not correct for the engine's log-probabilities")
-    if plan.value("placement.mode") == "server" and plan.server is None:
-        raise NotChecked("the server that tells the log-probabilities is started elsewhere")
-    if _framework_decides(case, plan):
-        raise NotApplicable("verl 0.7 and later ask for processed log-probabilities by default")
-    return plan
-
-
-def _one_side(newer: bool) -> Iterator[Fix]:
-    if newer:
-        yield Fix(
-            title="let the engine tell them after temperature and truncation",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option=MODE, value=PROCESSED),),
-        )
-    yield Fix(
-        title="or sample at temperature 1 without truncation",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=TEMPERATURE, value=1.0),),
-        side_effects="other completions",
     )
 
 
@@ -160,7 +135,7 @@ def _as_assumed(
         "logits" if what == "logits" else f"log-probabilities {what} temperature"
     )
     try:
-        plan = _correcting(case) if case.plan is not None else None
+        plan = correcting(case) if case.plan is not None else None
     except (NotApplicable, NotChecked):
         plan = None
     if plan is None or (plan.value(TEMPERATURE) != temperature and what != "logits"):
@@ -170,13 +145,12 @@ def _as_assumed(
     if str(assumed) in where:
         yield Reach(f"{said}, and the trainer assumes so")
         return
-    version = release(case)
     yield check.finding(
         f"{said}, and the loss takes them for those at temperature {assumed:g}",
         severity=Severity.NOTE if plan.framework in SAMPLES_SO else Severity.WARNING,
         grade=Grade.REPRODUCED,
         evidence=(*cite(plan, CORRECTION, TEMPERATURE, ASSUMED, MODE), *evidence),
-        fixes=tuple(_one_side(version is None or version >= MODES_FROM)),
+        fixes=tuple(on_one_side(release(case))),
         url=URL,
     )
 
@@ -250,26 +224,6 @@ def more_than_allowed(case: Case) -> Iterator[Finding | Reach]:
         evidence=cite(plan, "sampling.logprobs", "engine.max_logprobs"),
         fixes=(_allow(asked),),
     )
-
-
-def _framework_decides(case: Case, plan: RolloutPlan) -> bool:
-    """verl's own default, where its release is too new for the option tables (verl/workers/config/rollout.py)."""
-    given = plan.get(MODE)
-    newer = installed_within(case, "verl", ">=0.7")
-    return plan.framework == "verl" and newer and (given is None or given.source == "default")
-
-
-def _changes(plan: RolloutPlan) -> Iterator[str]:
-    """What sampling does to the distribution."""
-    temperature = plan.value(TEMPERATURE)
-    if isinstance(temperature, int | float) and temperature not in (0, 1):
-        yield f"temperature {temperature:g}"
-    if (top_p := plan.value("sampling.top_p")) is not None and top_p < 1:
-        yield f"top_p {top_p:g}"
-    if (top_k := plan.value("sampling.top_k")) is not None and top_k > 0:
-        yield f"top_k {top_k}"
-    if min_p := plan.value("sampling.min_p"):
-        yield f"min_p {min_p:g}"
 
 
 def _allow(count: int) -> Fix:

@@ -49,24 +49,10 @@ from rldoctor.api import (
 )
 
 from . import lora_live
+from .lora_ranks import LIMIT, RANK, accepted, instead_of, room_for
+from .lora_words import REFUSALS
 
 check = Check("RLD214", "lora-misconfigured", __doc__)
-
-LIMIT = "engine.max_lora_rank"
-RANK = "lora.rank"
-ALPHA = "lora.alpha"
-
-SIZES = (8, 16, 32, 64, 128, 256)
-LARGER_SIZES = (320, 512)
-LARGER_SINCE = (0, 8, 0)
-ONE_SINCE = (0, 11, 1)
-
-
-def accepted(version: tuple[int, ...] | None) -> tuple[int, ...]:
-    """The values of ``max_lora_rank`` that a vLLM release takes; all that any release takes where it is not known."""
-    larger = LARGER_SIZES if version is None or version >= LARGER_SINCE else ()
-    one = (1,) if version is None or version >= ONE_SINCE else ()
-    return (*one, *SIZES, *larger)
 
 
 def _served(case: Case) -> RolloutPlan:
@@ -93,7 +79,7 @@ def size_not_accepted(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"vLLM does not accept max_lora_rank {limit}: it must be one of {', '.join(map(str, sizes))}",
         evidence=cite(plan, LIMIT, RANK),
-        fixes=tuple(_sizes(plan, limit, sizes)),
+        fixes=tuple(instead_of(plan, limit, sizes)),
         url="https://docs.vllm.ai/en/latest/features/lora.html",
     )
 
@@ -160,30 +146,6 @@ def kind_not_supported(case: Case) -> Iterator[Finding | Reach]:
     yield Reach("the adapter's kind")
 
 
-def _sizes(plan: RolloutPlan, limit: int, sizes: tuple[int, ...]) -> Iterator[Fix]:
-    larger = [size for size in sizes if size > limit]
-    rank, alpha = plan.value(RANK), plan.value(ALPHA)
-    setting = plan.get(LIMIT)
-    # Where the framework makes the engine's limit from the trained rank, only that one can be changed.
-    handed_on = setting is not None and setting.source == "derived" and rank == limit
-    if larger and not handed_on:
-        yield Fix(
-            title=f"let the engine take rank {larger[0]}",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option=LIMIT, value=larger[0]),),
-        )
-        return
-    for size in (*larger[:1], *[size for size in sizes if size < limit][-1:]):
-        scaled = alpha * size / rank if isinstance(alpha, int | float) and rank else None
-        companion = (Edit(option=ALPHA, value=int(scaled)),) if scaled is not None and scaled == int(scaled) else ()
-        yield Fix(
-            title=f"train an adapter of rank {size}" + (", with alpha in proportion" if companion else ""),
-            applicability=Applicability.SAFE,
-            edits=(Edit(option=RANK, value=size), *companion),
-            side_effects="another number of trained parameters",
-        )
-
-
 @check.observed(needs=["observations.lora"])
 def applied(case: Case) -> Iterator[Finding | Reach]:
     """What the running engine tells under each adapter, against transformers with that adapter merged."""
@@ -195,22 +157,14 @@ def limit_refused(case: Case) -> Iterator[Finding | Reach]:
     """The engine does not start with the limit that the launch gives it."""
     plan = _served(case)
     limit = plan.value(LIMIT, 0)
-    yield from lora_live.limit_refused(check, case, limit, tuple(_sizes(plan, limit, accepted(release(case)))))
+    yield from lora_live.limit_refused(check, case, limit, tuple(instead_of(plan, limit, accepted(release(case)))))
 
 
 @check.observed(needs=["observations.lora"])
 def too_large_refused(case: Case) -> Iterator[Finding | Reach]:
     """An adapter above the limit."""
     sizes = accepted(release(case))
-    yield from lora_live.too_large_refused(check, case, lambda rank: _room_for(rank, sizes))
-
-
-def _room_for(rank: int, sizes: tuple[int, ...]) -> Fix:
-    return Fix(
-        title="see that the trained rank is within the engine's limit",
-        applicability=Applicability.UNSAFE,
-        edits=tuple(Edit(option=LIMIT, value=size) for size in [size for size in sizes if size >= rank][:1]),
-    )
+    yield from lora_live.too_large_refused(check, case, lambda rank: room_for(rank, sizes))
 
 
 @check.logged("is greater than max_lora_rank")
@@ -260,45 +214,6 @@ def size_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
             ),
         ),
     )
-
-
-# What the engine prints -> what is wrong, and what helps.
-REFUSALS: dict[str, tuple[str, str]] = {
-    "vLLM does not yet support DoRA": ("the adapter is a DoRA adapter", "train a plain LoRA adapter (use_dora=False)"),
-    "vLLM only supports modules_to_save being None": (
-        "the adapter has modules that are trained in full",
-        "train adapters only (modules_to_save empty), or merge them before they go to the engine",
-    ),
-    "is unsupported LoRA weight": (
-        "the adapter has a weight that vLLM does not know",
-        "name target_modules that vLLM serves with adapters",
-    ),
-    " is not supported for LoRA.": (
-        "this vLLM serves no adapters for this architecture",
-        "merge the adapter into the weights, or take a vLLM release that supports it",
-    ),
-    "does not support LoRA yet": (
-        "this vLLM serves no adapters for this architecture",
-        "merge the adapter into the weights, or take a vLLM release that supports it",
-    ),
-    "expected target modules in": (
-        "the adapter's target modules are not among those that vLLM serves",
-        "name target_modules that vLLM serves (q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
-    ),
-    " not found in the base model": (
-        "PEFT finds none of the adapter's target modules in this model",
-        "name modules that the model has (print(model)), or target_modules='all-linear'",
-    ),
-    ": No adapter found for ": (
-        "the engine finds no adapter at the path that the request names",
-        "save the adapter (adapter_config.json and its weights) where every engine process can read it, before the "
-        "request",
-    ),
-    "but LoRA is not enabled!": (
-        "a request names an adapter and the engine was started without adapters",
-        "start the engine with enable_lora=True and a max_lora_rank that holds the adapter",
-    ),
-}
 
 
 @check.logged(*REFUSALS)

@@ -2,7 +2,8 @@
 
 What it looks for
     Pairs of settings of which the framework refuses the combination, or drops one: a colocated engine with the
-    address of a rollout server, two settings of which one gives the other.
+    address of a rollout server, two settings of which one gives the other, workers that lack what another setting
+    leaves to them.
 
 Why it hurts
     A refused pair costs a start. A dropped one costs the run: it trains in another mode, on other devices and with
@@ -19,7 +20,9 @@ References
     does not), https://github.com/modelscope/ms-swift/issues/4275
     TRL ``trl/trainer/grpo_trainer.py`` (``vllm_mode``), ``grpo_config.py`` (``__post_init__``)
     verl ``vllm_rollout_spmd.py`` (0.4.1 line 90), ``workers/config/rollout.py`` (0.7.0 line 225), ``ray_trainer.py``
-    OpenRLHF ``openrlhf/cli/train_ppo_ray.py``, NeMo-RL ``nemo_rl/algorithms/grpo.py`` (0.4.0 line 1564)
+    verl ``validate_config`` and ``check_mutually_exclusive``, EasyR1 ``fsdp_workers.py``
+    SkyRL ``utils/utils.py`` (``validate_cfg``), OpenRLHF ``openrlhf/cli/train_ppo_ray.py``
+    NeMo-RL ``nemo_rl/algorithms/grpo.py`` (0.4.0 line 1564)
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ from rldoctor.api import (
 )
 
 from .mode_conflicts import CONFLICTS, MODE, NO_SERVER, SYNCHRONOUS, server_mode
+from .worker_conflicts import WORKER_CONFLICTS
 
 check = Check("RLD212", "mode-flags-conflict", __doc__)
 
@@ -52,7 +56,7 @@ def conflicting(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     known = [
         row
-        for row in CONFLICTS
+        for row in (*CONFLICTS, *WORKER_CONFLICTS)
         if plan.framework in row.frameworks and installed_within(case, row.package, row.versions)
     ]
     if not known:
@@ -149,6 +153,29 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
                 title="take the asynchronous engine",
                 applicability=Applicability.UNSAFE,
                 edits=(Edit(option="rollout.async_engine", value=True),),
+            ),
+        ),
+    ),
+    " with mode sync not found": (
+        "this verl has no such rollout backend in synchronous mode",
+        (
+            Fix(
+                title="take the asynchronous engine of vLLM",
+                applicability=Applicability.UNSAFE,
+                edits=(
+                    Edit(option="rollout.backend", value="vllm"),
+                    Edit(option="rollout.async_engine", value=True),
+                ),
+            ),
+        ),
+    ),
+    "'GRPOTrainer' object has no attribute 'vllm_client'": (
+        "the trainer talks to a rollout server that it was not told to use: vllm_mode=server without use_vllm",
+        (
+            Fix(
+                title="switch vLLM on",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="rollout.backend", value="vllm"),),
             ),
         ),
     ),

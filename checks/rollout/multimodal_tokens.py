@@ -159,6 +159,27 @@ def counted_by_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+@check.logged(
+    "image_grid_thw[image_index]", "video_grid_thw[video_index]", "shape mismatch: value tensor of shape [3, "
+)
+def counted_by_rope(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The position ids of Qwen's models walk through the prompt from one placeholder to the next."""
+    if event.literal.startswith("shape"):
+        lengths = event.search(r"value tensor of shape \[3, (\d+)\] .*indexing result of shape \[3, (\d+)\]")
+        if lengths is None or not event.search(r"get_rope_index"):
+            return
+        said = f"positions for {lengths[1]} tokens, and {lengths[2]} in the prompt"
+    elif event.exception is None or event.exception.type != "IndexError":
+        return
+    else:
+        said = f"the prompt holds more {event.literal[:5]} placeholders than {event.literal[:5]}s"
+    yield check.finding(
+        f"{said}: it was cut in the middle of an image, encoded twice, or holds the placeholder as text",
+        fixes=(_FILTER, _LONGER, _FORBID),
+        url="https://github.com/microsoft/agent-lightning/issues/441",
+    )
+
+
 @check.logged("multimodal tokens to ")
 def sampled_placeholders(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``Attempted to assign 9 multimodal tokens to 10 placeholders``: a few too many were sampled, in V1 by "

@@ -27,13 +27,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -44,15 +41,18 @@ from rldoctor.api import (
     Source,
     cite,
     plan_of,
+    release,
 )
 
+from . import attention_variable
 from .observed import describe, require, rollouts
-
-# So alike are two spellings of one word (utilisation and utilization: 0.96); max_tokens and max_model_len are at 0.61.
-SAME_WORD = 0.9
+from .unknown_fixes import remedies, told
 
 # The engine that has nothing but what the launch asks for.
 MINIATURE = "miniature"
+
+# What to install where another release of an owner of options is wanted; the others are started from a clone.
+PACKAGES = {name: name for name in ("trl", "ms-swift", "verl", "openrlhf", "vllm", "axolotl", "skyrl", "transformers")}
 
 check = Check("RLD219", "option-unknown-or-ignored", __doc__)
 
@@ -63,16 +63,32 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     for option in plan.unknown:
         owner = option.owner or " ".join(part for part in (plan.framework, plan.version) if part)
-        nearest = f"; did you mean {option.nearest[0]}?" if option.nearest else ""
-        said = f"does not apply {option.key}: {option.why}" if option.why else f"knows no option {option.key}{nearest}"
         goes_on = option.ignored or bool(option.why)
         yield check.finding(
-            f"{owner} {said}" + (" (it is ignored)" if option.ignored else ""),
+            f"{owner} {told(option)}" + (" (it is ignored)" if option.ignored else ""),
             severity=Severity.WARNING if goes_on else Severity.ERROR,
             evidence=(Evidence(text=option.key, source=option.file, line=option.line),),
-            fixes=tuple(_renamed(option.key, name) for name in option.nearest[:1] if not option.why),
+            fixes=tuple(remedies(option, PACKAGES.get(owner.partition(" ")[0]))),
         )
     yield Reach(f"{len(plan.given)} options of {plan.framework}")
+
+
+@check.declared(needs=[f"plan.{attention_variable.VARIABLE}", "packages.vllm"])
+def variable_of_another_release(case: Case) -> Iterator[Finding | Reach]:
+    """An attention backend asked for through a variable that this vLLM does not read, or by a name that it lacks."""
+    plan, version = plan_of(case), release(case)
+    asked = str(plan.value(attention_variable.VARIABLE))
+    wrong = attention_variable.verdict(asked, version) if version is not None else None
+    if wrong is None:
+        yield Reach(f"VLLM_ATTENTION_BACKEND={asked}")
+        return
+    yield check.finding(
+        wrong[1],
+        severity=wrong[0],
+        evidence=cite(plan, attention_variable.VARIABLE),
+        fixes=attention_variable.remedies(asked),
+        url=attention_variable.URL,
+    )
 
 
 @check.observed(needs=["plan", "observations.rollout"])
@@ -101,15 +117,6 @@ def accepted_and_not_applied(case: Case) -> Iterator[Finding | Reach]:
                     fixes=(Fix(title=f"do not count on {option}: take it out, or move to a release that applies it"),),
                 )
     yield Reach(f"{compared} engine options of the launch compared with those of the running engine")
-
-
-def _renamed(wrong: str, right: str) -> Fix:
-    alike = SequenceMatcher(None, wrong.rpartition(".")[2], right.rpartition(".")[2]).ratio()
-    return Fix(
-        title=f"write {right} instead of {wrong}",
-        applicability=Applicability.SAFE if alike >= SAME_WORD else Applicability.UNSAFE,
-        edits=(Edit(option=f"native.{wrong}", value=right),),
-    )
 
 
 @check.logged(

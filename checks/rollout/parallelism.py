@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 
 from rldoctor.api import (
     Applicability,
@@ -34,8 +35,10 @@ from rldoctor.api import (
     Finding,
     Fix,
     LogEvent,
+    NotApplicable,
     NotChecked,
     Reach,
+    RolloutPlan,
     cite,
     model_heads,
     model_width,
@@ -47,6 +50,9 @@ check = Check("RLD209", "parallelism-indivisible", __doc__)
 TENSOR = "engine.tensor_parallel_size"
 PIPELINE = "engine.pipeline_parallel_size"
 DEVICES = "placement.engine_gpus"
+TRAINERS = "placement.trainer_gpus"
+MODEL_PARALLEL = ("parallel.tensor", "parallel.pipeline", "parallel.context")
+SEQUENCE = ("parallel.sequence",)
 
 
 @check.declared(needs=[f"plan.{TENSOR}", "model.config"])
@@ -127,6 +133,46 @@ def engine_and_devices(case: Case) -> Iterator[Finding | Reach]:
             )
             for size in fitting[-1:]
         ),
+    )
+
+
+@check.declared(needs=["plan", f"plan.{TRAINERS}"])
+def trainer_and_devices(case: Case) -> Iterator[Finding | Reach]:
+    """The trainer's model and sequence parallel ranks must fit into its devices a whole number of times."""
+    plan = plan_of(case)
+    devices = plan.value(TRAINERS)
+    options = [option for option in _sharing(plan) if (plan.value(option) or 1) > 1]
+    if devices is None or not options:
+        raise NotApplicable("no ranks of the trainer share a model or a sequence, as far as the launch tells")
+    group = prod(plan.value(option) for option in options)
+    named = " x ".join(f"{plan.value(option)} {option.rpartition('.')[2]}" for option in options)
+    if devices % group == 0:
+        yield Reach(f"{devices} devices of the trainer in groups of {group} ({named})")
+        return
+    rest = group // plan.value(options[0])
+    fitting = [size for size in range(1, plan.value(options[0])) if devices % (size * rest) == 0]
+    yield check.finding(
+        f"the trainer's {devices} devices cannot be divided into groups of {group} ({named} parallel ranks)",
+        evidence=cite(plan, *options, TRAINERS, "placement.gpus_per_node", "placement.nodes"),
+        fixes=tuple(
+            Fix(
+                title=f"let {size} {options[0].rpartition('.')[2]} parallel ranks share the model or the sequence",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option=options[0], value=size),),
+                side_effects="each device holds more",
+            )
+            for size in fitting[-1:]
+        ),
+    )
+
+
+def _sharing(plan: RolloutPlan) -> tuple[str, ...]:
+    """The options whose ranks share a model or a sequence in this framework's trainer."""
+    if plan.framework in ("verl", "SkyRL"):
+        strategy = plan.value("trainer.strategy")
+        return MODEL_PARALLEL if strategy == "megatron" else SEQUENCE if strategy in ("fsdp", "fsdp2") else ()
+    return {"NeMo-RL": MODEL_PARALLEL, "EasyR1": SEQUENCE, "OpenRLHF": ("parallel.sequence", "parallel.tensor")}.get(
+        plan.framework, ()
     )
 
 

@@ -26,6 +26,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rldoctor.api import (
     Applicability,
@@ -45,27 +46,30 @@ from rldoctor.api import (
     text_config,
 )
 
-check = Check("RLD218", "precision-unsupported", __doc__)
+from .precision_fixes import (
+    DTYPE,
+    ENGINE_IN_BFLOAT16,
+    ENGINE_IN_FLOAT16,
+    MODEL_IN_BFLOAT16,
+    NO_FP8_CACHE,
+    OTHER_ATTENTION,
+    QUANTIZATION,
+    RUN_IN_BFLOAT16,
+    RUN_IN_FLOAT16,
+    SMALLER_RANGE,
+    own_method,
+)
+from .precision_limits import (
+    AUTO_KNOWS_THE_DEVICE,
+    BFLOAT16,
+    FLOAT16,
+    ONLY_FLOAT16,
+    OVERFLOWS,
+    least_capability,
+    oldest_device,
+)
 
-DTYPE = "engine.dtype"
-QUANTIZATION = "engine.quantization"
-BFLOAT16, FLOAT16 = ("bfloat16",), ("float16", "half")
-# From here on "auto" takes the best precision that the device has.
-AUTO_KNOWS_THE_DEVICE = (0, 9)
-OVERFLOWS = ("gemma2", "gemma3", "gemma3_text", "plamo2", "glm4")
-# Methods whose kernels take float16 alone, in every release read; unnamed, awq and gptq are run by Marlin's.
-ONLY_FLOAT16 = ("awq", "gptq", "marlin", "aqlm")
-# Least compute capability: before 0.20 and since. Methods that are not named are not judged.
-CAPABILITY = {
-    "awq": (7.5, 7.5),
-    "gptq": (6.0, 6.0),
-    "awq_marlin": (8.0, 7.5),
-    "gptq_marlin": (8.0, 7.5),
-    "fp8": (8.0, 7.5),
-    "fbgemm_fp8": (8.0, 8.0),
-    "bitsandbytes": (7.0, 7.0),
-}
-MARLIN_ON_TURING = (0, 20)
+check = Check("RLD218", "precision-unsupported", __doc__)
 
 
 @check.declared(needs=[f"plan.{DTYPE}", "packages.vllm"])
@@ -73,7 +77,9 @@ def device_lacks_it(case: Case) -> Iterator[Finding | Reach]:
     """bfloat16 below compute capability 8.0."""
     plan, version = plan_of(case), release(case)
     dtype = str(plan.value(DTYPE, "auto")).lower()
-    oldest = _oldest(case)
+    oldest = oldest_device(case)
+    if oldest is None:
+        raise NotChecked("the devices' compute capability is not known", how="--assume machine.json")
     wanted = dtype
     if dtype == "auto" and version is not None and version < AUTO_KNOWS_THE_DEVICE and case.model is not None:
         text = text_config(case.model.config)
@@ -84,14 +90,7 @@ def device_lacks_it(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"the engine is to run in bfloat16, which needs compute capability 8.0; the device has {oldest}",
         evidence=(*cite(plan, DTYPE), Evidence(text=f"compute capability {oldest}", source="GPU")),
-        fixes=(
-            Fix(
-                title="run the engine in float16",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=DTYPE, value="float16"),),
-                side_effects="a smaller range of numbers; the trainer should use the same precision",
-            ),
-        ),
+        fixes=(replace(ENGINE_IN_FLOAT16, side_effects=SMALLER_RANGE),),
     )
 
 
@@ -107,13 +106,7 @@ def model_overflows(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"vLLM does not run {kind} in float16 (numerical instability)",
         evidence=cite(plan, DTYPE),
-        fixes=(
-            Fix(
-                title="run the engine in bfloat16",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=DTYPE, value="bfloat16"),),
-            ),
-        ),
+        fixes=(ENGINE_IN_BFLOAT16,),
     )
 
 
@@ -128,23 +121,15 @@ def method_does_not_fit(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             f"quantization {method} runs in float16 alone, the engine is to run in bfloat16",
             evidence=cite(plan, QUANTIZATION, DTYPE),
-            fixes=(
-                Fix(
-                    title="run the engine in float16",
-                    applicability=Applicability.SAFE,
-                    edits=(Edit(option=DTYPE, value="float16"),),
-                ),
-            ),
+            fixes=(ENGINE_IN_FLOAT16,),
         )
-    least = CAPABILITY.get(method)
-    if least is not None and _known(case):
-        needed = least[version >= MARLIN_ON_TURING]
-        if _oldest(case) < needed:
-            yield check.finding(
-                f"quantization {method} needs compute capability {needed}, the device has {_oldest(case)}",
-                evidence=cite(plan, QUANTIZATION),
-                fixes=(Fix(title="take a checkpoint in float16, or one in a method that the device has kernels for"),),
-            )
+    least, oldest = least_capability(method, version), oldest_device(case)
+    if least is not None and oldest is not None and oldest < least:
+        yield check.finding(
+            f"quantization {method} needs compute capability {least}, the device has {oldest}",
+            evidence=cite(plan, QUANTIZATION),
+            fixes=(Fix(title="take a checkpoint in float16, or one in a method that the device has kernels for"),),
+        )
     yield Reach(f"quantization {method}")
 
 
@@ -167,41 +152,8 @@ def checkpoint_is_another(case: Case) -> Iterator[Finding | Reach]:
             *cite(plan, QUANTIZATION),
             Evidence(text=f"quant_method: {made}", source=f"{case.model.path if case.model else ''}/config.json"),
         ),
-        fixes=(
-            Fix(
-                title="take the checkpoint's own method",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=QUANTIZATION, value=made),),
-            ),
-        ),
+        fixes=(own_method(made, Applicability.SAFE),),
     )
-
-
-def _known(case: Case) -> bool:
-    return case.gpus is not None and any(g.compute_capability for g in case.gpus.devices)
-
-
-def _oldest(case: Case) -> float:
-    """The least compute capability of the devices. Raises :class:`NotChecked` where none is told."""
-    found = [float(g.compute_capability) for g in (case.gpus.devices if case.gpus else ()) if g.compute_capability]
-    if not found:
-        raise NotChecked("the devices' compute capability is not known", how="--assume machine.json")
-    return min(found)
-
-
-_HALF = Fix(
-    title="run in float16 on this device",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option=DTYPE, value="float16"),),
-    side_effects="a smaller range of numbers; the trainer should use the same precision",
-)
-_BRAIN = Fix(title="run in bfloat16", applicability=Applicability.UNSAFE, edits=(Edit(option=DTYPE, value="bfloat16"),))
-_NO_FP8_CACHE = Fix(
-    title="keep the KV cache in the model's precision",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="engine.kv_cache_dtype", value="auto"),),
-    side_effects="twice the KV cache for each token",
-)
 
 
 @check.logged("Bfloat16 is only supported on GPUs", "Your setup doesn't support bf16/gpu")
@@ -209,14 +161,14 @@ def bfloat16_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """vLLM and transformers on devices before Ampere."""
     has = event.search(r"Your (.{2,60}?) GPU has compute capability ([\d.]+)")
     device = f": {has[1]} has compute capability {has[2]}" if has else ""
-    yield check.finding(f"bfloat16 needs a device of compute capability 8.0{device}", fixes=(_HALF,))
+    yield check.finding(f"bfloat16 needs a device of compute capability 8.0{device}", fixes=(RUN_IN_FLOAT16,))
 
 
 @check.logged("does not support float16. Reason:")
 def float16_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Families that overflow in float16."""
     kind = event.search(r"model type '([^']+)' does not support float16")
-    yield check.finding(f"vLLM does not run {kind[1] if kind else 'this model'} in float16", fixes=(_BRAIN,))
+    yield check.finding(f"vLLM does not run {kind[1] if kind else 'this model'} in float16", fixes=(RUN_IN_BFLOAT16,))
 
 
 @check.logged(
@@ -230,13 +182,9 @@ def quantization_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     other = event.search(r"in the model config \((\w+)\) does not match .{0,80}argument \((\w+)\)")
     least = event.search(r"quantization method (\w+) is not supported for the current GPU. Minimum capability: (\d+)")
     if only:
-        message, fixes = f"quantization {only[2]} has no kernels for {only[1]}", (_HALF,)
+        message, fixes = f"quantization {only[2]} has no kernels for {only[1]}", (RUN_IN_FLOAT16,)
     elif other:
-        own = Fix(
-            title="take the checkpoint's own method",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=QUANTIZATION, value=other[1]),),
-        )
+        own = own_method(other[1], Applicability.UNSAFE)
         message, fixes = f"the checkpoint was made with {other[1]}, quantization {other[2]} is asked for", (own,)
     elif least:
         other_model = Fix(title="take a checkpoint whose method the device has kernels for, or one in float16")
@@ -256,7 +204,25 @@ def eight_bits_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Kernels for 8-bit floats that this device or attention backend lacks."""
     yield check.finding(
         "this device or attention kernel has no 8-bit floating point",
-        fixes=(_NO_FP8_CACHE, Fix(title="or no fp8 weights")),
+        fixes=(NO_FP8_CACHE, Fix(title="or no fp8 weights")),
+    )
+
+
+@check.logged("): Unknown SF transformation")
+def scales_not_known(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """DeepGEMM's own assertion, on devices whose scale layout it does not have (compute capability 12.0)."""
+    yield check.finding(
+        "DeepGEMM has no layout of fp8 block scales for this device",
+        fixes=(
+            Fix(
+                title="keep DeepGEMM out",
+                applicability=Applicability.UNSAFE,
+                edits=(Edit(option="env.VLLM_USE_DEEP_GEMM", value="0"),),
+                side_effects="other fp8 kernels",
+            ),
+            Fix(title="or no fp8 block-scaled weights"),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/51884",
     )
 
 
@@ -270,20 +236,7 @@ def flash_attention_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
         "FlashAttention needs a device of compute capability 8.0"
         if old
         else "FlashAttention gets float32: it takes float16 and bfloat16 alone",
-        fixes=(
-            Fix(
-                title="use another attention implementation (sdpa)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="model.attention", value="sdpa"),),
-                side_effects="slower, more memory",
-            )
-            if old
-            else Fix(
-                title="load the model in bfloat16",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="model.dtype", value="bfloat16"),),
-            ),
-        ),
+        fixes=(OTHER_ATTENTION if old else MODEL_IN_BFLOAT16,),
     )
 
 

@@ -39,15 +39,12 @@ References
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -69,21 +66,24 @@ from rldoctor.api import (
 )
 
 from .agreement import grade_of
-from .live_lengths import SIZES, engine_mismatch, trainer_side
-from .observed import Job, describe, failure_text, frames, records, require, rollouts, runs
-from .rotary_live import COMPLETE, Told, end_parts, ends, engine_fails, limited, trainer_fails
+from .live_lengths import trainer_side
+from .observed import Job, describe, records, require, rollouts, runs
+from .rope_fixes import COMPLETE, ORIGINAL, completed
+from .rotary_live import (
+    ROTARY_CODE,
+    Told,
+    end_parts,
+    ends,
+    engine_fails,
+    explanation,
+    rollout_failure,
+    table_short,
+    text_tables,
+    trainer_fails,
+)
 
 check = Check("RLD204", "rotary-length-mismatch", __doc__)
 
-# Parts of a multimodal model that count patches or frames, not text positions.
-OTHER_TOWERS = re.compile(r"visual|vision|image|audio|speech|encoder|tower", re.IGNORECASE)
-ROTARY_CODE = re.compile(r"rotary|rope", re.IGNORECASE)
-INCOMPLETE = re.compile(r"rope_scaling|rope_parameters|original_max_position_embeddings|rope_type")
-# Beyond this a message tells its circumstances, which may name any setting.
-HEAD = 240
-
-
-ORIGINAL = "original_max_position_embeddings"
 # vLLM's own default for the base, and transformers 4's for most families.
 PLAIN_BASE = 10000
 
@@ -148,35 +148,8 @@ def _declared(case: Case, message: str, option: str, settings: Mapping[str, Any]
     return check.finding(
         f"{message}: vLLM refuses to start",
         evidence=where or (Evidence(text=f"rope settings {dict(settings)}"[:300], source=_config_file(case)),),
-        fixes=tuple(_completed(case, option, settings, absent)),
+        fixes=tuple(completed(case, option, settings, absent)),
     )
-
-
-def _completed(case: Case, option: str, settings: Mapping[str, Any], absent: tuple[str, ...]) -> Iterator[Fix]:
-    """The scaling completed by an override of the config, where only the original length is missing: it is the length
-    before scaling, for which transformers takes max_position_embeddings."""
-    length = (text_config(case.model.config) if case.model else {}).get("max_position_embeddings")
-    if absent == (ORIGINAL,) and isinstance(length, int):
-        complete = {**settings, "rope_type": settings.get("rope_type") or settings.get("type"), ORIGINAL: length}
-        complete.pop("type", None)
-        yield Fix(title=f'add "{ORIGINAL}": {length} to rope_scaling in the model\'s config.json')
-        if case.plan is not None and (release(case) or ()) >= (0, 8):
-            overrides = {**(case.plan.value("engine.hf_overrides") or {}), "rope_scaling": complete}
-            edit = (
-                Edit(option=option, value=complete)
-                if option == "engine.rope_scaling"
-                else Edit(option="engine.hf_overrides", value=overrides)
-            )
-            yield Fix(
-                title=f"or complete it in the launch ({ORIGINAL} {length})",
-                applicability=Applicability.SAFE,
-                edits=(edit,),
-                side_effects="the trainer reads the model's own config",
-            )
-    elif absent:
-        yield Fix(title=f"add {', '.join(absent)} to rope_scaling in the model's config.json")
-    else:
-        yield Fix(title="keep one of rope_type and type in the model's config.json")
 
 
 @check.observed(needs=["observations.rollout"])
@@ -189,12 +162,12 @@ def table_too_short(case: Case) -> Iterator[Finding | Reach]:
         if explains(job):
             raise NotApplicable("the rollout failed on it")
         limit = require(job, "engine")["max_model_len"]
-        tables = [t for t in require(job, "rotary") if not OTHER_TOWERS.search(t["module"])]
+        tables = text_tables(job)
         if not tables:
             raise NotApplicable("no rotary table was found in this model")
         for table in tables:
             if table["rows"] < limit:
-                yield _finding(table["module"], table["rows"], limit, table["kind"], job)
+                yield _live(case, table_short(job, table, limit), Grade.OBSERVED)
         rows = min(table["rows"] for table in tables)
         yield Reach(f"{rows} rows for max_model_len {limit} in {describe(job)}")
 
@@ -203,20 +176,8 @@ def table_too_short(case: Case) -> Iterator[Finding | Reach]:
 def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
     """The rollout failed on rotary sizes or settings."""
     for job in rollouts(case).values():
-        line = explanation(job)
-        if line is None:
-            yield Reach(f"no rotary failure in {describe(job)}")
-            continue
-        where = frames(job)[-1:]
-        yield check.finding(
-            f"{describe(job)} fails on rotary positions or rope settings at stage {records(job).get('stage')}",
-            grade=Grade.OBSERVED,
-            evidence=(
-                Evidence(text=line[:400], source="rollout probe"),
-                *(Evidence(text=f"in {f['function']}", source=f["file"], line=f["line"]) for f in where),
-            ),
-            fixes=(COMPLETE,),
-        )
+        told = rollout_failure(job)
+        yield Reach(f"no rotary failure in {describe(job)}") if told is None else _live(case, told, Grade.OBSERVED)
 
 
 @check.observed(needs=["observations.lengths"])
@@ -257,41 +218,14 @@ def parts_at_the_end(case: Case) -> Iterator[Finding | Reach]:
         )
 
 
-def _live(case: Case, told: Told) -> Finding:
-    return check.finding(told.message, grade=grade_of(case, told.fixes), evidence=told.evidence, fixes=told.fixes)
+def _live(case: Case, told: Told, grade: Grade | None = None) -> Finding:
+    grade = grade or grade_of(case, told.fixes)
+    return check.finding(told.message, grade=grade, evidence=told.evidence, fixes=told.fixes)
 
 
 def explains(job: Job) -> bool:
     """Whether a rollout failed because of this pattern."""
     return explanation(job) is not None
-
-
-def explanation(job: Job) -> str | None:
-    """The line that shows a rotary failure, where the rollout had one."""
-    if job.get("ended") != "raised":
-        return None
-    if (line := engine_mismatch(job)) is not None:
-        return line
-    text = failure_text(job)
-    in_rotary = any(ROTARY_CODE.search(f"{f['file']} {f['function']}") for f in frames(job)[-4:])
-    if in_rotary and (match := SIZES.search(text)):
-        return match[0]
-    return next((line for line in text.splitlines() if INCOMPLETE.search(line[:HEAD])), None)
-
-
-def _finding(module: str, rows: int, limit: int, kind: str, job: Job) -> Finding:
-    return check.finding(
-        f"the rotary table of {module} has {rows} rows, the engine accepts {limit} positions ({describe(job)})",
-        grade=Grade.OBSERVED,
-        evidence=(
-            Evidence(text=f"{kind}: {rows} rows", source=module),
-            Evidence(text=f"max_model_len {limit}", source="resolved engine configuration"),
-        ),
-        fixes=(
-            limited(rows),
-            COMPLETE,
-        ),
-    )
 
 
 @check.logged(

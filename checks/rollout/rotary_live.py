@@ -1,20 +1,26 @@
-"""Says what a running engine and the trainer's model beside it do at the longest sequence: the live side of RLD204."""
+"""Says what a rollout tells of rotary tables, and what a running engine and the trainer's model beside it do at the
+longest sequence: the live side of RLD204."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import Applicability, Edit, Evidence, Fix, NotApplicable
+from rldoctor.api import Evidence, Fix, NotApplicable
 
 from .agreement import Difference, difference, noise_of
 from .live_lengths import SIZES, engine_mismatch, failed_passes, message_of, positions, trainer_side
-from .observed import Job, describe, frames, records, require
+from .observed import Job, describe, failure_text, frames, records, require
+from .rope_fixes import COMPLETE, limited
 
-COMPLETE = Fix(
-    title="complete the rope settings in the model's config.json: rope_type, factor, original_max_position_embeddings"
-)
+# Parts of a multimodal model that count patches or frames, not text positions.
+OTHER_TOWERS = re.compile(r"visual|vision|image|audio|speech|encoder|tower", re.IGNORECASE)
+ROTARY_CODE = re.compile(r"rotary|rope", re.IGNORECASE)
+INCOMPLETE = re.compile(r"rope_scaling|rope_parameters|original_max_position_embeddings|rope_type")
+# Beyond this a message tells its circumstances, which may name any setting.
+HEAD = 240
 _ALIKE = Fix(title="the same rope settings (scaling, base, length) for engine and trainer")
 
 
@@ -27,13 +33,51 @@ class Told:
     fixes: tuple[Fix, ...]
 
 
-def limited(tokens: int) -> Fix:
-    return Fix(
-        title=f"limit the engine to {tokens} positions",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="engine.max_model_len", value=tokens),),
-        side_effects="prompts and responses must fit",
+def text_tables(job: Job) -> list[Mapping[str, Any]]:
+    """The rotary tables of the text model, as the rollout saw them."""
+    return [table for table in require(job, "rotary") if not OTHER_TOWERS.search(table["module"])]
+
+
+def table_short(job: Job, table: Mapping[str, Any], limit: int) -> Told:
+    """That a rotary table has fewer rows than the engine accepts positions."""
+    module, rows = table["module"], table["rows"]
+    return Told(
+        f"the rotary table of {module} has {rows} rows, the engine accepts {limit} positions ({describe(job)})",
+        (
+            Evidence(text=f"{table['kind']}: {rows} rows", source=module),
+            Evidence(text=f"max_model_len {limit}", source="resolved engine configuration"),
+        ),
+        (limited(rows), COMPLETE),
     )
+
+
+def rollout_failure(job: Job) -> Told | None:
+    """How a rollout failed on rotary sizes or settings."""
+    line = explanation(job)
+    if line is None:
+        return None
+    return Told(
+        f"{describe(job)} fails on rotary positions or rope settings at stage {records(job).get('stage')}",
+        (Evidence(text=line[:400], source="rollout probe"), *_innermost(job)),
+        (COMPLETE,),
+    )
+
+
+def explanation(job: Job) -> str | None:
+    """The line that shows a rotary failure, where the rollout had one."""
+    if job.get("ended") != "raised":
+        return None
+    if (line := engine_mismatch(job)) is not None:
+        return line
+    text = failure_text(job)
+    in_rotary = any(ROTARY_CODE.search(f"{f['file']} {f['function']}") for f in frames(job)[-4:])
+    if in_rotary and (match := SIZES.search(text)):
+        return match[0]
+    return next((line for line in text.splitlines() if INCOMPLETE.search(line[:HEAD])), None)
+
+
+def _innermost(job: Job) -> list[Evidence]:
+    return [Evidence(text=f"in {f['function']}", source=f["file"], line=f["line"]) for f in frames(job)[-1:]]
 
 
 def engine_fails(job: Job) -> Told | None:
@@ -41,12 +85,10 @@ def engine_fails(job: Job) -> Told | None:
     line, limit = engine_mismatch(job), require(job, "limit")
     if line is None:
         return None
-    evidence = [Evidence(text=line[:400], source="lengths scenario")]
-    evidence += [Evidence(text=f"in {f['function']}", source=f["file"], line=f["line"]) for f in frames(job)[-1:]]
     return Told(
         f"the engine fails at its own limit of {limit} tokens (request: {records(job)['asking']}){_against(line)} "
         f"({describe(job)})",
-        tuple(evidence),
+        (Evidence(text=line[:400], source="lengths scenario"), *_innermost(job)),
         (*_reach(line), COMPLETE),
     )
 

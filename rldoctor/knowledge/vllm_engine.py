@@ -37,6 +37,8 @@ class Fallback:
     holds: Callable[[RolloutPlan], bool]
 
 
+ATTENTION_OF_V0 = ("XFORMERS", "TORCH_SDPA")
+
 # `_is_v1_supported_oracle`; only what a rollout may ask for.
 FALLBACKS = (
     Fallback((0, 10, 1), "num_scheduler_steps", lambda p: p.value("engine.num_scheduler_steps", 1) > 1),
@@ -44,6 +46,7 @@ FALLBACKS = (
     Fallback((0, 11), "disable_async_output_proc", lambda p: p.value("engine.disable_async_output_proc") is True),
     Fallback((0, 9, 2), "scheduling_policy", lambda p: p.value("engine.scheduling_policy", "fcfs") != "fcfs"),
     Fallback((0, 9, 2), "dtype float32", lambda p: p.value("engine.dtype") == "float32"),
+    Fallback((0, 11), "VLLM_ATTENTION_BACKEND", lambda p: p.value("env.VLLM_ATTENTION_BACKEND") in ATTENTION_OF_V0),
 )
 NEEDS_AMPERE_UNTIL = (0, 10, 2)
 

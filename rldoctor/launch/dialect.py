@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from rldoctor.launch.dialect_options import fill_defaults, fill_engine_defaults, unknown_option
+from rldoctor.launch.dialect_table import Rows, parents
 from rldoctor.launch.draft import Draft, variables
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.launchers.processes import devices, processes
@@ -15,7 +16,7 @@ from rldoctor.launch.native import Native
 from rldoctor.launch.patterns import Patterns
 from rldoctor.launch.plan import Form, Place, RolloutPlan, Source
 from rldoctor.launch.rule import Boolean, Rule
-from rldoctor.launch.vocabulary import term, terms
+from rldoctor.launch.vocabulary import term
 from rldoctor.model import Edit
 
 if TYPE_CHECKING:
@@ -177,24 +178,11 @@ class Dialect:
 
     def rule(self, key: str) -> tuple[str, Rule] | None:
         """The canonical name and the rule of a native key, or None."""
-        found = self._rules.get(key)
-        if found is not None:
-            return found.option, found
-        for prefix, rule in self._globs:
-            if key.startswith(prefix) and len(key) > len(prefix):
-                name = rule.option[:-1] + key[len(prefix) :].replace("-", "_")
-                # Only the first level below is an option; deeper keys belong to its dictionary.
-                return None if "." in key[len(prefix) :] else (name, rule)
-        return None
+        return self._rows.rule(key)
 
     def native_keys(self, option: str) -> Iterator[tuple[str, Rule]]:
         """The native keys that set a canonical option, the one to write first."""
-        for key, rule in self._rules.items():
-            if rule.option == option and rule.spelled and not key.startswith("env:"):
-                yield key, rule
-        for prefix, rule in self._globs:
-            if rule.spelled and option.startswith(rule.option[:-1]):
-                yield prefix + option[len(rule.option) - 1 :], rule
+        return self._rows.native_keys(option)
 
     def take(self, draft: Draft, native: Native) -> None:
         """Files one native setting: understood, beside the matter, a dictionary to look into, or unread."""
@@ -214,11 +202,11 @@ class Dialect:
             draft.take_part(native, above, native.key)
             return
         parts = list(native.parts())
-        if parts and (native.form is Form.YAML or self._opens(native.key)):
+        if parts and (native.form is Form.YAML or native.key in self._rows.sections):
             draft.natives[native.key] = native
             for part in parts:
                 self.take(draft, part)
-        elif self._beside.match(native.key):
+        elif self._rows.beside.match(native.key):
             draft.record(native, None)
             draft.beside += 1
         else:
@@ -250,12 +238,12 @@ class Dialect:
 
     def rules(self) -> Mapping[str, Rule]:
         """The rows of the table that name one key each."""
-        return self._rules
+        return self._rows.keys
 
     def plan(self, draft: Draft) -> RolloutPlan:
         """The finished plan."""
         launch = draft.launch
-        names = {rule.option for rule in self._rules.values()}
+        names = {rule.option for rule in self.rules().values()}
         return RolloutPlan(
             framework=self.name,
             dialect=self.name,
@@ -268,7 +256,7 @@ class Dialect:
             given=tuple(draft.given),
             unread=tuple(draft.unread),
             beside=draft.beside,
-            unknown=tuple(draft.unknown),
+            unknown=(*draft.unknown, *launch.cut_off),
             unset=tuple(sorted(names - draft.settings.keys())),
             notes=tuple(dict.fromkeys([*draft.notes, *launch.notes])),
             place=self.place(launch),
@@ -277,54 +265,26 @@ class Dialect:
         )
 
     @cached_property
-    def _rules(self) -> dict[str, Rule]:
-        rows = {key: rule if isinstance(rule, Rule) else Rule(rule) for key, rule in self.table.items()}
-        return {key: rule for key, rule in rows.items() if not key.endswith(".*")}
-
-    @cached_property
-    def _globs(self) -> list[tuple[str, Rule]]:
-        rows = [(key, rule) for key, rule in self.table.items() if key.endswith(".*")]
-        return [(key[:-1], rule if isinstance(rule, Rule) else Rule(rule)) for key, rule in rows]
-
-    @cached_property
-    def _flags(self) -> frozenset[str]:
-        def bare(rule: Rule) -> bool:
-            style = rule.boolean or self.booleans
-            kind = terms().get(rule.option)
-            return style is not Boolean.VALUE and kind is not None and kind.kind == "bool"
-
-        return frozenset(key for key, rule in self._rules.items() if bare(rule))
-
-    @cached_property
-    def _sections(self) -> frozenset[str]:
-        return frozenset(parent for key in (*self.table, *self.beside) for parent in _parents(key))
-
-    def _above(self, key: str) -> str | None:
-        """The canonical dictionary that a native key below its own belongs to
-        (``engine_kwargs.compilation_config.level``)."""
-        for parent in _parents(key):
-            found = self.rule(parent)
-            kind = term(found[0]) if found is not None else None
-            if found is not None and found[1].read is None and kind is not None and kind.kind in ("dict", "any"):
-                return found[0]
-        return None
-
-    @cached_property
-    def _beside(self) -> Patterns:
-        return Patterns(self.beside)
+    def _rows(self) -> Rows:
+        return Rows(self.table, self.beside)
 
     @cached_property
     def _entries(self) -> Patterns:
         return Patterns(self.entries)
 
-    def _opens(self, key: str) -> bool:
-        return key in self._sections
+    @cached_property
+    def _flags(self) -> frozenset[str]:
+        return self._rows.flags(self.booleans)
 
-
-def _parents(key: str) -> Iterable[str]:
-    while "." in key:
-        key = key.rpartition(".")[0]
-        yield key
+    def _above(self, key: str) -> str | None:
+        """The canonical dictionary that a native key below its own belongs to
+        (``engine_kwargs.compilation_config.level``)."""
+        for parent in parents(key):
+            found = self.rule(parent)
+            kind = term(found[0]) if found is not None else None
+            if found is not None and found[1].read is None and kind is not None and kind.kind in ("dict", "any"):
+                return found[0]
+        return None
 
 
 def _has_key(launch: Launch, key: str) -> bool:

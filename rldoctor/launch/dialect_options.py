@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.launch.draft import Draft
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
+from rldoctor.launch.options.table import OptionTable
 from rldoctor.launch.plan import Form, UnknownOption
 from rldoctor.launch.vocabulary import terms
 
 if TYPE_CHECKING:
     from rldoctor.launch.dialect import Dialect
 
+# Frameworks that compose their configuration with Hydra, in struct mode.
+HYDRA = ("verl", "skyrl-train")
+
 
 def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
     """The native setting as an unknown option, or None where it is known, or nobody can say."""
-    if native.form not in dialect.strict or native.operator in ("+", "++") or native.form is Form.VARIABLE:
+    if native.form not in dialect.strict or native.form is Form.VARIABLE:
+        return None
+    if native.form is Form.OVERRIDE and (misplaced := _sign(dialect, launch, native)) is not None:
+        return misplaced
+    if native.operator in ("+", "++"):
         return None
     key, group = native.key, dialect.option_group(launch, native)
     for prefix, other in dialect.owners.items():
@@ -30,15 +39,33 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
     if native.form is Form.OPTION and options.completed(key) is not None:
         return None
     before = native.key[: len(native.key) - len(key)]
-    return UnknownOption(
-        key=native.spelled or native.key,
-        file=native.file,
-        line=native.line,
-        form=native.form,
-        nearest=tuple(before + name for name in options.nearest(key)),
-        owner=options.source,
-        ignored=not options.rejects,
-    )
+    nearest = tuple(before + name for name in options.nearest(key))
+    since, until = other_releases(launch, group or "", key)
+    unknown = native.as_unknown(owner=options.source, nearest=nearest, ignored=not options.rejects)
+    return replace(unknown, since=since, until=until)
+
+
+def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
+    """An override with a ``+`` that Hydra refuses, since the config has the key, or without the one that it needs."""
+    options = launch.options(dialect.main_group(launch)) if dialect.owner in HYDRA else None
+    renamed = native.spelled and native.spelled.lstrip("+") != native.key  # an entry with a configuration of its own
+    if options is None or renamed:
+        return None
+    option = options.get_option(native.key)
+    if native.operator == "+" and option is not None and options.addable(native.key) is False:
+        return native.as_unknown(owner=options.source, key=f"+{native.key}", nearest=(native.key,))
+    if not native.operator and option is not None and option.added:
+        return native.as_unknown(owner=options.source, key=native.key, nearest=(f"+{native.key}",))
+    return None
+
+
+def other_releases(launch: Launch, group: str, key: str) -> tuple[str | None, str | None]:
+    """The later release that brings an option which the one at hand lacks, and the earlier one that took it away."""
+    owner, _, section = group.partition(":")
+    try:
+        return OptionTable.load(owner).around(key, launch.version_of(owner), section)
+    except KeyError:
+        return None, None
 
 
 def fill_defaults(dialect: Dialect, draft: Draft) -> None:

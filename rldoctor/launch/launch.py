@@ -10,7 +10,7 @@ from rldoctor.case import Unknown
 from rldoctor.errors import InputError
 from rldoctor.launch.files.source import Files, Source
 from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Form, Note, Place, Setting
+from rldoctor.launch.plan import Form, Note, Place, Setting, UnknownOption
 from rldoctor.launch.values import Unresolved
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ VersionOf = Callable[[str], "str | None"]
 class Launch:
     """``entry`` says what runs: ``vllm serve``, ``swift rlhf`` (console programs with their subcommand),
     ``verl.trainer.main_ppo`` (``python -m``), ``train.py`` (a script as it is named), ``LLM`` or ``GRPOConfig`` (what a
-    Python target calls) or ``""`` (a YAML target). ``place`` is where a new option would stand."""
+    Python target calls) or ``""`` (a YAML target). ``place`` is where a new option would stand; ``cut_off`` are the
+    options that were meant for it and that the shell takes for the next command."""
 
     file: str
     line: int
@@ -45,6 +46,7 @@ class Launch:
     stdin: Source | None = None
     background: bool = False
     notes: list[Note] = field(default_factory=list)
+    cut_off: list[UnknownOption] = field(default_factory=list)
     known: KnownOptions = field(default=lambda owner, group: None)
     version_of: VersionOf = field(default=lambda name: None)
     _options: dict[str, OptionSet | None] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rldoctor.launch.files.json_text import parse
-from rldoctor.launch.plan import Form
+from rldoctor.launch.plan import Form, UnknownOption
 
 
 class Located(dict[str, Any]):
@@ -54,3 +54,19 @@ class Native:
             spelled = f"{self.spelled}.{name}" if self.form in (Form.YAML, Form.OVERRIDE) else self.spelled
             key, line = f"{self.key}.{name}", lines.get(name, self.line)
             yield replace(self, key=key, value=part, path=path, spelled=spelled, line=line)
+
+    def as_unknown(
+        self, *, owner: str, nearest: tuple[str, ...] = (), ignored: bool = False, why: str = "", key: str = ""
+    ) -> UnknownOption:
+        """This setting as an option that the framework's version does not know, or does not apply; ``key`` where not
+        only its name is at fault."""
+        return UnknownOption(
+            key=key or self.spelled or self.key,
+            file=self.file,
+            line=self.line,
+            form=self.form,
+            nearest=nearest,
+            owner=owner,
+            ignored=ignored,
+            why=why,
+        )

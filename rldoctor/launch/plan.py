@@ -70,7 +70,8 @@ class Given:
 class UnknownOption:
     """A native option that this version of the framework does not know; ``nearest`` holds real names, best first.
     ``owner`` says whose options were looked at; ``ignored`` that the framework goes on without it in place of refusing,
-    ``why`` where it is a known option that this version does not apply."""
+    ``why`` where it is a known option that this version does not apply; ``since`` the release that brings it, ``until``
+    the one that took it away."""
 
     key: str
     file: str
@@ -80,6 +81,8 @@ class UnknownOption:
     owner: str = ""
     ignored: bool = False
     why: str = ""
+    since: str | None = None
+    until: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

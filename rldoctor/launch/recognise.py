@@ -20,6 +20,7 @@ from rldoctor.launch.plan import Form, Note, Place, RolloutPlan, Setting
 from rldoctor.launch.plan import Source as From
 from rldoctor.launch.server import joined
 from rldoctor.launch.shell.reader import Command, Variable, read_shell
+from rldoctor.launch.shell.rest import is_rest, lost
 
 MAX_LAYERS = 5
 _SHELL_LINE = re.compile(r"#!.*\b(ba|z|da|k)?sh\b|#SBATCH\b")
@@ -175,7 +176,15 @@ def _shell(
     script = read_shell(source, environment, offset, inside)
     reader.notes += script.notes
     reader.files.written.update(script.files)
+    before: Command | None = None
+    launch: Launch | None = None
     for command in script.commands:
+        cut = launch is not None and before is not None and is_rest(before, command)
+        before = command
+        if cut and launch is not None:
+            launch.cut_off.append(lost(command, source.file))
+            continue
+        launch = None
         program = unwrap(command.words, source.file, reader.files)
         if program is None:
             continue
@@ -185,7 +194,8 @@ def _shell(
         elif program.text is not None:
             yield from _nested(source, reader, command, program, layer)
         elif program.entry and not (program.script or "").endswith(".sh"):
-            yield _command_launch(source, reader, command, program)
+            launch = _command_launch(source, reader, command, program)
+            yield launch
 
 
 def _nested(source: Source, reader: _Reader, command: Command, program: Program, layer: int) -> Iterator[Launch]:

@@ -45,6 +45,22 @@ def test_every_launch_of_a_script_is_a_plan_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+def test_the_rest_of_a_command_is_no_launch_of_its_own(tmp_path: Path) -> None:
+    text = (
+        "set -x\n"
+        + VERL.rstrip()
+        + " \\\n  # more\n  +trainer.x.y=1 trainer.nnodes=2 \\\n  # and more\n  trainer.z=3\n"
+    )
+    (plan,) = read(write(tmp_path, "run.sh", text))
+    assert [(option.key, option.line) for option in plan.unknown] == [("+trainer.x.y", 4), ("trainer.z", 6)]
+    assert plan.value("placement.nodes") is None
+
+
+def test_a_command_of_its_own_below_a_launch_is_left_alone(tmp_path: Path) -> None:
+    (plan,) = read(write(tmp_path, "run.sh", VERL + "# done\necho --finished a.b=c\n"))
+    assert plan.unknown == ()
+
+
 def test_a_named_framework_wins_and_an_unknown_one_is_an_error(tmp_path: Path) -> None:
     file = write(tmp_path, "mine.yaml", "actor_rollout_ref: {rollout: {n: 2}}\nvllm: {max_model_len: 9}\n")
     assert [p.framework for p in read(file, framework="Generic")] == ["generic"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from rldoctor.launch.dialects import Draft
+from rldoctor.launch.dialects._batch import count_completions
 from rldoctor.launch.dialects._nemo_rl_table import DTENSOR, LOOPS, MEGATRON
 
 _REWARD = "env.reward_model.resources"
@@ -131,9 +132,8 @@ def _engines(draft: Draft) -> None:
 
 
 def batch(draft: Draft) -> None:
-    prompts, n, train = (draft.value(f"batch.{name}") for name in ("prompts", "generations", "train"))
-    if prompts and n:
-        draft.derive("batch.generation", prompts * n, f"{prompts} prompts x {n}", "batch.prompts", "batch.generations")
+    count_completions(draft)
+    prompts, train = draft.value("batch.prompts"), draft.value("batch.train")
     multiplier = next((v for name in LOOPS if (v := draft.native(f"{name}.batch_multiplier")) is not None), None)
     if prompts and draft.value("rollout.filtered") and isinstance(multiplier, int | float):
         draft.derive("batch.pool", int(prompts * multiplier), f"{prompts} prompts x {multiplier}", "batch.prompts")

@@ -5,22 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from packaging.version import InvalidVersion, Version
-
-from rldoctor.launch.dialects import Dialect, Draft, Rule
+from rldoctor.launch.dialect_table import as_rules
+from rldoctor.launch.dialects import Dialect, Draft
+from rldoctor.versions import version_within
 
 
 def within(version: str | None, low: str, high: str | None = None) -> bool:
-    """Whether a version is known and in [low, high). A build (``+cu129``) counts as its release, a
-    development version as the release that it leads to, a post release as later."""
-    try:
-        read = None if version is None else Version(version)
-    except InvalidVersion:
-        return False
-    if read is None:
-        return False
-    found = Version(read.base_version if read.is_devrelease else read.public)
-    return found >= Version(low) and (high is None or found < Version(high))
+    """Whether a version is known and in [low, high); builds count as :func:`version_within` counts them."""
+    bounds = f">={low}" if high is None else f">={low},<{high}"
+    return version is not None and version_within(version, bounds) is True
 
 
 def between(draft: Draft, owner: str, low: str, high: str | None = None) -> bool:
@@ -35,12 +28,11 @@ def writing(dialect: type[Dialect], version: str, group: str | None = None) -> D
     from rldoctor.launch.options.table import OptionTable
 
     options = OptionTable.load(dialect.owner).at(version, group)
-    rows = {key: rule if isinstance(rule, Rule) else Rule(rule) for key, rule in dialect.table.items()}
     table = {
         key: rule
         if key.startswith("env:") or options.known(key.removesuffix(".*")) is not False
         else replace(rule, spelled=False)
-        for key, rule in rows.items()
+        for key, rule in as_rules(dialect.table).items()
     }
     chosen: Dialect = type(dialect.__name__, (dialect,), {"table": table})()
     return chosen

@@ -8,7 +8,6 @@ from typing import Any
 from rldoctor.launch.dialects import Dialect, Draft
 from rldoctor.launch.edits.spelling import Spelling
 from rldoctor.launch.native import Native
-from rldoctor.launch.plan import UnknownOption
 from rldoctor.launch.rule import Rule
 
 
@@ -52,13 +51,9 @@ def passed_twice(
             continue
         key = own(name)
         draft.unknown.append(
-            UnknownOption(
-                key=native.spelled,
-                file=native.file,
-                line=native.line,
-                form=native.form,
-                nearest=() if key is None else (key,),
+            native.as_unknown(
                 owner=f"{section} of {owner} (which passes {name} to the engine itself)",
+                nearest=() if key is None else (key,),
             )
         )
 

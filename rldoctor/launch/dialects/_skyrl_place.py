@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from rldoctor.launch.dialects import Draft
+from rldoctor.launch.dialects._batch import count_completions
 from rldoctor.launch.dialects._skyrl_release import owner_of
 from rldoctor.launch.dialects._skyrl_table import ENGINE, PLACEMENT
 from rldoctor.launch.values import Unresolved, convert
@@ -107,11 +108,8 @@ def _roles(draft: Draft) -> None:
 
 
 def batch(draft: Draft) -> None:
-    prompts, mini, n = (draft.value(f"batch.{name}") for name in ("prompts", "mini_prompts", "generations"))
-    if prompts and n:
-        draft.derive("batch.generation", prompts * n, f"{prompts} prompts x {n}", "batch.prompts", "batch.generations")
-    if mini and n:
-        draft.derive("batch.train", mini * n, f"{mini} prompts x {n}", "batch.mini_prompts", "batch.generations")
+    count_completions(draft)
+    mini, n = draft.value("batch.mini_prompts"), draft.value("batch.generations")
     world, megatron = draft.value("placement.trainer_gpus"), draft.value("trainer.strategy") == "megatron"
     names = ("tensor", "pipeline", "context") if megatron else ("sequence",)
     if not megatron:

@@ -14,7 +14,7 @@ from rldoctor.launch.dialects._trl_trainer import adapters, batch, sampling, str
 from rldoctor.launch.files.yaml_file import YamlFile
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Form, Place, UnknownOption
+from rldoctor.launch.plan import Form, Place
 
 _SAMPLES = ("grpo", "gdpo", "ebft")
 # What GRPOConfig is given of the `vllm:` section in colocate mode (core/trainers/grpo/__init__.py).
@@ -141,11 +141,7 @@ def _vllm(draft: Draft) -> None:
         draft.settings.pop(option, None)
         if colocated and native is not None and native.value is not None and option.startswith("engine."):
             draft.unknown.append(
-                UnknownOption(
-                    key=native.spelled,
-                    file=native.file,
-                    line=native.line,
-                    form=native.form,
+                native.as_unknown(
                     owner=f"axolotl {draft.launch.version_of('axolotl') or ''}".rstrip(),
                     ignored=True,
                     why="in colocate mode TRL gets only gpu_memory_utilization and tensor_parallel_size of vllm",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rldoctor.launch.dialects import Dialect, Draft, Rule, inverted
+from rldoctor.launch.dialects._batch import count_completions
 from rldoctor.launch.dialects._releases import between
 from rldoctor.launch.plan import Form
 
@@ -179,12 +180,7 @@ def _seeds(draft: Draft) -> None:
 
 
 def _batch(draft: Draft) -> None:
-    prompts, mini, n = (draft.value(f"batch.{name}") for name in ("prompts", "mini_prompts", "generations"))
-    if prompts and n:
-        draft.derive("batch.generation", prompts * n, f"{prompts} prompts x {n}", "batch.prompts", "batch.generations")
-    if mini and n:
-        # workers/fsdp_workers.py: global_batch_size *= rollout.n
-        draft.derive("batch.train", mini * n, f"{mini} prompts x {n}", "batch.mini_prompts", "batch.generations")
+    count_completions(draft)  # workers/fsdp_workers.py: global_batch_size *= rollout.n
     data, micro, train = draft.value("parallel.data"), draft.value("batch.per_device"), draft.value("batch.train")
     if data and micro and train and (train // data) % micro == 0:
         how = f"{train} completions / {data} ranks / {micro}"

@@ -122,7 +122,7 @@ class MsSwift(Dialect):
         if edit.option in ("sleep.enabled", "engine.enable_sleep_mode") and isinstance(edit.value, bool):
             edit = replace(edit, option="sleep.level", value=int(edit.value))
         name = next(
-            (key for key, rule in self._rules.items() if key.startswith("env:") and rule.option == edit.option), None
+            (key for key, rule in self.rules().items() if key.startswith("env:") and rule.option == edit.option), None
         )
         by_command = plan.entry.startswith(("swift ", "megatron "))
         setting = plan.get(edit.option)

@@ -133,15 +133,11 @@ class NemoRL(Deciding):
         passed_on = native.key.startswith(tuple(self.owners))
         real = passed_on or (options is not None and options.known(native.key) is True)
         draft.unknown.append(
-            UnknownOption(
-                key=native.spelled,
-                file=native.file,
-                line=native.line,
-                form=native.form,
+            native.as_unknown(
+                owner="the configuration of NeMo-RL (which takes new keys with ++ only)",
                 nearest=(f"++{native.key}",)
                 if real
                 else tuple(options.nearest(native.key) if options is not None else ()),
-                owner="the configuration of NeMo-RL (which takes new keys with ++ only)",
             )
         )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from rldoctor.launch.dialects import Boolean, Dialect, Draft, Rule
+from rldoctor.launch.dialects._batch import count_completions
 from rldoctor.launch.dialects._openrlhf_place import models, native_or_default, number, placement, with_ray
 from rldoctor.launch.dialects._openrlhf_table import BESIDE, TABLE
 from rldoctor.launch.dialects._releases import between, name_anew, within, writing
@@ -103,11 +104,8 @@ def _seeds(draft: Draft) -> None:
 
 
 def _batch(draft: Draft) -> None:
-    prompts, n, train, micro = (
-        draft.value(f"batch.{name}") for name in ("prompts", "generations", "train", "per_device")
-    )
-    if prompts and n:
-        draft.derive("batch.generation", prompts * n, f"{prompts} prompts x {n}", "batch.prompts", "batch.generations")
+    count_completions(draft)
+    train, micro = draft.value("batch.train"), draft.value("batch.per_device")
     world = draft.value("placement.trainer_gpus") if with_ray(draft) else draft.value("process.total")
     inner = (draft.value("parallel.sequence") or 1) * (draft.value("parallel.tensor") or 1)
     if not world or world % inner:

@@ -16,7 +16,7 @@ from rldoctor.launch.dialects._skyrl_table import BESIDE, ENGINE, LEGACY, TABLE
 from rldoctor.launch.edits.spelling import Spelling
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Form, RolloutPlan, UnknownOption
+from rldoctor.launch.plan import Form, RolloutPlan
 from rldoctor.model import Edit
 
 # Mains of the framework itself; those of examples may add classes with keys of their own.
@@ -36,13 +36,9 @@ def _inert(draft: Draft) -> None:
         if native is None or native.value is not False:
             continue  # what a present engine does anyway
         draft.unknown.append(
-            UnknownOption(
-                key=native.spelled,
-                file=native.file,
-                line=native.line,
-                form=native.form,
-                nearest=(f"{key.rpartition('.')[0]}.engine_init_kwargs.enable_chunked_prefill",),
+            native.as_unknown(
                 owner=f"SkyRL {draft.launch.version_of(owner_of(draft.launch)) or ''}".strip(),
+                nearest=(f"{key.rpartition('.')[0]}.engine_init_kwargs.enable_chunked_prefill",),
                 ignored=True,
                 why="SkyRL declares the key and does not hand it to the engine",
             )
@@ -89,9 +85,10 @@ class SkyRL(Deciding):
         ):
             return
         if mine and owner_of(launch) == SECOND and native.operator:
-            draft.unknown.append(_refused(native, native.operator + native.spelled, (native.spelled,), _PLUS))
+            with_operator = native.operator + native.spelled
+            draft.unknown.append(native.as_unknown(owner=_PLUS, nearest=(native.spelled,), key=with_operator))
         elif other is not None and translates(launch) and _mixed(launch):
-            draft.unknown.append(_refused(native, native.spelled, (other,), _MIXED))
+            draft.unknown.append(native.as_unknown(owner=_MIXED, nearest=(other,)))
         elif mine or other is not None or key.startswith(f"{ENGINE}."):
             before = len(draft.unknown)
             super().check_known(draft, native)
@@ -131,10 +128,6 @@ class SkyRLTrain(SkyRL):
 def _mixed(launch: Launch) -> bool:
     keys = {native.key for native in launch.arguments(overrides=True).natives}
     return any(key.startswith(f"{ENGINE}.") for key in keys) and any(key in LEGACY for key in keys)
-
-
-def _refused(native: Native, key: str, nearest: tuple[str, ...], owner: str) -> UnknownOption:
-    return UnknownOption(key=key, file=native.file, line=native.line, form=native.form, nearest=nearest, owner=owner)
 
 
 def _first_generation(plan: RolloutPlan) -> bool:

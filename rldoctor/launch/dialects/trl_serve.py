@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from packaging.version import Version
-
 from rldoctor.launch.dialects import Dialect, Draft, Rule
+from rldoctor.launch.dialects._releases import within
 from rldoctor.launch.dialects._trl_engine import between
 from rldoctor.launch.dialects.vllm import ENGINE, VLLM
 from rldoctor.launch.launch import Launch
@@ -39,8 +38,7 @@ def _engine(draft: Draft) -> None:
 
 def _seed(draft: Draft) -> None:
     """No seed is given to ``LLM(...)``, one for each data parallel rank: vLLM's own, 0 since V1 is all there is."""
-    vllm = draft.launch.version_of("vllm")
-    if vllm is not None and Version(vllm) >= Version("0.11"):
+    if within(draft.launch.version_of("vllm"), "0.11"):
         draft.derive("seed.per_replica", "same", "vLLM's own seed in every engine")
 
 

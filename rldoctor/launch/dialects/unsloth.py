@@ -232,7 +232,7 @@ class Unsloth(TRL):
             draft.default("rollout.importance_correction", False, None, f"default of unsloth {version}")
         group = "unsloth:from_pretrained"
         options = draft.launch.options(group)
-        for key, rule in self._rules.items():
+        for key, rule in self.rules().items():
             bare = key.removeprefix("model.")
             if bare != key and options is not None and bare in options and rule.option not in draft.settings:
                 draft.default(

@@ -6,37 +6,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from packaging.version import InvalidVersion, Version
-
 from rldoctor.launch.dialects import Dialect, Draft, Rule
+from rldoctor.launch.dialects._batch import count_completions
+from rldoctor.launch.dialects._releases import between
 from rldoctor.launch.dialects._verl_config import configuration, generates
 from rldoctor.launch.dialects._verl_table import BESIDE, TABLE
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Form, UnknownOption
+from rldoctor.launch.plan import Form
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 # Sizes that vLLM accepts as max_lora_rank (vllm/config/lora.py; through 0.11 without 1).
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 
-def _version(draft: Draft) -> Version | None:
-    found = draft.launch.version_of("verl")
-    try:
-        return None if found is None else Version(Version(found).base_version)
-    except InvalidVersion:
-        return None
-
-
-def _between(draft: Draft, low: str, high: str | None = None) -> bool:
-    """Whether verl's version is known and in [low, high)."""
-    version = _version(draft)
-    return version is not None and version >= Version(low) and (high is None or version < Version(high))
-
-
 def _served(draft: Draft) -> bool:
     """Whether the engine is verl's asynchronous server (the only one left from 0.7)."""
-    return draft.value("rollout.async_engine") is True or _between(draft, "0.7")
+    return draft.value("rollout.async_engine") is True or between(draft, "verl", "0.7")
 
 
 def _placement(draft: Draft) -> None:
@@ -75,10 +61,10 @@ def _lengths(draft: Draft) -> None:
     if not prompt or not response:
         return
     how, inputs = f"prompt {prompt} + response {response}", ("lengths.response", "lengths.prompt")
-    if _between(draft, "0.6", "0.7") and _served(draft):
+    if between(draft, "verl", "0.6", "0.7") and _served(draft):
         # vllm_async_server.py, 0.6.0 line 142: the sum, whatever max_model_len says
         draft.override("engine.max_model_len", prompt + response, how, *inputs)
-    elif _between(draft, "0", "0.7"):
+    elif between(draft, "verl", "0", "0.7"):
         # vllm_rollout_spmd.py: int(config.max_model_len or prompt_length + response_length)
         draft.derive("engine.max_model_len", prompt + response, how, *inputs)
     # From 0.7.0 the default is the model's own max_position_embeddings, which the launch does not tell.
@@ -86,13 +72,13 @@ def _lengths(draft: Draft) -> None:
 
 def _seeds(draft: Draft) -> None:
     given = draft.value("seed.engine")
-    if _between(draft, "0", "0.9"):
+    if between(draft, "verl", "0", "0.9"):
         draft.derive("seed.engine", 0, "rollout.seed is not set: 0")
-    if _between(draft, "0.7.1"):
+    if between(draft, "verl", "0.7.1"):
         draft.derive("seed.per_replica", "replica", "replica rank + rollout.seed", "seed.engine")
-    elif _between(draft, "0.4", "0.5") and draft.value("rollout.async_engine") is True:
+    elif between(draft, "verl", "0.4", "0.5") and draft.value("rollout.async_engine") is True:
         draft.derive("seed.per_replica", "replica", "the engine's data parallel rank")
-    elif _version(draft) is not None:
+    elif between(draft, "verl", "0"):
         draft.derive("seed.per_replica", "same", f"every replica gets seed {given or 0}", "seed.engine")
         draft.derive("engine.seed", given or 0, "rollout.seed", "seed.engine")
     draft.derive(
@@ -103,9 +89,9 @@ def _seeds(draft: Draft) -> None:
 def _engine(draft: Draft) -> None:
     draft.derive("engine.model", draft.value("model.path"), "the policy", "model.path")
     draft.derive("rollout.multi_turn", False, "not enabled")
-    if _between(draft, "0", "0.5"):
+    if between(draft, "verl", "0", "0.5"):
         draft.derive("engine.enable_prefix_caching", True, "fixed in vllm_rollout_spmd.py")
-    draft.derive("engine.disable_custom_all_reduce", True if _version(draft) else None, "fixed by verl")
+    draft.derive("engine.disable_custom_all_reduce", True if between(draft, "verl", "0") else None, "fixed by verl")
     rank = draft.value("lora.rank", 0)
     draft.derive("lora.enabled", rank > 0, "lora_rank above 0", "lora.rank")
     draft.derive("trainer.full", rank <= 0, "lora_rank is 0", "lora.rank")
@@ -113,33 +99,29 @@ def _engine(draft: Draft) -> None:
         draft.derive("engine.enable_lora", True, "lora_rank above 0", "lora.rank")
         draft.derive("engine.max_loras", 1, "one adapter", "lora.rank")
         rounded = next((size for size in _LORA_RANKS if size >= rank), rank)
-        if _between(draft, "0.6.1"):
+        if between(draft, "verl", "0.6.1"):
             draft.derive("engine.max_lora_rank", rounded, "rounded up to a rank that vLLM accepts", "lora.rank")
-        elif _version(draft) is not None:
+        elif between(draft, "verl", "0"):
             draft.derive("engine.max_lora_rank", rank, "lora_rank as it is", "lora.rank")
 
 
 def _sleep(draft: Draft) -> None:
     enabled = draft.value("sleep.enabled")
-    if (_between(draft, "0.6") and _served(draft)) or _between(draft, "0.4", "0.5"):
+    if (between(draft, "verl", "0.6") and _served(draft)) or between(draft, "verl", "0.4", "0.5"):
         draft.derive("engine.enable_sleep_mode", True, "fixed by verl")
     else:
         draft.derive("engine.enable_sleep_mode", enabled, "free_cache_engine", "sleep.enabled")
     if enabled is False:
         draft.derive("sleep.level", 0, "free_cache_engine is false", "sleep.enabled")
-    elif _between(draft, "0.7.1"):
+    elif between(draft, "verl", "0.7.1"):
         lora = draft.value("lora.enabled")
         draft.derive("sleep.level", 1 if lora else 2, "1 with adapters, else 2", "lora.rank")
-    elif _between(draft, "0", "0.6") or (_between(draft, "0.6", "0.7.1") and draft.value("sync.layered")):
+    elif between(draft, "verl", "0", "0.6") or (between(draft, "verl", "0.6", "0.7.1") and draft.value("sync.layered")):
         draft.derive("sleep.level", 1, "fixed by verl")
 
 
 def _batch(draft: Draft) -> None:
-    prompts, mini, n = (draft.value(f"batch.{name}") for name in ("prompts", "mini_prompts", "generations"))
-    if prompts and n:
-        draft.derive("batch.generation", prompts * n, f"{prompts} prompts x {n}", "batch.prompts", "batch.generations")
-    if mini and n:
-        draft.derive("batch.train", mini * n, f"{mini} prompts x {n}", "batch.mini_prompts", "batch.generations")
+    count_completions(draft)
     draft.derive(
         "trainer.temperature",
         draft.value("sampling.temperature"),
@@ -167,7 +149,7 @@ def _trainer(draft: Draft) -> None:
 
 def _dropped(draft: Draft) -> None:
     """From 0.6 the server's command line is built from true values only: an explicit false reaches nobody."""
-    if not (_between(draft, "0.6") and _served(draft)) or draft.value("rollout.backend", "vllm") != "vllm":
+    if not (between(draft, "verl", "0.6") and _served(draft)) or draft.value("rollout.backend", "vllm") != "vllm":
         return
     for name in ("enable_chunked_prefill", "enable_prefix_caching"):
         option, native = f"engine.{name}", draft.natives.get(f"{_ROLLOUT}.{name}")
@@ -175,13 +157,9 @@ def _dropped(draft: Draft) -> None:
             continue
         del draft.settings[option]
         draft.unknown.append(
-            UnknownOption(
-                key=native.spelled,
-                file=native.file,
-                line=native.line,
-                form=native.form,
-                nearest=(f"{_ROLLOUT}.engine_kwargs.vllm.no_{name}",),
+            native.as_unknown(
                 owner=f"verl {draft.launch.version_of('verl')}",
+                nearest=(f"{_ROLLOUT}.engine_kwargs.vllm.no_{name}",),
                 ignored=True,
                 why="verl builds the engine's command line from true values only, a false one is dropped",
             )

@@ -6,24 +6,14 @@ from rldoctor.errors import InputError
 from rldoctor.launch.files.source import Files
 from rldoctor.launch.files.yaml_file import YamlFile, read_yaml
 from rldoctor.launch.launchers.program import launcher_setting
+from rldoctor.launch.launchers.tables import ACCELERATE_DEEPSPEED, ACCELERATE_PROCESSES
 from rldoctor.launch.native import Native
 from rldoctor.launch.plan import Setting
 
 # Keys of `accelerate config` files (accelerate/commands/config/config_args.py).
 _TABLE = {
-    "num_processes": "process.total",
-    "num_machines": "process.nnodes",
-    "machine_rank": "process.node_rank",
-    "main_process_ip": "process.master_addr",
-    "main_process_port": "process.master_port",
-    "rdzv_backend": "process.rdzv_backend",
-    "gpu_ids": "process.devices",
-    "mixed_precision": "trainer.dtype",
-    "deepspeed_config.zero_stage": "trainer.zero_stage",
-    "deepspeed_config.offload_optimizer_device": "trainer.offload_optimizer",
-    "deepspeed_config.offload_param_device": "trainer.offload_params",
-    "deepspeed_config.deepspeed_config_file": "trainer.deepspeed",
-    "deepspeed_config.gradient_accumulation_steps": "batch.accumulation",
+    **ACCELERATE_PROCESSES,
+    **{f"deepspeed_config.{key}": option for key, option in ACCELERATE_DEEPSPEED.items()},
     "fsdp_config.fsdp_offload_params": "trainer.offload_params",
     "fsdp_config.fsdp_activation_checkpointing": "trainer.gradient_checkpointing",
 }

@@ -108,7 +108,7 @@ TORCHRUN = {
     "rdzv_backend": "process.rdzv_backend",
     "standalone": "process.standalone",
 }
-ACCELERATE = {
+ACCELERATE_PROCESSES = {
     "num_processes": "process.total",
     "num_machines": "process.nnodes",
     "machine_rank": "process.node_rank",
@@ -117,12 +117,15 @@ ACCELERATE = {
     "rdzv_backend": "process.rdzv_backend",
     "gpu_ids": "process.devices",
     "mixed_precision": "trainer.dtype",
+}
+ACCELERATE_DEEPSPEED = {
     "zero_stage": "trainer.zero_stage",
     "offload_optimizer_device": "trainer.offload_optimizer",
     "offload_param_device": "trainer.offload_params",
     "deepspeed_config_file": "trainer.deepspeed",
     "gradient_accumulation_steps": "batch.accumulation",
 }
+ACCELERATE = {**ACCELERATE_PROCESSES, **ACCELERATE_DEEPSPEED}
 DEEPSPEED = {
     "num_gpus": "process.nproc",
     "num_nodes": "process.nnodes",

@@ -17,6 +17,7 @@ from rldoctor.launch.options.combine import combined
 from rldoctor.launch.options.layouts import LAYOUTS
 from rldoctor.launch.options.model import MISSING, Computed, Option
 from rldoctor.launch.options.optionset import OptionSet
+from rldoctor.versions import parsed
 
 DATA = Path(__file__).with_name("data")
 Span = tuple[int, int]
@@ -92,6 +93,18 @@ class OptionTable:
         """The first release read that no longer has ``name``; None while the newest has it, or none ever did."""
         ranges = self._ranges(name, group)
         return ranges[-1].get("until") if ranges else None
+
+    def around(self, name: str, version: str | None, group: str | None = None) -> tuple[str | None, str | None]:
+        """The first release after ``version`` that has ``name``, and the last one up to it that took ``name`` away.
+
+        A Hydra key that only Python declares does not count: no configuration has it."""
+        at = parsed(version or "")
+        ranges = [found for found in self._ranges(name, group) if not found.get("added")]
+        if at is None:
+            return None, None
+        since = [Version(found["since"]) for found in ranges if "since" in found and Version(found["since"]) > at]
+        until = [Version(found["until"]) for found in ranges if "until" in found and Version(found["until"]) <= at]
+        return str(min(since)) if since else None, str(max(until)) if until else None
 
     def has_group(self, group: str, version: str | None) -> bool | Unknown:
         """Whether ``version`` has the command or class at all."""

@@ -12,6 +12,7 @@ from rldoctor.launch.plan import Note
 from rldoctor.launch.shell.condition import case_choices, condition, if_choices
 from rldoctor.launch.shell.expand import Expander
 from rldoctor.launch.shell.reader import Command, Script, Variable, Word, parser
+from rldoctor.launch.shell.redirects import here_document, written_files
 from rldoctor.launch.shell.scope import MAX_WORDS, Scope, known
 from rldoctor.launch.values import Unresolved
 
@@ -172,32 +173,14 @@ class Runner(Scope):
         body, stdin = node.children[0], None
         for child in node.children[1:]:
             if child.type == "heredoc_redirect":
-                stdin = self._heredoc(child)
+                stdin = here_document(self.expander, child, self.script.source.file)
                 for inner in child.children:
                     if inner.type in ("pipeline", "command", "list"):
                         self._statement(inner)
         if stdin is not None:
-            for target in self._written(node):
+            for target in written_files(self.expander, node):
                 self.script.files[target] = stdin
         self._statement(body, background, stdin)
-
-    def _heredoc(self, node: Node) -> Source | None:
-        start = next((c for c in node.children if c.type == "heredoc_start"), None)
-        body = next((c for c in node.children if c.type == "heredoc_body"), None)
-        if start is None or body is None:
-            return None
-        literal = self.expander.text(start)[:1] in "'\"\\"
-        text = self.expander.text(body) if literal else self.expander.heredoc(body)
-        return Source(text, self.script.source.file, self.expander.line(body))
-
-    def _written(self, node: Node) -> list[str]:
-        redirects = [child for child in node.children[1:] if child.type == "file_redirect"]
-        redirects += [c for child in node.children[1:] for c in child.children if c.type == "file_redirect"]
-        names = [self.expander.word(child.children[-1]).value for child in redirects]
-        command = node.children[0]
-        if command.type == "command" and self.expander.text(command).startswith("tee "):
-            names += [self.expander.word(child).value for child in command.children[1:]]
-        return [name for name in names if isinstance(name, str)]
 
     def _command(self, node: Node, background: bool, stdin: Source | None) -> None:
         prefixes: dict[str, Variable] = {}

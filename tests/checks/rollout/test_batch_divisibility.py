@@ -104,3 +104,125 @@ def test_a_later_node_does_not_tell_the_whole_world() -> None:
     sizes = {"batch__per_device": 1, "batch__generations": 7, "process__nproc": 3, "process__nnodes": 2}
     assert judged(check, **trl, **sizes).outcome is Outcome.FINDINGS
     assert judged(check, **trl, **sizes, process__node_rank=1).outcome is not Outcome.FINDINGS
+
+
+VERL = {"framework": "verl", "versions": {"verl": "0.6.1"}, "placement__trainer_gpus": 8, "batch__dynamic": False}
+EASYR1 = {"framework": "EasyR1", "versions": {"easyr1": "0.3.2"}, "placement__trainer_gpus": 8}
+OPENRLHF = {"framework": "OpenRLHF", "versions": {"openrlhf": "0.8.5"}, "placement__trainer_gpus": 8}
+SKYRL = {"framework": "SkyRL", "versions": {"skyrl-train": "0.4.0"}, "placement__trainer_gpus": 4}
+
+
+# A rank's share of a mini batch and its micro batches: verl fsdp_workers.py 0.6.1 line 249, EasyR1 0.3.2 line 140,
+# SkyRL utils.py.
+@pytest.mark.parametrize("framework", [VERL, EASYR1, SKYRL])
+def test_micro_batches_divide_what_a_rank_gets(framework: dict[str, object]) -> None:
+    sizes = {"batch__prompts": 64, "batch__mini_prompts": 64, "batch__generations": 8}
+    result = judged(check, **framework, **sizes, batch__per_device=48)
+    assert "is not a multiple of 48" in result.findings[0].message
+    assert edits(result) == [{"batch.per_device": 32}]
+    assert judged(check, **framework, **sizes, batch__per_device=32).outcome is Outcome.PASS
+
+
+def test_verl_with_other_workers_divides_otherwise() -> None:
+    sizes = {"batch__prompts": 64, "batch__mini_prompts": 64, "batch__generations": 8, "batch__per_device": 48}
+    assert judged(check, **VERL, **sizes, trainer__strategy="megatron").outcome is Outcome.PASS
+    later = {**VERL, "versions": {"verl": "0.8.0"}}
+    assert judged(check, **later, **sizes).outcome is Outcome.PASS
+
+
+# https://github.com/insait-institute/open-proof-corpus/issues/2
+def test_fewer_prompts_than_a_mini_batch() -> None:
+    sizes = {"batch__prompts": 16, "batch__mini_prompts": 128, "batch__generations": 8}
+    result = judged(check, **VERL, **sizes)
+    assert result.findings[0].message == "a step rolls out 16 prompts, and one mini batch has 128: verl refuses"
+    assert edits(result) == [{"batch.mini_prompts": 16}, {"batch.prompts": 128}]
+    assert judged(check, **{**VERL, "batch__dynamic": True}, **sizes).outcome is Outcome.PASS
+
+
+# https://github.com/PRIME-RL/TTRL/issues/43
+def test_a_mini_batch_that_leaves_nothing_for_a_rank() -> None:
+    sizes = {"batch__prompts": 32, "batch__mini_prompts": 1, "batch__generations": 4, "batch__per_device": 2}
+    result = judged(check, **VERL, **sizes)
+    assert "leaves nothing for each of 8 ranks" in result.findings[0].message
+    assert edits(result) == [{"batch.mini_prompts": 4}]
+
+
+# https://github.com/hiyouga/EasyR1/issues/44
+def test_prompts_that_the_ranks_do_not_divide() -> None:
+    result = judged(check, **{**EASYR1, "placement__trainer_gpus": 6}, batch__prompts=512, batch__mini_prompts=128)
+    assert "512 (512 prompts) is not a multiple of 6 (6 devices)" in result.findings[0].message
+    assert edits(result) == [{"batch.prompts": 384}]
+
+
+# https://github.com/OpenRLHF/OpenRLHF/issues/346
+def test_deepspeed_accumulates_whole_steps() -> None:
+    seven = {**OPENRLHF, "placement__trainer_gpus": 7}
+    result = judged(check, **seven, batch__train=256, batch__per_device=2)
+    assert "256 (train_batch_size 256) is not a multiple of 14" in result.findings[0].message
+    assert edits(result) == [{"batch.train": 252}]
+    assert judged(check, **OPENRLHF, batch__train=128, batch__per_device=2).outcome is Outcome.PASS
+
+
+def test_every_rank_gets_a_sample_batch() -> None:
+    sizes = {"batch__prompts": 4, "batch__generations": 4, "batch__logprob_per_device": 8}
+    result = judged(check, **OPENRLHF, **sizes)
+    assert "2 sample batches do not reach 8 training ranks" in result.findings[0].message
+    assert edits(result) == [{"batch.logprob_per_device": 2}]
+
+
+# https://github.com/OpenRLHF/OpenRLHF/issues/760
+def test_engines_that_do_not_divide_the_actors() -> None:
+    old = {**OPENRLHF, "versions": {"openrlhf": "0.5.9"}, "placement__trainer_gpus": 4}
+    result = judged(check, **old, placement__engines=3)
+    assert edits(result) == [{"placement.engines": 2}]
+    assert judged(check, **{**old, "versions": {"openrlhf": "0.8.5"}}, placement__engines=3).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("framework", "versions", "algorithm", "fires"),
+    [
+        ("TRL", {"trl": "0.24.0"}, "grpo", True),
+        ("TRL", {"trl": "0.24.0"}, "dpo", False),
+        ("EasyR1", {"easyr1": "0.3.2"}, "grpo", True),
+        ("EasyR1", {"easyr1": "0.3.2"}, "gae", False),
+        ("OpenRLHF", {"openrlhf": "0.8.5"}, "group_norm", True),
+        ("ms-swift", {"ms-swift": "3.8.0"}, "grpo", True),
+        ("ms-swift", {"ms-swift": "4.5.0"}, "grpo", False),
+    ],
+)
+def test_a_group_of_one_is_refused_at_start(
+    framework: str, versions: dict[str, str], algorithm: str, fires: bool
+) -> None:
+    result = judged(check, framework=framework, versions=versions, batch__generations=1, trainer__algorithm=algorithm)
+    assert (result.outcome is Outcome.FINDINGS) is fires
+
+
+def test_the_numbers_of_an_exception_that_ray_carries() -> None:
+    # https://github.com/hiyouga/EasyR1/issues/44
+    text = """\
+Traceback (most recent call last):
+  File "/home/user/EasyR1/verl/trainer/main.py", line 44, in main
+    ray.get(main_task.remote(ppo_config))
+ray.exceptions.RayTaskError(AssertionError): ray::main_task() (pid=10111, ip=192.0.2.1)
+  File "/home/user/EasyR1/verl/protocol.py", line 500, in chunk
+    assert len(self) % chunks == 0, (
+AssertionError: only support equal chunk. Got size of DataProto 512 and chunk 6.
+"""
+    (only,) = found(check, text)
+    assert "516 instead of 512" in only.fixes[0].title
+
+
+# TRL 0.24.0 grpo_config.py line 670; 0.20 and 0.21 had left it out.
+@pytest.mark.parametrize(
+    ("version", "strategy", "fires"),
+    [("0.24.0", "steps", True), ("0.24.0", "no", False), ("0.21.0", "steps", False)],
+)
+def test_an_evaluation_step_holds_whole_groups(version: str, strategy: str, fires: bool) -> None:
+    sizes = {"batch__per_device": 8, "process__nproc": 1, "batch__accumulation": 1, "batch__generations": 8}
+    asked = {"batch__per_device_eval": 2, "trainer__eval_strategy": strategy}
+    result = judged(check, **trl(version, **sizes), **asked)
+    assert (result.outcome is Outcome.FINDINGS) is fires
+    if fires:
+        assert edits(result) == [{"batch.per_device_eval": 8}]
+    fewer = {**asked, "rollout__eval_sampling": {"n": 2}}
+    assert judged(check, **trl(version, **sizes), **fewer).outcome is not Outcome.FINDINGS

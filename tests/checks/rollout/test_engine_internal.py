@@ -27,3 +27,13 @@ def test_the_multimodal_cache() -> None:
 
 def test_the_same_assertion_in_the_users_code_is_quiet() -> None:
     assert found(check, traceback("AssertionError", "mylib/x.py f", code="assert num_new_tokens > 0")) == []
+
+
+def test_an_assertion_of_the_scheduler_that_no_row_names() -> None:
+    # https://github.com/vllm-project/vllm/issues/43884
+    code = "assert num_locally_computed_tokens % self.block_size == 0"
+    connector = "vllm/distributed/kv_transfer/kv_connector/v1/offloading_connector.py update_state_after_alloc"
+    (finding,) = found(check, traceback("AssertionError", connector, code=code))
+    assert "that is not known: assert num_locally" in finding.message
+    assert found(check, traceback("AssertionError", "vllm/model_executor/layers/linear.py weight_loader")) == []
+    assert found(check, traceback("AssertionError: told", "vllm/v1/core/sched/scheduler.py schedule")) == []

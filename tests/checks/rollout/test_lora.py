@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from rldoctor_checks.rollout.lora import accepted, check
+from rldoctor_checks.rollout.lora import check
 
 from rldoctor.api import Outcome
 from tests.logs.raising import found, traceback
 from tests.plans import edits, judged
 
 SERVED = {"engine__enable_lora": True, "engine__max_lora_rank": 16}
-
-
-@pytest.mark.parametrize(
-    ("version", "largest", "one"),
-    [((0, 7, 3), 256, False), ((0, 8, 0), 512, False), ((0, 11, 0), 512, False), ((0, 11, 1), 512, True)],
-)
-def test_sizes_differ_over_the_releases(version: tuple[int, ...], largest: int, one: bool) -> None:
-    assert max(accepted(version)) == largest
-    assert (1 in accepted(version)) is one
 
 
 def test_a_size_that_no_release_accepts() -> None:
@@ -80,3 +71,11 @@ def test_the_engine_refuses_a_size(error: str) -> None:
 
 def test_the_same_words_in_a_completion_are_quiet() -> None:
     assert found(check, "completion: 'LoRA rank 64 is greater than max_lora_rank 16.'\nDONE\n") == []
+
+
+def test_an_adapter_on_a_layer_that_it_does_not_fit() -> None:
+    # https://github.com/vllm-project/vllm/issues/28640
+    code = "assert inputs.size(1) == lora_a_weights[0].size(-1)"
+    log = traceback("AssertionError", "vllm/lora/ops/triton_ops/lora_shrink_op.py _lora_shrink", code=code)
+    (only,) = found(check, log)
+    assert "does not fit" in only.message

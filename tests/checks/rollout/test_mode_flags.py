@@ -84,4 +84,16 @@ def test_trl_takes_one_of_two_ways_to_say_the_generation_batch() -> None:
 
 
 def test_a_framework_without_known_conflicts_is_not_judged() -> None:
-    assert judged(check, framework="EasyR1", versions={"easyr1": "0.3.2"}).outcome is Outcome.NOT_APPLICABLE
+    assert judged(check, framework="unsloth", versions={"unsloth": "2025.8.9"}).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_a_server_that_was_never_switched_on() -> None:
+    # https://github.com/modelscope/ms-swift/issues/5185
+    (only,) = found(check, traceback("AttributeError: 'GRPOTrainer' object has no attribute 'vllm_client'"))
+    assert "without use_vllm" in only.message
+
+
+def test_a_backend_without_the_synchronous_mode() -> None:
+    # https://github.com/verl-project/verl/issues/4424
+    (only,) = found(check, traceback("AssertionError: Rollout hf with mode sync not found"))
+    assert "synchronous" in only.message

@@ -48,3 +48,18 @@ def test_the_engine_counts_placeholders() -> None:
 def test_a_split_prompt_is_another_pattern() -> None:
     error = "ValueError: Attempted to assign 9214 = 9214 multimodal tokens to 8407 placeholders"
     assert found(check, traceback(error, "vllm/model_executor/models/utils.py f")) == []
+
+
+def test_placeholders_counted_by_position_ids() -> None:
+    # https://github.com/microsoft/agent-lightning/issues/441
+    error = (
+        "RuntimeError: shape mismatch: value tensor of shape [3, 1287] cannot be broadcast to indexing result of shape "
+        "[3, 1024]"
+    )
+    frame = "transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py get_rope_index"
+    assert "1287 tokens, and 1024" in found(check, traceback(error, frame))[0].message
+    assert found(check, traceback(error, "user/model.py forward")) == []
+    frame = "vllm/model_executor/layers/rotary_embedding.py _vl_get_input_positions_tensor"
+    error = "IndexError: list index out of range"
+    (only,) = found(check, traceback(error, frame, code="image_grid_thw[image_index][0],"))
+    assert "more image placeholders than images" in only.message

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
 from rldoctor_checks.rollout.option_unknown import check
 
 from rldoctor.api import Case, Grade, Outcome, Severity
 from rldoctor.judge import judge_one
 from rldoctor.launch.plan import Form, UnknownOption
+from tests.checks.launches import LaunchFile
 from tests.logs.raising import found, traceback
 from tests.plans import case
 
@@ -100,3 +103,68 @@ def test_an_engine_that_runs_as_asked_is_quiet() -> None:
 def test_an_engine_that_differs_on_purpose_is_quiet() -> None:
     other = running({"enable_chunked_prefill": False}, {"enable_chunked_prefill": True}, boot="chunked_prefill: on")
     assert judge_one(check, other).outcome is Outcome.PASS
+
+
+def options(folder: Path, version: str, *words: str) -> LaunchFile:
+    text = "python3 -m verl.trainer.main_ppo \\\n    " + " \\\n    ".join(words) + "\n"
+    return LaunchFile(folder, text, {"verl": version})
+
+
+# https://github.com/verl-project/verl/pull/820, https://github.com/verl-project/verl/pull/7430
+def test_hydra_wants_a_plus_for_new_keys_alone(tmp_path: Path) -> None:
+    held = options(tmp_path, "0.7.0", "+trainer.val_before_train=False", "++trainer.nnodes=1")
+    (finding,) = held.findings(check)
+    assert "Hydra refuses the +" in finding.message
+    assert finding.fixes[0].edits[0].value == "trainer.val_before_train"
+    lacks = options(tmp_path, "0.7.0", "actor_rollout_ref.rollout.limit_images=4")
+    (finding,) = lacks.findings(check)
+    assert finding.fixes[0].edits[0].value == "+actor_rollout_ref.rollout.limit_images"
+    good = options(tmp_path, "0.7.0", "trainer.val_before_train=False", "+actor_rollout_ref.rollout.limit_images=4")
+    assert good.findings(check) == []
+
+
+# https://github.com/verl-project/verl/issues/1080
+def test_an_option_that_a_release_took_away_is_not_renamed(tmp_path: Path) -> None:
+    gone = options(tmp_path, "0.3.0.post1", "actor_rollout_ref.actor.fsdp_config.grad_offload=False")
+    (finding,) = gone.findings(check)
+    assert "which 0.3.0.post0 took away" in finding.message
+    assert [edit for fix in finding.fixes for edit in fix.edits] == []
+
+
+# https://github.com/modelscope/ms-swift/issues/3986
+def test_an_option_of_a_later_release_names_the_release(tmp_path: Path) -> None:
+    text = "swift rlhf --rlhf_type grpo --use_vllm true --vllm_mode colocate\n"
+    (finding,) = LaunchFile(tmp_path, text, {"ms-swift": "3.3.0"}).findings(check)
+    assert "which came with 3.5.0" in finding.message
+    assert finding.fixes[0].commands == ("pip install 'ms-swift>=3.5.0'",)
+
+
+# https://github.com/modelscope/ms-swift/issues/4958
+def test_a_name_that_another_framework_has(tmp_path: Path) -> None:
+    text = "swift rlhf --rlhf_type grpo --max_prompt_length 4096\n"
+    (finding,) = LaunchFile(tmp_path, text, {"ms-swift": "3.6.1"}).findings(check)
+    assert finding.fixes[0].edits[0].value == "max_length"
+
+
+def test_options_behind_a_comment_do_not_reach_the_command(tmp_path: Path) -> None:
+    text = "vllm serve org/model \\\n  --seed 1 \\\n  # for long prompts\n  --max-model-len 4096 \\\n  --port 8000\n"
+    (finding,) = LaunchFile(tmp_path, text, {"vllm": "0.10.0"}).findings(check)
+    assert "the shell does not apply --max-model-len" in finding.message
+    assert finding.evidence[0].line == 4
+
+
+# https://github.com/vllm-project/vllm/issues/50292, https://github.com/verl-project/verl/issues/940
+@pytest.mark.parametrize(
+    ("vllm", "backend", "severity"),
+    [
+        ("0.11.2", "XFORMERS", None),
+        ("0.12.0", "XFORMERS", Severity.ERROR),
+        ("0.13.0", "FLASHINFER", None),
+        ("0.15.1", "FLASHINFER", Severity.WARNING),
+    ],
+)
+def test_the_attention_variable(vllm: str, backend: str, severity: Severity | None) -> None:
+    result = judge_one(check, case("vLLM", {"vllm": vllm}, env__VLLM_ATTENTION_BACKEND=backend))
+    assert [finding.severity for finding in result.findings] == ([severity] if severity else [])
+    if severity:
+        assert result.findings[0].fixes[0].edits[0].value is None

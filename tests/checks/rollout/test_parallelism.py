@@ -37,6 +37,21 @@ def test_sequence_parallel_ranks_of_the_trainer() -> None:
     assert judged(check, config=QWEN2_7B, parallel__sequence=4).outcome is Outcome.PASS
 
 
+def test_devices_that_hold_no_whole_trainer() -> None:
+    separate = {"framework": "NeMo-RL", "placement__trainer_gpus": 2, "parallel__tensor": 4}
+    result = judged(check, **separate)
+    assert "2 devices cannot be divided into groups of 4 (4 tensor parallel ranks)" in result.findings[0].message
+    assert edits(result) == [{"parallel.tensor": 2}]
+    assert judged(check, **{**separate, "placement__trainer_gpus": 4}).outcome is Outcome.PASS
+    sequence = {"parallel__sequence": 16, "placement__trainer_gpus": 8, "trainer__strategy": "fsdp"}
+    assert edits(judged(check, framework="verl", **sequence)) == [{"parallel.sequence": 8}]
+
+
+def test_sizes_of_a_trainer_that_does_not_run_are_no_matter() -> None:
+    fsdp = {"trainer__strategy": "fsdp2", "parallel__tensor": 3, "placement__trainer_gpus": 4}
+    assert judged(check, framework="SkyRL", **fsdp).outcome is not Outcome.FINDINGS
+
+
 def test_without_a_local_model_the_heads_are_not_checked() -> None:
     assert judged(check, engine__tensor_parallel_size=3).outcome is Outcome.NOT_CHECKED
 

@@ -93,3 +93,9 @@ def test_a_method_that_the_checkpoint_was_not_made_with() -> None:
 )
 def test_refusals_in_a_log(kind: str, message: str, said: str) -> None:
     assert said in finding(check, raised(kind, message)).message
+
+
+def test_scales_that_deepgemm_does_not_know() -> None:
+    # https://github.com/vllm-project/vllm/issues/51884
+    error = "Assertion error (/deepgemm-src/csrc/apis/layout.hpp:60): Unknown SF transformation"
+    assert finding(check, raised("RuntimeError", error)).fixes[0].edits[0].option == "env.VLLM_USE_DEEP_GEMM"

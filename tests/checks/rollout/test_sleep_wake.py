@@ -77,3 +77,10 @@ def test_an_illegal_access_counts_only_after_sleep() -> None:
     slept = "INFO 11-20 21:24:36 [cumem.py:228] CuMemAllocator: sleep freed 43.82 GiB memory in total\n"
     assert "fell asleep" in findings(check, slept + fault)[0].message
     assert findings(check, fault) == []
+
+
+def test_a_mapping_that_an_earlier_cycle_left() -> None:
+    # https://github.com/vllm-project/vllm/pull/45565
+    error = "CUDA Error: invalid argument at /workspace/csrc/cumem_allocator.cpp:169"
+    assert "cannot map" in finding(check, raised("RuntimeError", error)).message
+    assert findings(check, raised("RuntimeError", "CUDA Error: invalid argument at kernel.cu:3")) == []

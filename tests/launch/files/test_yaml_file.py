@@ -51,6 +51,12 @@ def test_settings_carry_the_lines_of_their_parts() -> None:
     assert [(part.key, part.value, part.line) for part in native.parts()] == [("rollout.n", 8, 2), ("rollout.tp", 2, 3)]
 
 
+def test_a_repeated_anchor_is_read_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    found = yaml("a: &n 1\nb: *n\nc: &n 2\nd: *n\n")
+    assert (found.get("b"), found.get("d")) == (1, 2)
+    assert not recwarn.list
+
+
 def test_anchors_and_merges_are_followed_the_own_value_wins_and_the_last_of_two_keys() -> None:
     found = yaml("base: &b {n: 1, tp: 2}\nrun:\n  <<: *b\n  n: 8\n  n: 9\n")
     assert found.get("run") == {"n": 9, "tp": 2}

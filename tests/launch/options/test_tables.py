@@ -91,6 +91,14 @@ def test_when_options_came_and_went() -> None:
     assert OptionTable.load("vllm").removed("num_scheduler_steps") == "0.10.1"
 
 
+def test_the_releases_around_one_that_lacks_an_option() -> None:
+    assert OptionTable.load("trl").around("vllm_mode", "0.17.0") == ("0.18.0", None)
+    verl = OptionTable.load("verl")
+    assert verl.around("actor_rollout_ref.actor.fsdp_config.grad_offload", "0.4.0") == (None, "0.3.0.post0")
+    assert verl.around("never.there", "0.4.0") == (None, None)
+    assert verl.around("trainer.nnodes", None) == (None, None)
+
+
 def test_a_release_between_two_that_were_read() -> None:
     vllm = OptionTable.load("vllm")
     assert vllm.known("max_model_len", "0.9.0.2") is True

@@ -137,16 +137,6 @@ def test_several_commands_and_which_of_them_run_in_the_background() -> None:
     assert [(c.words[0].value, c.background) for c in commands] == [("vllm", True), ("train", False), ("kill", False)]
 
 
-def test_a_here_document_is_the_input_of_its_command_or_a_file_that_it_writes() -> None:
-    text = "N=4\ncat > acc.yaml <<EOF\nnum_processes: $N\nother: ${M}\nEOF\npython - <<'EOF'\nx = '$N'\nEOF\n"
-    found = script(text)
-    assert found.files["acc.yaml"].text == "num_processes: 4\nother: ${M}\n"
-    assert found.files["acc.yaml"].first_line == 3
-    stdin = found.commands[-1].stdin
-    assert stdin is not None
-    assert (stdin.text, stdin.first_line) == ("x = '$N'\n", 7)
-
-
 def test_source_is_not_followed_and_says_so() -> None:
     found = script("source env.sh\nrun")
     assert [(note.line, note.text) for note in found.notes] == [(1, "source env.sh: not followed")]

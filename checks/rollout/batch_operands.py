@@ -1,0 +1,157 @@
+"""The numbers of a launch that frameworks divide: each with how it came about, or None where it is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rldoctor.api import (
+    RolloutPlan,
+)
+
+TRL_LIKE = ("TRL", "open-r1", "axolotl")
+GROUP = "batch.generations"
+PER_DEVICE = "batch.per_device"
+GENERATION = "batch.generation"
+STEPS = "batch.steps_per_generation"
+ACCUMULATION = "batch.accumulation"
+PROMPTS = "batch.prompts"
+MINI = "batch.mini_prompts"
+TRAIN = "batch.train"
+POOL = "batch.pool"
+EXPERIENCE = "batch.logprob_per_device"
+ENGINES = "placement.engines"
+
+
+def ranks_of(plan: RolloutPlan) -> int | None:
+    """The processes of the trainer, None where they are not known."""
+    nodes = plan.get("process.nnodes")
+    # A script for a later node says nothing of how many processes the others start.
+    if (nodes is not None and nodes.unknown) or plan.value("process.node_rank", 0) not in (0, "0"):
+        return None
+    # Before ms-swift 3.5 an engine can take a device of one node, which then starts fewer processes than the others.
+    if (plan.value("process.nnodes") or 1) > 1 and any(g.key.endswith("num_infer_workers") for g in plan.given):
+        return None
+    total = plan.value("process.total")
+    per_node = plan.value("process.nproc") or plan.value("placement.gpus_per_node")
+    count = plan.value("process.nnodes") or plan.value("placement.nodes") or 1
+    return total or (per_node * count if per_node else None)
+
+
+def one_number(option: str, name: str) -> Callable[[RolloutPlan], tuple[int, str] | None]:
+    def value(plan: RolloutPlan) -> tuple[int, str] | None:
+        number = plan.value(option)
+        return (number, f"{name} {number}") if isinstance(number, int) and number > 0 else None
+
+    return value
+
+
+def per_step(plan: RolloutPlan) -> tuple[int, str] | None:
+    each, ranks = plan.value(PER_DEVICE), ranks_of(plan)
+    return (each * ranks, f"{each} per device x {ranks} processes") if each and ranks else None
+
+
+def generation_batch(plan: RolloutPlan) -> tuple[int, str] | None:
+    setting = plan.get(GENERATION)
+    if setting is not None and setting.value and (setting.source == "given" or ranks_of(plan)):
+        return setting.value, f"generation batch {setting.value}"
+    step, steps = per_step(plan), plan.value(STEPS) or plan.value(ACCUMULATION) or 1
+    return (step[0] * steps, f"{step[1]} x {steps} steps") if step else None
+
+
+def evaluation(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The completions of one evaluation step, where the trainer evaluates."""
+    each, ranks = plan.value("batch.per_device_eval"), ranks_of(plan)
+    if plan.value("trainer.eval_strategy") in (None, "no", False) or not each or not ranks:
+        return None
+    return each * ranks, f"{each} per device x {ranks} processes in evaluation"
+
+
+def evaluated_group(plan: RolloutPlan) -> tuple[int, str] | None:
+    sampling = plan.value("rollout.eval_sampling")
+    size = sampling.get("n") if isinstance(sampling, dict) else None
+    size = size or plan.value(GROUP)
+    return (size, f"{size} completions per prompt") if size else None
+
+
+def rollout(plan: RolloutPlan) -> tuple[int, str] | None:
+    prompts, group = plan.value(PROMPTS), plan.value(GROUP, 1)
+    return (prompts * group, f"{prompts} prompts x {group}") if prompts and group else None
+
+
+def devices(plan: RolloutPlan) -> tuple[int, str] | None:
+    # verl divides by all devices; Megatron's model parallel ranks share a batch.
+    devices = plan.value("placement.trainer_gpus") or ranks_of(plan)
+    model = 1
+    for option in ("parallel.tensor", "parallel.pipeline", "parallel.context"):
+        model *= plan.value(option) or 1
+    if not devices or devices % model:
+        return None
+    return devices // model, f"{devices} devices" + (f" / {model} model parallel ranks" if model > 1 else "")
+
+
+def validates(plan: RolloutPlan) -> bool:
+    """Whether verl compares the batches of this entry at all: not where it only samples, nor in most recipes, which
+    have trainers of their own."""
+    recipe = plan.entry.startswith("recipe.") and plan.entry != "recipe.dapo.main_dapo"
+    return "generation" not in plan.entry and not recipe
+
+
+def whole(plan: RolloutPlan) -> tuple[int, str] | None:
+    """All prompts times their completions, where the release judges them: verl after 0.5 without dynamic batches."""
+    return rollout(plan) if plan.value("batch.dynamic") is False and validates(plan) else None
+
+
+def data_ranks(plan: RolloutPlan) -> int | None:
+    """The ranks among which the trainer divides a batch: those of one sequence share theirs."""
+    devices, sequence = plan.value("placement.trainer_gpus"), plan.value("parallel.sequence", 1) or 1
+    told = plan.value("parallel.data")
+    if told:
+        return int(told)
+    return devices // sequence if devices and devices % sequence == 0 else None
+
+
+def replaced_workers(plan: RolloutPlan) -> bool:
+    """verl's new workers or a recipe's trainer, which divide otherwise, or workers that are not FSDP's."""
+    if not validates(plan):
+        return True
+    legacy = [given.value for given in plan.given if given.key.endswith("use_legacy_worker_impl")]
+    return plan.value("trainer.strategy", "fsdp") not in ("fsdp", "fsdp2") or "disable" in legacy
+
+
+def share(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The completions of a mini batch that one rank trains on; None where none is left, which is another finding."""
+    mini, group, ranks = plan.value(MINI), plan.value(GROUP, 1) or 1, data_ranks(plan)
+    if not mini or not ranks or (plan.framework == "verl" and replaced_workers(plan)):
+        return None
+    share = mini * group // ranks
+    return (share, f"{mini} prompts x {group} / {ranks} ranks") if share else None
+
+
+def fed(plan: RolloutPlan) -> tuple[int, str] | None:
+    """What EasyR1 hands to its ranks at once: ``chunk`` refuses uneven parts, and only validation is padded."""
+    prompts = plan.value(POOL) or plan.value(PROMPTS)
+    return (prompts, f"{prompts} prompts") if prompts else None
+
+
+def actors(plan: RolloutPlan) -> tuple[int, str] | None:
+    devices = plan.value("placement.trainer_gpus")
+    return (devices, f"{devices} actors") if devices else None
+
+
+def accumulated(plan: RolloutPlan) -> tuple[int, str] | None:
+    """DeepSpeed accumulates whole steps: micro batch times the ranks that do not share one."""
+    micro, ranks = plan.value(PER_DEVICE), data_ranks(plan)
+    doubled = any(given.key.endswith("pretrain_data") for given in plan.given)
+    if not micro or not ranks or plan.value("batch.dynamic") or doubled:
+        return None
+    return micro * ranks, f"micro_train_batch_size {micro} x {ranks} ranks"
+
+
+def larger(plan: RolloutPlan) -> tuple[int, str] | None:
+    both = actors(plan), one_number(ENGINES, "engines")(plan)
+    return max(one for one in both if one) if all(both) else None
+
+
+def smaller(plan: RolloutPlan) -> tuple[int, str] | None:
+    both = actors(plan), one_number(ENGINES, "engines")(plan)
+    return min(one for one in both if one) if all(both) else None

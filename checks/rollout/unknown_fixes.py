@@ -1,0 +1,82 @@
+"""What is said of, and done about, an option that a release does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from rldoctor.api import (
+    Applicability,
+    Edit,
+    Fix,
+    UnknownOption,
+)
+
+# So alike are two spellings of one word (utilisation and utilization: 0.96); max_tokens and max_model_len are at 0.61.
+SAME_WORD = 0.9
+# What one framework calls otherwise than the others, where likeness leads to something else.
+# https://github.com/modelscope/ms-swift/issues/4958, https://github.com/modelscope/ms-swift/issues/8259
+OTHERWISE = {("ms-swift", "max_prompt_length"): "max_length"}
+# Who drops the rest of a command that a comment cuts in two.
+SHELL = "the shell"
+
+
+def told(option: UnknownOption) -> str:
+    """What is wrong with the option, with the release that has it or the name that was meant."""
+    if option.why:
+        return f"does not apply {option.key}: {option.why}"
+    if option.nearest and option.nearest[0] == option.key.removeprefix("+") != option.key:
+        return f"has the key of {option.key} already: Hydra refuses the + (`An item is already at`)"
+    if option.nearest and option.nearest[0] == f"+{option.key}":
+        return f"reads {option.key}, and its config lacks the key: Hydra takes it with a + in front alone"
+    if option.since:
+        return f"knows no option {option.key}, which came with {option.since}"
+    meant = f"; did you mean {_meant(option)}?" if _meant(option) else ""
+    if option.until:
+        return f"knows no option {option.key}, which {option.until} took away" + meant
+    return f"knows no option {option.key}" + meant
+
+
+def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
+    """The real name; the release that has the option; or without it."""
+    if option.owner == SHELL:
+        yield Fix(title="move the comment out of the command, or take the blank behind the backslash away")
+    if option.why:
+        return
+    right = _meant(option)
+    if right is not None:
+        yield renamed(option.key, right)
+    if option.since:
+        wanted = f"{package}>={option.since}" if package else f"a release of at least {option.since}"
+        yield Fix(
+            title=f"{'or ' if right else ''}install the release that the launch was written for: {wanted}",
+            commands=(f"pip install '{wanted}'",) if package else (),
+        )
+    if option.since or option.until:
+        yield Fix(title=f"or take {option.key} out: this release does without it")
+
+
+def renamed(wrong: str, right: str) -> Fix:
+    return Fix(
+        title=f"write {right} instead of {wrong}",
+        applicability=Applicability.SAFE if _alike(wrong, right) >= SAME_WORD else Applicability.UNSAFE,
+        edits=(Edit(option=f"native.{wrong}", value=right),),
+    )
+
+
+def _meant(option: UnknownOption) -> str | None:
+    """The nearest real name. A real option of another release was hardly meant to be one that is merely like it, unless
+    the one name holds the other (``tensor_parallel_size``, ``vllm_tensor_parallel_size``)."""
+    nearest = OTHERWISE.get((option.owner.partition(" ")[0], _leaf(option.key))) or next(iter(option.nearest), None)
+    if nearest is None or not (option.since or option.until):
+        return nearest
+    old, new = _leaf(option.key), _leaf(nearest)
+    return nearest if old in new or new in old or _alike(option.key, nearest) >= SAME_WORD else None
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2].removeprefix("--").replace("-", "_")
+
+
+def _alike(one: str, other: str) -> float:
+    return SequenceMatcher(None, one.rpartition(".")[2], other.rpartition(".")[2]).ratio()

@@ -1,0 +1,239 @@
+"""Settings of the training workers that a framework refuses together, by release: the second table of RLD212."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rldoctor.api import (
+    Applicability,
+    Edit,
+    Fix,
+    RolloutPlan,
+)
+
+from .batch_operands import validates
+from .mode_conflicts import Conflict
+
+DYNAMIC = "batch.dynamic"
+UPDATE, EXPERIENCE, REFERENCE = "batch.per_device", "batch.logprob_per_device", "batch.reference_per_device"
+
+
+def _given(plan: RolloutPlan, ending: str) -> Any:
+    """The value of a native setting that no canonical name stands for; None where the launch does not give it."""
+    return next((g.value for g in reversed(plan.given) if g.key == ending or g.key.endswith(f".{ending}")), None)
+
+
+def _without(plan: RolloutPlan, option: str, older: str) -> bool:
+    """Whether neither the micro batch per device nor its older name has a value, and the batch is not packed by
+    tokens. A launch that sets none of them is an excerpt, or has them from a file that is not at hand."""
+    if not any((setting := plan.get(name)) and setting.source == "given" for name in (UPDATE, EXPERIENCE, REFERENCE)):
+        return False
+    if any("micro_batch" in name for unknown in plan.unknown for name in (unknown.key, *unknown.nearest)):
+        return False  # it is given under another name, which is the finding
+    setting = plan.get(option)
+    missing = setting is not None and setting.value is None and not setting.unknown
+    return missing and plan.value(DYNAMIC) is False and validates(plan) and _given(plan, older) is None
+
+
+def _layers_before_the_base(plan: RolloutPlan) -> bool:
+    """Adapters summoned layer by layer, for an engine that has not loaded the model they belong to."""
+    adapted = (plan.value("lora.rank") or 0) > 0 and plan.value("sync.layered") is True
+    dummy = "dummy" in str(plan.value("engine.load_format") or "")
+    return adapted and dummy and plan.value("trainer.strategy", "fsdp") in ("fsdp", "fsdp2")
+
+
+def _roles_differ(plan: RolloutPlan) -> bool:
+    sizes, shared = plan.value("placement.roles", {}), plan.value("placement.colocated_roles", [])
+    both = [sizes.get(role) for role in ("actor", "reference") if role in shared]
+    return len(both) == 2 and None not in both and both[0] != both[1]
+
+
+def _small_batches(option: str, name: str) -> tuple[Fix, ...]:
+    return (
+        Fix(
+            title=f"say how many sequences one device takes at a time ({name}), here the fewest",
+            applicability=Applicability.SAFE,
+            edits=(Edit(option=option, value=1),),
+            side_effects="slower than a larger micro batch that still fits",
+        ),
+        Fix(
+            title="or pack by tokens: use_dynamic_bsz, with ppo_max_token_len_per_gpu of at least prompt plus response",
+            applicability=Applicability.UNSAFE,
+            edits=(Edit(option=DYNAMIC, value=True),),
+        ),
+    )
+
+
+def _one_kl_term(plan: RolloutPlan) -> bool:
+    in_loss = _given(plan, "trainer.algorithm.use_kl_loss")
+    return _given(plan, "trainer.algorithm.use_kl_in_reward") is True and in_loss is not False
+
+
+def _longer_input(plan: RolloutPlan) -> bool:
+    """A limit on the input of a single turn that is not the limit on the prompt."""
+    limit, prompt = _given(plan, "generator.max_input_length"), plan.value("lengths.prompt")
+    return (
+        isinstance(limit, int) and isinstance(prompt, int) and plan.value("lengths.turns", 1) == 1 and limit != prompt
+    )
+
+
+def _offline_not_batched(plan: RolloutPlan) -> bool:
+    return plan.value("rollout.async_engine") is False and _given(plan, "generator.batched") is not True
+
+
+WORKER_CONFLICTS = (
+    Conflict(
+        ("verl",),
+        "verl",
+        ">=0.2,<1",
+        lambda plan: _without(plan, UPDATE, "actor.ppo_micro_batch_size"),
+        "the actor has neither a micro batch size nor dynamic batches: verl refuses (`Please set at least one of`)",
+        (UPDATE, DYNAMIC),
+        _small_batches(UPDATE, "ppo_micro_batch_size_per_gpu"),
+    ),
+    Conflict(
+        ("verl",),
+        "verl",
+        ">=0.2,<1",
+        lambda plan: _without(plan, EXPERIENCE, "rollout.log_prob_micro_batch_size"),
+        "the rollout's log-probabilities have neither a micro batch size nor dynamic batches: verl refuses (`Please "
+        "set at least one of`)",
+        (EXPERIENCE, DYNAMIC),
+        _small_batches(EXPERIENCE, "log_prob_micro_batch_size_per_gpu"),
+    ),
+    Conflict(
+        ("verl",),
+        "verl",
+        ">=0.2,<1",
+        lambda plan: (
+            plan.value("trainer.reference") is True and _without(plan, REFERENCE, "ref.log_prob_micro_batch_size")
+        ),
+        "the reference model has neither a micro batch size nor dynamic batches: verl refuses (`Please set at least "
+        "one of`)",
+        (REFERENCE, DYNAMIC),
+        _small_batches(REFERENCE, "log_prob_micro_batch_size_per_gpu"),
+    ),
+    Conflict(
+        ("verl",),
+        "verl",
+        ">=0.2,<1",
+        lambda plan: (
+            plan.value(DYNAMIC) is False
+            and plan.value("batch.micro") is not None
+            and plan.value("batch.per_device") is not None
+        ),
+        "ppo_micro_batch_size together with ppo_micro_batch_size_per_gpu, which takes its place: verl refuses",
+        ("batch.micro", UPDATE),
+        (Fix(title="take actor_rollout_ref.actor.ppo_micro_batch_size out"),),
+    ),
+    Conflict(
+        ("verl",),
+        "verl",
+        ">=0.4,<0.8",
+        _layers_before_the_base,
+        "layered_summon with an engine that starts on dummy weights: verl raises at the first weight sync (`To use "
+        "layered_summon, you must make sure base-model is preloaded in vllm`)",
+        ("sync.layered", "engine.load_format", "lora.rank"),
+        (
+            Fix(
+                title="let the engine load the model",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="engine.load_format", value="safetensors"),),
+                side_effects="the engine reads the checkpoint when it starts",
+            ),
+        ),
+    ),
+    Conflict(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        lambda plan: plan.value("trainer.offload_gradients") is True and (plan.value("batch.accumulation") or 1) > 1,
+        "fsdp.enable_cpu_offload together with several micro batches per update: EasyR1 refuses FSDP's own offloading "
+        "where gradients are accumulated",
+        ("trainer.offload_gradients", "batch.accumulation", UPDATE),
+        (
+            Fix(
+                title="offload with offload.offload_params instead",
+                applicability=Applicability.SAFE,
+                edits=(Edit(option="trainer.offload_gradients", value=False),),
+                side_effects="gradients stay on the device",
+            ),
+        ),
+    ),
+    Conflict(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.5",
+        _roles_differ,
+        "the actor and the reference model are colocated and have different numbers of devices: OpenRLHF asserts that "
+        "nodes and devices per node are the same",
+        ("placement.roles", "placement.gpus_per_node", "placement.nodes"),
+        (Fix(title="give ref_num_nodes and ref_num_gpus_per_node the actor's numbers"),),
+    ),
+    *(
+        conflict
+        for package, before in (("skyrl-train", "<1"), ("skyrl", "<0.3"))
+        for conflict in (
+            Conflict(
+                ("SkyRL",),
+                package,
+                before,
+                _offline_not_batched,
+                "async_engine=false without batched=true: SkyRL asserts that the offline engine generates in batches",
+                ("rollout.async_engine",),
+                (
+                    Fix(title="generate in batches: generator.batched=true"),
+                    Fix(
+                        title="or take the asynchronous engine",
+                        applicability=Applicability.UNSAFE,
+                        edits=(Edit(option="rollout.async_engine", value=True),),
+                    ),
+                ),
+            ),
+        )
+    ),
+    *(
+        conflict
+        for package in ("skyrl-train", "skyrl")
+        for conflict in (
+            Conflict(
+                ("SkyRL",),
+                package,
+                ">=0",
+                _one_kl_term,
+                "use_kl_in_reward together with use_kl_loss, which is on by default: SkyRL asserts that one of them is",
+                ("trainer.reference",),
+                (Fix(title="take the KL term out of the loss: trainer.algorithm.use_kl_loss=false"),),
+            ),
+            Conflict(
+                ("SkyRL",),
+                package,
+                ">=0",
+                _longer_input,
+                "generator.max_input_length differs from trainer.max_prompt_length in single-turn generation: SkyRL "
+                "asserts that they are equal",
+                ("lengths.prompt", "lengths.turns"),
+                (
+                    Fix(title="take generator.max_input_length out, or give it trainer.max_prompt_length"),
+                    Fix(title="or say how many turns there are: generator.max_turns"),
+                ),
+            ),
+            Conflict(
+                ("SkyRL",),
+                package,
+                ">=0",
+                lambda plan: plan.value("trainer.algorithm") == "gae" and plan.value("model.critic_path") is None,
+                "advantage_estimator gae without a critic: SkyRL asserts that trainer.critic.model.path is given",
+                ("trainer.algorithm", "model.critic_path"),
+                (
+                    Fix(title="name the critic: trainer.critic.model.path=MODEL"),
+                    Fix(
+                        title="or estimate advantages without one",
+                        applicability=Applicability.UNSAFE,
+                        edits=(Edit(option="trainer.algorithm", value="grpo"),),
+                    ),
+                ),
+            ),
+        )
+    ),
+)
