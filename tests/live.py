@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rldoctor.api import Case, Job, Level, ModelFiles, Request
+from rldoctor.api import Case, Gpus, Job, Level, ModelFiles, Request
 from rldoctor.depth import Depth
 from rldoctor.facts import packages
 from rldoctor.launch.plan import RolloutPlan
@@ -21,6 +23,8 @@ from rldoctor.probing import run_probes
 from rldoctor.scenario import Scenario
 
 FAULTY = Path(__file__).parent / "probes" / "faults" / "faulty_engine.py"
+# Options that every engine on a GPU gets, as JSON: what an unusual build of vLLM needs.
+GPU_ENGINE: dict[str, object] = json.loads(os.environ.get("RLDOCTOR_GPU_ENGINE", "{}"))
 
 
 def imports_case(python: Path) -> Case:
@@ -38,18 +42,21 @@ def scenario_case(
     plan: RolloutPlan | None = None,
     model: ModelFiles | None = None,
     request: Request | None = None,
+    gpus: Gpus | None = None,
 ) -> Case:
     """What scenarios see of the environment's vLLM, as few engines as they need. ``fault`` (``module:function`` under
-    ``probes/faults``) breaks every engine in that way, ``engine`` holds options that all of them get."""
+    ``probes/faults``) breaks every engine in that way, ``engine`` holds options that all of them get, ``gpus`` is where
+    they run in place of the CPU."""
     request = request or Request(python=python)
-    case = Case(packages=packages.collect(request), model=model, plan=plan)
+    case = Case(packages=packages.collect(request), model=model, plan=plan, gpus=gpus)
+    engine = {**(GPU_ENGINE if gpus is not None else {}), **(engine or {})}
     base = basis(case, request)
     environ = dict(base.environ)
     if fault:
         environ["RLDOCTOR_FAULT"] = fault
-    if (engine or {}).get("max_model_len"):
+    if engine.get("max_model_len"):
         environ["VLLM_ALLOW_LONG_MAX_MODEL_LEN"] = "1"
-    base = replace(base, options={**base.options, **(engine or {})}, environ=environ)
+    base = replace(base, options={**base.options, **engine}, environ=environ)
     asked = [Asked(one, name, run) for one in scenarios for name, run in one.runs(case, request, base).items()]
     told = play(case, request, base, plan_boots(asked, base), lambda _: None, FAULTY if fault else CHILD)
     return replace(case, observations=told)
