@@ -72,7 +72,7 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
     decided = [row for row in rows if not any(row in several for several in open_rows.values())]
     if not decided:
         raise NotChecked("; ".join(left), how=f"name {' and '.join(open_rows)}")
-    yield Reach(_counted(decided))
+    yield Reach(f"none of {_counted(decided)}")
     if left:
         yield Reach(f"not judged: {', '.join(left)}")
 
