@@ -47,9 +47,19 @@ def main() -> None:
         subprocess.run([*command, "--python", given.patient, "--output", str(bundle)], check=True)
         case = json.loads(bundle.read_text())
         told = {"recorded": recorded(case, launch.read_text()), "observations": plain(case["observations"])}
-    given.fixture.write_text(json.dumps(told, indent=1) + "\n")
+    given.fixture.write_text(written(told))
     for name, jobs in told["observations"].items():
         print(name, {run: job["ended"] for run, job in jobs.items()})
+
+
+def written(told: dict[str, Any]) -> str:
+    """The fixture as JSON, a line for each run: what tokens and numbers it holds is nothing to read."""
+    lines = [f' "recorded": {json.dumps(told["recorded"])},', ' "observations": {']
+    for number, (name, jobs) in enumerate(told["observations"].items(), start=1):
+        runs = [f"   {json.dumps(run)}: {json.dumps(job, separators=(',', ':'))}" for run, job in jobs.items()]
+        end = "" if number == len(told["observations"]) else ","
+        lines += [f"  {json.dumps(name)}: {{", ",\n".join(runs), f"  }}{end}"]
+    return "\n".join(["{", *lines, " }", "}", ""])
 
 
 def arguments() -> list[str]:

@@ -4,6 +4,7 @@ folders and logs."""
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,6 +46,12 @@ def test_logs_and_folders_go(recorder: ModuleType) -> None:
         "devices": {"count": {"cuda:0": 28}},
         "scores": [-1.23457],
     }
+
+
+def test_a_line_for_each_run(recorder: ModuleType) -> None:
+    told = {"recorded": {"date": "2026"}, "observations": {"a": {"on": {"x": [1, 2]}, "off": {}}, "b": {"b": {}}}}
+    text = recorder.written(told)
+    assert json.loads(text) == told and '   "on": {"x":[1,2]},' in text.splitlines()
 
 
 def test_what_it_was_played_with(recorder: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

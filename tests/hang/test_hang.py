@@ -247,9 +247,11 @@ if __name__ == "__main__":
     miniature.make(model)
     from vllm import LLM, SamplingParams
     llm = LLM(model=str(model), max_model_len=512, enforce_eager=True)
+    given = SamplingParams(max_tokens=400, ignore_eos=True)
+    llm.generate(["hello"] * 4, given, use_tqdm=False)  # compiles kernels
     print("engine is up", flush=True)
     while True:
-        llm.generate(["hello"] * 4, SamplingParams(max_tokens=400, ignore_eos=True), use_tqdm=False)
+        llm.generate(["hello"] * 4, given, use_tqdm=False)
 """
 
 
