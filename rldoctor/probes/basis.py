@@ -11,6 +11,7 @@ from rldoctor.check import NotApplicable
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.probe import Request
+from rldoctor.probes.counts import count, whole
 from rldoctor.probes.placing import choose_device, require_import, runs_itself, share
 from rldoctor.scenario import Basis
 
@@ -222,27 +223,13 @@ def _scaled(tokens: float, scale: float) -> int:
     return max(round(tokens / scale), 1)
 
 
-def count(plan: RolloutPlan, name: str) -> int | None:
-    """A setting that counts something, also one that is given as text, or None where it is absent or no count; other
-    checks say what is wrong with it."""
-    value = _whole(plan.value(name))
-    return value if value is not None and value > 0 else None
-
-
 def with_counts(plan: RolloutPlan) -> RolloutPlan:
     """The plan, its server's included, with the counts and seeds that seeds are worked out from as whole numbers; those
     that are none are left out."""
     settings = dict(plan.settings)
     for name in COUNTS & settings.keys():
-        settings[name] = replace(settings[name], value=_whole(settings[name].value))
+        settings[name] = replace(settings[name], value=whole(settings[name].value))
     return replace(plan, settings=settings, server=None if plan.server is None else with_counts(plan.server))
-
-
-def _whole(value: Any) -> int | None:
-    """A whole number, also one that is given as text."""
-    if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _model_length(case: Case) -> int | None:

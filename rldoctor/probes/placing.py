@@ -9,6 +9,7 @@ from rldoctor.check import NotApplicable
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.lookup import find
 from rldoctor.probe import Request
+from rldoctor.probes.counts import count
 
 # What the engine of a miniature gets of a device: context, weights and a cache of some thousand tokens.
 DEVICE_BYTES = 4 << 30
@@ -84,13 +85,13 @@ def runs_itself(case: Case, request: Request) -> bool:
 
 def planned_ranks(plan: RolloutPlan) -> int | None:
     """How many processes of a launch meet in one group, trainers or parallel engine workers; None where not known."""
-    nodes = plan.value("process.nnodes", 1)
-    each = plan.value("process.nproc")
+    nodes = count(plan, "process.nnodes") or 1
+    each = count(plan, "process.nproc")
     engine = 1
     for part in ("tensor", "pipeline", "data"):
-        engine *= int(plan.value(f"engine.{part}_parallel_size", 1))
-    named = (plan.value(name) for name in ("process.total", "placement.trainer_gpus", "placement.engine_gpus"))
-    known = [int(count) for count in (*named, None if each is None else each * nodes) if count is not None]
+        engine *= count(plan, f"engine.{part}_parallel_size") or 1
+    named = (count(plan, name) for name in ("process.total", "placement.trainer_gpus", "placement.engine_gpus"))
+    known = [ranks for ranks in (*named, None if each is None else each * nodes) if ranks is not None]
     if not known and engine == 1:
         return None
     return max([engine, *known])

@@ -7,9 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.api import Case, Gpu, GpuProcess, Gpus, ModelFiles, NotApplicable, Request
+from rldoctor.api import (
+    Case,
+    Gpu,
+    GpuProcess,
+    Gpus,
+    ModelFiles,
+    NotApplicable,
+    Request,
+    RolloutPlan,
+    Setting,
+)
 from rldoctor.probes.basis import basis
-from rldoctor.probes.placing import choose_device
+from rldoctor.probes.placing import choose_device, planned_ranks
 from tests.observations import failed, imports_case, packages
 
 GIB = 1 << 30
@@ -69,3 +79,9 @@ def test_what_cannot_be_probed_is_not_applicable() -> None:
     ):
         with pytest.raises(NotApplicable):
             basis(case, request)
+
+
+def test_ranks_are_counted_however_the_launch_writes_them() -> None:
+    told = {"process.nproc": "4", "process.nnodes": 2, "engine.tensor_parallel_size": "auto"}
+    settings = {name: Setting(value=value) for name, value in told.items()}
+    assert planned_ranks(RolloutPlan(framework="TRL", file="", entry="", settings=settings)) == 8

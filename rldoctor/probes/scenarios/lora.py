@@ -9,7 +9,7 @@ from rldoctor.case import Case
 from rldoctor.check import NotApplicable
 from rldoctor.model import Level
 from rldoctor.probe import Request
-from rldoctor.probes.basis import count
+from rldoctor.probes.counts import count
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 RESPONSE = 8

@@ -43,7 +43,7 @@ def test_a_trainer_whose_table_is_one_short_and_an_engine_that_cuts(patient: Pat
     assert finding.fixes[0].edits[0].value == 2047
     ended, beyond = judge_one(length_budget.check, case).findings
     assert "answers do not end at max_model_len 2048" in ended.message
-    assert "a prompt beyond max_model_len 2048 is not refused" in beyond.message
+    assert "a prompt that fills max_model_len 2048 is not refused cleanly" in beyond.message
 
 
 @pytest.mark.engine
