@@ -28,7 +28,7 @@ def test_logs_and_folders_go(recorder: ModuleType) -> None:
         "log": "/tmp/x/log.txt",
         "tail": ["/home/me"],
         "records": {
-            "miniature": {"path": "/tmp/x/work/miniature", "like": None},
+            "miniature": {"path": "/tmp/x/kept/miniature", "like": None},
             "exceptions": [
                 {"file": "/opt/v/lib/python3.12/site-packages/vllm/v1/core.py", "message": "in /home/me/a.py"}
             ],

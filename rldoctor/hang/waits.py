@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from rldoctor.logs.model import Frame
 
-# kind, file, function. Of a stack the innermost frame decides that fits any row; names and files are those of
-# torch 2.4 to 2.13, vLLM 0.8 to 0.32 and Ray 2.9 to 2.60.
+# kind, file, function. Of a stack the innermost frame decides that fits any row, and only where nothing but waiting
+# goes on inside it: a worker's loop that calls the model waits for nothing. Names and files are those of torch 2.4 to
+# 2.13, vLLM 0.8 to 0.32 and Ray 2.9 to 2.60.
 _ROWS = (
     (
         "collective",
@@ -35,7 +36,8 @@ _ROWS = (
         r"torch/distributed/elastic/|torch/multiprocessing/spawn\.py$|/subprocess\.py$",
         r"_?wait\w*|join|_invoke_run|communicate",
     ),
-    ("processes", r"/multiprocessing/(?:popen_\w+|process|pool|connection)\.py$", r".*"),
+    ("processes", r"/multiprocessing/(?:popen_\w+|process)\.py$", r"join|poll|wait"),
+    ("processes", r"/multiprocessing/(?:pool|connection)\.py$", r"_?(?:get|join|poll|recv|select|wait)\w*"),
     ("device", r"torch/cuda/\w+\.py$", r"synchronize|wait|query"),
     ("device", r"torch/autograd/graph\.py$", r"_engine_run_backward"),
 )
@@ -51,6 +53,10 @@ _COMMUNICATION = re.compile(
     r"torch/distributed/(?:distributed_c10d|c10d_logger|_functional_collectives|nn/functional|rendezvous)\.py$"
     r"|torch/utils/_contextlib\.py$|deepspeed/(?:comm|utils)/\w+\.py$|vllm/distributed/|torch/_ops\.py$"
     r"|accelerate/utils/operations\.py$"
+)
+# What lies inside a wait: how it is done. Anything else there is work.
+_MEANS = re.compile(
+    r"/(?:anyio|certifi|h11|httpcore|ray|sniffio|uvloop|zmq)/|torch/(?:multiprocessing|utils/data)/|vllm/envs\.py$"
 )
 _WRAPPER = re.compile(r"^(?:wrapper|decorate_context|__call__|log_wrapper|span_wrapper)$")
 # The host waits for what it had asked of the device: https://docs.pytorch.org/docs/stable/notes/cuda.html
@@ -100,6 +106,8 @@ def wait_of(frames: Sequence[Frame]) -> Wait | None:
         kind = next((k for k, files, names in _COMPILED if files.search(file) and names.match(name)), None)
         if kind is not None:
             return _wait(kind, frames, at)
+        if not any(inside.search(file) for inside in (_LIBRARY, _COMMUNICATION, _MEANS)):
+            break
     last = frames[-1] if frames else None
     if last is not None and not _LIBRARY.search(last.file):
         if _AWAITS.search(last.code):

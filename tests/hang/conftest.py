@@ -22,11 +22,13 @@ PATIENCE = 90.0
 class Program:
     """A started program with its output in a file."""
 
-    def __init__(self, command: list[str], output: Path, environ: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self, command: list[str], output: Path, environ: Mapping[str, str], folder: Path, session: bool
+    ) -> None:
         self.output = output
         with output.open("wb") as opened:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=opened, stderr=opened, start_new_session=True,
+                command, stdin=subprocess.DEVNULL, stdout=opened, stderr=opened, start_new_session=session,
                 env={**os.environ, **environ}, cwd=folder,
             )  # fmt: skip
         self.pid = self._process.pid
@@ -51,6 +53,7 @@ class Program:
                 process.kill()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+        self._process.kill()
         self._process.wait()
         psutil.wait_procs(below, timeout=30)
 
@@ -65,12 +68,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def begin(
         source: str, name: str = "program.py", python: Path | str = sys.executable, before: tuple[str, ...] = (),
-        **environ: str,
+        session: bool = True, **environ: str,
     ) -> Program:  # fmt: skip
         file = tmp_path / name
         file.write_text(source)
         output = tmp_path / f"output{len(started)}.txt"
-        started.append(Program([str(python), *before, str(file)], output, environ, tmp_path))
+        started.append(Program([str(python), *before, str(file)], output, environ, tmp_path, session))
         return started[-1]
 
     yield begin

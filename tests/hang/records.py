@@ -21,20 +21,20 @@ CLIENT = "/env/lib/python3.11/site-packages/vllm/v1/engine/core_client.py"
 LLM = "/env/lib/python3.11/site-packages/vllm/entrypoints/llm.py"
 QUEUE = "/usr/lib/python3.11/queue.py"
 
-MAIN = Frame("/work/train.py", 40, "<module>", "train()")
+MAIN = Frame("/srv/train.py", 40, "<module>", "train()")
 ALL_REDUCE = (
     MAIN,
-    Frame("/work/train.py", 12, "train", "dist.all_reduce(loss)"),
+    Frame("/srv/train.py", 12, "train", "dist.all_reduce(loss)"),
     Frame(LOGGER, 83, "_exception_logger.<locals>.wrapper"),
     Frame(C10D, 3252, "all_reduce"),
 )
 BROADCAST = (
     MAIN,
-    Frame("/work/train.py", 20, "train", "dist.broadcast(x, 0)"),
+    Frame("/srv/train.py", 20, "train", "dist.broadcast(x, 0)"),
     Frame(LOGGER, 83, "_exception_logger.<locals>.wrapper"),
     Frame(C10D, 3000, "broadcast"),
 )
-REWARD = (MAIN, Frame("/work/reward.py", 5, "compute_score", "requests.post(url)"))
+REWARD = (MAIN, Frame("/srv/reward.py", 5, "compute_score", "requests.post(url)"))
 SAVE = (MAIN, Frame("/env/lib/python3.11/site-packages/torch/serialization.py", 9, "save_checkpoint"))
 GENERATE = (
     MAIN,

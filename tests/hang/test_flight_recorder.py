@@ -20,7 +20,7 @@ from rldoctor.hang.flight_recorder import dumps, is_on, parse, prefixes, read, t
 ENTRY: dict[str, Any] = {
     "frames": [
         {"name": "all_reduce", "filename": "/env/torch/distributed/distributed_c10d.py", "line": 1},
-        {"name": "train", "filename": "/work/train.py", "line": 12},
+        {"name": "train", "filename": "/srv/train.py", "line": 12},
     ],
     "process_group": ("0", "default_pg"),
     "collective_seq_id": 7,
@@ -60,7 +60,7 @@ def test_a_dump() -> None:
         (6, "all_reduce", "completed", "4, 2x8"),
         (7, "all_reduce", "scheduled", "4, 2x8"),
     ]
-    assert str(record.last[-1].frame) == "/work/train.py:12 in train"
+    assert str(record.last[-1].frame) == "/srv/train.py:12 in train"
 
 
 @pytest.mark.engine

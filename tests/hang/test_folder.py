@@ -15,7 +15,7 @@ from tests.hang.records import ALL_REDUCE, REWARD, case, hang, rank, seen
 
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
-    log = LogTail(file="/work/run.log", quiet=3.0, lines=("step 1", "\x1b[31mstep 2"))
+    log = LogTail(file="/srv/run.log", quiet=3.0, lines=("step 1", "\x1b[31mstep 2"))
     told = case(hang(rank(0, ALL_REDUCE, log=log), rank(1, REWARD, log=log)))
     kept = folder.save(told, tmp_path / "kept")
     assert hang_of(folder.load((kept,))) == hang_of(told)

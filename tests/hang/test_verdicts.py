@@ -55,7 +55,7 @@ class TestRanks:
             "ranks 0-6 wait in all_reduce at train.py:12 in train; rank 7 is not there: "
             "it is at reward.py:5 in compute_score"
         )
-        assert (finding.evidence[0].source, finding.evidence[0].line) == ("/work/reward.py", 5)
+        assert (finding.evidence[0].source, finding.evidence[0].line) == ("/srv/reward.py", 5)
 
     def test_a_rank_that_computes_in_one_line_may_be_slow(self) -> None:
         (finding,) = verdict(rank(0, ALL_REDUCE), rank(1, REWARD, cpu=0.98))["RLD321"]
@@ -63,12 +63,12 @@ class TestRanks:
         assert "98% of a core" in finding.message
 
     def test_output_of_a_moment_ago_means_it_may_be_slow(self) -> None:
-        log = LogTail(file="/work/run.log", quiet=4.0)
+        log = LogTail(file="/srv/run.log", quiet=4.0)
         (finding,) = verdict(rank(0, ALL_REDUCE, log=log), rank(1, REWARD))["RLD321"]
         assert finding.severity is Severity.WARNING
 
     def test_a_rank_that_moves_is_no_stall(self) -> None:
-        elsewhere = (MAIN, Frame("/work/reward.py", 9, "parse"))
+        elsewhere = (MAIN, Frame("/srv/reward.py", 9, "parse"))
         assert verdict(rank(0, ALL_REDUCE), rank(1, REWARD, elsewhere)) == {}
         assert "and moves" in str(judged("RLD321", hang(rank(0, ALL_REDUCE), rank(1, REWARD, elsewhere))).reason)
 
@@ -112,7 +112,7 @@ class TestRanks:
         assert finding.message.startswith("ranks 0, 2-3 wait in all_reduce")
 
     def test_ranks_that_wait_for_the_device_behind_a_collective(self) -> None:
-        item = (MAIN, Frame("/work/train.py", 33, "train", "total = loss.item()"))
+        item = (MAIN, Frame("/srv/train.py", 33, "train", "total = loss.item()"))
         processes = [rank(n, item, cpu=1.0, size=4) for n in range(3)]
         (finding,) = verdict(*processes, rank(3, REWARD, size=4))["RLD321"]
         assert finding.message.startswith("ranks 0-2 wait for the device at train.py:33 in train; rank 3")
@@ -166,7 +166,7 @@ class TestEngines:
         assert "still waits for the engine's answer" in said["RLD606"][0].message
 
     def test_a_lost_request(self) -> None:
-        log = LogTail(file="/work/run.log", quiet=900.0)
+        log = LogTail(file="/srv/run.log", quiet=900.0)
         (finding,) = verdict(seen(1, GENERATE, log=log), seen(2, ENGINE_IDLE, role="engine"))["RLD609"]
         assert "a request or its answer is lost" in finding.message and finding.severity is Severity.ERROR
 
@@ -183,7 +183,7 @@ class TestEngines:
 
     def test_two_threads_inside_one_engine(self) -> None:
         def inside(number: int, name: str, line: int) -> Thread:
-            frames = (Frame("/work/train.py", line, name), *GENERATE[1:])
+            frames = (Frame("/srv/train.py", line, name), *GENERATE[1:])
             return Thread(id=number, name=name, main=number == 1, frames=frames)
 
         both = replace(self.client, threads=(inside(1, "MainThread", 4), inside(9, "async-eval", 8)))
@@ -222,23 +222,23 @@ class TestRay:
 
     def test_a_cluster_in_which_all_is_placed(self) -> None:
         alive = RayActor(kind="Rollout", state="ALIVE", pid=2)
-        elsewhere = (MAIN, Frame("/work/train.py", 50, "other"))
+        elsewhere = (MAIN, Frame("/srv/train.py", 50, "other"))
         assert verdict(seen(1, REWARD, elsewhere), ray=(self.cluster({"GPU": 8.0}, actors=(alive,)),)) == {}
 
 
 class TestFlightRecorders:
     def record(self, number: int, last: int, state: str = "scheduled") -> FlightRecord:
-        frame = Frame("/work/train.py", 12, "train")
+        frame = Frame("/srv/train.py", 12, "train")
         newest = Collective(group="0", number=last, operation="all_reduce", state=state, frame=frame)
         return FlightRecord(file=f"/tmp/rank_{number}", written=1.0, rank=str(number), last=(newest,))
 
     records = property(lambda self: (self.record(0, 27), self.record(1, 27), self.record(2, 26, "completed")))
-    moves = seen(1, REWARD, (MAIN, Frame("/work/train.py", 50, "other")))
+    moves = seen(1, REWARD, (MAIN, Frame("/srv/train.py", 50, "other")))
 
     def test_the_rank_that_did_not_begin_it(self) -> None:
         (finding,) = findings("RLD321", hang(seen(1, REWARD), records=self.records))
         assert finding.message == (
-            "in group 0 ranks 0-1 began all_reduce number 27 at /work/train.py:12 in train, and rank 2 did not: "
+            "in group 0 ranks 0-1 began all_reduce number 27 at /srv/train.py:12 in train, and rank 2 did not: "
             "the last there is all_reduce number 26"
         )
 
