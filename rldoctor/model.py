@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Severity(str, Enum):
@@ -76,6 +81,14 @@ class Edit:
     line: int | None = None
 
 
+class _Told(TypedDict, total=False):
+    """What else a fix may tell."""
+
+    commands: tuple[str, ...]
+    valid_for: str
+    side_effects: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fix:
     """A remedy as data. ``proven`` names the probe run that passed with it; ``valid_for`` the versions it holds for."""
@@ -87,6 +100,17 @@ class Fix:
     valid_for: str | None = None
     side_effects: str | None = None
     proven: str | None = None
+
+    @classmethod
+    def safe(cls, title: str, settings: Mapping[str, object], **told: Unpack[_Told]) -> Fix:
+        """Settings that may be applied unasked. ``settings`` maps canonical options to the values they get."""
+        edits = tuple(Edit(option=option, value=value) for option, value in settings.items())
+        return cls(title=title, applicability=Applicability.SAFE, edits=edits, **told)
+
+    @classmethod
+    def unsafe(cls, title: str, settings: Mapping[str, object], **told: Unpack[_Told]) -> Fix:
+        """Settings that want thought first."""
+        return replace(cls.safe(title, settings, **told), applicability=Applicability.UNSAFE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ def test_an_edit_changes_adds_or_takes_away_a_setting() -> None:
 )
 def test_where_nothing_can_be_played_nothing_is_proven(case: Case, grade: Grade) -> None:
     found = registry.load()
-    fix = Fix(title="a fix", applicability=Applicability.SAFE, edits=(Edit(option="engine.seed", value=1),))
+    fix = Fix.safe("a fix", {"engine.seed": 1})
     finding = found.checks["RLD202"].finding("a finding", fixes=(fix,), grade=grade)
     result = CheckResult(code="RLD202", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
     report = Report(target="a launch", results=(result,))

@@ -33,10 +33,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -58,13 +56,9 @@ if TYPE_CHECKING:
 
 check = Check("RLD321", "collective-timeout", __doc__)
 
-_RECORD = Fix(
-    title="record the last collectives of every rank, and judge the dumps after the next time-out",
-    applicability=Applicability.SAFE,
-    edits=(
-        Edit(option="env.TORCH_NCCL_TRACE_BUFFER_SIZE", value="2000"),
-        Edit(option="env.TORCH_NCCL_DUMP_ON_TIMEOUT", value="1"),
-    ),
+_RECORD = Fix.safe(
+    "record the last collectives of every rank, and judge the dumps after the next time-out",
+    {"env.TORCH_NCCL_TRACE_BUFFER_SIZE": "2000", "env.TORCH_NCCL_DUMP_ON_TIMEOUT": "1"},
 )
 _FABRIC = Fix(
     title="test the fabric: the interface that NCCL chose, P2P and InfiniBand",
@@ -216,10 +210,9 @@ def ranks_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
         + (f"sizes ({sizes[1]} and {sizes[2]} bytes)" if sizes else "operations or sizes"),
         fixes=(
             Fix(title="give every rank the same shapes: drop or pad the last uneven batch, or gather with padding"),
-            Fix(
-                title="let torch name the call and the ranks",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="env.TORCH_DISTRIBUTED_DEBUG", value="DETAIL"),),
+            Fix.safe(
+                "let torch name the call and the ranks",
+                {"env.TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
                 side_effects="slower collectives",
             ),
         ),

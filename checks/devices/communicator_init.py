@@ -30,10 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Finding,
     Fix,
     Grade,
@@ -72,14 +70,7 @@ def no_memory_for_nccl(case: Case) -> Iterator[Finding | Reach]:
         "the weights",
         severity=Severity.WARNING,
         evidence=cite(plan, SHARE, "sync.backend"),
-        fixes=(
-            Fix(
-                title="leave room for NCCL",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=SHARE, value=0.9),),
-                side_effects="less KV cache",
-            ),
-        ),
+        fixes=(Fix.safe("leave room for NCCL", {SHARE: 0.9}, side_effects="less KV cache"),),
         url="https://github.com/modelscope/ms-swift/issues/5428",
     )
 
@@ -112,17 +103,8 @@ def group_on_this_host(case: Case) -> Iterator[Finding | Reach]:
 
 
 _DEBUG = Fix(title="let NCCL say why", commands=("export NCCL_DEBUG=WARN",))
-_MEMORY = Fix(
-    title="leave memory for NCCL beside the engine",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option=SHARE, value=0.9),),
-)
-_GLOO = Fix(
-    title="take gloo for this group",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="sync.backend", value="gloo"),),
-    side_effects="a slower weight sync",
-)
+_MEMORY = Fix.unsafe("leave memory for NCCL beside the engine", {SHARE: 0.9})
+_GLOO = Fix.unsafe("take gloo for this group", {"sync.backend": "gloo"}, side_effects="a slower weight sync")
 
 
 @check.logged(

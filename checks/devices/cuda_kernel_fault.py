@@ -25,28 +25,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Case, Check, Edit, Finding, Fix, LogEvent
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent
 
 check = Check("RLD305", "cuda-kernel-fault", __doc__)
 
-_EXACT = Fix(
-    title="repeat a short run in which every kernel is waited for: the traceback then shows the one that fails",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.CUDA_LAUNCH_BLOCKING", value="1"),),
+_EXACT = Fix.unsafe(
+    "repeat a short run in which every kernel is waited for: the traceback then shows the one that fails",
+    {"env.CUDA_LAUNCH_BLOCKING": "1"},
     side_effects="much slower, and no CUDA graphs",
 )
 _ENGINE = (
-    Fix(
-        title="run the engine without CUDA graphs",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="engine.enforce_eager", value=True),),
-        side_effects="slower decoding",
-    ),
-    Fix(
-        title="and without the custom all-reduce kernel",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="engine.disable_custom_all_reduce", value=True),),
-    ),
+    Fix.unsafe("run the engine without CUDA graphs", {"engine.enforce_eager": True}, side_effects="slower decoding"),
+    Fix.unsafe("and without the custom all-reduce kernel", {"engine.disable_custom_all_reduce": True}),
     Fix(title="or with another attention backend or release of vLLM"),
 )
 _INDEX = Fix(

@@ -38,10 +38,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -211,11 +209,9 @@ _LOAD = Fix(
     title="load the weights before they are used: from_pretrained without a meta device, or to_empty() and "
     "load_state_dict()"
 )
-_OFFLOADED = Fix(
-    title="keep the parameters on the device while they are read (the framework forgets to load offloaded FSDP "
-    "weights back)",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="trainer.offload_params", value=False),),
+_OFFLOADED = Fix.unsafe(
+    "keep the parameters on the device while they are read (the framework forgets to load offloaded FSDP weights back)",
+    {"trainer.offload_params": False},
     side_effects="more device memory",
 )
 

@@ -31,10 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -132,12 +130,7 @@ def colocated_group(case: Case) -> Iterator[Finding | Reach]:
                 title="OpenRLHF 0.5.9 and later send the weights of colocated models by CUDA IPC",
                 commands=('pip install "openrlhf>=0.5.9"',),
             ),
-            Fix(
-                title="send them by gloo",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="sync.backend", value="gloo"),),
-                side_effects="a slower weight sync",
-            ),
+            Fix.safe("send them by gloo", {"sync.backend": "gloo"}, side_effects="a slower weight sync"),
         ),
         url="https://github.com/OpenRLHF/OpenRLHF/issues/726",
     )
@@ -199,11 +192,7 @@ def _apart(case: Case, plan: RolloutPlan, taken: tuple[str, ...], processes: int
         # One export for both cannot be split by an edit of one variable.
         alone = ours is None or theirs is None or (ours.file, ours.line) != (theirs.file, theirs.line)
         if alone and (ours is None or ours.line is not None):
-            yield Fix(
-                title=f"give the trainer GPU {devices}",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=VISIBLE, value=devices),),
-            )
+            yield Fix.safe(f"give the trainer GPU {devices}", {VISIBLE: devices})
         else:
             yield Fix(
                 title=f"give the trainer GPU {devices}, in front of its own command",
@@ -222,10 +211,9 @@ def _colocate(plan: RolloutPlan) -> Iterator[Fix]:
     """In place of the server: the engine inside the trainer's processes."""
     wanted = _COLOCATE.get(plan.framework)
     if wanted is not None and (plan.version is None or version_within(plan.version, wanted) is not False):
-        yield Fix(
-            title="colocate the engine with the trainer, and start no server",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="placement.mode", value="colocate"),),
+        yield Fix.unsafe(
+            "colocate the engine with the trainer, and start no server",
+            {"placement.mode": "colocate"},
             side_effects="trainer and engine share the device's memory: lower gpu_memory_utilization, or let it sleep",
         )
 
@@ -235,19 +223,16 @@ _OWN = Fix(
     "CUDA_VISIBLE_DEVICES=1 for the trainer's (the client takes its first visible device)",
     commands=("CUDA_VISIBLE_DEVICES=0 trl vllm-serve ...", "CUDA_VISIBLE_DEVICES=1 accelerate launch ..."),
 )
-_IN_PROCESS = Fix(
-    title="on one GPU colocate the engine with the trainer (TRL 0.18 and later, ms-swift 3.5 and later)",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="placement.mode", value="colocate"),),
+_IN_PROCESS = Fix.unsafe(
+    "on one GPU colocate the engine with the trainer (TRL 0.18 and later, ms-swift 3.5 and later)",
+    {"placement.mode": "colocate"},
 )
 _RAY = (
     Fix(
         title="one worker for each GPU bundle: max_colocate_count=1 in the resource pool (verl and its forks)",
     ),
-    Fix(
-        title="let colocated weights go by CUDA IPC or gloo (OpenRLHF 0.5.9 and later do; else)",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="sync.backend", value="gloo"),),
+    Fix.unsafe(
+        "let colocated weights go by CUDA IPC or gloo (OpenRLHF 0.5.9 and later do; else)", {"sync.backend": "gloo"}
     ),
 )
 

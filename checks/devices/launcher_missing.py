@@ -39,10 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Finding,
     Fix,
     LogEvent,
@@ -92,11 +90,7 @@ def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
                 commands=(*move, f"accelerate launch --num_processes {len(seen)} {plan.entry} ..."),
                 side_effects="the batch counts with the number of processes",
             ),
-            Fix(
-                title="or show the process one device",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=VISIBLE, value=seen.ids[0]),),
-            ),
+            Fix.unsafe("or show the process one device", {VISIBLE: seen.ids[0]}),
         ),
         url="https://github.com/huggingface/trl/issues/3181",
     )
@@ -130,11 +124,7 @@ _ONE_EACH = (
         title="start one process per GPU",
         commands=("accelerate launch train.py", "torchrun --nproc-per-node gpu train.py"),
     ),
-    Fix(
-        title="or show the process one GPU",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=VISIBLE, value="0"),),
-    ),
+    Fix.unsafe("or show the process one GPU", {VISIBLE: "0"}),
 )
 
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Applicability, Edit, Fix
+from rldoctor.api import Fix
 
 DEBUG = Fix(title="let NCCL name the failing call", commands=("export NCCL_DEBUG=WARN",))
-SAME_CUMEM = Fix(
-    title="set NCCL_CUMEM_ENABLE to the same value for the trainer and for vLLM's workers (vLLM 0.6.3 to 0.10.1 set "
+SAME_CUMEM = Fix.unsafe(
+    "set NCCL_CUMEM_ENABLE to the same value for the trainer and for vLLM's workers (vLLM 0.6.3 to 0.10.1 set "
     "it to 0 for theirs)",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.NCCL_CUMEM_ENABLE", value="0"),),
+    {"env.NCCL_CUMEM_ENABLE": "0"},
     valid_for="vllm<0.10.2",
 )
-NO_DIRECT_TRANSFERS = Fix(
-    title="avoid direct GPU transfers",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.NCCL_P2P_DISABLE", value="1"), Edit(option="env.NCCL_SHM_DISABLE", value="1")),
+NO_DIRECT_TRANSFERS = Fix.unsafe(
+    "avoid direct GPU transfers",
+    {"env.NCCL_P2P_DISABLE": "1", "env.NCCL_SHM_DISABLE": "1"},
     side_effects="slower transfers within a node",
 )
-NO_NVLS = Fix(
-    title="switch NVLink SHARP off",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.NCCL_NVLS_ENABLE", value="0"),),
-)
+NO_NVLS = Fix.unsafe("switch NVLink SHARP off", {"env.NCCL_NVLS_ENABLE": "0"})
 NEWER_VLLM = Fix(
     title="vLLM 0.9.2 and later respect the NCCL_CUMEM_ENABLE of the environment, 0.10.2 and later leave it alone",
     commands=('pip install "vllm>=0.9.2"',),

@@ -123,10 +123,9 @@ def loopback_over_nodes(case: Case) -> Iterator[Finding | Reach]:
             f"{name}={text} names the loopback interface, and the run spans {nodes} nodes",
             evidence=cite(plan, f"env.{name}", "process.nnodes", "placement.nodes"),
             fixes=(
-                Fix(
-                    title="name the interface that reaches the other nodes, or exclude the ones that do not",
-                    applicability=Applicability.UNSAFE,
-                    edits=(Edit(option=f"env.{name}", value="^lo,docker0"),),
+                Fix.unsafe(
+                    "name the interface that reaches the other nodes, or exclude the ones that do not",
+                    {f"env.{name}": "^lo,docker0"},
                 ),
             ),
         )
@@ -155,12 +154,7 @@ def memory_mapping_of_openrlhf(case: Case) -> Iterator[Finding | Reach]:
                 title="OpenRLHF 0.9.5 and later leave it to NCCL under vLLM 0.16",
                 commands=('pip install "openrlhf>=0.9.5"',),
             ),
-            Fix(
-                title="or send the weights by gloo",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="sync.backend", value="gloo"),),
-                side_effects="a slower weight sync",
-            ),
+            Fix.safe("or send the weights by gloo", {"sync.backend": "gloo"}, side_effects="a slower weight sync"),
         ),
     )
 
@@ -272,11 +266,10 @@ def infiniband_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         "an InfiniBand transfer of NCCL fails: adapter, GID index or locked memory do not fit",
         fixes=(
-            Fix(
-                title="choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
+            Fix.unsafe(
+                "choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
                 "leave InfiniBand aside to see that the rest works",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="env.NCCL_IB_DISABLE", value="1"),),
+                {"env.NCCL_IB_DISABLE": "1"},
                 side_effects="transfers between nodes go by TCP",
             ),
             DEBUG,
@@ -290,10 +283,9 @@ def consumer_cards(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         "these GPUs have no direct transfers, and NCCL is not told so",
         fixes=(
-            Fix(
-                title="tell NCCL (accelerate launch does it by itself)",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="env.NCCL_P2P_DISABLE", value="1"), Edit(option="env.NCCL_IB_DISABLE", value="1")),
+            Fix.safe(
+                "tell NCCL (accelerate launch does it by itself)",
+                {"env.NCCL_P2P_DISABLE": "1", "env.NCCL_IB_DISABLE": "1"},
             ),
         ),
     )

@@ -6,7 +6,7 @@ Read from ms-swift 3.3.0 to 4.5.2 (``rlhf_args.py``, ``train_args.py``, ``deploy
 
 from __future__ import annotations
 
-from rldoctor.api import Applicability, Edit, Fix
+from rldoctor.api import Fix
 
 AGREE = Fix(
     title="start as many processes on a node as CUDA_VISIBLE_DEVICES lists, without a device_map beside them",
@@ -14,10 +14,9 @@ AGREE = Fix(
 )
 SHOW_A_DEVICE = (
     Fix(title="give the actor or task its GPUs (num_gpus), or the process its CUDA_VISIBLE_DEVICES"),
-    Fix(
-        title="or keep Ray from emptying the variable where another part places the process",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="env.RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", value="1"),),
+    Fix.unsafe(
+        "or keep Ray from emptying the variable where another part places the process",
+        {"env.RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"},
     ),
     Fix(title="see what the process sees", commands=("nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",)),
 )
@@ -28,18 +27,10 @@ _VLLM_DEVICE = (
         title="one training process less than there are GPUs",
         commands=("accelerate launch --num_processes <number of GPUs - 1> ...",),
     ),
-    Fix(
-        title="on one GPU put the engine beside the trainer",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="placement.engine_device", value="cuda:0"),),
-        valid_for="trl<0.16",
+    Fix.unsafe(
+        "on one GPU put the engine beside the trainer", {"placement.engine_device": "cuda:0"}, valid_for="trl<0.16"
     ),
-    Fix(
-        title="or colocate it",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="placement.mode", value="colocate"),),
-        valid_for="trl>=0.18",
-    ),
+    Fix.unsafe("or colocate it", {"placement.mode": "colocate"}, valid_for="trl>=0.18"),
 )
 # What frameworks say before they stop, the numbers to look for in it, what it means, and the remedies.
 REFUSALS: dict[str, tuple[str, str, tuple[Fix, ...]]] = {

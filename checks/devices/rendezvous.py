@@ -29,10 +29,8 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -133,11 +131,7 @@ def fixed_port_of_colocated_engines(case: Case) -> Iterator[Finding | Reach]:
             Evidence(text=f"a process listens on port {TRL_PORT}", source="host"),
         ),
         fixes=(
-            Fix(
-                title="give this run a port of its own",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="env.MASTER_PORT", value=str(_free(29500, taken))),),
-            ),
+            Fix.safe("give this run a port of its own", {"env.MASTER_PORT": str(_free(29500, taken))}),
             Fix(title="TRL 0.24 and later find a free one", commands=('pip install "trl>=0.24"',)),
         ),
         url="https://github.com/huggingface/trl/issues/3979",
@@ -186,11 +180,7 @@ def _replaceable(setting: Setting) -> bool:
 
 
 def _another_port(port: int) -> Fix:
-    return Fix(
-        title="a free port",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=PORT, value=port),),
-    )
+    return Fix.safe("a free port", {PORT: port})
 
 
 def _free(port: int, taken: tuple[int, ...]) -> int:

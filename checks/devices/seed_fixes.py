@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Edit, Fix, RolloutPlan, SeedTopology, version_within
+from rldoctor.api import Fix, RolloutPlan, SeedTopology, version_within
 
 # rollout.py: every worker and every server is given vLLM's own seed.
 SWIFT_SERVER = ">=3.4,<3.12.3"
@@ -40,17 +40,12 @@ def no_request_seed(plan: RolloutPlan) -> Iterator[Fix]:
             commands=('pip install "ms-swift>=3.5.3"',),
         )
     elif plan.value("seed.deterministic"):
-        yield Fix(
-            title="switch full determinism of the rollout off: it puts the replica's seed into every request",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option="seed.deterministic", value=False),),
+        yield Fix.safe(
+            "switch full determinism of the rollout off: it puts the replica's seed into every request",
+            {"seed.deterministic": False},
             side_effects="rollouts are not reproducible bit by bit",
         )
     elif plan.value("sampling.seed") is not None:
-        yield Fix(
-            title="send no seed with the requests",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option="sampling.seed", value=None),),
-        )
+        yield Fix.safe("send no seed with the requests", {"sampling.seed": None})
     else:
         yield Fix(title="send no seed with the requests, or a different one with each sample of a group")

@@ -106,12 +106,7 @@ def processes_fix(plan: RolloutPlan, count: int) -> Fix:
 def a_process_each(plan: RolloutPlan, seen: Visible) -> Iterator[Fix]:
     """Ways to have one visible device for each process."""
     yield processes_fix(plan, len(seen))
-    yield Fix(
-        title="or show the trainer one device",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=VISIBLE, value=seen.ids[0]),),
-        side_effects="one process trains",
-    )
+    yield Fix.unsafe("or show the trainer one device", {VISIBLE: seen.ids[0]}, side_effects="one process trains")
 
 
 def room_for_the_engine(plan: RolloutPlan, count: int, processes: int) -> Iterator[Fix]:
@@ -119,13 +114,9 @@ def room_for_the_engine(plan: RolloutPlan, count: int, processes: int) -> Iterat
     if count > 1:
         yield processes_fix(plan, count - 1)
     elif processes == 1:
-        yield Fix(
-            title="put the engine on the only device, beside the trainer",
-            applicability=Applicability.UNSAFE,
-            edits=(
-                Edit(option="placement.engine_device", value="cuda:0"),
-                Edit(option="engine.gpu_memory_utilization", value=0.3),
-            ),
+        yield Fix.unsafe(
+            "put the engine on the only device, beside the trainer",
+            {"placement.engine_device": "cuda:0", "engine.gpu_memory_utilization": 0.3},
             side_effects="trainer and engine share the device's memory",
         )
         yield Fix(title="TRL 0.18 and later have a colocated mode", commands=('pip install "trl>=0.18"',))

@@ -31,10 +31,8 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Finding,
     Fix,
     LogEvent,
@@ -112,15 +110,7 @@ def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             f"CUDA_VISIBLE_DEVICES names GPU {joined(missing)}, the node has {count}: CUDA stops reading there",
             evidence=(*seen.evidence, *machine_evidence(case)),
-            fixes=(
-                Fix(
-                    title="name devices that exist",
-                    applicability=Applicability.UNSAFE,
-                    edits=(Edit(option=VISIBLE, value=joined(enough)),),
-                ),
-            )
-            if enough
-            else (),
+            fixes=(Fix.unsafe("name devices that exist", {VISIBLE: joined(enough)}),) if enough else (),
         )
     if not listed:
         raise NotApplicable("no device is named: every process sees all of them")
@@ -190,10 +180,9 @@ def engine_ranks_and_devices(case: Case) -> Iterator[Finding | Reach]:
             *seen.evidence,
         ),
         fixes=tuple(
-            Fix(
-                title=f"let {n} rank{'s' if n > 1 else ''} share one engine",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.tensor_parallel_size", value=n),),
+            Fix.unsafe(
+                f"let {n} rank{'s' if n > 1 else ''} share one engine",
+                {"engine.tensor_parallel_size": n},
                 side_effects="each device holds more of the model",
             )
             for n in fitting[-1:]
@@ -222,10 +211,9 @@ def colocated_engines_cover_the_trainer(case: Case) -> Iterator[Finding | Reach]
         f"{engines * size}, the policy has {trainer}: {plan.framework} asserts that they are equal",
         evidence=cite(plan, "placement.engines", "engine.tensor_parallel_size", "placement.trainer_gpus"),
         fixes=(
-            Fix(
-                title=f"{trainer // size} engines of {size} device{'s' if size > 1 else ''}",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="placement.engines", value=trainer // size),),
+            Fix.safe(
+                f"{trainer // size} engines of {size} device{'s' if size > 1 else ''}",
+                {"placement.engines": trainer // size},
             ),
         )
         if trainer % size == 0
@@ -247,11 +235,7 @@ def ray_sets_no_devices(case: Case) -> Iterator[Finding | Reach]:
         f"Ray is told not to set CUDA_VISIBLE_DEVICES, OpenRLHF {plan.version} relies on it: all engines take GPU 0",
         evidence=cite(plan, NOSET, "placement.engines", "engine.tensor_parallel_size"),
         fixes=(
-            Fix(
-                title="let Ray set the devices",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=NOSET, value=None),),
-            ),
+            Fix.safe("let Ray set the devices", {NOSET: None}),
             Fix(
                 title="OpenRLHF 0.6.0.post1 sets them for its engines",
                 commands=('pip install "openrlhf>=0.6.0.post1"',),

@@ -25,10 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -61,10 +59,9 @@ def nodes_that_exist(case: Case) -> Iterator[Finding | Reach]:
         f"the launcher waits for {nodes} nodes, and there {'are' if there > 1 else 'is'} {there}",
         evidence=(*cite(plan, "process.nnodes", "process.total"), Evidence(text=f"{there} node(s)", source="nodes")),
         fixes=(
-            Fix(
-                title=f"start it for {there} node{'s' if there > 1 else ''}",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="process.nnodes", value=there),),
+            Fix.unsafe(
+                f"start it for {there} node{'s' if there > 1 else ''}",
+                {"process.nnodes": there},
                 side_effects="the batch counts with the number of processes",
             ),
         ),
@@ -84,13 +81,7 @@ def shared_out_over_nodes(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"{total} processes cannot be shared out over {nodes} machines: accelerate starts {total // nodes} on each",
         evidence=cite(plan, "process.total", "process.nnodes"),
-        fixes=(
-            Fix(
-                title=f"{total // nodes} processes on each machine",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="process.total", value=total // nodes * nodes),),
-            ),
-        ),
+        fixes=(Fix.unsafe(f"{total // nodes} processes on each machine", {"process.total": total // nodes * nodes}),),
     )
 
 

@@ -33,7 +33,6 @@ from rldoctor.api import (
     Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -107,11 +106,7 @@ def engine_that_is_not_there(case: Case) -> Iterator[Finding | Reach]:
     if version is None or asked not in ("0", "1"):
         raise NotChecked("the vLLM release is not known")
     named = ".".join(map(str, version))
-    to_v1 = Fix(
-        title="let the V1 engine run",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=V1, value="1"),),
-    )
+    to_v1 = Fix.safe("let the V1 engine run", {V1: "1"})
     if asked == "0" and version >= V0_GONE:
         refuses = version < (0, 11, 1)
         yield check.finding(
@@ -141,11 +136,7 @@ def engine_that_is_not_there(case: Case) -> Iterator[Finding | Reach]:
             f"VLLM_USE_V1=1 asks for the V1 engine, and vLLM {named} has only V0",
             severity=Severity.WARNING,
             evidence=(*cite(plan, V1), Evidence(text=f"vllm {named}", source="vllm")),
-            fixes=(
-                Fix(
-                    title="take the variable out", applicability=Applicability.SAFE, edits=(Edit(option=V1, value="0"),)
-                ),
-            ),
+            fixes=(Fix.safe("take the variable out", {V1: "0"}),),
         )
         return
     backend = plan.value(ATTENTION)
@@ -154,13 +145,7 @@ def engine_that_is_not_there(case: Case) -> Iterator[Finding | Reach]:
             f"VLLM_USE_V1=1 asks for the V1 engine, and {backend} is an attention backend of V0: vLLM {named} raises "
             f"`VLLM_USE_V1=1 is not supported with VLLM_ATTENTION_BACKEND={backend}`",
             evidence=cite(plan, V1, ATTENTION),
-            fixes=(
-                Fix(
-                    title="let the engine choose its attention backend",
-                    applicability=Applicability.SAFE,
-                    edits=(Edit(option=ATTENTION, value=None),),
-                ),
-            ),
+            fixes=(Fix.safe("let the engine choose its attention backend", {ATTENTION: None}),),
             url="https://github.com/verl-project/verl/issues/940",
         )
         return
@@ -180,10 +165,9 @@ def engine_not_attached(case: Case) -> Iterator[Finding | Reach]:
                 evidence=cite(plan, "rollout.enabled", option),
                 fixes=(
                     Fix(title=f"train a 4-bit or 16-bit LoRA adapter with the engine, without {name}"),
-                    Fix(
-                        title="or sample without vLLM",
-                        applicability=Applicability.UNSAFE,
-                        edits=(Edit(option="rollout.enabled", value=False),),
+                    Fix.unsafe(
+                        "or sample without vLLM",
+                        {"rollout.enabled": False},
                         side_effects="generation is many times slower",
                     ),
                 ),
@@ -251,11 +235,7 @@ def variable_disagrees(case: Case, event: LogEvent) -> Iterator[Finding]:
         if wants_v1
         else "VLLM_USE_V1=1 forbids V0, and the framework builds that engine"
     )
-    fix = Fix(
-        title=f"let {'V1' if wants_v1 else 'V0'} run",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=V1, value="1" if wants_v1 else "0"),),
-    )
+    fix = Fix.unsafe(f"let {'V1' if wants_v1 else 'V0'} run", {V1: "1" if wants_v1 else "0"})
     yield check.finding(said, fixes=(fix, Fix(title="or take the variable out of the environment and let vLLM choose")))
 
 
@@ -266,11 +246,9 @@ def no_engine_attached(case: Case, event: LogEvent) -> Iterator[Finding]:
         "the trainer is told to use vLLM and the model was loaded without an engine (fast_inference is off, or "
         "the load mode builds none)",
         fixes=(
-            Fix(
-                title="load the model with fast_inference=True (4-bit or 16-bit LoRA, an architecture that it "
-                "supports)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.enabled", value=True),),
+            Fix.unsafe(
+                "load the model with fast_inference=True (4-bit or 16-bit LoRA, an architecture that it supports)",
+                {"rollout.enabled": True},
             ),
             Fix(title="or set use_vllm=False in GRPOConfig"),
         ),

@@ -22,12 +22,7 @@ def takes_v0(applicability: Applicability) -> Fix:
     )
 
 
-RUN_IN_PROCESS = Fix(
-    title="or run the V1 engine in the trainer's process",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option=IN_PROCESS, value="0"),),
-    valid_for="vllm>=0.8",
-)
+RUN_IN_PROCESS = Fix.unsafe("or run the V1 engine in the trainer's process", {IN_PROCESS: "0"}, valid_for="vllm>=0.8")
 
 
 @dataclass(frozen=True)

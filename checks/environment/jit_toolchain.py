@@ -30,10 +30,8 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -57,11 +55,8 @@ _NVCC = Fix(
     title="install the CUDA toolkit of torch's CUDA release and set CUDA_HOME to it",
     commands=("export CUDA_HOME=/usr/local/cuda",),
 )
-_EAGER = Fix(
-    title="or run the engine without compilation",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="engine.enforce_eager", value=True),),
-    side_effects="decoding is slower",
+_EAGER = Fix.unsafe(
+    "or run the engine without compilation", {"engine.enforce_eager": True}, side_effects="decoding is slower"
 )
 _CLEAN = Fix(
     title="remove what a failed or concurrent build left, and build once before the ranks start",

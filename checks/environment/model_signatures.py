@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Finding,
     Fix,
     LogEvent,
@@ -30,11 +28,7 @@ _OFFLINE = Fix(
     title="download the model where there is a network, put it on every node, and name that directory as the model",
     commands=("hf download MODEL --local-dir DIRECTORY",),
 )
-_SWITCH = Fix(
-    title="with a filled cache: keep transformers and vLLM from asking the hub",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.HF_HUB_OFFLINE", value="1"),),
-)
+_SWITCH = Fix.unsafe("with a filled cache: keep transformers and vLLM from asking the hub", {"env.HF_HUB_OFFLINE": "1"})
 _TOKEN = Fix(
     title="accept the model's licence on the hub and give a token",
     commands=("hf auth login",),
@@ -144,25 +138,13 @@ REFUSALS = (
         ("Failed to load the model config. If the model is a custom model",),
         r"Failed to load the model config",
         "the model has code of its own, or this transformers does not know it",
-        (
-            Fix(
-                title="let its code run, where you trust it",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.trust_remote_code", value=True),),
-            ),
-        ),
+        (Fix.unsafe("let its code run, where you trust it", {"engine.trust_remote_code": True}),),
     ),
     Refusal(
         ("Please pass the argument `trust_remote_code=True`",),
         r"(\S+) contains custom code which must be executed|trust_remote_code=True",
         "the model has code of its own, and running it is not allowed",
-        (
-            Fix(
-                title="let its code run, where you trust it",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="model.trust_remote_code", value=True),),
-            ),
-        ),
+        (Fix.unsafe("let its code run, where you trust it", {"model.trust_remote_code": True}),),
     ),
     Refusal(
         ("No model architectures are specified",),

@@ -38,7 +38,6 @@ from rldoctor.api import (
     Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -153,10 +152,9 @@ def told_by_a_library(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 
 _ABOUT_FILES = re.compile(r"(?:OS|IO|FileNotFound|Permission|Key|Index)Error$")
-_OTHER_ATTENTION = Fix(
-    title="or take torch's own attention",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="model.attention", value="sdpa"),),
+_OTHER_ATTENTION = Fix.unsafe(
+    "or take torch's own attention",
+    {"model.attention": "sdpa"},
     side_effects="attn_implementation=sdpa uses more memory on padded batches than flash attention",
 )
 

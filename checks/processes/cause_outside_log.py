@@ -28,10 +28,8 @@ import signal
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -89,11 +87,7 @@ _KILLED = Fix(
     title="see whether the kernel's memory killer did it, and give the run less to hold or the host more memory",
     commands=("dmesg -T | grep -i -E 'killed process|out of memory'",),
 )
-_FRAMES = Fix(
-    title="run again with the Python frames of a native crash in the log",
-    applicability=Applicability.SAFE,
-    edits=(Edit(option="env.PYTHONFAULTHANDLER", value="1"),),
-)
+_FRAMES = Fix.safe("run again with the Python frames of a native crash in the log", {"env.PYTHONFAULTHANDLER": "1"})
 _OWN_EXIT = Fix(title="look for what ends the process itself: sys.exit, os._exit, a library that calls exit()")
 _EXCEPTION = 1  # Python's exit code after an exception that nobody caught
 

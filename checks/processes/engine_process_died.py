@@ -32,10 +32,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -63,11 +61,7 @@ _BY_SIGNAL = {
         commands=("grep -m1 flags /proc/cpuinfo",),
     ),
 }
-_FRAMES = Fix(
-    title="run again with the Python frames of a native crash in the log",
-    applicability=Applicability.SAFE,
-    edits=(Edit(option="env.PYTHONFAULTHANDLER", value="1"),),
-)
+_FRAMES = Fix.safe("run again with the Python frames of a native crash in the log", {"env.PYTHONFAULTHANDLER": "1"})
 
 
 @check.observed(needs=["observations.hang"])

@@ -30,10 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Finding,
     Fix,
     LogEvent,
@@ -52,10 +50,9 @@ ADDRESS = "env.RAY_ADDRESS"
 ALWAYS, WITH_RAY_EXECUTOR = ">=0.4,<0.5", ">=0.5,<0.6"
 EXECUTOR = "env.VERL_VLLM_DISTRIBUTED_BACKEND"
 
-_JOIN = Fix(
-    title="join the running Ray instance: start every process with RAY_ADDRESS=auto (or the head's address)",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.RAY_ADDRESS", value="auto"),),
+_JOIN = Fix.unsafe(
+    "join the running Ray instance: start every process with RAY_ADDRESS=auto (or the head's address)",
+    {"env.RAY_ADDRESS": "auto"},
     side_effects="fails at once where no Ray instance runs on the node",
 )
 
@@ -85,10 +82,9 @@ def engine_joins_without_address(case: Case) -> Iterator[Finding | Reach]:
                 title="run Ray as a cluster of its own, so that every process on the machine finds it",
                 commands=("ray start --head", "export RAY_ADDRESS=auto"),
             ),
-            Fix(
-                title="or sample synchronously",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.async_engine", value=False),),
+            Fix.unsafe(
+                "or sample synchronously",
+                {"rollout.async_engine": False},
                 side_effects="no tools or dialogues of several turns",
             ),
             Fix(title="verl 0.6 and later talk to the engine over HTTP", commands=('pip install "verl>=0.6"',)),

@@ -27,10 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -91,11 +89,7 @@ def bundles_of_the_group(case: Case) -> Iterator[Finding | Reach]:
         f"actor's placement group has {bundles}",
         evidence=cite(plan, "placement.engines", "engine.tensor_parallel_size", "placement.trainer_gpus"),
         fixes=tuple(
-            Fix(
-                title=f"{bundles // ranks} engines",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="placement.engines", value=bundles // ranks),),
-            )
+            Fix.safe(f"{bundles // ranks} engines", {"placement.engines": bundles // ranks})
             for _ in range(bundles % ranks == 0)
         ),
         url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
@@ -140,32 +134,25 @@ def _smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
     roles, shared = plan.value("placement.roles") or {}, plan.value("placement.colocated_roles") or []
     engines = roles.get("engine")
     if engines is not None and not shared and roles.get("actor") == engines:
-        yield Fix(
-            title="let all models and the engines share the actor's devices",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="placement.mode", value="colocate"),),
+        yield Fix.unsafe(
+            "let all models and the engines share the actor's devices",
+            {"placement.mode": "colocate"},
             side_effects="the engine's share of memory must be smaller, or it must sleep",
         )
     size = plan.value("engine.tensor_parallel_size", 1)
     others = sum(count for role, count in roles.items() if role not in ("engine",)) if roles else None
     if engines and others is not None and not shared and each * nodes - others >= size:
-        yield Fix(
-            title=f"{(each * nodes - others) // size} engines",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="placement.engines", value=(each * nodes - others) // size),),
+        yield Fix.unsafe(
+            f"{(each * nodes - others) // size} engines", {"placement.engines": (each * nodes - others) // size}
         )
     if not roles and plan.value(EACH) and plan.value(EACH) > each:
-        yield Fix(
-            title=f"take the {each} GPUs of a node",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=EACH, value=each),),
-            side_effects="batch sizes must divide by the new number",
+        yield Fix.unsafe(
+            f"take the {each} GPUs of a node", {EACH: each}, side_effects="batch sizes must divide by the new number"
         )
     if not roles and plan.value(NODES, 1) > nodes:
-        yield Fix(
-            title=f"take {nodes} node{'s' if nodes > 1 else ''}",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=NODES, value=nodes),),
+        yield Fix.unsafe(
+            f"take {nodes} node{'s' if nodes > 1 else ''}",
+            {NODES: nodes},
             side_effects="batch sizes must divide by the new number",
         )
     yield _STATUS

@@ -29,10 +29,8 @@ from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Finding,
     Fix,
     LogEvent,
@@ -78,10 +76,9 @@ def proxy_between(case: Case) -> Iterator[Finding | Reach]:
         f"{proxy} is set and {', '.join(hidden)} is not excepted: requests to the rollout server go to the proxy",
         evidence=cite(plan, f"env.{proxy}", *(f"env.{name}" for name in EXCEPTIONS), HOST, URL),
         fixes=(
-            Fix(
-                title="except the server's host from the proxy",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="env.no_proxy", value=",".join([*filter(None, [excepted]), *hidden])),),
+            Fix.safe(
+                "except the server's host from the proxy",
+                {"env.no_proxy": ",".join([*filter(None, [excepted]), *hidden])},
             ),
             Fix(title="or set no proxy for this run", commands=("unset http_proxy https_proxy all_proxy",)),
         ),
@@ -100,13 +97,7 @@ def server_of_this_file(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             f"the rollout server listens at port {listens}, and the trainer asks port {asked}",
             evidence=(*cite(plan.server, "placement.listen_port"), *cite(plan, PORT)),
-            fixes=(
-                Fix(
-                    title="ask the port at which the server listens",
-                    applicability=Applicability.SAFE,
-                    edits=(Edit(option=PORT, value=listens),),
-                ),
-            ),
+            fixes=(Fix.safe("ask the port at which the server listens", {PORT: listens}),),
             url="https://github.com/modelscope/ms-swift/issues/6034",
         )
     host, at = plan.value(HOST), plan.server.value("placement.listen_host")
@@ -115,10 +106,9 @@ def server_of_this_file(case: Case) -> Iterator[Finding | Reach]:
             f"the rollout server listens at {at} alone, and the trainer comes to {host}",
             evidence=(*cite(plan.server, "placement.listen_host"), *cite(plan, HOST)),
             fixes=(
-                Fix(
-                    title="let the server listen at all addresses",
-                    applicability=Applicability.SAFE,
-                    edits=(Edit(option="placement.listen_host", value="0.0.0.0"),),
+                Fix.safe(
+                    "let the server listen at all addresses",
+                    {"placement.listen_host": "0.0.0.0"},
                     side_effects="the server is open to the network",
                 ),
             ),
@@ -129,13 +119,7 @@ def server_of_this_file(case: Case) -> Iterator[Finding | Reach]:
             f"the trainer waits {wait:g} s for a server that is started just before it and has a model to load",
             severity=Severity.WARNING,
             evidence=cite(plan, WAIT),
-            fixes=(
-                Fix(
-                    title="wait as long as loading may take (the unit is seconds)",
-                    applicability=Applicability.SAFE,
-                    edits=(Edit(option=WAIT, value=600),),
-                ),
-            ),
+            fixes=(Fix.safe("wait as long as loading may take (the unit is seconds)", {WAIT: 600}),),
             url="https://github.com/modelscope/ms-swift/issues/6034",
         )
     yield Reach(f"server at port {listens}, the trainer asks {asked}")
@@ -170,10 +154,9 @@ def _among(listens: object, asked: object) -> bool:
     return listens in asked if isinstance(asked, list) else listens == asked
 
 
-_NO_PROXY = Fix(
-    title="keep the proxy away from the server's address",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.no_proxy", value="localhost,127.0.0.1"),),
+_NO_PROXY = Fix.unsafe(
+    "keep the proxy away from the server's address",
+    {"env.no_proxy": "localhost,127.0.0.1"},
     side_effects="add the server's host where it is another machine",
 )
 

@@ -27,10 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -69,11 +67,7 @@ def spawned_without_a_guard(case: Case) -> Iterator[Finding | Reach]:
         evidence=cite(plan, "process.main_guard", METHOD),
         fixes=(
             Fix(title='put what starts the engine under `if __name__ == "__main__":`'),
-            Fix(
-                title="or let vLLM choose the start method",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=METHOD, value=None),),
-            ),
+            Fix.unsafe("or let vLLM choose the start method", {METHOD: None}),
         ),
         url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html#python-multiprocessing",
     )
@@ -100,11 +94,7 @@ def forked_in_a_ray_actor(case: Case) -> Iterator[Finding | Reach]:
             Evidence(text=f"vllm {'.'.join(map(str, vllm))}"),
         ),
         fixes=(
-            Fix(
-                title="keep the engine in the actor's process",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=ONE_PROCESS, value="0"),),
-            ),
+            Fix.safe("keep the engine in the actor's process", {ONE_PROCESS: "0"}),
             Fix(title="vLLM 0.8.2 and later spawn it", commands=('pip install "vllm>=0.8.2"',)),
         ),
         url="https://github.com/vllm-project/vllm/pull/14410",
@@ -117,10 +107,9 @@ def forked_after_cuda(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         "a process was forked after CUDA was initialised in its parent",
         fixes=(
-            Fix(
-                title="let vLLM spawn its workers",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="env.VLLM_WORKER_MULTIPROC_METHOD", value="spawn"),),
+            Fix.safe(
+                "let vLLM spawn its workers",
+                {"env.VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
                 side_effects="the script needs an `if __name__ == '__main__':` guard",
             ),
             Fix(title="touch CUDA (torch.cuda calls, a model on the GPU) only after the engine was started"),
@@ -138,10 +127,9 @@ def no_main_guard(case: Case, event: LogEvent) -> Iterator[Finding]:
         f"the script starts processes at module level{where}, so every spawned process starts them again",
         fixes=(
             Fix(title='put what starts the engine or the training under `if __name__ == "__main__":`'),
-            Fix(
-                title="or keep the engine in this process",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="env.VLLM_ENABLE_V1_MULTIPROCESSING", value="0"),),
+            Fix.unsafe(
+                "or keep the engine in this process",
+                {"env.VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
                 valid_for="vllm>=0.8",
                 side_effects="tensor parallel workers are still processes",
             ),
@@ -157,10 +145,9 @@ def started_in_a_daemon(case: Case, event: LogEvent) -> Iterator[Finding]:
         "what starts an engine or a pool runs in a daemonic process, which may have no children",
         fixes=(
             Fix(title="start that process with daemon=False (a pool's workers are daemons: use a ProcessPoolExecutor)"),
-            Fix(
-                title="or keep the engine in this process",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="env.VLLM_ENABLE_V1_MULTIPROCESSING", value="0"),),
+            Fix.unsafe(
+                "or keep the engine in this process",
+                {"env.VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
                 valid_for="vllm>=0.8",
                 side_effects="tensor parallel workers are still processes",
             ),
@@ -176,11 +163,7 @@ def chosen_twice(case: Case, event: LogEvent) -> Iterator[Finding]:
         "the start method of processes is set a second time",
         fixes=(
             Fix(title="call set_start_method once, first thing under the main guard, or with force=True"),
-            Fix(
-                title="for vLLM alone the variable is enough",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="env.VLLM_WORKER_MULTIPROC_METHOD", value="spawn"),),
-            ),
+            Fix.safe("for vLLM alone the variable is enough", {"env.VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),
         ),
         url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.set_start_method",
     )

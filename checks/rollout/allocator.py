@@ -31,10 +31,8 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -92,10 +90,9 @@ def expandable_segments_with_sleep(case: Case) -> Iterator[Finding | Reach]:
         evidence=(*cite(plan, f"env.{VARIABLE}", SLEEP, "sleep.level"), *shell),
         fixes=(
             _off(value),
-            Fix(
-                title="or let the engine stay awake",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=SLEEP, value=False),),
+            Fix.unsafe(
+                "or let the engine stay awake",
+                {SLEEP: False},
                 side_effects="trainer and engine must fit on the device together",
             ),
             _NEWER,
@@ -151,10 +148,9 @@ def refuses_segments(job: Job) -> bool:
 
 
 def _off(value: str) -> Fix:
-    return Fix(
-        title="switch expandable segments off",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=f"env.{VARIABLE}", value=switched_off(value)),),
+    return Fix.safe(
+        "switch expandable segments off",
+        {f"env.{VARIABLE}": switched_off(value)},
         side_effects="more fragmentation in processes that share the variable",
     )
 
@@ -164,10 +160,9 @@ def switched_off(value: str) -> str:
     return re.sub(r"expandable_segments:True", "expandable_segments:False", value)
 
 
-_OFF = Fix(
-    title="switch expandable segments off for the engine's processes (also in Ray's runtime environment)",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option=f"env.{VARIABLE}", value="expandable_segments:False"),),
+_OFF = Fix.unsafe(
+    "switch expandable segments off for the engine's processes (also in Ray's runtime environment)",
+    {f"env.{VARIABLE}": "expandable_segments:False"},
     side_effects="more fragmentation in processes that share the variable",
 )
 _AWAKE = Fix(title="or switch the engine's sleep mode off (enable_sleep_mode, sleep_level, --vllm_enable_sleep)")

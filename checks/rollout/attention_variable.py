@@ -6,8 +6,6 @@ Read from ``vllm/envs.py``, ``vllm/config/attention.py`` and the registry of att
 from __future__ import annotations
 
 from rldoctor.api import (
-    Applicability,
-    Edit,
     Fix,
     Severity,
 )
@@ -32,16 +30,8 @@ def verdict(asked: str, version: tuple[int, ...]) -> tuple[Severity, str] | None
 
 def remedies(asked: str) -> tuple[Fix, ...]:
     """Without the variable the engine chooses; a backend that there still is can be asked for as an option."""
-    unset = Fix(
-        title="let the engine choose",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=VARIABLE, value=None),),
-    )
+    unset = Fix.safe("let the engine choose", {VARIABLE: None})
     if asked in GONE:
         return (unset,)
-    option = Fix(
-        title="or ask for it as an engine option",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="engine.attention_backend", value=asked),),
-    )
+    option = Fix.unsafe("or ask for it as an engine option", {"engine.attention_backend": asked})
     return unset, option

@@ -31,10 +31,8 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Finding,
     Fix,
     LogEvent,
@@ -117,27 +115,24 @@ def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:
         sizes = [size for size in range(2, dividend + 1) if dividend % size == 0]
         nearest = min(sizes, key=lambda size: (abs(size - divisor), -size), default=None)
         if nearest is not None:
-            yield Fix(
-                title=f"sample {nearest} completions per prompt",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=GROUP, value=nearest),),
+            yield Fix.safe(
+                f"sample {nearest} completions per prompt",
+                {GROUP: nearest},
                 side_effects="the advantage is estimated over another group size",
             )
     each, accumulation = plan.value(PER_DEVICE), plan.value(ACCUMULATION)
     if each and plan.value(GROUP) == divisor:
         # The per-device batch enters the dividend as a factor, so a multiple of the divisor makes it divide.
         factor = next(k for k in range(1, divisor + 1) if dividend * k % divisor == 0)
-        yield Fix(
-            title=f"train on {each * factor} completions per device",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=PER_DEVICE, value=each * factor),),
+        yield Fix.unsafe(
+            f"train on {each * factor} completions per device",
+            {PER_DEVICE: each * factor},
             side_effects="more activation memory",
         )
         if accumulation:
-            yield Fix(
-                title=f"accumulate {accumulation * factor} micro steps",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=ACCUMULATION, value=accumulation * factor),),
+            yield Fix.unsafe(
+                f"accumulate {accumulation * factor} micro steps",
+                {ACCUMULATION: accumulation * factor},
                 side_effects="fewer optimizer steps per completion",
             )
     elif plan.value(PROMPTS):
@@ -146,11 +141,8 @@ def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:
         per_prompt = group if dividend == prompts * group else 1
         rounded = next((p for p in range(prompts, prompts + divisor + 1) if p * per_prompt % divisor == 0), None)
         if rounded is not None:
-            yield Fix(
-                title=f"roll out {rounded} prompts per step",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=PROMPTS, value=rounded),),
-                side_effects="a step takes longer",
+            yield Fix.safe(
+                f"roll out {rounded} prompts per step", {PROMPTS: rounded}, side_effects="a step takes longer"
             )
 
 
@@ -207,19 +199,14 @@ def _logged_remedies(option: str, numbers: dict[str, int], choices: list[int]) -
         sizes = choices or [size for size in range(2, (of or 0) + 1) if of and of % size == 0]
         nearest = min((n for n in sizes if n > 1), key=lambda n: (abs(n - by), -n), default=None)
         if nearest is not None:
-            yield Fix(
-                title=f"sample {nearest} completions per prompt",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=GROUP, value=nearest),),
-            )
+            yield Fix.unsafe(f"sample {nearest} completions per prompt", {GROUP: nearest})
         if of:
             # The per-device batch enters as a factor.
             factor = next(k for k in range(1, by + 1) if of * k % by == 0)
-            yield Fix(
-                title=f"or make the generation batch {of * factor} (per_device_train_batch_size or "
+            yield Fix.unsafe(
+                f"or make the generation batch {of * factor} (per_device_train_batch_size or "
                 f"gradient_accumulation_steps times {factor})",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=GENERATION, value=of * factor),),
+                {GENERATION: of * factor},
             )
         return
     if of and by and option in (GENERATION, PROMPTS):
@@ -250,13 +237,7 @@ def group_too_small(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     yield check.finding(
         "a group of one completion has no advantage: the algorithm needs two or more per prompt",
-        fixes=(
-            Fix(
-                title="sample several completions per prompt (num_generations, rollout.n)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=GROUP, value=8),),
-            ),
-        ),
+        fixes=(Fix.unsafe("sample several completions per prompt (num_generations, rollout.n)", {GROUP: 8}),),
     )
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
-    Edit,
     Fix,
     RolloutPlan,
 )
@@ -19,12 +17,7 @@ def a_micro_batch(plan: RolloutPlan, whole: int, micro: int) -> Iterator[Fix]:
     """The largest micro batch below the given one that divides what one rank has to do."""
     fitting = max(size for size in range(1, micro + 1) if whole % size == 0)
     option = EXPERIENCE if plan.value(EXPERIENCE) == micro and plan.value(PER_DEVICE) != micro else PER_DEVICE
-    yield Fix(
-        title=f"micro batches of {fitting}",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=option, value=fitting),),
-        side_effects="more, smaller micro steps",
-    )
+    yield Fix.safe(f"micro batches of {fitting}", {option: fitting}, side_effects="more, smaller micro steps")
 
 
 def more_prompts(plan: RolloutPlan, whole: int, parts: int) -> Iterator[Fix]:
@@ -36,10 +29,9 @@ def more_prompts(plan: RolloutPlan, whole: int, parts: int) -> Iterator[Fix]:
         [n for n in dividing if n % mini == 0] or dividing, key=lambda n: (abs(n - prompts), -n), default=None
     )
     if nearest is not None:
-        yield Fix(
-            title=f"roll out {nearest} prompts per step",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option=PROMPTS, value=nearest),),
+        yield Fix.safe(
+            f"roll out {nearest} prompts per step",
+            {PROMPTS: nearest},
             side_effects="a step takes longer" if nearest > prompts else "a step trains on less",
         )
 
@@ -48,10 +40,9 @@ def engines_that_divide(plan: RolloutPlan, actors: int, engines: int) -> Iterato
     """The nearest smaller number of engines that the actors can be divided among."""
     ranks, given = plan.value("placement.trainer_gpus"), plan.value("placement.engines")
     fitting = max(n for n in range(1, given + 1) if ranks % n == 0)
-    yield Fix(
-        title=f"start {fitting} engines",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="placement.engines", value=fitting),),
+    yield Fix.unsafe(
+        f"start {fitting} engines",
+        {"placement.engines": fitting},
         side_effects="devices of the engines that are left out stay idle unless the actors take them",
     )
 
@@ -61,10 +52,9 @@ def an_evaluation_batch(plan: RolloutPlan, whole: int, group: int) -> Iterator[F
     each = plan.value("batch.per_device_eval")
     ranks = whole // each
     fitting = next(size for size in range(each, each + group + 1) if size * ranks % group == 0)
-    yield Fix(
-        title=f"evaluate {fitting} completions per device",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option="batch.per_device_eval", value=fitting),),
+    yield Fix.safe(
+        f"evaluate {fitting} completions per device",
+        {"batch.per_device_eval": fitting},
         side_effects="more memory in evaluation",
     )
 
@@ -72,27 +62,17 @@ def an_evaluation_batch(plan: RolloutPlan, whole: int, group: int) -> Iterator[F
 def a_training_batch(plan: RolloutPlan, batch: int, step: int) -> Iterator[Fix]:
     """The nearest batch that is a multiple of what all ranks train on in one micro step."""
     nearest = max(step, round(batch / step) * step)
-    yield Fix(
-        title=f"train on batches of {nearest}",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=TRAIN, value=nearest),),
+    yield Fix.safe(
+        f"train on batches of {nearest}",
+        {TRAIN: nearest},
         side_effects="another number of completions per optimizer step",
     )
 
 
 def mini_of_all_prompts(plan: RolloutPlan, prompts: int, mini: int) -> Iterator[Fix]:
     """One optimizer step on all that was rolled out, or more to roll out."""
-    yield Fix(
-        title=f"take one optimizer step per rollout: mini batches of {prompts} prompts",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=MINI, value=prompts),),
-    )
-    yield Fix(
-        title=f"or roll out {mini} prompts per step",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=PROMPTS, value=mini),),
-        side_effects="a step takes longer",
-    )
+    yield Fix.safe(f"take one optimizer step per rollout: mini batches of {prompts} prompts", {MINI: prompts})
+    yield Fix.unsafe(f"or roll out {mini} prompts per step", {PROMPTS: mini}, side_effects="a step takes longer")
 
 
 def a_larger_mini_batch(plan: RolloutPlan, completions: int, ranks: int) -> Iterator[Fix]:
@@ -103,11 +83,8 @@ def a_larger_mini_batch(plan: RolloutPlan, completions: int, ranks: int) -> Iter
     if fitting is None:
         yield Fix(title=f"mini batches of at least {-(-ranks // group)} prompts, or fewer devices")
         return
-    yield Fix(
-        title=f"mini batches of {fitting} prompts",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=MINI, value=fitting),),
-        side_effects="fewer optimizer steps per rollout",
+    yield Fix.safe(
+        f"mini batches of {fitting} prompts", {MINI: fitting}, side_effects="fewer optimizer steps per rollout"
     )
 
 
@@ -116,10 +93,9 @@ def a_group(plan: RolloutPlan, size: int, least: int) -> Iterator[Fix]:
     batch = plan.value("batch.generation")
     sizes = [n for n in range(2, 17) if isinstance(batch, int) and batch % n == 0]
     usual = min(sizes, key=lambda n: abs(n - 8), default=8)
-    yield Fix(
-        title=f"sample {usual} completions per prompt",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=GROUP, value=usual),),
+    yield Fix.unsafe(
+        f"sample {usual} completions per prompt",
+        {GROUP: usual},
         side_effects="more completions to sample and to train on, or fewer prompts per step",
     )
 
@@ -128,10 +104,9 @@ def smaller_sample_batches(plan: RolloutPlan, batches: int, ranks: int) -> Itera
     """Sample batches small enough that every rank gets one."""
     completions = (plan.value(PROMPTS) or 0) * (plan.value(GROUP) or 1)
     if completions >= ranks:
-        yield Fix(
-            title=f"sample batches of {completions // ranks}",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option=EXPERIENCE, value=completions // ranks),),
+        yield Fix.safe(
+            f"sample batches of {completions // ranks}",
+            {EXPERIENCE: completions // ranks},
             side_effects="more, smaller forward passes",
         )
     else:

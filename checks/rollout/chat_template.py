@@ -33,10 +33,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -122,10 +120,9 @@ def _remedies(plan: RolloutPlan, path: str) -> Iterator[Fix]:
     )
     if plan.value(APPLIES) is True:
         own = " and write them with --input_template" if plan.framework == "OpenRLHF" else ""
-        yield Fix(
-            title=f"or hand the prompts on as they are (no apply_chat_template){own}",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=APPLIES, value=False),),
+        yield Fix.unsafe(
+            f"or hand the prompts on as they are (no apply_chat_template){own}",
+            {APPLIES: False},
             side_effects="the policy sees the prompts without roles",
         )
     elif plan.framework in ("verl", "EasyR1"):
@@ -215,11 +212,7 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
                 title="put a chat_template into the tokenizer's tokenizer_config.json (or chat_template.jinja), for "
                 "instance that of the instruct sibling, or train the instruct model",
             ),
-            Fix(
-                title="or give one with the launch, or hand the prompts on as they are",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=APPLIES, value=False),),
-            ),
+            Fix.unsafe("or give one with the launch, or hand the prompts on as they are", {APPLIES: False}),
         ),
         url=URL,
     )

@@ -91,12 +91,7 @@ _LENGTHS = Fix(
     "trigger that "
     "was reproduced)",
 )
-_V1 = Fix(
-    title="or move to the V1 engine, which has no such list",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.VLLM_USE_V1", value="1"),),
-    valid_for="vllm>=0.8",
-)
+_V1 = Fix.unsafe("or move to the V1 engine, which has no such list", {"env.VLLM_USE_V1": "1"}, valid_for="vllm>=0.8")
 
 
 @check.declared(needs=["plan.engine.enable_chunked_prefill", "packages.vllm"])

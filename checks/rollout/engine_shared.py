@@ -43,10 +43,8 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -199,10 +197,9 @@ def _fixes(event: LogEvent) -> tuple[Fix, ...]:
         event.incident.framework in ("ms-swift", None)
         and "async" in event.text.lower() + event.incident.cascades.__str__()
     ):
-        swift = Fix(
-            title="switch asynchronous generation off (async_generate false) while evaluation runs on the same engine",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="rollout.async", value=False),),
+        swift = Fix.unsafe(
+            "switch asynchronous generation off (async_generate false) while evaluation runs on the same engine",
+            {"rollout.async": False},
             side_effects="generation and training no longer overlap",
         )
         return (swift, LOCK, ABORT)

@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
-    Edit,
     Fix,
     NotApplicable,
     NotChecked,
@@ -63,14 +61,7 @@ def changes(plan: RolloutPlan) -> Iterator[str]:
 def on_one_side(version: tuple[int, ...] | None) -> Iterator[Fix]:
     """Fixes that make the engine tell what the loss takes, as a vLLM release (None: not known) can."""
     if version is None or version >= MODES_FROM:
-        yield Fix(
-            title="let the engine tell them after temperature and truncation",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option=MODE, value=PROCESSED),),
-        )
-    yield Fix(
-        title="or sample at temperature 1 without truncation",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=TEMPERATURE, value=1.0),),
-        side_effects="other completions",
+        yield Fix.safe("let the engine tell them after temperature and truncation", {MODE: PROCESSED})
+    yield Fix.unsafe(
+        "or sample at temperature 1 without truncation", {TEMPERATURE: 1.0}, side_effects="other completions"
     )

@@ -117,13 +117,7 @@ def blocks_for_one_sequence(case: Case) -> Iterator[Finding | Reach]:
         f"{blocks} blocks of {size} tokens hold {blocks * size} tokens, fewer than max_model_len {context}: "
         "vLLM refuses to start",
         evidence=cite(plan, BLOCKS, "engine.block_size", CONTEXT),
-        fixes=(
-            Fix(
-                title="as many blocks as one sequence needs",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=BLOCKS, value=-(-context // size)),),
-            ),
-        ),
+        fixes=(Fix.safe("as many blocks as one sequence needs", {BLOCKS: -(-context // size)}),),
     )
 
 
@@ -145,10 +139,9 @@ def _shorter(case: Case, engine: EngineMemory) -> Iterator[Fix]:
         side_effects="longer sequences are refused",
     )
     if not enough and limit > prompt:
-        yield Fix(
-            title=f"shorten the response to {limit - prompt} tokens",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=RESPONSE, value=limit - prompt), Edit(option=CONTEXT, value=limit)),
+        yield Fix.unsafe(
+            f"shorten the response to {limit - prompt} tokens",
+            {RESPONSE: limit - prompt, CONTEXT: limit},
             side_effects="longer answers are cut off",
         )
 
@@ -168,17 +161,15 @@ def _larger(case: Case, engine: EngineMemory, needed: float) -> Iterator[Fix]:
     ranks = plan.value(TENSOR, 1)
     there = plan.value("placement.engine_gpus") or len(plan.value("placement.engine_devices") or ())
     if there and there >= 2 * ranks:
-        yield Fix(
-            title=f"spread the model over {2 * ranks} devices",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=TENSOR, value=2 * ranks),),
+        yield Fix.unsafe(
+            f"spread the model over {2 * ranks} devices",
+            {TENSOR: 2 * ranks},
             side_effects="fewer engines; the size must divide the model's heads",
         )
     if needed:
-        yield Fix(
-            title="keep the KV cache in 8 bits",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="engine.kv_cache_dtype", value="fp8"),),
+        yield Fix.unsafe(
+            "keep the KV cache in 8 bits",
+            {"engine.kv_cache_dtype": "fp8"},
             side_effects="the engine's log-probabilities differ more from the trainer's",
         )
 
@@ -251,10 +242,9 @@ def beyond_host_memory(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"the KV cache is to take {numbers[4]} GiB, {numbers[2]} GiB are free on memory node {numbers[1]}",
         fixes=(
-            Fix(
-                title="a KV cache that fits into the node's free memory (VLLM_CPU_KVCACHE_SPACE, in GiB)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="env.VLLM_CPU_KVCACHE_SPACE", value=str(max(1, fitting))),),
+            Fix.unsafe(
+                "a KV cache that fits into the node's free memory (VLLM_CPU_KVCACHE_SPACE, in GiB)",
+                {"env.VLLM_CPU_KVCACHE_SPACE": str(max(1, fitting))},
             ),
             Fix(title="or, where it is set in bytes, a smaller --kv-cache-memory-bytes"),
         ),

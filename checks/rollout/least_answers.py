@@ -83,10 +83,9 @@ def room(plan: RolloutPlan | None, *, chunks: bool = False) -> Iterator[Fix]:
             side_effects="more KV cache for each sequence; the model must have that context",
         )
     if context and prompt and context > prompt:
-        yield Fix(
-            title=f"or lower min_tokens to the {context - prompt} tokens that the context leaves",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="sampling.min_tokens", value=context - prompt),),
+        yield Fix.unsafe(
+            f"or lower min_tokens to the {context - prompt} tokens that the context leaves",
+            {"sampling.min_tokens": context - prompt},
             side_effects="answers may be shorter",
         )
 

@@ -20,11 +20,7 @@ def shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:
     prompt, response = plan.value(PROMPT), plan.value(RESPONSE)
     for option, value, other in ((RESPONSE, response, prompt), (PROMPT, prompt, response)):
         if value and other and room > other:
-            yield Fix(
-                title=f"shorten the {option.split('.')[1]} to {room - other} tokens",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=option, value=room - other),),
-            )
+            yield Fix.unsafe(f"shorten the {option.split('.')[1]} to {room - other} tokens", {option: room - other})
 
 
 def context(tokens: int | None, title: str) -> Fix:
@@ -37,9 +33,8 @@ def context(tokens: int | None, title: str) -> Fix:
 
 
 def prompts(tokens: int) -> Fix:
-    return Fix(
-        title=f"or allow prompts of {tokens} tokens",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=PROMPT, value=tokens),),
+    return Fix.unsafe(
+        f"or allow prompts of {tokens} tokens",
+        {PROMPT: tokens},
         side_effects="the engine's context must hold prompt plus response",
     )

@@ -32,10 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -181,11 +179,8 @@ def another_temperature(case: Case) -> Iterator[Finding | Reach]:
         severity=Severity.WARNING if chosen or plan.value(CORRECTION) else Severity.NOTE,
         evidence=cite(plan, TEMPERATURE, ASSUMED),
         fixes=(
-            Fix(
-                title=f"sample at temperature {assumed:g} too",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=TEMPERATURE, value=assumed),),
-                side_effects="other completions",
+            Fix.unsafe(
+                f"sample at temperature {assumed:g} too", {TEMPERATURE: assumed}, side_effects="other completions"
             ),
         ),
     )
@@ -201,13 +196,7 @@ def never_asked_for(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         "the loss is to correct with the engine's log-probabilities, and the rollout does not return them",
         evidence=cite(plan, CORRECTION, USED),
-        fixes=(
-            Fix(
-                title="let the rollout return them",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=USED, value=True),),
-            ),
-        ),
+        fixes=(Fix.safe("let the rollout return them", {USED: True}),),
     )
 
 
@@ -227,11 +216,8 @@ def more_than_allowed(case: Case) -> Iterator[Finding | Reach]:
 
 
 def _allow(count: int) -> Fix:
-    return Fix(
-        title=f"let the engine give {count}",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option="engine.max_logprobs", value=count),),
-        side_effects="memory and time for each token",
+    return Fix.safe(
+        f"let the engine give {count}", {"engine.max_logprobs": count}, side_effects="memory and time for each token"
     )
 
 
@@ -246,10 +232,9 @@ def too_many_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"{numbers[2]} {numbers[1]} log-probabilities per token are asked for, the engine gives at most {numbers[3]}",
         fixes=(
-            Fix(
-                title="let the engine give so many (max_logprobs)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.max_logprobs", value=max(int(numbers[2]), -1)),),
+            Fix.unsafe(
+                "let the engine give so many (max_logprobs)",
+                {"engine.max_logprobs": max(int(numbers[2]), -1)},
                 side_effects="memory and time for each token",
             ),
             Fix(title=f"or ask for at most {numbers[3]}; 0 gives the chosen token's"),
@@ -268,11 +253,10 @@ def input_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         "the loss corrects with the engine's log-probabilities, and the rollout did not return them",
         fixes=(
-            Fix(
-                title="let the rollout return them (verl: rollout.calculate_log_probs=True; SkyRL: "
+            Fix.unsafe(
+                "let the rollout return them (verl: rollout.calculate_log_probs=True; SkyRL: "
                 "generator.sampling_params.logprobs=0)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=USED, value=True),),
+                {USED: True},
             ),
         ),
     )

@@ -104,19 +104,14 @@ def rank_above_the_limit(case: Case) -> Iterator[Finding | Reach]:
         evidence=cite(plan, RANK, LIMIT),
         fixes=(
             *(
-                Fix(
-                    title=f"let the engine take rank {size}",
-                    applicability=Applicability.SAFE,
-                    edits=(Edit(option=LIMIT, value=size),),
+                Fix.safe(
+                    f"let the engine take rank {size}",
+                    {LIMIT: size},
                     side_effects="adapter weights of that rank are reserved on the device",
                 )
                 for size in fitting[:1]
             ),
-            Fix(
-                title=f"or train an adapter of rank {limit}",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=RANK, value=limit),),
-            ),
+            Fix.unsafe(f"or train an adapter of rank {limit}", {RANK: limit}),
         ),
     )
 
@@ -129,13 +124,7 @@ def kind_not_supported(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             "vLLM does not support DoRA adapters",
             evidence=cite(plan, "lora.dora", "engine.enable_lora"),
-            fixes=(
-                Fix(
-                    title="train a plain LoRA adapter",
-                    applicability=Applicability.SAFE,
-                    edits=(Edit(option="lora.dora", value=False),),
-                ),
-            ),
+            fixes=(Fix.safe("train a plain LoRA adapter", {"lora.dora": False}),),
         )
     if plan.value("lora.modules_to_save"):
         yield check.finding(
@@ -179,11 +168,7 @@ def rank_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"the adapter's rank {rank} is above the engine's max_lora_rank{above}",
         fixes=(
-            Fix(
-                title=f"start the engine with max_lora_rank={size}",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=LIMIT, value=size),),
-            ),
+            Fix.unsafe(f"start the engine with max_lora_rank={size}", {LIMIT: size}),
             Fix(title="or train an adapter of a smaller rank"),
         ),
     )
@@ -202,16 +187,10 @@ def size_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"vLLM does not accept max_lora_rank {rank}",
         fixes=(
-            Fix(
-                title=f"train an adapter of rank {size}, where the framework hands its rank on as max_lora_rank",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=RANK, value=size),),
+            Fix.unsafe(
+                f"train an adapter of rank {size}, where the framework hands its rank on as max_lora_rank", {RANK: size}
             ),
-            Fix(
-                title=f"or start the engine with max_lora_rank={size}",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=LIMIT, value=size),),
-            ),
+            Fix.unsafe(f"or start the engine with max_lora_rank={size}", {LIMIT: size}),
         ),
     )
 

@@ -31,11 +31,7 @@ def instead_of(plan: RolloutPlan, limit: int, sizes: tuple[int, ...]) -> Iterato
     # Where the framework makes the engine's limit from the trained rank, only that one can be changed.
     handed_on = setting is not None and setting.source == "derived" and rank == limit
     if larger and not handed_on:
-        yield Fix(
-            title=f"let the engine take rank {larger[0]}",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option=LIMIT, value=larger[0]),),
-        )
+        yield Fix.safe(f"let the engine take rank {larger[0]}", {LIMIT: larger[0]})
         return
     for size in (*larger[:1], *[size for size in sizes if size < limit][-1:]):
         scaled = alpha * size / rank if isinstance(alpha, int | float) and rank else None

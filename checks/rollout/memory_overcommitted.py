@@ -133,10 +133,9 @@ def cycles_leak(case: Case) -> Iterator[Finding | Reach]:
                 *(cite(case.plan, "engine.enable_sleep_mode", "sleep.level") if case.plan is not None else ()),
             ),
             fixes=(
-                Fix(
-                    title="let the engine stay awake, where both fit",
-                    applicability=Applicability.UNSAFE,
-                    edits=(Edit(option="engine.enable_sleep_mode", value=False),),
+                Fix.unsafe(
+                    "let the engine stay awake, where both fit",
+                    {"engine.enable_sleep_mode": False},
                     side_effects="the engine's share of memory is taken during training too",
                 ),
             ),
@@ -156,10 +155,9 @@ def weights_beyond_the_device(case: Case) -> Iterator[Finding | Reach]:
         f"a device has {engine.device / GIB:.1f}",
         evidence=cite(plan, "engine.model", "engine.tensor_parallel_size", "engine.dtype"),
         fixes=(
-            Fix(
-                title="spread the model over more devices",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.tensor_parallel_size", value=2 * ranks),),
+            Fix.unsafe(
+                "spread the model over more devices",
+                {"engine.tensor_parallel_size": 2 * ranks},
                 side_effects="the size must divide the model's heads",
             ),
         ),
@@ -188,14 +186,7 @@ def whole_device_claimed(case: Case) -> Iterator[Finding | Reach]:
         ),
         severity=Severity.ERROR if refuses else Severity.WARNING,
         evidence=cite(plan, SHARE),
-        fixes=(
-            Fix(
-                title="leave room for context and buffers",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=SHARE, value=0.9),),
-                side_effects="a smaller KV cache",
-            ),
-        ),
+        fixes=(Fix.safe("leave room for context and buffers", {SHARE: 0.9}, side_effects="a smaller KV cache"),),
         url="https://github.com/vllm-project/vllm/issues/17939",
     )
 

@@ -40,10 +40,9 @@ def remedies(case: Case, phases: tuple[MemoryPhase, ...]) -> Iterator[Fix]:
             yield Fix(title=title, applicability=Applicability.SAFE, edits=edits, side_effects=cost)
     sleeping = next((o for o in ("sleep.level", "engine.enable_sleep_mode") if _off(plan, o)), None) if shared else None
     if sleeping is not None:
-        yield Fix(
-            title="let the engine sleep while the trainer works, and the trainer's states leave the device meanwhile",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=sleeping, value=1 if sleeping == "sleep.level" else True),),
+        yield Fix.unsafe(
+            "let the engine sleep while the trainer works, and the trainer's states leave the device meanwhile",
+            {sleeping: 1 if sleeping == "sleep.level" else True},
             side_effects="time for it in every step; long runs need Python 3.12, and no expandable segments",
         )
     if any(phase.likely for phase in phases):

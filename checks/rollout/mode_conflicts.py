@@ -56,11 +56,8 @@ def server_mode(applicability: Applicability) -> Fix:
 
 
 NO_SERVER = Fix(title="or, where the colocated engine is meant, take out the server's host, port or URL")
-SYNCHRONOUS = Fix(
-    title="generate synchronously",
-    applicability=Applicability.SAFE,
-    edits=(Edit(option="rollout.async", value=False),),
-    side_effects="generation and training no longer overlap",
+SYNCHRONOUS = Fix.safe(
+    "generate synchronously", {"rollout.async": False}, side_effects="generation and training no longer overlap"
 )
 
 
@@ -149,14 +146,7 @@ CONFLICTS = (
         "enforce_eager=False together with free_cache_engine=True: verl asserts that CUDA graphs are off where the "
         "cache is freed",
         ("engine.enforce_eager", "sleep.enabled"),
-        (
-            Fix(
-                title="run without CUDA graphs",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="engine.enforce_eager", value=True),),
-                side_effects="decoding is slower",
-            ),
-        ),
+        (Fix.safe("run without CUDA graphs", {"engine.enforce_eager": True}, side_effects="decoding is slower"),),
     ),
     Conflict(
         ("verl",),
@@ -165,13 +155,7 @@ CONFLICTS = (
         lambda plan: plan.value("rollout.async_engine") is False and said(plan, "rollout.async_engine"),
         "rollout.mode=sync: verl has removed it and refuses to start",
         ("rollout.async_engine",),
-        (
-            Fix(
-                title="take the asynchronous engine",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="rollout.async_engine", value=True),),
-            ),
-        ),
+        (Fix.safe("take the asynchronous engine", {"rollout.async_engine": True}),),
     ),
     Conflict(
         ("verl",),
@@ -184,13 +168,7 @@ CONFLICTS = (
         ),
         "sequence parallel ranks without use_remove_padding: verl asserts both",
         ("parallel.sequence", "batch.packing"),
-        (
-            Fix(
-                title="remove the padding",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="batch.packing", value=True),),
-            ),
-        ),
+        (Fix.safe("remove the padding", {"batch.packing": True}),),
     ),
     Conflict(
         ("OpenRLHF",),
@@ -205,13 +183,7 @@ CONFLICTS = (
         "time does "
         "not sleep",
         ("rollout.async", "engine.enable_sleep_mode"),
-        (
-            Fix(
-                title="leave the engine awake",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="engine.enable_sleep_mode", value=False),),
-            ),
-        ),
+        (Fix.safe("leave the engine awake", {"engine.enable_sleep_mode": False}),),
     ),
     Conflict(
         ("NeMo-RL",),
@@ -220,13 +192,7 @@ CONFLICTS = (
         lambda plan: plan.value("rollout.async") is True and plan.value("rollout.async_engine") is False,
         "asynchronous GRPO needs the asynchronous engine: NeMo-RL asserts vllm_cfg.async_engine",
         ("rollout.async", "rollout.async_engine"),
-        (
-            Fix(
-                title="take the asynchronous engine",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="rollout.async_engine", value=True),),
-            ),
-        ),
+        (Fix.safe("take the asynchronous engine", {"rollout.async_engine": True}),),
     ),
     Conflict(
         ("NeMo-RL",),
@@ -237,11 +203,7 @@ CONFLICTS = (
         ("rollout.async", MODE),
         (
             Fix(title="give the engines devices: policy.generation.colocated.enabled=false with its resources"),
-            Fix(
-                title="or train synchronously",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.async", value=False),),
-            ),
+            Fix.unsafe("or train synchronously", {"rollout.async": False}),
         ),
     ),
     Conflict(
@@ -251,13 +213,7 @@ CONFLICTS = (
         lambda plan: plan.value("rollout.async") is True and plan.value("rollout.importance_correction") is False,
         "asynchronous GRPO trains on samples of older weights: NeMo-RL asserts use_importance_sampling_correction",
         ("rollout.async", "rollout.importance_correction"),
-        (
-            Fix(
-                title="correct for the difference",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="rollout.importance_correction", value=True),),
-            ),
-        ),
+        (Fix.safe("correct for the difference", {"rollout.importance_correction": True}),),
     ),
     Conflict(
         ("NeMo-RL",),
@@ -266,12 +222,6 @@ CONFLICTS = (
         lambda plan: plan.value("engine.pipeline_parallel_size", 1) > 1 and plan.value("rollout.async_engine") is False,
         "pipeline parallel engines need the asynchronous engine: NeMo-RL asserts vllm_cfg.async_engine",
         ("engine.pipeline_parallel_size", "rollout.async_engine"),
-        (
-            Fix(
-                title="take the asynchronous engine",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="rollout.async_engine", value=True),),
-            ),
-        ),
+        (Fix.safe("take the asynchronous engine", {"rollout.async_engine": True}),),
     ),
 )

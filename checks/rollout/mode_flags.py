@@ -33,7 +33,6 @@ from rldoctor.api import (
     Applicability,
     Case,
     Check,
-    Edit,
     Finding,
     Fix,
     LogEvent,
@@ -80,23 +79,11 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
     ),
     "vllm_mode is required when use_vllm is true": (
         "use_vllm without vllm_mode: ms-swift no longer chooses one",
-        (
-            Fix(
-                title="say colocate (or server, with the server's address)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=MODE, value="colocate"),),
-            ),
-        ),
+        (Fix.unsafe("say colocate (or server, with the server's address)", {MODE: "colocate"}),),
     ),
     "vllm_mode is not supported when use_vllm is false": (
         "vllm_mode is given and vLLM is switched off",
-        (
-            Fix(
-                title="switch vLLM on",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.backend", value="vllm"),),
-            ),
-        ),
+        (Fix.unsafe("switch vLLM on", {"rollout.backend": "vllm"}),),
     ),
     "async generate require vllm_mode == server": ("asynchronous generation needs a rollout server", (SYNCHRONOUS,)),
     "async_generate requires async mode, but you are under colocate mode": (
@@ -120,13 +107,7 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
     ),
     "does not support ray.": (
         "the distributed executor 'ray' does not go with this device",
-        (
-            Fix(
-                title="let vLLM start its workers itself",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.distributed_executor_backend", value="mp"),),
-            ),
-        ),
+        (Fix.unsafe("let vLLM start its workers itself", {"engine.distributed_executor_backend": "mp"}),),
     ),
     "async_generate is not supported with multi-turn": (
         "asynchronous generation does not go with dialogues of several turns",
@@ -138,86 +119,39 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
     ),
     "(enforce_eager = False) if free cache engine": (
         "verl frees the engine's cache, which its release does not combine with CUDA graphs",
-        (
-            Fix(
-                title="run without CUDA graphs",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.enforce_eager", value=True),),
-            ),
-        ),
+        (Fix.unsafe("run without CUDA graphs", {"engine.enforce_eager": True}),),
     ),
     "Rollout mode 'sync' has been removed": (
         "this verl has no synchronous rollout any more",
-        (
-            Fix(
-                title="take the asynchronous engine",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.async_engine", value=True),),
-            ),
-        ),
+        (Fix.unsafe("take the asynchronous engine", {"rollout.async_engine": True}),),
     ),
     " with mode sync not found": (
         "this verl has no such rollout backend in synchronous mode",
         (
-            Fix(
-                title="take the asynchronous engine of vLLM",
-                applicability=Applicability.UNSAFE,
-                edits=(
-                    Edit(option="rollout.backend", value="vllm"),
-                    Edit(option="rollout.async_engine", value=True),
-                ),
+            Fix.unsafe(
+                "take the asynchronous engine of vLLM", {"rollout.backend": "vllm", "rollout.async_engine": True}
             ),
         ),
     ),
     "'GRPOTrainer' object has no attribute 'vllm_client'": (
         "the trainer talks to a rollout server that it was not told to use: vllm_mode=server without use_vllm",
-        (
-            Fix(
-                title="switch vLLM on",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.backend", value="vllm"),),
-            ),
-        ),
+        (Fix.unsafe("switch vLLM on", {"rollout.backend": "vllm"}),),
     ),
     "you must enable `use_remove_padding`": (
         "sequence parallel ranks need use_remove_padding",
-        (
-            Fix(
-                title="remove the padding",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="batch.packing", value=True),),
-            ),
-        ),
+        (Fix.unsafe("remove the padding", {"batch.packing": True}),),
     ),
     "Async RLHF is not supported with --vllm_enable_sleep": (
         "an engine that generates all the time cannot sleep",
-        (
-            Fix(
-                title="leave the engine awake",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.enable_sleep_mode", value=False),),
-            ),
-        ),
+        (Fix.unsafe("leave the engine awake", {"engine.enable_sleep_mode": False}),),
     ),
     "Async GRPO requires vLLM backend with vllm_cfg.async_engine=True": (
         "asynchronous GRPO needs the asynchronous engine",
-        (
-            Fix(
-                title="take the asynchronous engine",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.async_engine", value=True),),
-            ),
-        ),
+        (Fix.unsafe("take the asynchronous engine", {"rollout.async_engine": True}),),
     ),
     "When pipeline_parallel_size > 1, async_engine must be set to True": (
         "pipeline parallel engines need the asynchronous engine",
-        (
-            Fix(
-                title="take the asynchronous engine",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.async_engine", value=True),),
-            ),
-        ),
+        (Fix.unsafe("take the asynchronous engine", {"rollout.async_engine": True}),),
     ),
 }
 

@@ -28,10 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -51,10 +49,9 @@ CUTS = ("left", "right", "middle")
 VISION = ("vision_config", "visual", "vision_tower", "image_token_id", "image_token_index")
 
 _LONGER = Fix(title="raise the prompt limit until the longest prompt with its images fits, or lower max_pixels")
-_FILTER = Fix(
-    title="leave out rows whose prompt with its images does not fit",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option=FILTERED, value=True),),
+_FILTER = Fix.unsafe(
+    "leave out rows whose prompt with its images does not fit",
+    {FILTERED: True},
     side_effects="those rows are not trained on",
 )
 _FORBID = Fix(title="forbid the image and video tokens in sampling (logit_bias, bad_words, allowed_token_ids)")
@@ -82,10 +79,9 @@ def prompts_are_cut(case: Case) -> Iterator[Finding | Reach]:
             Evidence(text="a vision tower", source=f"{case.model.path if case.model else ''}/config.json"),
         ),
         fixes=(
-            Fix(
-                title="leave out rows whose prompt with its images does not fit",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=FILTERED, value=True),),
+            Fix.safe(
+                "leave out rows whose prompt with its images does not fit",
+                {FILTERED: True},
                 side_effects="those rows are not trained on",
             ),
             _LONGER,

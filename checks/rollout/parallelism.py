@@ -27,10 +27,8 @@ from collections.abc import Iterator
 from math import prod
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -80,11 +78,8 @@ def engine_and_model(case: Case) -> Iterator[Finding | Reach]:
         f"tensor_parallel_size {ranks} does not divide the model's {wrong}",
         evidence=(*cite(plan, TENSOR), Evidence(text=wrong, source=f"{path}/config.json")),
         fixes=tuple(
-            Fix(
-                title=f"let {size} ranks share one engine",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=TENSOR, value=size),),
-                side_effects="each device holds more of the model",
+            Fix.safe(
+                f"let {size} ranks share one engine", {TENSOR: size}, side_effects="each device holds more of the model"
             )
             for size in fitting[-1:]
         ),
@@ -125,14 +120,7 @@ def engine_and_devices(case: Case) -> Iterator[Finding | Reach]:
         f"{devices} devices cannot be divided into engines of {engine} ({ranks} tensor x "
         f"{plan.value(PIPELINE, 1)} pipeline parallel ranks)",
         evidence=cite(plan, TENSOR, PIPELINE, DEVICES),
-        fixes=tuple(
-            Fix(
-                title=f"let {size} ranks share one engine",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=TENSOR, value=size),),
-            )
-            for size in fitting[-1:]
-        ),
+        fixes=tuple(Fix.safe(f"let {size} ranks share one engine", {TENSOR: size}) for size in fitting[-1:]),
     )
 
 
@@ -155,10 +143,9 @@ def trainer_and_devices(case: Case) -> Iterator[Finding | Reach]:
         f"the trainer's {devices} devices cannot be divided into groups of {group} ({named} parallel ranks)",
         evidence=cite(plan, *options, TRAINERS, "placement.gpus_per_node", "placement.nodes"),
         fixes=tuple(
-            Fix(
-                title=f"let {size} {options[0].rpartition('.')[2]} parallel ranks share the model or the sequence",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=options[0], value=size),),
+            Fix.unsafe(
+                f"let {size} {options[0].rpartition('.')[2]} parallel ranks share the model or the sequence",
+                {options[0]: size},
                 side_effects="each device holds more",
             )
             for size in fitting[-1:]
@@ -238,12 +225,7 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
 def _smaller(option: str, of: int | None, by: int | None) -> Iterator[Fix]:
     size = next((size for size in range(min(by, of), 0, -1) if of % size == 0), None) if of and by else None
     if option and size:
-        yield Fix(
-            title=f"{size} divides {of}",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=option, value=size),),
-            side_effects="each device holds more of the model",
-        )
+        yield Fix.unsafe(f"{size} divides {of}", {option: size}, side_effects="each device holds more of the model")
         return
     yield Fix(
         title="lower the tensor parallel size (engine.tensor_parallel_size) to one that divides heads, "

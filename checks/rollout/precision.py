@@ -32,7 +32,6 @@ from rldoctor.api import (
     Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -214,12 +213,7 @@ def scales_not_known(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         "DeepGEMM has no layout of fp8 block scales for this device",
         fixes=(
-            Fix(
-                title="keep DeepGEMM out",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="env.VLLM_USE_DEEP_GEMM", value="0"),),
-                side_effects="other fp8 kernels",
-            ),
+            Fix.unsafe("keep DeepGEMM out", {"env.VLLM_USE_DEEP_GEMM": "0"}, side_effects="other fp8 kernels"),
             Fix(title="or no fp8 block-scaled weights"),
         ),
         url="https://github.com/vllm-project/vllm/issues/51884",
@@ -269,11 +263,7 @@ def name_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
         message,
         fixes=(
             Fix(title=f"take one that it has: {known.strip()[:300]}"),
-            Fix(
-                title="or none",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=option, value=None if method else "auto"),),
-            ),
+            Fix.unsafe("or none", {option: None if method else "auto"}),
         ),
     )
 

@@ -9,42 +9,19 @@ QUANTIZATION = "engine.quantization"
 SMALLER_RANGE = "a smaller range of numbers; the trainer should use the same precision"
 
 # Of a launch file, where engine and device are known.
-ENGINE_IN_FLOAT16 = Fix(
-    title="run the engine in float16",
-    applicability=Applicability.SAFE,
-    edits=(Edit(option=DTYPE, value="float16"),),
-)
-ENGINE_IN_BFLOAT16 = Fix(
-    title="run the engine in bfloat16",
-    applicability=Applicability.SAFE,
-    edits=(Edit(option=DTYPE, value="bfloat16"),),
-)
+ENGINE_IN_FLOAT16 = Fix.safe("run the engine in float16", {DTYPE: "float16"})
+ENGINE_IN_BFLOAT16 = Fix.safe("run the engine in bfloat16", {DTYPE: "bfloat16"})
 # Of a log, which does not always tell whether engine or trainer spoke.
-RUN_IN_FLOAT16 = Fix(
-    title="run in float16 on this device",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option=DTYPE, value="float16"),),
-    side_effects=SMALLER_RANGE,
-)
-RUN_IN_BFLOAT16 = Fix(
-    title="run in bfloat16", applicability=Applicability.UNSAFE, edits=(Edit(option=DTYPE, value="bfloat16"),)
-)
-MODEL_IN_BFLOAT16 = Fix(
-    title="load the model in bfloat16",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="model.dtype", value="bfloat16"),),
-)
-NO_FP8_CACHE = Fix(
-    title="keep the KV cache in the model's precision",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="engine.kv_cache_dtype", value="auto"),),
+RUN_IN_FLOAT16 = Fix.unsafe("run in float16 on this device", {DTYPE: "float16"}, side_effects=SMALLER_RANGE)
+RUN_IN_BFLOAT16 = Fix.unsafe("run in bfloat16", {DTYPE: "bfloat16"})
+MODEL_IN_BFLOAT16 = Fix.unsafe("load the model in bfloat16", {"model.dtype": "bfloat16"})
+NO_FP8_CACHE = Fix.unsafe(
+    "keep the KV cache in the model's precision",
+    {"engine.kv_cache_dtype": "auto"},
     side_effects="twice the KV cache for each token",
 )
-OTHER_ATTENTION = Fix(
-    title="use another attention implementation (sdpa)",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="model.attention", value="sdpa"),),
-    side_effects="slower, more memory",
+OTHER_ATTENTION = Fix.unsafe(
+    "use another attention implementation (sdpa)", {"model.attention": "sdpa"}, side_effects="slower, more memory"
 )
 
 

@@ -15,10 +15,9 @@ COMPLETE = Fix(
 
 
 def limited(tokens: int) -> Fix:
-    return Fix(
-        title=f"limit the engine to {tokens} positions",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="engine.max_model_len", value=tokens),),
+    return Fix.unsafe(
+        f"limit the engine to {tokens} positions",
+        {"engine.max_model_len": tokens},
         side_effects="prompts and responses must fit",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Applicability, Edit, Fix
+from rldoctor.api import Applicability, Fix
 
 from .observed import Job, records
 
@@ -25,17 +25,10 @@ ABORT = Fix(
 
 # What separates the two threads of a launch.
 APART = (
-    Fix(
-        title="switch asynchronous generation off",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=ASYNC, value=False),),
-        side_effects="generation and training no longer overlap",
+    Fix.safe(
+        "switch asynchronous generation off", {ASYNC: False}, side_effects="generation and training no longer overlap"
     ),
-    Fix(
-        title="or do not evaluate during training",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="trainer.eval_strategy", value="no"),),
-    ),
+    Fix.unsafe("or do not evaluate during training", {"trainer.eval_strategy": "no"}),
     Fix(
         title="or generate asynchronously through a rollout server (ms-swift 3.5 and later)",
         applicability=Applicability.UNSAFE,
@@ -51,10 +44,9 @@ def asynchronous(job: Job) -> tuple[Fix, ...]:
         Fix(title="an id of its own for every request, and no answer after an abort taken for a whole one"),
     ]
     if records(job).get("engine", {}).get("async_scheduling"):
-        switched = Fix(
-            title="schedule in step with execution",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="engine.async_scheduling", value=False),),
+        switched = Fix.unsafe(
+            "schedule in step with execution",
+            {"engine.async_scheduling": False},
             side_effects="steps are a little slower",
         )
         fixes.insert(0, switched)

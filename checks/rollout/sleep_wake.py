@@ -34,10 +34,8 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -114,11 +112,8 @@ def buffers_are_lost(case: Case) -> Iterator[Finding | Reach]:
         "wrong after the first wake-up",
         evidence=cite(plan, LEVEL),
         fixes=(
-            Fix(
-                title="keep the weights in host memory (level 1)",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=LEVEL, value=1),),
-                side_effects="host memory for the weights",
+            Fix.safe(
+                "keep the weights in host memory (level 1)", {LEVEL: 1}, side_effects="host memory for the weights"
             ),
             Fix(title="or a vLLM that restores them", commands=("pip install 'vllm>=0.8.5'",)),
         ),
@@ -137,10 +132,9 @@ def _awake(plan: RolloutPlan) -> Iterator[Fix]:
     """Sleep mode off, in the option that the launch has for it."""
     option = next((o for o in (LEVEL, SLEEP, "sleep.enabled") if _settable(plan, o)), None)
     if option is not None:
-        yield Fix(
-            title="or let the engine stay awake",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=option, value=0 if option == LEVEL else False),),
+        yield Fix.unsafe(
+            "or let the engine stay awake",
+            {option: 0 if option == LEVEL else False},
             side_effects="trainer and engine must fit on the device together",
         )
 
@@ -189,10 +183,9 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                 ),
                 fixes=(
                     *(
-                        Fix(
-                            title="keep the weights in host memory (level 1)",
-                            applicability=Applicability.UNSAFE,
-                            edits=(Edit(option=LEVEL, value=1),),
+                        Fix.unsafe(
+                            "keep the weights in host memory (level 1)",
+                            {LEVEL: 1},
                             side_effects="host memory for the weights",
                         )
                         for _ in range(level == plan.value(LEVEL) == 2)
@@ -236,13 +229,7 @@ def never_enabled(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``sleep()`` on an engine that was not built for it."""
     yield check.finding(
         "the engine is asked to sleep and was built without sleep mode",
-        fixes=(
-            Fix(
-                title="build it with sleep mode",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=SLEEP, value=True),),
-            ),
-        ),
+        fixes=(Fix.unsafe("build it with sleep mode", {SLEEP: True}),),
     )
 
 

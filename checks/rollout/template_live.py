@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rldoctor.api import Applicability, Case, Check, Edit, Evidence, Finding, Fix, Grade, Reach, Severity, cite
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, Reach, Severity, cite
 
 from ..exceptions import root_of
 from .observed import Job, describe, records, require, runs
@@ -96,10 +96,9 @@ def _runs_on(check: Check, case: Case, job: Job, told: dict[str, Any], what: str
         grade=Grade.REPRODUCED if case.plan is not None else Grade.OBSERVED,
         evidence=(_asked(told), *(cite(case.plan, "sampling.stop", "sampling.stop_token_ids") if case.plan else ())),
         fixes=(
-            Fix(
-                title="stop there: an eos_token_id in generation_config.json, or a stop token of sampling",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="sampling.stop_token_ids", value=[*ids, told["token"]]),),
+            Fix.unsafe(
+                "stop there: an eos_token_id in generation_config.json, or a stop token of sampling",
+                {"sampling.stop_token_ids": [*ids, told["token"]]},
                 side_effects="completions end where they ran on before",
             ),
         ),

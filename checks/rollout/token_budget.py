@@ -100,10 +100,9 @@ def below_the_sequences(case: Case) -> Iterator[Finding | Reach]:
         f"max_num_batched_tokens {budget} is below max_num_seqs {sequences}: vLLM refuses to start",
         evidence=cite(plan, BUDGET, SEQUENCES),
         fixes=(
-            Fix(
-                title="lower the number of sequences to the budget",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=SEQUENCES, value=budget),),
+            Fix.safe(
+                "lower the number of sequences to the budget",
+                {SEQUENCES: budget},
                 side_effects="fewer sequences are decoded together",
             ),
         ),
@@ -184,25 +183,16 @@ def _remedies(case: Case, budget: int, context: int) -> Iterator[Fix]:
     plan = plan_of(case)
     yield _raised(context)
     if plan.value("env.VLLM_USE_V1") == "0" and generation(case).value == "V0":
-        yield Fix(
-            title="let the V1 engine run, which chunks prefill",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="env.VLLM_USE_V1", value="1"),),
-        )
+        yield Fix.unsafe("let the V1 engine run, which chunks prefill", {"env.VLLM_USE_V1": "1"})
     elif plan.value("engine.enable_chunked_prefill") is False:
-        yield Fix(
-            title="let the engine chunk prefill",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="engine.enable_chunked_prefill", value=True),),
-        )
+        yield Fix.unsafe("let the engine chunk prefill", {"engine.enable_chunked_prefill": True})
     yield from _shorter(plan, budget)
 
 
 def _raised(context: int) -> Fix:
-    return Fix(
-        title=f"raise the token budget to {context}, the longest sequence",
-        applicability=Applicability.SAFE,
-        edits=(Edit(option=BUDGET, value=context),),
+    return Fix.safe(
+        f"raise the token budget to {context}, the longest sequence",
+        {BUDGET: context},
         side_effects="more activation memory during prefill",
     )
 
@@ -210,10 +200,9 @@ def _raised(context: int) -> Fix:
 def _shorter(plan: RolloutPlan, budget: int) -> Iterator[Fix]:
     prompt, response = plan.value("lengths.prompt"), plan.value("lengths.response")
     if prompt and response and budget > prompt:
-        yield Fix(
-            title=f"shorten prompt or response until both fit into {budget} tokens",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="lengths.response", value=budget - prompt),),
+        yield Fix.unsafe(
+            f"shorten prompt or response until both fit into {budget} tokens",
+            {"lengths.response": budget - prompt},
             side_effects="longer answers are cut off",
         )
 
@@ -234,10 +223,9 @@ def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
         side_effects="more activation memory during prefill",
     )
     on = "Enable chunked" not in event.literal
-    other = Fix(
-        title="or let the engine chunk prefill" if on else "or switch chunked prefill off",
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option="engine.enable_chunked_prefill", value=on),),
+    other = Fix.unsafe(
+        "or let the engine chunk prefill" if on else "or switch chunked prefill off",
+        {"engine.enable_chunked_prefill": on},
     )
     shorter = Fix(title="or shorten prompt, response or max_model_len")
     said = f": {numbers[1]} against {numbers[2]}" if numbers else ""
@@ -257,15 +245,7 @@ def fewer_tokens_than_sequences(case: Case, event: LogEvent) -> Iterator[Finding
     yield check.finding(
         f"the token budget {numbers[1]} is below max_num_seqs {numbers[2]}",
         fixes=(
-            Fix(
-                title="lower the number of sequences to the budget",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=SEQUENCES, value=int(numbers[1])),),
-            ),
-            Fix(
-                title="or raise the budget",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=BUDGET, value=int(numbers[2])),),
-            ),
+            Fix.unsafe("lower the number of sequences to the budget", {SEQUENCES: int(numbers[1])}),
+            Fix.unsafe("or raise the budget", {BUDGET: int(numbers[2])}),
         ),
     )

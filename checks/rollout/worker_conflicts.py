@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from rldoctor.api import (
-    Applicability,
-    Edit,
     Fix,
     RolloutPlan,
 )
@@ -50,16 +48,14 @@ def _roles_differ(plan: RolloutPlan) -> bool:
 
 def _small_batches(option: str, name: str) -> tuple[Fix, ...]:
     return (
-        Fix(
-            title=f"say how many sequences one device takes at a time ({name}), here the fewest",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option=option, value=1),),
+        Fix.safe(
+            f"say how many sequences one device takes at a time ({name}), here the fewest",
+            {option: 1},
             side_effects="slower than a larger micro batch that still fits",
         ),
-        Fix(
-            title="or pack by tokens: use_dynamic_bsz, with ppo_max_token_len_per_gpu of at least prompt plus response",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option=DYNAMIC, value=True),),
+        Fix.unsafe(
+            "or pack by tokens: use_dynamic_bsz, with ppo_max_token_len_per_gpu of at least prompt plus response",
+            {DYNAMIC: True},
         ),
     )
 
@@ -135,10 +131,9 @@ WORKER_CONFLICTS = (
         "layered_summon, you must make sure base-model is preloaded in vllm`)",
         ("sync.layered", "engine.load_format", "lora.rank"),
         (
-            Fix(
-                title="let the engine load the model",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="engine.load_format", value="safetensors"),),
+            Fix.safe(
+                "let the engine load the model",
+                {"engine.load_format": "safetensors"},
                 side_effects="the engine reads the checkpoint when it starts",
             ),
         ),
@@ -152,10 +147,9 @@ WORKER_CONFLICTS = (
         "where gradients are accumulated",
         ("trainer.offload_gradients", "batch.accumulation", UPDATE),
         (
-            Fix(
-                title="offload with offload.offload_params instead",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option="trainer.offload_gradients", value=False),),
+            Fix.safe(
+                "offload with offload.offload_params instead",
+                {"trainer.offload_gradients": False},
                 side_effects="gradients stay on the device",
             ),
         ),
@@ -183,11 +177,7 @@ WORKER_CONFLICTS = (
                 ("rollout.async_engine",),
                 (
                     Fix(title="generate in batches: generator.batched=true"),
-                    Fix(
-                        title="or take the asynchronous engine",
-                        applicability=Applicability.UNSAFE,
-                        edits=(Edit(option="rollout.async_engine", value=True),),
-                    ),
+                    Fix.unsafe("or take the asynchronous engine", {"rollout.async_engine": True}),
                 ),
             ),
         )
@@ -227,11 +217,7 @@ WORKER_CONFLICTS = (
                 ("trainer.algorithm", "model.critic_path"),
                 (
                     Fix(title="name the critic: trainer.critic.model.path=MODEL"),
-                    Fix(
-                        title="or estimate advantages without one",
-                        applicability=Applicability.UNSAFE,
-                        edits=(Edit(option="trainer.algorithm", value="grpo"),),
-                    ),
+                    Fix.unsafe("or estimate advantages without one", {"trainer.algorithm": "grpo"}),
                 ),
             ),
         )

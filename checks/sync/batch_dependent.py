@@ -112,12 +112,9 @@ def asked_and_not_given(case: Case) -> Iterator[Finding | Reach]:
             evidence=(*cite(plan, SWITCH, TENSOR), told),
             fixes=(
                 Fix(title="vLLM 0.30 and later leave the fusion out", commands=('pip install "vllm>=0.30"',)),
-                Fix(
-                    title="leave it out by hand",
-                    applicability=Applicability.UNSAFE,
-                    edits=(
-                        Edit(option="engine.compilation_config", value={"pass_config": {"fuse_allreduce_rms": False}}),
-                    ),
+                Fix.unsafe(
+                    "leave it out by hand",
+                    {"engine.compilation_config": {"pass_config": {"fuse_allreduce_rms": False}}},
                     side_effects="replaces other compilation settings",
                 ),
             ),
@@ -171,11 +168,7 @@ def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
                 grade=Grade.REPRODUCED,
                 evidence=(*cite(plan_of(case), SWITCH, BACKEND, BACKEND_VARIABLE), *evidence),
                 fixes=(
-                    Fix(
-                        title="name a backend that supports it",
-                        applicability=Applicability.SAFE,
-                        edits=(Edit(option=BACKEND, value="FLASH_ATTN"),),
-                    ),
+                    Fix.safe("name a backend that supports it", {BACKEND: "FLASH_ATTN"}),
                     Fix(title="a later vLLM covers more kernels", commands=("pip install --upgrade vllm",)),
                 ),
             )
@@ -194,13 +187,7 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     got = event.search(r"but got '?(\w+)'?")
     yield check.finding(
         f"batch invariance is asked for, and vLLM refuses the attention backend {got[1] if got else ''}".rstrip(),
-        fixes=(
-            Fix(
-                title="name one that supports it",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=BACKEND_VARIABLE, value="FLASH_ATTN"),),
-            ),
-        ),
+        fixes=(Fix.safe("name one that supports it", {BACKEND_VARIABLE: "FLASH_ATTN"}),),
     )
 
 
@@ -213,11 +200,9 @@ def test_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"a request alone and the same request in a batch differ by {float(found[1]):.3g}",
         fixes=(
-            Fix(
-                title="ask for batch invariance, in a release that covers this model (MoE and tensor parallel came "
-                "later)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=SWITCH, value="1"),),
+            Fix.unsafe(
+                "ask for batch invariance, in a release that covers this model (MoE and tensor parallel came later)",
+                {SWITCH: "1"},
                 side_effects="slower kernels",
             ),
             Fix(title="vLLM 0.30 and later cover fused all-reduce", commands=('pip install "vllm>=0.30"',)),

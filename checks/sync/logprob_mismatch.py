@@ -51,7 +51,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
     Edit,
@@ -240,24 +239,16 @@ def _engine_remedies(case: Case, job: Job) -> Iterator[Fix]:
     """One at a time, what the engine runs with first."""
     engine = records(job).get("engine", {})
     if str(engine.get("kv_cache_dtype")).startswith("fp8"):
-        yield Fix(
-            title="keep the KV cache in the model's precision",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option="engine.kv_cache_dtype", value="auto"),),
+        yield Fix.safe(
+            "keep the KV cache in the model's precision",
+            {"engine.kv_cache_dtype": "auto"},
             side_effects="half as many cached tokens",
         )
     if case.plan is not None and case.plan.value("engine.attention_backend"):
-        yield Fix(
-            title="let vLLM choose the attention backend",
-            applicability=Applicability.SAFE,
-            edits=(Edit(option="engine.attention_backend", value=None),),
-        )
+        yield Fix.safe("let vLLM choose the attention backend", {"engine.attention_backend": None})
     if engine.get("enforce_eager") is False:
-        yield Fix(
-            title="run without CUDA graphs and compilation",
-            applicability=Applicability.UNSAFE,
-            edits=(Edit(option="engine.enforce_eager", value=True),),
-            side_effects="slower decoding",
+        yield Fix.unsafe(
+            "run without CUDA graphs and compilation", {"engine.enforce_eager": True}, side_effects="slower decoding"
         )
     yield Fix(
         title="releases of vLLM and transformers that go together: the weights are the same, so one of the two "
@@ -276,10 +267,9 @@ def lengths_differ(case: Case, event: LogEvent) -> Iterator[Finding]:
         f"the engine's log-probabilities are of {sizes[2]} tokens and the trainer's of {sizes[1]}: they cannot be "
         "compared",
         fixes=(
-            Fix(
-                title="leave the correction out until both sides keep the same tokens",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="rollout.importance_correction", value=False),),
+            Fix.unsafe(
+                "leave the correction out until both sides keep the same tokens",
+                {"rollout.importance_correction": False},
                 side_effects="the difference between engine and trainer is not corrected",
             ),
             Fix(title="or the trainer as TRL has it, without patches of its log-probabilities"),

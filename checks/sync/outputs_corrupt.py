@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, Reach
+from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, Reach
 
 from ..rollout.observed import (
     NEVER,
@@ -150,10 +150,8 @@ def no_probabilities(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         "sampling met probabilities that are no numbers: the model's logits are NaN or infinite",
         fixes=(
-            Fix(
-                title="bfloat16 in place of float16, on both sides",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="trainer.dtype", value="bfloat16"), Edit(option="engine.dtype", value="bfloat16")),
+            Fix.unsafe(
+                "bfloat16 in place of float16, on both sides", {"trainer.dtype": "bfloat16", "engine.dtype": "bfloat16"}
             ),
             Fix(
                 title="look at the steps before: loss and gradient norm that were NaN mean that training diverged "

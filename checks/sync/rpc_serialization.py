@@ -26,10 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -54,10 +52,9 @@ SENDS_TYPES = {
     "TRL": (">=0.16,<0.19.1", 'pip install "trl>=0.19.1"', "TRL 0.19.1 and later send the name of the type"),
     "ms-swift": (">=3.4,<3.6", 'pip install "ms-swift>=3.6"', "ms-swift 3.6 and later send the name of the type"),
 }
-_PICKLE = Fix(
-    title="let vLLM pickle what msgpack does not know, in the engine's process and in the one that calls it",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option=ALLOW, value="1"),),
+_PICKLE = Fix.unsafe(
+    "let vLLM pickle what msgpack does not know, in the engine's process and in the one that calls it",
+    {ALLOW: "1"},
     side_effects="whoever reaches the engine's sockets can run code in it",
 )
 
@@ -85,10 +82,9 @@ def types_for_weight_sync(case: Case) -> Iterator[Finding | Reach]:
         evidence=(*cite(plan, "placement.mode"), Evidence(text=f"vllm {'.'.join(map(str, vllm))}")),
         fixes=(
             Fix(title=says, commands=(command,)),
-            Fix(
-                title="let vLLM pickle them",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=ALLOW, value="1"),),
+            Fix.safe(
+                "let vLLM pickle them",
+                {ALLOW: "1"},
                 side_effects="whoever reaches the engine's sockets can run code in it",
             ),
         ),

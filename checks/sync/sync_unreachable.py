@@ -26,10 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -64,13 +62,7 @@ def one_port_for_two(case: Case) -> Iterator[Finding | Reach]:
             yield check.finding(
                 f"the weight sync group meets at port {port}, which is {whose} too",
                 evidence=cite(plan, PORT, option),
-                fixes=(
-                    Fix(
-                        title="give the group a port of its own",
-                        applicability=Applicability.SAFE,
-                        edits=(Edit(option=PORT, value=51216 if port != 51216 else 51217),),
-                    ),
-                ),
+                fixes=(Fix.safe("give the group a port of its own", {PORT: 51216 if port != 51216 else 51217}),),
             )
             return
     taken = case.host.listening_ports if case.host is not None else ()
@@ -91,10 +83,9 @@ _OPEN = Fix(
     "address that the trainer reaches, and keep proxies away from it",
     commands=("nc -zv SERVER_HOST 51216", "unset http_proxy https_proxy all_proxy"),
 )
-_NO_PROXY = Fix(
-    title="take the server's host out of the proxy",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="env.no_proxy", value="localhost,127.0.0.1"),),
+_NO_PROXY = Fix.unsafe(
+    "take the server's host out of the proxy",
+    {"env.no_proxy": "localhost,127.0.0.1"},
     side_effects="add the server's host where it is another machine",
 )
 _RESTART = Fix(title="restart server and trainer together: the group is built once for each pair, and both must be new")
@@ -148,11 +139,7 @@ def group_port_taken(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"the weight sync port {(port[1] or port[2]) if port else ''} is in use already".replace("  ", " "),
         fixes=(
-            Fix(
-                title="another port for the group of each run",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=PORT, value=51217),),
-            ),
+            Fix.unsafe("another port for the group of each run", {PORT: 51217}),
             _RESTART,
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Applicability, Edit, Fix
+from rldoctor.api import Fix
 
 NAMES = Fix(
     title="send names as the engine's model has them: merge the adapters first and strip base_model.model., "
@@ -13,8 +13,6 @@ RELEASES = Fix(
     "newer ones",
     commands=("rldoctor compat",),
 )
-MAPPED_ADAPTERS = Fix(
-    title="train all weights, or adapters of a framework release that maps them for this architecture",
-    applicability=Applicability.UNSAFE,
-    edits=(Edit(option="lora.rank", value=0),),
+MAPPED_ADAPTERS = Fix.unsafe(
+    "train all weights, or adapters of a framework release that maps them for this architecture", {"lora.rank": 0}
 )

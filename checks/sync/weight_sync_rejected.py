@@ -31,10 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -82,10 +80,9 @@ def packed_weights(case: Case) -> Iterator[Finding | Reach]:
         evidence=cite(plan, QUANTIZATION, "placement.mode", "lora.enabled"),
         fixes=(
             Fix(title=says, commands=(command,)),
-            Fix(
-                title="or train adapters on weights in full precision",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=QUANTIZATION, value=None),),
+            Fix.unsafe(
+                "or train adapters on weights in full precision",
+                {QUANTIZATION: None},
                 side_effects="four times the memory for the weights",
             ),
         ),
@@ -248,16 +245,8 @@ def scale_layout_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         "fp8 block scales of the update have another layout than the engine keeps (DeepGEMM on this GPU)",
         fixes=(
-            Fix(
-                title="keep DeepGEMM out",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="env.VLLM_USE_DEEP_GEMM", value="0"),),
-            ),
-            Fix(
-                title="or an engine of bfloat16 weights",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option="engine.quantization", value=None),),
-            ),
+            Fix.unsafe("keep DeepGEMM out", {"env.VLLM_USE_DEEP_GEMM": "0"}),
+            Fix.unsafe("or an engine of bfloat16 weights", {"engine.quantization": None}),
         ),
         url="https://github.com/NVIDIA-NeMo/RL/issues/2081",
     )

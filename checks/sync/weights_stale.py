@@ -34,10 +34,8 @@ from statistics import median
 from typing import Any
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -90,10 +88,9 @@ def reloaded_from_disk(case: Case) -> Iterator[Finding | Reach]:
         + ": rollouts come from the base model",
         evidence=cite(plan, SLEEP, "placement.mode", "batch.steps_per_generation"),
         fixes=(
-            Fix(
-                title="let the engine stay awake",
-                applicability=Applicability.SAFE,
-                edits=(Edit(option=SLEEP, value=False),),
+            Fix.safe(
+                "let the engine stay awake",
+                {SLEEP: False},
                 side_effects="the engine's share of memory is taken during training too",
             ),
             Fix(title="TRL 1.10 and later sync after every wake-up", commands=('pip install "trl>=1.10"',)),
@@ -219,10 +216,9 @@ def _finding(message: str, evidence: tuple[Evidence, ...], fixes: tuple[Fix, ...
     )
 
 
-_NO_SHARED_PREFIXES = Fix(
-    title="share no prefixes between requests",
-    applicability=Applicability.SAFE,
-    edits=(Edit(option="engine.enable_prefix_caching", value=False),),
+_NO_SHARED_PREFIXES = Fix.safe(
+    "share no prefixes between requests",
+    {"engine.enable_prefix_caching": False},
     side_effects="the prompt of a group is prefilled once for each completion",
 )
 _RESET = Fix(
@@ -252,10 +248,8 @@ def difference_grows(case: Case) -> Iterator[Finding | Reach]:
         grade=Grade.OBSERVED,
         evidence=run.evidences((first, last), DIFFERENCE, "importance_ratio_mean", "loss", "reward"),
         fixes=(
-            Fix(
-                title="let the engine stay awake (TRL 0.28 to 1.9 reload the checkpoint when it wakes up)",
-                applicability=Applicability.UNSAFE,
-                edits=(Edit(option=SLEEP, value=False),),
+            Fix.unsafe(
+                "let the engine stay awake (TRL 0.28 to 1.9 reload the checkpoint when it wakes up)", {SLEEP: False}
             ),
             Fix(title="TRL 1.10 and later sync after every wake-up", commands=('pip install "trl>=1.10"',)),
             Fix(title="see that every update reaches the engine", commands=("rldoctor check --level compare",)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,8 +26,38 @@ from rldoctor.cli.options import (
     split,
 )
 from rldoctor.errors import InputError
-from rldoctor.model import Outcome
+from rldoctor.model import Outcome, Report
 from rldoctor.streams import deliver, progress
+
+if TYPE_CHECKING:
+    from rldoctor.session import Options, Session
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What every command that judges begins and ends with."""
+
+    session: Session
+    threshold: str
+    render: Callable[[Report], str]
+    output: Path | None
+
+    @classmethod
+    def begin(cls, options: Options, fail_on: str | None, format_: str, output: Path | None) -> Judging:
+        """Raises :class:`InputError` for options, settings and plugins that cannot be used, before anything runs."""
+        from rldoctor import report, session
+
+        render = report.renderer(format_, to_file=output is not None)
+        opened = session.open_session(options)
+        return cls(opened, threshold_of(fail_on, opened), render, output)
+
+    def end(self, judged: Report, required: set[str], shown: str | None = None) -> int:
+        """Hands over the report, or what is ``shown`` in its place, and says what it comes to."""
+        from rldoctor.report.summary import sentence
+
+        deliver(self.render(judged) if shown is None else shown, self.output)
+        progress(sentence(judged))
+        return verdict(judged, self.threshold, required)
 
 
 def check(
@@ -48,31 +80,28 @@ def check(
     output: Output = None,
 ) -> int:
     """Judge an environment, and a launch where one is given."""
-    from rldoctor import engine, report, session
-    from rldoctor.report.summary import sentence
+    from rldoctor import engine, session
 
-    render = report.renderer(format_, to_file=output is not None)
-    opened = session.open_session(
-        session.Options(
-            target=target,
-            framework=framework,
-            level=level,
-            pythons=tuple(python or ()),
-            model=model,
-            assume=tuple(assume or ()),
-            bundles=tuple(from_ or ()),
-            select=split(select),
-            ignore=split(ignore),
-            devices=devices,
-            time_limit=time_limit,
-            soak=soak,
-        )
+    options = session.Options(
+        target=target,
+        framework=framework,
+        level=level,
+        pythons=tuple(python or ()),
+        model=model,
+        assume=tuple(assume or ()),
+        bundles=tuple(from_ or ()),
+        select=split(select),
+        ignore=split(ignore),
+        devices=devices,
+        time_limit=time_limit,
+        soak=soak,
     )
-    threshold = threshold_of(fail_on, opened)
+    judging = Judging.begin(options, fail_on, format_, output)
     if (fix or diff) and target is None and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
-    examined = session.examine(opened, progress)
+    examined = session.examine(judging.session, progress)
     judged = engine.join([one.report for one in examined])
+    shown = None
     if fix or diff:
         from rldoctor.launch.edits.edit import save
 
@@ -81,12 +110,8 @@ def check(
             progress(f"not applied: {spelling.text}: {reason}")
         for file in save(edited) if fix else ():
             progress(f"changed {file}")
-        shown = edited.diff() if diff else render(judged)
-    else:
-        shown = render(judged)
-    deliver(shown, output)
-    progress(sentence(judged))
-    return verdict(judged, threshold, opened.required)
+        shown = edited.diff() if diff else None
+    return judging.end(judged, judging.session.required, shown)
 
 
 def triage(
@@ -105,24 +130,18 @@ def triage(
     output: Output = None,
 ) -> int:
     """Find the first cause in the log of a run that crashed, stalled or silently failed."""
-    from rldoctor import report, session
-    from rldoctor.report.summary import sentence
+    from rldoctor import session
 
-    render = report.renderer(format_, to_file=output is not None)
-    opened = session.open_session(
-        session.Options(
-            target=config,
-            bundles=(bundle,) if bundle else (),
-            assume=tuple(assume or ()),
-            select=split(select),
-            ignore=split(ignore),
-        )
+    options = session.Options(
+        target=config,
+        bundles=(bundle,) if bundle else (),
+        assume=tuple(assume or ()),
+        select=split(select),
+        ignore=split(ignore),
     )
-    threshold = threshold_of(fail_on, opened)
-    judged = session.triage(opened, logs, all_runs, progress, tuple(baseline or ()))
-    deliver(render(judged), output)
-    progress(sentence(judged))
-    return verdict(judged, threshold, opened.required)
+    judging = Judging.begin(options, fail_on, format_, output)
+    judged = session.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()))
+    return judging.end(judged, judging.session.required)
 
 
 def hang(
@@ -142,17 +161,13 @@ def hang(
     output: Output = None,
 ) -> int:
     """Collect what every process of a stalled run does, and say which one the others wait for."""
-    from rldoctor import report, session
+    from rldoctor import session
     from rldoctor.hang.examine import Wish, examine
-    from rldoctor.report.summary import sentence
 
-    render = report.renderer(format_, to_file=output is not None)
-    opened = session.open_session(session.Options(select=split(select), ignore=split(ignore)))
-    threshold = threshold_of(fail_on, opened)
+    options = session.Options(select=split(select), ignore=split(ignore))
+    judging = Judging.begin(options, fail_on, format_, output)
     saved = tuple(from_ or ())
     wish = Wish(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
-    judged = examine(opened, wish, progress)
-    deliver(render(judged), output)
-    progress(sentence(judged))
+    judged = examine(judging.session, wish, progress)
     # Without stacks "no findings" would say more than is known.
-    return verdict(judged, threshold, {r.code for r in judged.results if r.outcome is Outcome.NOT_CHECKED})
+    return judging.end(judged, {r.code for r in judged.results if r.outcome is Outcome.NOT_CHECKED})
