@@ -80,7 +80,9 @@ def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
         return result(Outcome.CRASHED, one_line(error), traceback=trace, findings=tuple(findings))
     if findings:
         return result(Outcome.FINDINGS, findings=tuple(findings))
-    return result(Outcome.PASS, "; ".join(reach) or None)
+    if not reach:  # that nothing was found says nothing where nobody knows what was looked at
+        return result(Outcome.NOT_CHECKED, "a detector told neither a finding nor how far it looked")
+    return result(Outcome.PASS, "; ".join(reach))
 
 
 def yielded(check: Check, judge: Callable[[], Iterable[object]]) -> Iterator[Finding | Reach]:

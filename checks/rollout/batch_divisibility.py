@@ -37,6 +37,7 @@ from rldoctor.api import (
     Fix,
     LogEvent,
     NotApplicable,
+    NotChecked,
     Reach,
     RolloutPlan,
     Source,
@@ -65,8 +66,10 @@ def indivisible(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
     if not rules:
         raise NotApplicable(f"no rule is known for this release of {plan.framework}")
-    for rule in rules:
-        dividend, divisor = rule.dividend(plan), rule.divisor(plan)
+    told = [(rule, rule.dividend(plan), rule.divisor(plan)) for rule in rules]
+    if not any(dividend and divisor for _, dividend, divisor in told):
+        raise NotChecked("the batch sizes that have to divide cannot be read from the launch file")
+    for rule, dividend, divisor in told:
         if dividend is None or divisor is None:
             continue
         if dividend[0] % divisor[0] == 0:
@@ -93,8 +96,10 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
     ]
     if not floors:
         raise NotApplicable(f"no least number is known for this release of {plan.framework}")
-    for floor in floors:
-        number, least = floor.number(plan), floor.least(plan)
+    told = [(floor, floor.number(plan), floor.least(plan)) for floor in floors]
+    if all(number is None or least is None for _, number, least in told):
+        raise NotChecked("the batch sizes that must reach a least number cannot be read from the launch file")
+    for floor, number, least in told:
         if number is None or least is None:
             continue
         given = any(setting.source is not Source.DEFAULT for name in floor.cites if (setting := plan.get(name)))

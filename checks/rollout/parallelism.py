@@ -91,10 +91,15 @@ def trainer_and_model(case: Case) -> Iterator[Finding | Reach]:
     """The trainer's tensor and sequence parallel ranks against the heads."""
     plan = plan_of(case)
     heads, _ = model_heads(case.model.config if case.model else {})
-    for option, what in (("parallel.tensor", "tensor"), ("parallel.sequence", "sequence")):
-        ranks = plan.value(option)
-        if ranks is None or heads is None:
+    if heads is None:
+        raise NotChecked("the model's config.json does not tell its attention heads")
+    given = [(option, plan.value(option)) for option in ("parallel.tensor", "parallel.sequence")]
+    if all(ranks is None for _, ranks in given):
+        raise NotApplicable("the trainer is not said to split the model")
+    for option, ranks in given:
+        if ranks is None:
             continue
+        what = option.rpartition(".")[2]
         if ranks > 0 and heads % ranks:
             yield check.finding(
                 f"the trainer's {what} parallel size {ranks} does not divide the model's {heads} attention heads",

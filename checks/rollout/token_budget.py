@@ -94,7 +94,10 @@ def below_the_sequences(case: Case) -> Iterator[Finding | Reach]:
     """A step must have room for one token of every running sequence."""
     plan = plan_of(case)
     budget, sequences = plan.value(BUDGET), plan.value(SEQUENCES)
-    if budget is None or sequences is None or budget >= sequences:
+    if budget is None or sequences is None:
+        raise NotChecked("max_num_batched_tokens or max_num_seqs cannot be read from the launch file")
+    if budget >= sequences:
+        yield Reach(f"max_num_batched_tokens {budget} for {sequences} sequences")
         return
     yield check.finding(
         f"max_num_batched_tokens {budget} is below max_num_seqs {sequences}: vLLM refuses to start",
