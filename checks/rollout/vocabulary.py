@@ -1,14 +1,16 @@
 """Token ids beyond the model's embedding.
 
 What it looks for
-    In a model's files: added tokens whose ids lie beyond the ``vocab_size`` of ``config.json``. In a running
-    environment: the largest id of the whole vocabulary, as transformers loads it, and the embedding's rows. In a log:
-    the engine's refusal of such an id, index errors of an embedding, and weights with another number of rows.
+    In a model's files: added tokens and ends of sequence whose ids lie beyond the ``vocab_size`` of ``config.json``. In
+    a running environment: the largest id of the whole vocabulary, as transformers loads it, and the embedding's rows.
+    In a log: the engine's refusal of such an id, index errors of an embedding, and weights with another number of rows.
 
 Why it hurts
     Embeddings are often padded beyond the tokenizer's vocabulary. Once the policy drifts it samples from the padding,
     and a dialogue that hands such an id back is refused: ``Token id 151708 is out of vocabulary``. A tokenizer that
-    was extended without resizing the model indexes beyond the embedding: a device-side assert on the GPU.
+    was extended without resizing the model indexes beyond the embedding: a device-side assert on the GPU. An end of
+    sequence that has no row is never sampled, so every completion runs to its limit, and ``min_tokens``, which forbids
+    it for a while, indexes beyond the logits (seen with vLLM 0.32).
 
 How sure it is
     The ids stand in the tokenizer's files. Padding alone is the rule (Qwen2.5 has 152064 rows for 151665 tokens) and no
@@ -41,6 +43,7 @@ from rldoctor.api import (
     NotApplicable,
     NotChecked,
     Reach,
+    Severity,
     text_config,
 )
 
@@ -83,6 +86,44 @@ def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
             Evidence(text=f"added token {max(ids)}", source=f"{model.path}/tokenizer_config.json"),
         ),
         fixes=(_RESIZE,),
+    )
+
+
+@check.declared(needs=["model.config"])
+def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
+    """What ends a sequence, as generation_config.json or else config.json tells, against the embedding's rows."""
+    model = case.model
+    assert model is not None
+    file, told = next(
+        (
+            (file, config["eos_token_id"])
+            for file, config in (
+                ("generation_config.json", model.generation_config or {}),
+                ("config.json", text_config(model.config)),
+                ("config.json", model.config),
+            )
+            if config.get("eos_token_id") is not None
+        ),
+        ("config.json", None),
+    )
+    rows = text_config(model.config).get("vocab_size") or model.config.get("vocab_size")
+    ids = [token for token in (told if isinstance(told, list) else [told]) if isinstance(token, int)]
+    if not isinstance(rows, int) or not ids:
+        raise NotChecked("vocab_size or eos_token_id is not told")
+    beyond = [token for token in ids if token >= rows]
+    if not beyond:
+        yield Reach(f"ends of sequence {', '.join(map(str, ids))}, {rows} rows")
+        return
+    never = "" if len(beyond) < len(ids) else ": no completion ends by itself"
+    yield check.finding(
+        f"{file} names eos_token_id {', '.join(map(str, beyond))}, and the embedding has {rows} rows (vocab_size)"
+        f"{never}; min_tokens makes vLLM index beyond the logits",
+        severity=Severity.ERROR if never else Severity.WARNING,
+        evidence=(
+            Evidence(text=f"eos_token_id: {told}", source=f"{model.path}/{file}"),
+            Evidence(text=f"vocab_size: {rows}", source=f"{model.path}/config.json"),
+        ),
+        fixes=(Fix(title=f"name the tokenizer's end of sequence in {file}"), _RESIZE),
     )
 
 

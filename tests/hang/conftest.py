@@ -48,14 +48,25 @@ class Program:
     def end(self) -> None:
         """Ends it and all below it: torchrun's ranks and Ray's workers have sessions of their own."""
         below = psutil.Process(self.pid).children(recursive=True) if self.runs else []
-        for process in below:
+        trackers = [process for process in below if _removes_shared_memory(process)]
+        for process in set(below) - set(trackers):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
+        # They end by themselves, once those who used the memory have.
+        _, left = psutil.wait_procs(trackers, timeout=10)
+        for process in left:
+            process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         psutil.wait_procs(below, timeout=30)
+
+
+def _removes_shared_memory(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return "resource_tracker" in " ".join(process.cmdline())
+    return False
 
 
 Start = Callable[..., Program]

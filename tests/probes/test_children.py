@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -42,6 +44,9 @@ QWEN = {
 }
 
 
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256, "hidden_size": 1152}
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_children_are_python_3_9_and_import_nothing_of_rldoctor(file: Path) -> None:
     tree = ast.parse(file.read_text(), feature_version=(3, 9))
@@ -51,6 +56,53 @@ def test_children_are_python_3_9_and_import_nothing_of_rldoctor(file: Path) -> N
             assert {alias.name.partition(".")[0] for alias in node.names} <= allowed
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0 and str(node.module).partition(".")[0] in allowed
+
+
+MIXTRAL = {
+    **{key: value for key, value in QWEN.items() if key not in ("max_window_layers", "eos_token_id")},
+    "architectures": ["MixtralForCausalLM"],
+    "model_type": "mixtral",
+    "num_local_experts": 4,
+    "vocab_size": 512,
+}
+GEMMA = {
+    "model_type": "gemma3_text",
+    "num_hidden_layers": 26,
+    "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 4 + ["sliding_attention"] * 2,
+}
+ASKED = """
+import json, sys
+from pathlib import Path
+import miniature, trainer
+told = json.load(sys.stdin)
+groups = {}
+for name, config in told["configs"].items():
+    Path(name).mkdir()
+    (Path(name) / "config.json").write_text(json.dumps(config))
+    groups[name] = miniature.cache_groups(name)
+made = miniature.make(Path("made"), told["experts"])
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM
+one = trainer.Trainer.__new__(trainer.Trainer)
+one.model = AutoModelForCausalLM.from_pretrained("made")
+with safe_open("made/model.safetensors", "pt") as saved:
+    print(json.dumps([groups, sorted(one.as_saved(one.weights())), sorted(saved.keys())]))
+"""
+
+
+@pytest.mark.engine
+def test_what_transformers_makes_of_a_model(patient: Path, tmp_path: Path) -> None:
+    configs = {"gemma": GEMMA, "small": miniature.shrink({**GEMMA, **HEADS}), "alike": QWEN, "broken": {"x": 1}}
+    told = subprocess.run(
+        [patient, "-c", ASKED], cwd=tmp_path, input=json.dumps({"configs": configs, "experts": MIXTRAL}),
+        env={**os.environ, "PYTHONPATH": str(CHILDREN), "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True,
+        timeout=120, check=True,
+    ).stdout  # fmt: skip
+    groups, sent, saved = json.loads(told.splitlines()[-1])
+    # 22 sliding layers and 4 full ones share blocks in groups of four; a miniature has one of each.
+    assert groups == {"gemma": 7, "small": 2, "alike": 1, "broken": 1}
+    # transformers 5 holds the experts of a layer in one tensor, a checkpoint each by itself.
+    assert sent == saved and any("experts.3" in name for name in sent)
 
 
 @pytest.mark.engine
@@ -81,7 +133,11 @@ class TestShrink:
     def test_layers_of_every_kind_are_kept(self) -> None:
         kinds = ["sliding_attention"] * 5 + ["full_attention"]
         small = miniature.shrink({**QWEN, "layer_types": kinds * 4})
-        assert small["layer_types"] == kinds and small["num_hidden_layers"] == 6
+        assert small["layer_types"] == ["sliding_attention", "full_attention"] and small["num_hidden_layers"] == 2
+        counted = miniature.shrink({**QWEN, "sliding_window_pattern": 6})
+        assert counted["sliding_window_pattern"] == counted["num_hidden_layers"] == 2
+        alike = miniature.shrink({**QWEN, "layer_types": ["full_attention"] * 24})
+        assert alike["layer_types"] == ["full_attention"] * 2
 
     def test_experts_become_few(self) -> None:
         small = miniature.shrink({**QWEN, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rldoctor_checks.processes import failure_unrecognised
-from rldoctor_checks.rollout import rotary_length
+from rldoctor_checks.rollout import kv_cache, rotary_length
 
 from rldoctor.api import Case, ModelFiles, Outcome
 from rldoctor.judge import judge_one
@@ -66,3 +66,27 @@ def test_a_given_model_is_stood_in_for_with_its_own_shape(patient: Path, tmp_pat
     assert told["rotary"][0]["kind"].startswith("YaRN")
     assert judge_one(rotary_length.check, case).outcome is Outcome.PASS
     assert "miniature Qwen3ForCausalLM" in str(judge_one(failure_unrecognised.check, case).reason)
+
+
+@pytest.mark.engine
+def test_layers_of_two_kinds_have_cache_blocks_for_each(patient: Path, tmp_path: Path) -> None:
+    config = {
+        "architectures": ["Gemma3ForCausalLM"],
+        "model_type": "gemma3_text",
+        "hidden_size": 1152,
+        "head_dim": 256,
+        "intermediate_size": 6912,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "num_hidden_layers": 26,
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+        "max_position_embeddings": 32768,
+        "vocab_size": 20000,
+        "eos_token_id": 1,
+    }
+    # Enough for one sequence of one kind of layer.
+    cache = {"max_model_len": 256, "block_size": 32, "num_gpu_blocks_override": 9}
+    case = rollout_case(patient, engine=cache, model=ModelFiles(path=str(tmp_path), config=config))
+    assert len(records(case)["completions"]) == 18
+    assert judge_one(kv_cache.check, case).findings == ()

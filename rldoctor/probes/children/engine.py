@@ -23,6 +23,7 @@ import stand as stands
 from engine_facts import Reader
 from report import chain, deadline, elapsed, emit, run, stage
 
+BLOCKS = "num_gpu_blocks_override"
 # The miniature's precision needs a GPU of this compute capability (vllm/platforms/cuda.py, check_if_supports_dtype).
 BFLOAT16_FROM = (8, 0)
 
@@ -100,6 +101,8 @@ def engine_options(made: dict[str, Any], given: dict[str, Any]) -> dict[str, Any
         "load_format": "dummy" if made["weights"] == "dummy" else "auto",
         **given,
     }
+    if BLOCKS in options:
+        options[BLOCKS] *= miniature.cache_groups(options["model"])
     _, capability = gpu()
     if capability is not None and capability < BFLOAT16_FROM:
         options.setdefault("dtype", "half")

@@ -6,6 +6,7 @@ ratio of heads, the rope and vocabulary settings and the tokenizer, and shrinks 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import byte_tokenizer
 
 SEED = 20240229
 HEAD_DIM = 64  # vLLM's CPU attention takes 32 and more, its GPU kernels 64 and more
-MAX_LAYERS = 8
+LAYERS = 2
 MAX_EXPERTS = 8
+EVEN = 1.25  # kinds of nearly as many layers share a group size; 0.32 says 1.5, which makes fewer groups
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -32,7 +34,7 @@ QWEN2: dict[str, Any] = {
     "model_type": "qwen2",
     "hidden_size": 2 * HEAD_DIM,
     "intermediate_size": 4 * HEAD_DIM,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": LAYERS,
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
     "vocab_size": byte_tokenizer.SIZE,
@@ -112,15 +114,31 @@ def shrink(config: dict[str, Any]) -> dict[str, Any]:
     return small
 
 
+def cache_groups(directory: str) -> int:
+    """How many KV cache groups V1 makes of the model's layers; a sequence takes blocks in each. Layers of one kind fall
+    into groups as large as the smallest kind (vllm/v1/core/kv_cache_utils.py: _get_kv_cache_groups_uniform_page_size);
+    one group where the config cannot be read or tells no kinds."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(directory)
+    except Exception:  # the engine is to have its say on it
+        return 1
+    counts = Counter(getattr(config.get_text_config(), "layer_types", None) or ["one kind"]).values()
+    size = max(counts) if max(counts) < EVEN * min(counts) else min(counts)
+    return sum(-(-count // size) for count in counts)
+
+
 def _shrink_layers(small: dict[str, Any], config: dict[str, Any]) -> None:
-    kinds = config.get("layer_types") or []
-    period = config.get("sliding_window_pattern") or config.get("full_attention_interval") or 2
-    first = [kinds.index(kind) + 1 for kind in set(kinds)]
-    wanted = max([2, *first, period if isinstance(period, int) else 2])
-    layers = min(wanted, MAX_LAYERS, int(config.get("num_hidden_layers") or 2))
+    """Two layers, or one of every kind that the config names or counts out."""
+    kinds = list(dict.fromkeys(config.get("layer_types") or []))
+    layers = min(max(LAYERS, len(kinds)), int(config.get("num_hidden_layers") or LAYERS))
     small["num_hidden_layers"] = layers
     if kinds:
-        small["layer_types"] = kinds[:layers]
+        small["layer_types"] = (kinds * LAYERS)[:layers]
+    for key in ("sliding_window_pattern", "full_attention_interval"):
+        if isinstance(config.get(key), int):
+            small[key] = min(config[key], layers)
     if isinstance(config.get("max_window_layers"), int):
         small["max_window_layers"] = min(config["max_window_layers"], layers)
     if isinstance(config.get("first_k_dense_replace"), int):

@@ -18,7 +18,6 @@ from collectives import environment, heard, launched, lines
 from report import elapsed, emit, run, stage
 
 RANK = Path(__file__).with_name("peer_rank.py")
-SHARED = Path("/dev/shm")
 # What torchrun and the last records need of the time.
 MARGIN = 5.0
 
@@ -31,10 +30,8 @@ def main(arguments: dict[str, Any]) -> None:
     told = {"arguments": {**arguments, "directory": str(directory)}, "time_limit": limit}
     (directory / "arguments.json").write_text(json.dumps(told))
     stage("ranks")
-    began, before = time.monotonic(), segments()
+    began = time.monotonic()
     timed_out, code = launched(command(ranks, directory), environment(()), directory, limit)
-    for left in segments() - before:
-        left.unlink(missing_ok=True)
     answers = [heard(directory, rank) for rank in range(ranks)]
     done = code == 0 and all(answer["ended"] == "done" for answer in answers)
     # A rank ends itself when its tokens take too long: it waits for one that is elsewhere.
@@ -52,12 +49,6 @@ def main(arguments: dict[str, Any]) -> None:
             "seconds": round(time.monotonic() - began, 3),
         },
     )
-
-
-def segments() -> set[Path]:
-    """Shared memory of CPU engines, which they leave behind. Its name is the same for all whose ranks a launcher
-    started (vllm/v1/worker/cpu_worker.py, VLLM_DIST_IDENT), and one that is there keeps the next from starting."""
-    return set(SHARED.glob("*-cpushm*"))
 
 
 def command(ranks: int, directory: Path) -> list[str]:

@@ -15,6 +15,8 @@ from engine_facts import WORKERS, first
 from stand import Stand
 
 MODELS = ("model_runner.model", "model_runner.model_runner.model")
+# What a layer of experts calls their first matrices. In 0.32 a reload leaves the CPU's kernel with garbage.
+EXPERTS = "w13_weight"
 # Where the layers keep which of their tensors they are waiting for (vLLM 0.17 on, model_loader/reload/layerwise.py).
 LAYERWISE = "vllm.model_executor.model_loader.reload.layerwise"
 
@@ -41,6 +43,8 @@ class Sync:
             self.why = "frameworks call it in the engine's worker"
             self._send: Callable[[Weights], Any] = _singly(model) if one_by_one else model.load_weights
             return
+        if any(hasattr(module, EXPERTS) for module in model.modules()):
+            raise SyncError("this CPU build computes experts wrongly once they were loaded again, unchanged ones too")
         reload = getattr(first(worker, ("model_runner",)), "reload_weights", None)
         if reload is None or "weights_iterator" not in inspect.signature(reload).parameters:
             raise SyncError("this CPU build keeps packed copies of the weights and takes no others while it runs")

@@ -61,8 +61,17 @@ class Trainer:
         }
 
     def weights(self) -> dict[str, Any]:
-        """A copy of every parameter, by the names that frameworks send."""
+        """A copy of every parameter, by its own name."""
         return {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+
+    def as_saved(self, weights: Mapping[str, Any]) -> dict[str, Any]:
+        """The same by the names and in the parts that checkpoints have: transformers 5 keeps a layer's experts in one
+        tensor. Before, both were the same."""
+        try:
+            from transformers.core_model_loading import revert_weight_conversion
+        except ImportError:
+            return dict(weights)
+        return dict(revert_weight_conversion(self.model, dict(weights)))
 
     def load(self, weights: Mapping[str, Any]) -> None:
         """Puts copies of these weights in the place of the present ones."""

@@ -14,6 +14,9 @@ from rldoctor.scenario import Basis, Engine, Run, Scenario
 RESPONSE = 8
 # They hand over one tensor after the other (TRL ``VLLMClient.update_named_param``, OpenRLHF ``vllm_worker_wrap.py``).
 ONE_BY_ONE = ("TRL", "open-r1", "axolotl", "OpenRLHF")
+# They send the parameters' own names, which under transformers 5 are not those of a mixture's checkpoint (TRL
+# ``vllm_generation.py``, OpenRLHF ``ppo_actor.py``, SkyRL ``fsdp_worker.py``). verl takes experts apart since 0.8.1.
+OWN_NAMES = (*ONE_BY_ONE, "SkyRL")
 SECONDS = 300.0
 
 
@@ -25,6 +28,7 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
         "prompt": max(basis.model_len - RESPONSE - 1, 1),
         "response": min(RESPONSE, max(basis.model_len // 2, 1)),
         "one_by_one": plan is not None and plan.framework in ONE_BY_ONE,
+        "as_saved": plan is None or plan.framework not in OWN_NAMES,
     }
     # An engine with adapters has other names for its weights.
     return {"weights": Run(engine=Engine(alone=True), arguments=arguments, time_limit=SECONDS)}

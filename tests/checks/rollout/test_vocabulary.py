@@ -7,7 +7,7 @@ from typing import Any
 
 from rldoctor_checks.rollout.vocabulary import check
 
-from rldoctor.api import CheckResult, ModelFiles, Outcome
+from rldoctor.api import CheckResult, ModelFiles, Outcome, Severity
 from rldoctor.judge import judge_one
 from tests.logs.raising import found, traceback
 from tests.plans import case
@@ -22,6 +22,27 @@ def judged(rows: int, last: int) -> CheckResult:
 def test_a_tokenizer_that_was_extended_without_the_model() -> None:
     (finding,) = judged(rows=32000, last=32000).findings
     assert "token 32000 '<tool>', the embedding 32000 rows" in finding.message
+
+
+def ends(config: object, generation: object = None, rows: int = 512) -> CheckResult:
+    told = None if generation is None else {"eos_token_id": generation}
+    model = ModelFiles(path="m", config={"vocab_size": rows, "eos_token_id": config}, generation_config=told)
+    return judge_one(check, replace(case(), model=model))
+
+
+# Phi-3's configuration class names 32000 where config.json names nothing; vLLM 0.32 raised IndexError with min_tokens.
+def test_an_end_of_sequence_without_a_row() -> None:
+    (finding,) = ends(32000).findings
+    assert finding.severity is Severity.ERROR
+    assert "config.json names eos_token_id 32000, and the embedding has 512 rows" in finding.message
+    (one_of,) = ends(2, [2, 512]).findings
+    assert one_of.severity is Severity.WARNING and "generation_config.json names eos_token_id 512" in one_of.message
+
+
+def test_ends_of_sequence_within_the_embedding() -> None:
+    assert ends(511).outcome is Outcome.PASS
+    assert ends(32000, [2, 3]).outcome is Outcome.PASS  # generation_config.json decides
+    assert ends(None).outcome is Outcome.NOT_CHECKED
 
 
 def test_padding_is_no_finding() -> None:

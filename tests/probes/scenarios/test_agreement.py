@@ -126,6 +126,18 @@ def test_a_head_that_is_tied_to_the_embeddings_follows_them(patient: Path) -> No
 
 
 @pytest.mark.engine
+def test_experts_that_this_build_cannot_load_again_are_not_judged(patient: Path) -> None:
+    experts = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "head_dim": 128}
+    config = {**QWEN2_7B, **experts, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
+    case = scenario_case(patient, weights, model=ModelFiles(path="model", config=config))
+    way = records(case, "weights")["way"]
+    assert way["name"] is None and "computes experts wrongly once they were loaded again" in way["why"]
+    for check in (weights_stale.check, weight_sync_rejected.check):
+        result = judge_one(check, case)
+        assert result.outcome is not Outcome.PASS and result.findings == ()
+
+
+@pytest.mark.engine
 def test_an_engine_that_keeps_its_weights(patient: Path) -> None:
     case = scenario_case(patient, weights, fault="weights:ignored")
     assert "it still samples with the old weights" in said(weights_stale.check, case)
@@ -159,6 +171,7 @@ def test_how_the_framework_sends_its_weights() -> None:
     for framework, one_by_one in (("TRL", True), ("verl", False)):
         run = weights.runs(planned(framework=framework), Request(), Basis())["weights"]
         assert run.arguments["one_by_one"] is one_by_one
+        assert run.arguments["as_saved"] is not one_by_one
 
 
 def test_a_real_models_weights_are_left_alone() -> None:

@@ -1,6 +1,7 @@
 """New weights for a running engine: does it follow the trainer's, forget what it cached, and refuse what does not fit?
 
-Arguments: ``prompt`` and ``response`` (tokens, the most that is to be used), ``one_by_one`` (how the framework sends).
+Arguments: ``prompt`` and ``response`` (tokens, the most that is to be used), ``one_by_one`` (how the framework sends),
+``as_saved`` (whether under the names of checkpoints, not those of the trainer's parameters).
 Records: ``way`` (``name`` None where there is none, ``why``), ``change`` (``strength``, ``moved``: mean absolute change
 of the trainer's log-probabilities), ``before`` and ``after`` (rows: ``request``, ``seen`` before the update,
 ``engine``, ``trainer``, and after it ``old`` for the trainer's former weights), ``rejected`` (``what`` was sent that
@@ -51,6 +52,7 @@ class _RejectedError(Exception):
 class _Play:
     def __init__(self, stand: Stand, arguments: dict[str, Any], trainer: Trainer, sync: Sync) -> None:
         self.stand, self.trainer, self.sync, self.response = stand, trainer, sync, arguments["response"]
+        self.named = trainer.as_saved if arguments["as_saved"] else dict
         cache = first(stand.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
         # Only full blocks are found again in the prefix cache.
         length = min(2 * int(cache.block_size) + 8, arguments["prompt"])
@@ -66,7 +68,8 @@ class _Play:
         self._told(before, "trainer")
         self.stand.record("before", before)
         new = self._changed(old, before)
-        self._send("the trainer's weights", new)
+        sent = self.named(new)
+        self._send("the trainer's weights", sent)
         self.stand.engine.reset_prefix_cache()
         after = [*self._sampled("seen"), *self._sampled("new")]
         self._told(after, "trainer")
@@ -74,9 +77,9 @@ class _Play:
         self.trainer.load(old)
         self._told(after, "old")
         self.stand.record("after", after)
-        self._scores(new)
-        self._refusals(new)
-        self._send("the weights of before", old)
+        self._scores(sent)
+        self._refusals(sent)
+        self._send("the weights of before", self.named(old))
         self.stand.engine.reset_prefix_cache()
         self.stand.record("restored", {"start": start, "end": self._score()})
         longest = max(map(len, self.prompts.values())) + self.response
