@@ -145,7 +145,8 @@ class Host:
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
     """A local model directory: its ``config.json`` and what stands beside it. ``files`` maps names to sizes in bytes,
-    ``broken`` the names of those that cannot be read to the reason."""
+    ``broken`` the names of those that cannot be read to the reason. ``cached`` says that the hub's cache holds it: what
+    is not there is downloaded when it is wanted."""
 
     path: str
     config: dict[str, Any]
@@ -153,6 +154,7 @@ class ModelFiles:
     generation_config: dict[str, Any] | None = None
     files: dict[str, int] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
+    cached: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

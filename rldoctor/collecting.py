@@ -96,9 +96,11 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
     found = plans(target, case, options.framework)
     if not found:
         raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")
+    # What lies in the hub's cache here says nothing of an example or of a machine that only left a log.
+    environ = os.environ if case.environment is not None else None
     for plan in found:
         one = replace(case, plan=plan, target=f"{target}:{plan.line}" if len(found) > 1 else str(target), absent=absent)
-        directory = options.model or model_directory(plan)
+        directory = options.model or model_directory(plan, environ)
         if directory is not None and one.model is None:
             model = facts.collect({"model"}, Request(model=directory))
             unknown = {name: why for name, why in one.unknown.items() if name != "model"} | model.unknown

@@ -22,6 +22,12 @@ def logs_of_probes(tmp_path_factory: pytest.TempPathFactory) -> None:
     tempfile.tempdir = str(tmp_path_factory.mktemp("probes"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_in_the_hubs_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Launches that name a model of the hub are judged alike on every machine."""
+    os.environ["HF_HUB_CACHE"] = str(tmp_path_factory.mktemp("hub"))
+
+
 @pytest.fixture(scope="session")
 def patient() -> Path:
     """The interpreter that RLDOCTOR_PATIENT names, else the one that the set-up script built."""

@@ -10,7 +10,7 @@ import pytest
 
 from rldoctor import bundle, session
 from rldoctor.api import Case, Gpus, ModelFiles
-from rldoctor.collecting import cases, devices_named, require_devices
+from rldoctor.collecting import cases, devices_named, launches, require_devices
 from rldoctor.errors import InputError
 from tests.cases import gpus
 
@@ -92,6 +92,39 @@ def test_a_model_beside_a_bundle_must_be_the_one_it_was_made_with(tmp_path: Path
     other = replace(there, config={"model_type": "qwen2"})
     with pytest.raises(InputError, match=r"model: not the model that .*case.json was made with, /data/model"):
         from_bundle(tmp_path / "case.json", Case(model=other), **{option: model})
+
+
+class TestAModelOfTheHub:
+    """A launch names a model as the hub does, and this machine has it in its cache."""
+
+    @pytest.fixture
+    def launch(self, tmp_path: Path, model: Path) -> Path:
+        cached = tmp_path / "hf/hub/models--acme--tiny"
+        (cached / "refs").mkdir(parents=True)
+        (cached / "refs/main").write_text("c0ffee")
+        (cached / "snapshots").mkdir()
+        model.rename(cached / "snapshots/c0ffee")
+        file = tmp_path / "run.sh"
+        file.write_text("vllm serve acme/tiny\n")
+        return file
+
+    def known(self, launch: Path, case: Case) -> ModelFiles | None:
+        (one,) = launches(case, session.Options(target=launch))
+        return one.model
+
+    def test_its_files_are_read(self, launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HF_HUB_CACHE", str(launch.parent / "hf/hub"))
+        found = self.known(launch, Case(environment={}))
+        assert found is not None and found.cached and found.config["model_type"] == "mamba"
+
+    def test_the_launch_may_say_where_the_cache_is(self, launch: Path) -> None:
+        launch.write_text(f"export HF_HUB_CACHE={launch.parent}/hf/hub\nvllm serve acme/tiny\n")
+        assert self.known(launch, Case(environment={})) is not None
+
+    def test_elsewhere_it_is_not_looked_for(self, launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.known(launch, Case(environment={})) is None
+        monkeypatch.setenv("HF_HUB_CACHE", str(launch.parent / "hf/hub"))
+        assert self.known(launch, Case()) is None
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:

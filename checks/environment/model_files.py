@@ -77,7 +77,8 @@ def weights_incomplete(case: Case) -> Iterator[Finding | Reach]:
     for name, reason in model.broken.items():
         if name in NEEDED or name in WHOLE or SHARD.match(name):
             yield _finding(model, f"{name} {reason}", name, reason)
-    if missing := _missing_shards(weights):
+    # What an interrupted download left in the hub's cache is completed at the next start.
+    if (missing := _missing_shards(weights)) and not model.cached:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         said = f"the model's weights are incomplete: no {', '.join(missing[:3])}{more}"
         yield _finding(model, said, missing[0], "missing")
@@ -87,7 +88,7 @@ def weights_incomplete(case: Case) -> Iterator[Finding | Reach]:
             yield _finding(model, said, name, f"{size} bytes", Fix(title="fetch the files", commands=("git lfs pull",)))
             break
     index = next((name for name in INDEX if name in model.files), None)
-    if index is not None and not weights:
+    if index is not None and not weights and not model.cached:
         yield _finding(model, f"{index} lists weights and the directory holds none", index, "an index without weights")
     if not weights:
         raise NotChecked(f"no weights lie in {model.path}", how="--model DIRECTORY with them")

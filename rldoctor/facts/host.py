@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Disk, Host
-from rldoctor.facts import cgroup, libraries
+from rldoctor.facts import cgroup, hub_cache, libraries
 from rldoctor.facts.deadline import within
 from rldoctor.facts.environment import of
 from rldoctor.probe import Request
@@ -91,14 +91,9 @@ def listening_ports(root: Path = _ROOT) -> tuple[int, ...]:
 
 def disks(environ: Mapping[str, str]) -> tuple[Disk, ...]:
     """The file systems that a run writes to. One that does not answer in time is left out."""
-    home = Path(environ.get("HOME") or "/")
-    temp = environ.get("TMPDIR") or "/tmp"
-    cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
-    # https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
-    hugging_face = environ.get("HF_HUB_CACHE") or Path(environ.get("HF_HOME") or cache / "huggingface", "hub")
     paths = {
-        "temp": Path(temp),
-        "hf-cache": Path(os.path.expanduser(hugging_face)),  # noqa: PTH111 (Path's own raises for a user unknown here)
+        "temp": Path(environ.get("TMPDIR") or "/tmp"),
+        "hf-cache": hub_cache.root(environ),
         # https://docs.ray.io/en/latest/ray-core/configure.html
         "ray": Path(environ.get("RAY_TMPDIR") or "/tmp", "ray"),
     }

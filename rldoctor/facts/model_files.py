@@ -8,6 +8,7 @@ from typing import Any
 
 from rldoctor.case import ModelFiles, Unknown
 from rldoctor.errors import InputError
+from rldoctor.facts import hub_cache
 from rldoctor.facts.redact import plain
 from rldoctor.probe import Request
 
@@ -50,6 +51,7 @@ def read(directory: Path) -> ModelFiles:
         generation_config=optional["generation_config.json"],
         files=files,
         broken=broken,
+        cached=hub_cache.holds(directory),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case, Distribution
+from rldoctor.facts import hub_cache
 from rldoctor.launch.plan import RolloutPlan
 from rldoctor.lookup import canonical, find
 
@@ -33,15 +34,24 @@ def plans(target: Path, case: Case, framework: str | None = None) -> list[Rollou
     return [without_secrets(plan) for plan in found]
 
 
-def model_directory(plan: RolloutPlan) -> Path | None:
-    """The plan's model where it is a local directory; relative paths count from the launch file, then from here."""
+def model_directory(plan: RolloutPlan, environ: Mapping[str, str] | None) -> Path | None:
+    """The plan's model where it is a local directory; relative paths count from the launch file, then from here. With
+    an environment, also where the hub's cache holds it under the name that the plan gives."""
     for option in ("model.path", "engine.model"):
         named = plan.value(option)
         if isinstance(named, str):
             for path in (Path(plan.file).parent / named, Path(named).expanduser()):
                 if (path / "config.json").is_file():
                     return path
+            if environ is not None and (cached := hub_cache.directory(named, _with_variables(plan, environ))):
+                return cached
     return None
+
+
+def _with_variables(plan: RolloutPlan, environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment with what the launch itself sets."""
+    given = {name.removeprefix("env."): plan.value(name) for name in plan.settings if name.startswith("env.")}
+    return {**environ, **{name: value for name, value in given.items() if isinstance(value, str)}}
 
 
 class Options:

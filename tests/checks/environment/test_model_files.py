@@ -42,6 +42,12 @@ def test_an_index_without_weights() -> None:
     assert "lists weights and the directory holds none" in finding.message
 
 
+def test_what_a_cache_lacks_is_downloaded() -> None:
+    for files in ({"model-00001-of-00002.safetensors": 1 << 30}, {"model.safetensors.index.json": 9}):
+        model = ModelFiles(path="m", config={"model_type": "qwen2"}, files=files, cached=True)
+        assert judge_one(check, replace(case(), model=model)).findings == ()
+
+
 def test_a_directory_with_a_config_alone_is_no_pass() -> None:
     alone = judged(files={"config.json": 700})
     assert alone.outcome is Outcome.NOT_CHECKED
