@@ -83,7 +83,8 @@ def test_auto_stays_at_imports_and_says_why() -> None:
         (replace(CASE, host=replace(HOST, memory_available=GIB)), "1.0 GiB of memory"),
         (replace(CASE, host=replace(HOST, memory_limit=2 * GIB)), "2.0 GiB of memory"),
         (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, processes=(busy,)),))), "process 4242"),
-        (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, memory_used=78 * GIB),))), "2.0 GiB free"),
+        (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, memory_used=78 * GIB),))), "not seen here"),
+        (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, memory_total=4 * GIB),))), "3.0 GiB free"),
     ):
         looked = depth.auto_depth(case, Request())
         assert looked.level is Level.IMPORTS

@@ -13,6 +13,8 @@ from rldoctor.probes.counts import count
 
 # What the engine of a miniature gets of a device: context, weights and a cache of some thousand tokens.
 DEVICE_BYTES = 4 << 30
+# A container sees the memory that others hold on a device, and not their processes. The driver holds less by itself.
+DRIVER_BYTES = 2 << 30
 # Of what is free on a device, for a model that is run as it is.
 FREE_SHARE = 0.85
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -36,7 +38,17 @@ def free_gpus(case: Case, request: Request) -> list[Gpu]:
     if request.devices is not None:
         return [gpu for index in request.devices for gpu in gpus.devices if gpu.index == index]
     visible = _visible(case)
-    return [gpu for gpu in gpus.devices if not gpu.processes and not gpu.mig and (visible is None or visible(gpu))]
+    return [gpu for gpu in gpus.devices if not _in_use(gpu) and not gpu.mig and (visible is None or visible(gpu))]
+
+
+def _in_use(gpu: Gpu) -> bool:
+    return bool(gpu.processes) or (gpu.memory_used or 0) > DRIVER_BYTES
+
+
+def _user(gpu: Gpu) -> str:
+    if gpu.processes:
+        return f"process {gpu.processes[0].pid}"
+    return f"a process that is not seen here ({(gpu.memory_used or 0) / (1 << 30):.0f} GiB)"
 
 
 def choose_device(case: Case, request: Request) -> Gpu | None:
@@ -54,9 +66,7 @@ def choose_device(case: Case, request: Request) -> Gpu | None:
     if not usable and request.devices is not None:
         raise NotApplicable(f"no device among {request.devices} exists")
     if not usable:
-        users = [
-            f"GPU {gpu.index} is in use by process {gpu.processes[0].pid}" for gpu in gpus.devices if gpu.processes
-        ]
+        users = [f"GPU {gpu.index} is in use by {_user(gpu)}" for gpu in gpus.devices if _in_use(gpu)]
         raise NotApplicable(f"{'; '.join(users) or 'no GPU is visible'} (--devices N runs on one all the same)")
     return min(usable, key=lambda device: (len(device.processes), device.memory_used or 0, device.index))
 

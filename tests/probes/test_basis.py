@@ -17,7 +17,9 @@ def made(version: str, *devices: Gpu, **settings: Any) -> Basis:
     named = {f"engine.{name}": Setting(value=value) for name, value in settings.items()}
     plan = RolloutPlan(framework="vLLM", file="", entry="", settings=named) if settings else None
     gpus = Gpus(vendor="nvidia" if devices else "none", devices=devices)
-    return basis(Case(packages=packages(vllm=version), gpus=gpus, plan=plan), Request())
+    # Named, since it may be in use by others.
+    asked = Request(devices=tuple(device.index for device in devices) or None)
+    return basis(Case(packages=packages(vllm=version), gpus=gpus, plan=plan), asked)
 
 
 def options(version: str = "0.32.0", **settings: Any) -> dict[str, Any]:

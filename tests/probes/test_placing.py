@@ -51,14 +51,15 @@ def test_the_idle_one_is_taken_with_a_small_share() -> None:
 def test_a_model_with_weights_of_its_own_gets_most_of_what_is_free(tmp_path: Path) -> None:
     files = {"config.json": 700, "model.safetensors": 15 * GIB}
     own = replace(on(gpu(0, 16)), model=ModelFiles(path=str(tmp_path), config={}, files=files))
-    assert basis(own, Request(model=tmp_path)).options["gpu_memory_utilization"] == 0.68
+    asked = Request(model=tmp_path, devices=(0,))
+    assert basis(own, asked).options["gpu_memory_utilization"] == 0.68
     # Named by a launch it is a large download or a production model; a miniature stands in for it.
-    assert basis(own, Request()).options["gpu_memory_utilization"] == 0.05
+    assert basis(own, replace(asked, model=None)).options["gpu_memory_utilization"] == 0.05
 
 
 def test_the_users_choice_and_the_environments_come_first() -> None:
     chosen = choose_device(on(gpu(0), gpu(1, 5)), Request(devices=(1,)))
-    visible = choose_device(on(gpu(0), gpu(1, 5), CUDA_VISIBLE_DEVICES="1"), Request())
+    visible = choose_device(on(gpu(0), gpu(1, 1), CUDA_VISIBLE_DEVICES="1"), Request())
     assert chosen is not None and visible is not None
     assert (chosen.index, visible.index) == (1, 1)
 
@@ -69,6 +70,15 @@ def test_a_device_in_use_by_others_is_never_touched_unasked() -> None:
         choose_device(busy, Request())
     asked = choose_device(busy, Request(devices=(0,)))
     assert asked is not None and asked.index == 0
+
+
+def test_memory_that_nobody_here_holds_is_somebodys() -> None:
+    """Another container's processes are not seen in this one."""
+    with pytest.raises(NotApplicable, match=r"GPU 0 is in use by a process that is not seen here \(40 GiB\)"):
+        choose_device(on(gpu(0, 40)), Request())
+    asked = choose_device(on(gpu(0, 40)), Request(devices=(0,)))
+    other = choose_device(on(gpu(0, 40), gpu(1, 1)), Request())
+    assert asked is not None and other is not None and (asked.index, other.index) == (0, 1)
 
 
 def test_what_cannot_be_probed_is_not_applicable() -> None:
