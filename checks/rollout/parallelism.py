@@ -10,7 +10,7 @@ Why it hurts
     Trainers assert on the world size, after the models are loaded.
 
 How sure it is
-    The divisions are the engine's own. Heads need a local ``config.json``.
+    The divisions are the engine's own. Heads need a ``config.json`` here (a directory, or the hub's cache).
 
 The fix and its cost
     The largest smaller size that divides everything: fewer devices share one engine, so each holds more of the model.

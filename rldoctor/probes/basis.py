@@ -30,8 +30,9 @@ CPU_BLOCK, CPU_BLOCK_SINCE = 32, (0, 11, 1)
 # A prompt of full length is prefilled in so many chunks. Which releases chunk unasked: knowledge/vllm_engine.py.
 CHUNKS, CHUNKED_BY_DEFAULT = 4, (0, 11, 1)
 
-# Every probe reads the sampled token's log-probability, also where the launch's engine gives none (unsloth).
-LOGPROBS = 1
+# Probes read the likeliest tokens' log-probabilities, so many of them also where the launch's engine gives none
+# (unsloth).
+LOGPROBS = 2
 
 # Beside an engine's share: the CUDA contexts of its processes, which vLLM counts as in use.
 CONTEXTS = 1 << 30
@@ -162,7 +163,7 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
     scale = max(planned / LONGEST, 1.0)
     carried = (*CARRIED, *(CARRIED_ON_CUDA if device == "cuda" else ()))
     options |= {name: plan.value(f"engine.{name}") for name in carried if plan.value(f"engine.{name}") is not None}
-    if options.get("max_logprobs") == 0:
+    if options.get("max_logprobs") in range(LOGPROBS):
         options["max_logprobs"] = LOGPROBS
     for name in SCALED:
         if value := count(plan, f"engine.{name}"):

@@ -51,7 +51,7 @@ def test_scaling_does_not_leave_a_step_without_a_token_for_each_sequence() -> No
     assert refused["max_num_seqs"] > refused["max_num_batched_tokens"]
 
 
-@pytest.mark.parametrize(("given", "asked"), [(0, 1), (5, 5), (-1, -1)])
+@pytest.mark.parametrize(("given", "asked"), [(0, 2), (1, 2), (5, 5), (-1, -1)])
 def test_an_engine_without_log_probabilities_gives_the_probes_theirs(given: int, asked: int) -> None:
     assert options(max_logprobs=given)["max_logprobs"] == asked
 
