@@ -4,6 +4,7 @@ and kept."""
 from __future__ import annotations
 
 import argparse
+import gc
 import signal
 import sys
 import time
@@ -107,11 +108,15 @@ def _limited(seconds: float) -> Iterator[None]:
         raise TooSlowError
 
     before = signal.signal(signal.SIGVTALRM, over)
+    # A collection walks through all that the process holds, and where much is new, often: among thousands of tests
+    # that grows faster than the input.
+    gc.disable()
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        gc.enable()
         signal.signal(signal.SIGVTALRM, before)
 
 
