@@ -29,7 +29,11 @@ _ROWS = (
     ("work", r"ray/_private/(?:worker|workers/\w+)\.py$", r"main_loop|<module>"),
     ("ray", r"ray/_private/worker\.py$", r"get|wait|get_objects"),
     ("ray", r"ray/util/placement_group\.py$", r"wait|ready"),
-    ("server", r"/(?:urllib3|requests|httpx|httpcore|aiohttp|openai)/|/http/client\.py$|/grpc/_channel\.py$", r".*"),
+    (
+        "server",
+        r"-packages/(?:urllib3|requests|httpx|httpcore|aiohttp|openai)/|/http/client\.py$|/grpc/_channel\.py$",
+        r".*",
+    ),
     ("data", r"torch/utils/data/dataloader\.py$", r"_try_get_data|_get_data|_next_data"),
     (
         "processes",
@@ -56,7 +60,8 @@ _COMMUNICATION = re.compile(
 )
 # What lies inside a wait: how it is done. Anything else there is work.
 _MEANS = re.compile(
-    r"/(?:anyio|certifi|h11|httpcore|ray|sniffio|uvloop|zmq)/|torch/(?:multiprocessing|utils/data)/|vllm/envs\.py$"
+    r"-packages/(?:anyio|certifi|h11|httpcore|ray|sniffio|uvloop|zmq)/|torch/(?:multiprocessing|utils/data)/"
+    r"|vllm/envs\.py$"
 )
 _WRAPPER = re.compile(r"^(?:wrapper|decorate_context|__call__|log_wrapper|span_wrapper)$")
 # The host waits for what it had asked of the device: https://docs.pytorch.org/docs/stable/notes/cuda.html

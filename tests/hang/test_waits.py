@@ -72,6 +72,8 @@ def test_wait(frames: tuple[Frame, ...], kind: str, operation: str, caller: str 
         (SPAWNED, at(EXECUTOR, "WorkerProc.worker_busy_loop"), at(RUNNER, "GPUModelRunner.execute_model")),
         (SPAWNED, at("/srv/reward.py", "score"), at(f"{BASE}/json/decoder.py", "JSONDecoder.decode")),
         (at(RAY, "Worker.main_loop"), at("/srv/train.py", "Trainer.step")),
+        (at(RAY, "Worker.main_loop"), at("/home/ray/train.py", "Trainer.step")),  # as in Ray's own images
+        (MAIN, at("/home/me/openai/train.py", "step")),
         (at(CORE, "EngineCoreProc._process_input_queue"), at(RUNNER, "GPUModelRunner.reload_weights")),
         # An engine in the caller's own process, and a data loader without workers, compute where they are called.
         (MAIN, at(CLIENT, "InprocClient.get_output"), at(CORE, "EngineCore.step"), at(RUNNER, "execute_model")),
