@@ -168,10 +168,15 @@ def test_lengths_stay_within_the_engine() -> None:
 
 
 def test_how_the_framework_sends_its_weights() -> None:
-    for framework, one_by_one in (("TRL", True), ("verl", False)):
-        run = weights.runs(planned(framework=framework), Request(), Basis())["weights"]
-        assert run.arguments["one_by_one"] is one_by_one
-        assert run.arguments["as_saved"] is not one_by_one
+    for framework, release, one_by_one, as_saved in (
+        ("TRL", {"trl": "1.0.0"}, True, False),
+        ("SkyRL", {"skyrl": "0.4.0"}, False, False),
+        ("verl", {"verl": "0.8.0"}, False, False),
+        ("verl", {"verl": "0.9.0"}, False, True),
+        ("NeMo-RL", {"nemo-rl": "0.4.0"}, False, True),
+    ):
+        run = weights.runs(planned(framework=framework, versions=release), Request(), Basis())["weights"]
+        assert (run.arguments["one_by_one"], run.arguments["as_saved"]) == (one_by_one, as_saved), framework
 
 
 def test_a_real_models_weights_are_left_alone() -> None:
