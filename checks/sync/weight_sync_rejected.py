@@ -49,7 +49,7 @@ from rldoctor.api import (
 from ..exceptions import root_of
 from ..rollout.agreement import difference, noise_of
 from ..rollout.observed import describe, records, require, runs
-from .weight_sync_fixes import MAPPED_ADAPTERS, NAMES, RELEASES
+from .weight_sync_fixes import MAPPED_ADAPTERS, NAMES, RELEASES, for_name
 from .weight_sync_frames import SYNC_WORDS, loads_its_checkpoint
 
 check = Check("RLD401", "weight-sync-rejected", __doc__)
@@ -111,7 +111,7 @@ def refused_here(case: Case) -> Iterator[Finding | Reach]:
                     for frame in root.get("frames", ())[-2:]
                 ),
             ),
-            fixes=(NAMES, RELEASES),
+            fixes=for_name(str(root.get("message"))),
         )
 
 
@@ -158,7 +158,7 @@ def unknown_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     peft = found[1].startswith(("base_model", "lora_", "modules_to_save")) or "base_layer" in found[1]
     yield check.finding(
         f"the engine's {found[2]} has no parameter {found[1]!r}" + (": PEFT's names were sent" if peft else ""),
-        fixes=(NAMES, RELEASES),
+        fixes=for_name(found[1]),
         url="https://github.com/TIGER-AI-Lab/verl-tool/issues/125",
     )
 
@@ -167,14 +167,16 @@ def unknown_name(case: Case, event: LogEvent) -> Iterator[Finding]:
 def missing_key(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A model's own ``load_weights`` looks the name up in a dictionary."""
     error = event.exception
-    found = event.search(r"KeyError: '((?:[\w-]+\.)*(?:weight|bias|base_layer\.\w+|qkv_proj\.\w+|weight_scale\w*))'")
+    found = event.search(
+        r"KeyError: '((?:[\w-]+\.)*(?:weight|bias|base_layer\.\w+|qkv_proj\.\w+|weight_scale\w*|experts\.\w+))'"
+    )
     if found is None or error is None or loads_its_checkpoint(event) or not event.search(SYNC_WORDS):
         return
     layered = "base_layer" in found[1] or "lora" in error.text.lower()
     yield check.finding(
         f"the engine's model has no parameter {found[1]!r}"
         + (": names of a model with adapters meet one without, or the other way round" if layered else ""),
-        fixes=(NAMES, MAPPED_ADAPTERS, RELEASES) if layered else (NAMES, RELEASES),
+        fixes=(NAMES, MAPPED_ADAPTERS, RELEASES) if layered else for_name(found[1]),
         url="https://github.com/verl-project/verl/issues/2160",
     )
 
