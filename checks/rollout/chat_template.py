@@ -101,6 +101,8 @@ def no_template(case: Case) -> Iterator[Finding | Reach]:
     if installed is not None and version_within(installed.version, DEFAULT_UNTIL):
         yield Reach(f"transformers {installed.version} has a default template")
         return
+    if model.cached:
+        raise NotChecked("the hub's cache holds no template of it, which may be among the files not downloaded yet")
     yield check.finding(
         "prompts go through the tokenizer's chat template and its files hold none: transformers raises with the first "
         "prompt",
@@ -146,7 +148,7 @@ def end_of_turn_never_stops(case: Case) -> Iterator[Finding | Reach]:
     if any("turn" in records(job).get("ends", {}) for job in case.observations.get("tokens", {}).values()):
         raise NotApplicable("a running engine was asked")
     stops = _stops(plan, model)
-    if stops is None:
+    if stops is None or (model.cached and model.generation_config is None):
         raise NotChecked("the tokens at which the model stops are not told")
     if "<|im_end|>" in stops:
         yield Reach(f"stops at {', '.join(sorted(stops))}")

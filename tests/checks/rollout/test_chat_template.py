@@ -37,6 +37,12 @@ def test_verl_always_applies_a_template() -> None:
     assert judged({}, framework="verl", model__chat_template="{{ x }}").outcome is Outcome.PASS
 
 
+def test_what_is_not_downloaded_yet_is_not_missing() -> None:
+    cached = ModelFiles(path="model", config={}, tokenizer_config={"eos_token": "<|endoftext|>"}, cached=True)
+    result = judge_one(check, replace(case("verl"), model=cached))
+    assert result.outcome is Outcome.NOT_CHECKED and "not downloaded yet" in str(result.reason)
+
+
 def test_templates_are_found_where_transformers_looks() -> None:
     assert judged({"chat_template": "{{ x }}"}, framework="verl").outcome is not Outcome.FINDINGS
     assert judged({}, {"chat_template.jinja": 100}, framework="verl").outcome is Outcome.PASS
