@@ -71,7 +71,8 @@ class Trainer:
             from transformers.core_model_loading import revert_weight_conversion
         except ImportError:
             return dict(weights)
-        return dict(revert_weight_conversion(self.model, dict(weights)))
+        saved = revert_weight_conversion(self.model, dict(weights))
+        return dict(saved if saved.keys() != weights.keys() else weights)  # in the model's order where nothing changed
 
     def load(self, weights: Mapping[str, Any]) -> None:
         """Puts copies of these weights in the place of the present ones."""
