@@ -121,10 +121,10 @@ def cache_groups(directory: str) -> int:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(directory)
+        config = AutoConfig.from_pretrained(directory).get_text_config()
     except Exception:  # the engine is to have its say on it
         return 1
-    counts = Counter(getattr(config.get_text_config(), "layer_types", None) or ["one kind"]).values()
+    counts = Counter(getattr(config, "layer_types", None) or ["one kind"]).values()
     size = max(counts) if max(counts) < EVEN * min(counts) else min(counts)
     return sum(-(-count // size) for count in counts)
 
