@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -171,7 +173,9 @@ def _file(name: str, data: bytes) -> Iterator[Path]:
 @lru_cache(maxsize=1)
 def _scratch() -> Path:
     where = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    return Path(tempfile.mkdtemp(prefix="rldoctor-fuzz-", dir=where))
+    made = tempfile.mkdtemp(prefix="rldoctor-fuzz-", dir=where)
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
 
 
 @cache
