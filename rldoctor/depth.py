@@ -39,15 +39,15 @@ def _busy(case: Case, request: Request) -> str | None:
         return "there is no vLLM in this environment"
     if case.host is None:
         return "how busy this machine is, is not known"
-    from rldoctor.probes.placing import choose_device
+    from rldoctor.probes.placing import choose_device, user
 
     try:
         device = choose_device(case, request)
     except NotApplicable as reason:
         return str(reason)
     if device is not None:
-        if device.processes:
-            return f"GPU {device.index} is in use by process {device.processes[0].pid}"
+        if (who := user(device)) is not None:
+            return f"GPU {device.index} is in use by {who}"
         free = device.memory_total - (device.memory_used or 0)
         return None if free >= IDLE_GPU_MEMORY else f"GPU {device.index} has only {free / 1024**3:.1f} GiB free"
     if case.host.load > IDLE_LOAD_PER_CPU * case.host.cpu_usable:

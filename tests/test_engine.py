@@ -89,6 +89,9 @@ def test_auto_stays_at_imports_and_says_why() -> None:
         looked = depth.auto_depth(case, Request())
         assert looked.level is Level.IMPORTS
         assert looked.reason is not None and reason in looked.reason
+    shared = replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, memory_used=40 * GIB),)))
+    named = depth.auto_depth(shared, Request(devices=(0,)))
+    assert named.level is Level.IMPORTS and "not seen here (40 GiB)" in str(named.reason)
 
 
 def test_auto_takes_the_idle_one_of_two_gpus() -> None:

@@ -66,12 +66,14 @@ def indivisible(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
     if not rules:
         raise NotApplicable(f"no rule is known for this release of {plan.framework}")
-    told = [(rule, rule.dividend(plan), rule.divisor(plan)) for rule in rules]
-    if not any(dividend and divisor for _, dividend, divisor in told):
+    told = [
+        (rule, dividend, divisor)
+        for rule in rules
+        if (dividend := rule.dividend(plan)) is not None and (divisor := rule.divisor(plan)) is not None
+    ]
+    if not told:
         raise NotChecked("the batch sizes that have to divide cannot be read from the launch file")
     for rule, dividend, divisor in told:
-        if dividend is None or divisor is None:
-            continue
         if dividend[0] % divisor[0] == 0:
             yield Reach(f"{dividend[0]} ({dividend[1]}) by {divisor[0]} ({divisor[1]})")
             continue
@@ -96,12 +98,14 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
     ]
     if not floors:
         raise NotApplicable(f"no least number is known for this release of {plan.framework}")
-    told = [(floor, floor.number(plan), floor.least(plan)) for floor in floors]
-    if all(number is None or least is None for _, number, least in told):
+    told = [
+        (floor, number, least)
+        for floor in floors
+        if (number := floor.number(plan)) is not None and (least := floor.least(plan)) is not None
+    ]
+    if not told:
         raise NotChecked("the batch sizes that must reach a least number cannot be read from the launch file")
     for floor, number, least in told:
-        if number is None or least is None:
-            continue
         given = any(setting.source is not Source.DEFAULT for name in floor.cites if (setting := plan.get(name)))
         # What nobody chose is no launch's fault: an excerpt, or the rest is in a file that is not at hand.
         if number >= least or not given:

@@ -93,12 +93,11 @@ def trainer_and_model(case: Case) -> Iterator[Finding | Reach]:
     heads, _ = model_heads(case.model.config if case.model else {})
     if heads is None:
         raise NotChecked("the model's config.json does not tell its attention heads")
-    given = [(option, plan.value(option)) for option in ("parallel.tensor", "parallel.sequence")]
-    if all(ranks is None for _, ranks in given):
+    options = ("parallel.tensor", "parallel.sequence")
+    given = {option: ranks for option in options if (ranks := plan.value(option)) is not None}
+    if not given:
         raise NotApplicable("the trainer is not said to split the model")
-    for option, ranks in given:
-        if ranks is None:
-            continue
+    for option, ranks in given.items():
         what = option.rpartition(".")[2]
         if ranks > 0 and heads % ranks:
             yield check.finding(

@@ -66,8 +66,7 @@ _MASK = Fix(
 def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     """The added tokens' ids against the embedding's rows."""
     model = case.model
-    config = model.config if model is not None else {}
-    rows = text_config(config).get("vocab_size") or config.get("vocab_size")
+    rows = _rows(model)
     tokens = _added(model)
     ids = [int(key) for key in tokens if str(key).isdigit()]
     if not isinstance(rows, int) or not ids or model is None:
@@ -106,7 +105,7 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
         ),
         ("config.json", None),
     )
-    rows = text_config(model.config).get("vocab_size") or model.config.get("vocab_size")
+    rows = _rows(model)
     ids = [token for token in (told if isinstance(told, list) else [told]) if isinstance(token, int)]
     if not isinstance(rows, int) or not ids:
         raise NotChecked("vocab_size or eos_token_id is not told")
@@ -125,6 +124,12 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
         ),
         fixes=(Fix(title=f"name the tokenizer's end of sequence in {file}"), _RESIZE),
     )
+
+
+def _rows(model: ModelFiles | None) -> object:
+    """What the configuration gives for the embedding's rows."""
+    config = model.config if model is not None else {}
+    return text_config(config).get("vocab_size") or config.get("vocab_size")
 
 
 def _added(model: ModelFiles | None) -> dict[str, Any]:

@@ -38,17 +38,15 @@ def free_gpus(case: Case, request: Request) -> list[Gpu]:
     if request.devices is not None:
         return [gpu for index in request.devices for gpu in gpus.devices if gpu.index == index]
     visible = _visible(case)
-    return [gpu for gpu in gpus.devices if not _in_use(gpu) and not gpu.mig and (visible is None or visible(gpu))]
+    return [gpu for gpu in gpus.devices if user(gpu) is None and not gpu.mig and (visible is None or visible(gpu))]
 
 
-def _in_use(gpu: Gpu) -> bool:
-    return bool(gpu.processes) or (gpu.memory_used or 0) > DRIVER_BYTES
-
-
-def _user(gpu: Gpu) -> str:
+def user(gpu: Gpu) -> str | None:
+    """Who uses a device, or None."""
     if gpu.processes:
         return f"process {gpu.processes[0].pid}"
-    return f"a process that is not seen here ({(gpu.memory_used or 0) / (1 << 30):.0f} GiB)"
+    used = gpu.memory_used or 0
+    return f"a process that is not seen here ({used / (1 << 30):.0f} GiB)" if used > DRIVER_BYTES else None
 
 
 def choose_device(case: Case, request: Request) -> Gpu | None:
@@ -66,7 +64,7 @@ def choose_device(case: Case, request: Request) -> Gpu | None:
     if not usable and request.devices is not None:
         raise NotApplicable(f"no device among {request.devices} exists")
     if not usable:
-        users = [f"GPU {gpu.index} is in use by {_user(gpu)}" for gpu in gpus.devices if _in_use(gpu)]
+        users = [f"GPU {gpu.index} is in use by {who}" for gpu in gpus.devices if (who := user(gpu)) is not None]
         raise NotApplicable(f"{'; '.join(users) or 'no GPU is visible'} (--devices N runs on one all the same)")
     return min(usable, key=lambda device: (len(device.processes), device.memory_used or 0, device.index))
 
