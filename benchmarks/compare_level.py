@@ -18,9 +18,10 @@ from pathlib import Path
 
 from benchmarks.measure import run_once
 from benchmarks.rollout_probe import MAKE
-from rldoctor import probing, registry
+from rldoctor import registry
 from rldoctor.case import Case
 from rldoctor.facts import packages
+from rldoctor.flow import probe as probing
 from rldoctor.launch.plans import plans
 from rldoctor.model import Level
 from rldoctor.probe import Request

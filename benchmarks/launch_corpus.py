@@ -26,10 +26,10 @@ from rldoctor import registry
 from rldoctor.case import Case, Distribution, Packages
 from rldoctor.check import Check
 from rldoctor.errors import InputError
-from rldoctor.judge import judge
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.flow.judge import judge
 from rldoctor.launch.plans import plans
 from rldoctor.model import CheckResult, Severity
+from rldoctor.plan.model import RolloutPlan
 
 _TAG = re.compile(r"(?:(?P<package>[A-Za-z][\w-]*?)-)?v(?P<version>\d+(?:\.\d+)+\S*)$")
 # Judged for an interpreter that no check finds fault with by itself.

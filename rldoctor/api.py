@@ -39,6 +39,14 @@ from rldoctor.knowledge.model_config import heads as model_heads
 from rldoctor.knowledge.model_config import rope_scaling, rope_type, text_config
 from rldoctor.knowledge.packages import FRAMEWORKS
 from rldoctor.knowledge.registries import architecture_since, model_type_since
+from rldoctor.knowledge.releases import acceptable as acceptable_releases
+from rldoctor.knowledge.releases import accepting as accepting_releases
+from rldoctor.knowledge.releases import as_specifier as release_specifier
+from rldoctor.knowledge.releases import combined as combined_specifier
+from rldoctor.knowledge.releases import published_name, python_admitted
+from rldoctor.knowledge.requirements import Demand, Needs, is_framework, matters, needs_of, unreleased
+from rldoctor.knowledge.requirements import hypothetical as published_demands
+from rldoctor.knowledge.requirements import identity as package_identity
 from rldoctor.knowledge.rope import contradiction as rope_contradiction
 from rldoctor.knowledge.rope import effective as rope_config
 from rldoctor.knowledge.rope import missing as rope_missing
@@ -46,17 +54,6 @@ from rldoctor.knowledge.rope import original_length_filled_in
 from rldoctor.knowledge.rope import scaling as rope_settings
 from rldoctor.knowledge.sharing import evaluates_on_it, one_engine_in_the_trainer, samples_in_a_thread
 from rldoctor.knowledge.vllm_engine import ATTENTION_OF_V0, chunked_prefill, generation, release
-from rldoctor.launch.evidence import cite, plan_of
-from rldoctor.launch.plan import RolloutPlan, Setting, Source, UnknownOption
-from rldoctor.launch.seeds import (
-    SeedTopology,
-    completions_per_request,
-    engine_seeds,
-    replicas_per_prompt,
-    request_seeds,
-    requests_alike,
-    seed_topology,
-)
 from rldoctor.logs.code_paths import package_of
 from rldoctor.logs.model import Frame, LogEvent, LoggedException, LogRun, Origin
 from rldoctor.lookup import Absent, canonical, find, find_all, installed_within, lookup
@@ -73,15 +70,18 @@ from rldoctor.model import (
     Outcome,
     Severity,
 )
+from rldoctor.plan.evidence import cite, plan_of
+from rldoctor.plan.model import RolloutPlan, Setting, Source, UnknownOption
+from rldoctor.plan.seeds import (
+    SeedTopology,
+    completions_per_request,
+    engine_seeds,
+    replicas_per_prompt,
+    request_seeds,
+    requests_alike,
+    seed_topology,
+)
 from rldoctor.probe import Job, JobResult, Probe, ProbeError, Request
-from rldoctor.releases import acceptable as acceptable_releases
-from rldoctor.releases import accepting as accepting_releases
-from rldoctor.releases import as_specifier as release_specifier
-from rldoctor.releases import combined as combined_specifier
-from rldoctor.releases import published_name, python_admitted
-from rldoctor.requirements import Demand, Needs, is_framework, matters, needs_of, unreleased
-from rldoctor.requirements import hypothetical as published_demands
-from rldoctor.requirements import identity as package_identity
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 from rldoctor.versions import version_within
 

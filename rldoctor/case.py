@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.plan.model import RolloutPlan
 
 SCHEMA_VERSION = 1
 

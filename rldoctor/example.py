@@ -99,8 +99,9 @@ def findings(scene: Scene, check: Check, registry: Registry) -> tuple[Finding, .
 
 
 def _judge_in(folder: Path, scene: Scene, registry: Registry) -> Report:
-    from rldoctor import bundle, engine, session
+    from rldoctor import bundle
     from rldoctor.case import Case
+    from rldoctor.flow import engine, session
     from rldoctor.settings import Settings
 
     for name, text in {BUNDLE: bundle.dump(Case()), **scene.files}.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rldoctor.case import Case, Distribution, Packages, Unknown
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.plan.model import RolloutPlan
 from rldoctor.versions import version_within
 
 # One module, several distributions: the CPU and ROCm builds of vLLM carry names of their own.

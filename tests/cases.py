@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.api import Case, Check, CheckResult, Distribution, Gpu, Gpus, Host, Packages
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 
 GIB = 1 << 30
 SITE = "/opt/venv/lib/python3.12/site-packages"

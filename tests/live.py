@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.api import Case, Gpus, Job, Level, ModelFiles, Request
-from rldoctor.depth import Depth
 from rldoctor.facts import packages
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.flow.depth import Depth
+from rldoctor.flow.probe import run_probes
+from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.basis import basis
 from rldoctor.probes.boots import Asked, plan_boots
 from rldoctor.probes.engines import CHILD, play
 from rldoctor.probes.imports import imports
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.runner import run_job
-from rldoctor.probing import run_probes
 from rldoctor.scenario import Scenario
 
 FAULTY = Path(__file__).parent / "probes" / "faults" / "faulty_engine.py"

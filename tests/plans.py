@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rldoctor.api import Case, Check, CheckResult, Distribution, Gpu, Gpus, ModelFiles, Packages, RolloutPlan, Setting
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 
 QWEN2_7B = {
     "architectures": ["Qwen2ForCausalLM"],

@@ -222,7 +222,7 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
     def broken(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("rldoctor.session.open_session", broken)
+    monkeypatch.setattr("rldoctor.flow.session.open_session", broken)
     with pytest.raises(SystemExit) as left:
         cli.main(["check"])
     assert left.value.code == 2

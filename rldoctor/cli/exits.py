@@ -9,7 +9,7 @@ from rldoctor.errors import InputError
 from rldoctor.model import Outcome, Report, Severity
 
 if TYPE_CHECKING:
-    from rldoctor.session import Session
+    from rldoctor.flow.session import Session
 
 THRESHOLDS = ("error", "warning", "never")
 

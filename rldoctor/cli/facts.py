@@ -24,7 +24,7 @@ def bundle(
 ) -> int:
     """Save the facts of this machine, secrets removed, to be judged elsewhere with `check --from`."""
     from rldoctor import bundle as bundles
-    from rldoctor import session
+    from rldoctor.flow import session
 
     opened = session.open_session(
         session.Options(
@@ -73,8 +73,8 @@ def compat(
     output: Output = None,
 ) -> int:
     """Show which versions go together, and the changes without which these do not."""
-    from rldoctor import session
     from rldoctor.compat import answer, report
+    from rldoctor.flow import session
 
     render = report.renderer(format_, to_file=output is not None)
     if refresh:

@@ -30,7 +30,7 @@ from rldoctor.model import Outcome, Report
 from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
-    from rldoctor.session import Options, Session
+    from rldoctor.flow.session import Options, Session
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Judging:
     @classmethod
     def begin(cls, options: Options, fail_on: str | None, format_: str, output: Path | None) -> Judging:
         """Raises :class:`InputError` for options, settings and plugins that cannot be used, before anything runs."""
-        from rldoctor import report, session
+        from rldoctor import report
+        from rldoctor.flow import session
 
         render = report.renderer(format_, to_file=output is not None)
         opened = session.open_session(options)
@@ -80,7 +81,7 @@ def check(
     output: Output = None,
 ) -> int:
     """Judge an environment, and a launch where one is given."""
-    from rldoctor import engine, session
+    from rldoctor.flow import engine, session
 
     options = session.Options(
         target=target,
@@ -103,7 +104,7 @@ def check(
     judged = engine.join([one.report for one in examined])
     shown = None
     if fix or diff:
-        from rldoctor.launch.edits.edit import save
+        from rldoctor.edits.edit import save
 
         edited = session.mended(examined)
         for spelling, reason in edited.refused:
@@ -130,7 +131,7 @@ def triage(
     output: Output = None,
 ) -> int:
     """Find the first cause in the log of a run that crashed, stalled or silently failed."""
-    from rldoctor import session
+    from rldoctor.flow import session
 
     options = session.Options(
         target=config,
@@ -161,7 +162,7 @@ def hang(
     output: Output = None,
 ) -> int:
     """Collect what every process of a stalled run does, and say which one the others wait for."""
-    from rldoctor import session
+    from rldoctor.flow import session
     from rldoctor.hang.examine import Wish, examine
 
     options = session.Options(select=split(select), ignore=split(ignore))

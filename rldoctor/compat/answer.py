@@ -16,8 +16,8 @@ from rldoctor.compat.world import World
 from rldoctor.errors import InputError
 from rldoctor.knowledge import declared
 from rldoctor.knowledge.packages import FRAMEWORKS
-from rldoctor.releases import published_name
-from rldoctor.requirements import identity, unreleased
+from rldoctor.knowledge.releases import published_name
+from rldoctor.knowledge.requirements import identity, unreleased
 
 
 def judge(case: Case, names: Sequence[str] = ()) -> Answer:

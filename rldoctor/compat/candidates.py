@@ -9,9 +9,9 @@ from rldoctor.compat.world import World
 from rldoctor.knowledge import declared
 from rldoctor.knowledge.declared import Release
 from rldoctor.knowledge.packages import FRAMEWORKS
+from rldoctor.knowledge.releases import published_name
+from rldoctor.knowledge.requirements import unreleased
 from rldoctor.lookup import PROVIDERS
-from rldoctor.releases import published_name
-from rldoctor.requirements import unreleased
 from rldoctor.versions import parsed, version_within
 
 # Of these, PyTorch serves a build without CUDA of every release under the same label.

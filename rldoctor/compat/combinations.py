@@ -13,8 +13,8 @@ from rldoctor.compat.world import World
 from rldoctor.knowledge import declared
 from rldoctor.knowledge.cuda import driver_for, toolkit_of
 from rldoctor.knowledge.packages import FRAMEWORKS
-from rldoctor.releases import combined, published_name
-from rldoctor.requirements import Demand
+from rldoctor.knowledge.releases import combined, published_name
+from rldoctor.knowledge.requirements import Demand
 from rldoctor.versions import parsed
 
 _Row = TypeVar("_Row", Engine, Trainer)

@@ -11,7 +11,7 @@ from rldoctor.compat.model import Clash
 from rldoctor.compat.resolver import Need
 from rldoctor.compat.world import World
 from rldoctor.knowledge.packages import FRAMEWORKS
-from rldoctor.requirements import Demand
+from rldoctor.knowledge.requirements import Demand
 
 
 def conflict(world: World, needs: tuple[Need, ...]) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from rldoctor.compat.resolver import Impossible, Solver
 from rldoctor.compat.world import MAIN, World
 from rldoctor.knowledge import declared
 from rldoctor.knowledge.known_issues import affects, known_issues
+from rldoctor.knowledge.releases import published_name
 from rldoctor.lookup import find
-from rldoctor.releases import published_name
 from rldoctor.versions import parsed
 
 # An attempt with packages held where they are is one of several and is given up early.

@@ -12,7 +12,7 @@ from rldoctor.case import Distribution
 from rldoctor.compat.candidates import candidates
 from rldoctor.compat.model import Versions
 from rldoctor.compat.world import MAIN, World
-from rldoctor.requirements import Demand, is_framework
+from rldoctor.knowledge.requirements import Demand, is_framework
 from rldoctor.versions import version_within
 
 # Enough for everything that was tried; beyond it a person is better served by being told so.
@@ -131,7 +131,7 @@ class Solver:
 
     def _shipped_pairs(self) -> frozenset[tuple[str, str]]:
         """The pairs (who demands, of whom) that a framework pins both ends of: what the one declares about the other is
-        not held against them then, see :func:`rldoctor.requirements.shipped_together`."""
+        not held against them then, see :func:`rldoctor.knowledge.requirements.shipped_together`."""
         pairs = set()
         for name in {*self.world.versions, *self.world.wanted}:
             first = next(iter(self.choices(name)), None)

@@ -13,9 +13,17 @@ from rldoctor.knowledge import declared
 from rldoctor.knowledge.cuda import driver_for, toolkit_of
 from rldoctor.knowledge.known_issues import KnownIssue, known_issues
 from rldoctor.knowledge.packages import FRAMEWORKS
+from rldoctor.knowledge.releases import published_name, python_admitted
+from rldoctor.knowledge.requirements import (
+    Demand,
+    identity,
+    is_framework,
+    matters,
+    needs_of,
+    shipped_together,
+    unreleased,
+)
 from rldoctor.lookup import PROVIDERS, canonical
-from rldoctor.releases import published_name, python_admitted
-from rldoctor.requirements import Demand, identity, is_framework, matters, needs_of, shipped_together, unreleased
 from rldoctor.versions import parsed, version_within
 
 # Whose versions a person chooses; what else these bring along, pip finds by itself: nothing but declarations binds it.

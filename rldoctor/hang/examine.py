@@ -11,16 +11,16 @@ from rldoctor import settings
 from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.errors import InputError
+from rldoctor.flow.judge import join_results, judge
+from rldoctor.flow.session import Session
 from rldoctor.hang import folder as folders
 from rldoctor.hang.collect import LONGEST, SHORTEST, collect
 from rldoctor.hang.incident import incident_of
 from rldoctor.hang.model import NAME, GpuUse, Hang, hang_of
 from rldoctor.hang.names import ranks_named
 from rldoctor.hang.standing import Standing, standings
-from rldoctor.judge import join_results, judge
 from rldoctor.logs.order import OUTSIDE, STALLS
 from rldoctor.model import CheckResult, Report
-from rldoctor.session import Session
 
 Progress = Callable[[str], None]
 

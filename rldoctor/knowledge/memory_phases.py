@@ -8,8 +8,8 @@ from rldoctor.case import Case
 from rldoctor.check import NotApplicable, NotChecked
 from rldoctor.knowledge import memory, memory_plan
 from rldoctor.knowledge.model_config import number, text_config
-from rldoctor.launch.evidence import plan_of
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.plan.evidence import plan_of
+from rldoctor.plan.model import RolloutPlan
 
 # What a fix leaves for activations and buffers, and the steps in which it gives the engine's share.
 MARGIN = 3 * memory.GIB

@@ -12,8 +12,8 @@ from rldoctor.check import NotApplicable, NotChecked
 from rldoctor.knowledge import memory
 from rldoctor.knowledge.model_config import context
 from rldoctor.knowledge.vllm_engine import release
-from rldoctor.launch.evidence import plan_of
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.plan.evidence import plan_of
+from rldoctor.plan.model import RolloutPlan
 
 # Optimizers with smaller states than two moments for each weight, by a part of their name.
 SMALL_OPTIMIZERS = (

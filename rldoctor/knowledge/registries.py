@@ -113,7 +113,7 @@ def read(package: str, members: tuple[str, ...], parse: Callable[[str], set[str]
     import zipfile
 
     from rldoctor.knowledge.package_index import archives, default_index
-    from rldoctor.launch.options.archives import RangedFile
+    from rldoctor.tables.options.archives import RangedFile
 
     found = {}
     oldest: Any = parsed(OLDEST[package])

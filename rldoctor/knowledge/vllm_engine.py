@@ -14,7 +14,7 @@ from rldoctor.lookup import find
 from rldoctor.versions import parsed
 
 if TYPE_CHECKING:
-    from rldoctor.launch.plan import RolloutPlan
+    from rldoctor.plan.model import RolloutPlan
 
 # Above this context a V0 engine on CUDA chunks prefill unasked.
 V0_LONG_CONTEXT = 32768

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Form
-from rldoctor.launch.shell.reader import Word
-from rldoctor.launch.values import Unresolved
+from rldoctor.formats.native import Native
+from rldoctor.formats.shell.reader import Word
+from rldoctor.formats.values import Unresolved
+from rldoctor.plan.model import Form
 
 _OPTION = re.compile(r"--?[A-Za-z]")
 
@@ -118,7 +118,7 @@ def _option(word: Word, name: str, key: str, attached: str | None, values: list[
 
 
 def _override(word: Word, file: str, group: str) -> Native | None:
-    from rldoctor.launch.hydra.overrides import override
+    from rldoctor.formats.hydra.overrides import override
 
     return override(word, file, group)
 

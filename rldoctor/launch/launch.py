@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Unknown
 from rldoctor.errors import InputError
-from rldoctor.launch.files.source import Files, Source
-from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Form, Note, Place, Setting, UnknownOption
-from rldoctor.launch.values import Unresolved
+from rldoctor.formats.native import Native
+from rldoctor.formats.source import Files, Source
+from rldoctor.formats.values import Unresolved
+from rldoctor.plan.model import Form, Note, Place, Setting, UnknownOption
 
 if TYPE_CHECKING:
+    from rldoctor.formats.python.reader import PythonFile
+    from rldoctor.formats.shell.reader import Word
+    from rldoctor.formats.yaml.reader import YamlFile
     from rldoctor.launch.command import Arguments
-    from rldoctor.launch.files.yaml_file import YamlFile
-    from rldoctor.launch.options.optionset import OptionSet
-    from rldoctor.launch.python.reader import PythonFile
-    from rldoctor.launch.shell.reader import Word
+    from rldoctor.tables.options.optionset import OptionSet
 
 # The options of an owner ("vllm", "trl", ...) and a group of them ("LLM"; None for its main one) in the version at
 # hand; None where nothing is known of them.
@@ -64,7 +64,7 @@ class Launch:
         options = self.options(name)
         if options is None or key not in options:
             return None
-        from rldoctor.launch.options.model import MISSING, Computed
+        from rldoctor.tables.options.model import MISSING, Computed
 
         found = options.default(key)
         if isinstance(found, Computed):
@@ -89,7 +89,7 @@ class Launch:
 
     def yaml(self, name: str) -> YamlFile | None:
         """A YAML file that the launch names, or None (noted) where it is not found or not readable."""
-        from rldoctor.launch.files.yaml_file import read_yaml
+        from rldoctor.formats.yaml.reader import read_yaml
 
         source = self._open(name)
         try:

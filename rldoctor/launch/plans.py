@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from rldoctor.case import Case, Distribution
 from rldoctor.facts import hub_cache
-from rldoctor.launch.plan import RolloutPlan
 from rldoctor.lookup import canonical, find
+from rldoctor.plan.model import RolloutPlan
 
 if TYPE_CHECKING:
-    from rldoctor.launch.options import InstalledOptions, OptionSet
+    from rldoctor.tables.options import InstalledOptions, OptionSet
 
 
 def plans(target: Path, case: Case, framework: str | None = None) -> list[RolloutPlan]:
@@ -70,7 +70,7 @@ class Options:
 
         An editable install and a release that the dated table lacks are read from their own source; for the others the
         table says the same and is faster."""
-        from rldoctor.launch.options import OptionTable
+        from rldoctor.tables.options import OptionTable
 
         found = self._distribution(owner)
         try:
@@ -90,7 +90,7 @@ class Options:
 
 @cache
 def _installed(directory: str) -> InstalledOptions:
-    from rldoctor.launch.options import InstalledOptions
+    from rldoctor.tables.options import InstalledOptions
 
     return InstalledOptions(Path(directory))
 

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.errors import InputError
-from rldoctor.launch.dialect import Dialect
-from rldoctor.launch.dialects import all_dialects, by_name
-from rldoctor.launch.files.source import Files, Source, open_source
+from rldoctor.formats.native import Native
+from rldoctor.formats.shell.reader import Command, Variable, read_shell
+from rldoctor.formats.shell.rest import is_rest, lost
+from rldoctor.formats.source import Files, Source, open_source
+from rldoctor.frameworks import all_dialects, by_name
+from rldoctor.frameworks.dialect import Dialect
 from rldoctor.launch.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.unwrap import unwrap
-from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Form, Note, Place, RolloutPlan, Setting
-from rldoctor.launch.plan import Source as From
 from rldoctor.launch.server import joined
-from rldoctor.launch.shell.reader import Command, Variable, read_shell
-from rldoctor.launch.shell.rest import is_rest, lost
+from rldoctor.plan.model import Form, Note, Place, RolloutPlan, Setting
+from rldoctor.plan.model import Source as From
 
 MAX_LAYERS = 5
 _SHELL_LINE = re.compile(r"#!.*\b(ba|z|da|k)?sh\b|#SBATCH\b")
@@ -104,7 +104,7 @@ def _launches(source: Source, reader: _Reader) -> Iterator[Launch]:
     elif kind in ("yaml", "toml"):
         yield from _config_target(source, reader, kind)
     else:
-        from rldoctor.launch.shell.slurm import directives
+        from rldoctor.formats.shell.slurm import directives
 
         reader.shared.update(directives(source))
         yield from _shell(source, reader, reader.environment, 0, "", 0)
@@ -128,7 +128,7 @@ def kind_of(source: Source) -> str:
 
 
 def _python_target(source: Source, reader: _Reader) -> Launch:
-    from rldoctor.launch.python.reader import read_python
+    from rldoctor.formats.python.reader import read_python
 
     python = read_python(source)
     variables = _given(reader.environment)
@@ -147,11 +147,11 @@ def _python_target(source: Source, reader: _Reader) -> Launch:
 
 def _config_target(source: Source, reader: _Reader, kind: str) -> Iterator[Launch]:
     if kind == "toml":
-        from rldoctor.launch.files.toml_file import read_toml
+        from rldoctor.formats.toml import read_toml
 
         tree = read_toml(source)
     else:
-        from rldoctor.launch.files.yaml_file import read_yaml
+        from rldoctor.formats.yaml.reader import read_yaml
 
         tree = read_yaml(source)
     script = tree.get("run")
@@ -245,7 +245,7 @@ def _command_launch(source: Source, reader: _Reader, command: Command, program: 
 
 def _follow(launch: Launch, program: Program, command: Command) -> None:
     """Reads the Python script that a command starts, where it is at hand."""
-    from rldoctor.launch.python.reader import read_python
+    from rldoctor.formats.python.reader import read_python
 
     if not program.python:
         return

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.facts.redact import REDACTED, is_secret, is_secret_option, redact_text
-from rldoctor.launch.plan import Given, Note, RolloutPlan, Setting
+from rldoctor.plan.model import Given, Note, RolloutPlan, Setting
 
 # OpenRLHF takes the key itself in --use_wandb and --use_swanlab, later in --logger.wandb.key:
 # https://github.com/OpenRLHF/OpenRLHF/blob/main/openrlhf/cli/train_ppo_ray.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.plan.model import RolloutPlan
 
 _FROM_SERVER = (
     "engine.",

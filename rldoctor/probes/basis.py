@@ -9,7 +9,7 @@ from typing import Any
 from rldoctor.case import Case, Gpu
 from rldoctor.check import NotApplicable
 from rldoctor.knowledge.vllm_engine import release
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.plan.model import RolloutPlan
 from rldoctor.probe import Request
 from rldoctor.probes.counts import count, whole
 from rldoctor.probes.placing import choose_device, require_import, runs_itself, share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.launch.plan import RolloutPlan
+from rldoctor.plan.model import RolloutPlan
 
 
 def count(plan: RolloutPlan, name: str) -> int | None:

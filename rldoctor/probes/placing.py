@@ -6,8 +6,8 @@ import os
 
 from rldoctor.case import Case, Gpu
 from rldoctor.check import NotApplicable
-from rldoctor.launch.plan import RolloutPlan
 from rldoctor.lookup import find
+from rldoctor.plan.model import RolloutPlan
 from rldoctor.probe import Request
 from rldoctor.probes.counts import count
 

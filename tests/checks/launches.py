@@ -19,8 +19,8 @@ from rldoctor.api import (
     RolloutPlan,
     Setting,
 )
-from rldoctor.judge import judge_one
-from rldoctor.launch.edits import edit, fixes
+from rldoctor.edits import edit, fixes
+from rldoctor.flow.judge import judge_one
 from rldoctor.launch.plans import plans
 from rldoctor.lookup import canonical
 

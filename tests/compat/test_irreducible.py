@@ -17,7 +17,7 @@ from rldoctor.compat.named import parse, with_engine
 from rldoctor.compat.prune import changed, fewest, mixed
 from rldoctor.compat.world import World
 from rldoctor.knowledge import declared
-from rldoctor.requirements import identity
+from rldoctor.knowledge.requirements import identity
 from rldoctor.versions import parsed
 from tests.cases import assumed
 

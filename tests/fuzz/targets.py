@@ -15,13 +15,13 @@ from rldoctor import registry
 from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.errors import InputError
+from rldoctor.formats.hydra import overrides
+from rldoctor.formats.python.reader import read_python
+from rldoctor.formats.shell.reader import read_shell
+from rldoctor.formats.source import Source, decode
+from rldoctor.formats.toml import read_toml
+from rldoctor.formats.yaml.reader import read_yaml
 from rldoctor.launch import recognise
-from rldoctor.launch.files.source import Source, decode
-from rldoctor.launch.files.toml_file import read_toml
-from rldoctor.launch.files.yaml_file import read_yaml
-from rldoctor.launch.hydra import overrides
-from rldoctor.launch.python.reader import read_python
-from rldoctor.launch.shell.reader import read_shell
 from rldoctor.logs import encodings, liveness, times
 from rldoctor.logs.baseline import Baseline
 from rldoctor.logs.dumps import DumpParser, SummaryParser

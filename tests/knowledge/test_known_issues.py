@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from rldoctor import registry
 from rldoctor.api import Case, KnownIssue, Severity, affects, known_issues
 from rldoctor.knowledge.known_issues import fact
-from rldoctor.launch.vocabulary import term
+from rldoctor.plan.vocabulary import term
 from tests.plans import case
 
 SPECIAL = ("engine.generation", "model.architectures", "model.experts")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rldoctor.formats.shell.reader import read_shell
+from rldoctor.formats.source import Source
+from rldoctor.formats.values import Unresolved
 from rldoctor.launch.command import Arguments, arguments
-from rldoctor.launch.files.source import Source
-from rldoctor.launch.shell.reader import read_shell
-from rldoctor.launch.values import Unresolved
 
 
 def read(text: str, overrides: bool = False, flags: frozenset[str] = frozenset()) -> Arguments:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rldoctor.errors import InputError
-from rldoctor.launch.plan import Source
 from rldoctor.launch.recognise import read
+from rldoctor.plan.model import Source
 
 VERL = "python3 -m verl.trainer.main_ppo data.max_prompt_length=512 actor_rollout_ref.rollout.n=8\n"
 SERVE = "vllm serve org/model --max-model-len 4096 --port 8000 &\n"

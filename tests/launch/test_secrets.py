@@ -8,8 +8,8 @@ import pytest
 
 from rldoctor import bundle
 from rldoctor.api import Case
-from rldoctor.launch.plan import RolloutPlan
 from rldoctor.launch.plans import plans
+from rldoctor.plan.model import RolloutPlan
 
 SHELL = """\
 export WANDB_API_KEY=SESAME1

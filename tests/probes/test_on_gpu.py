@@ -14,10 +14,11 @@ import pytest
 from rldoctor_checks.devices import collective_timeout, communicator_init, gpu_shared, nccl_settings
 from rldoctor_checks.rollout import allocator, sleep_wake
 
-from rldoctor import engine, registry
+from rldoctor import registry
 from rldoctor.api import Case, CheckResult, Gpus, Grade, Level, Outcome, Request
 from rldoctor.facts import nvml, packages
-from rldoctor.judge import judge_one
+from rldoctor.flow import engine
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.collectives import collectives
 from rldoctor.probes.placing import free_gpus
 from rldoctor.probes.rollout import rollout

@@ -11,7 +11,7 @@ from rldoctor_checks.processes import failure_unrecognised
 from rldoctor_checks.rollout import kv_cache, rotary_length
 
 from rldoctor.api import Case, ModelFiles, Outcome
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.live import rollout_case
 
 

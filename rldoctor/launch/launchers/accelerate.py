@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rldoctor.errors import InputError
-from rldoctor.launch.files.source import Files
-from rldoctor.launch.files.yaml_file import YamlFile, read_yaml
+from rldoctor.formats.native import Native
+from rldoctor.formats.source import Files
+from rldoctor.formats.yaml.reader import YamlFile, read_yaml
 from rldoctor.launch.launchers.program import launcher_setting
 from rldoctor.launch.launchers.tables import ACCELERATE_DEEPSPEED, ACCELERATE_PROCESSES
-from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Setting
+from rldoctor.plan.model import Setting
 
 # Keys of `accelerate config` files (accelerate/commands/config/config_args.py).
 _TABLE = {

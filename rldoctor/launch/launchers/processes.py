@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rldoctor.launch.draft import Draft
-from rldoctor.launch.values import scalar
+from rldoctor.formats.values import scalar
+from rldoctor.frameworks.draft import Draft
 
 # The first that is set decides; the names of other vendors' runtimes stand beside CUDA's.
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from rldoctor.formats.native import Native
+from rldoctor.formats.shell.reader import Word
+from rldoctor.formats.values import Unresolved, convert, whole
 from rldoctor.launch.command import arguments
 from rldoctor.launch.launch import at
 from rldoctor.launch.launchers.tables import FLAGS, PRECISIONS
-from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Form, Setting
-from rldoctor.launch.shell.reader import Word
-from rldoctor.launch.values import Unresolved, convert, whole
-from rldoctor.launch.vocabulary import term
+from rldoctor.plan.model import Form, Setting
+from rldoctor.plan.vocabulary import term
 
 
 @dataclass

@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from rldoctor.formats.json_text import parse
+from rldoctor.formats.native import Native
+from rldoctor.formats.shell.reader import Word
+from rldoctor.formats.source import Files
+from rldoctor.formats.values import Unresolved
 from rldoctor.launch.command import arguments
-from rldoctor.launch.files.json_text import parse
-from rldoctor.launch.files.source import Files
 from rldoctor.launch.launchers.program import Program, module, script, started, take, until_script, variable
 from rldoctor.launch.launchers.tables import (
     ACCELERATE,
@@ -28,10 +31,7 @@ from rldoctor.launch.launchers.tables import (
     TORCHRUN,
     WRAPPERS,
 )
-from rldoctor.launch.native import Native
-from rldoctor.launch.plan import Setting, Source
-from rldoctor.launch.shell.reader import Word
-from rldoctor.launch.values import Unresolved
+from rldoctor.plan.model import Setting, Source
 
 MAX_LAYERS = 20
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from rldoctor.case import Case
 from rldoctor.check import NotApplicable
 from rldoctor.knowledge.sharing import one_engine_in_the_trainer
-from rldoctor.launch.plan import RolloutPlan
 from rldoctor.model import Level
+from rldoctor.plan.model import RolloutPlan
 from rldoctor.probe import Request
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 

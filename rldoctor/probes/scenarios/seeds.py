@@ -10,8 +10,9 @@ from typing import Any
 from rldoctor.case import Case
 from rldoctor.check import NotApplicable
 from rldoctor.knowledge import vllm_engine
-from rldoctor.launch.plan import RolloutPlan
-from rldoctor.launch.seeds import (
+from rldoctor.model import Level
+from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.seeds import (
     SeedTopology,
     completions_per_request,
     engine_seeds,
@@ -19,7 +20,6 @@ from rldoctor.launch.seeds import (
     request_seeds,
     seed_topology,
 )
-from rldoctor.model import Level
 from rldoctor.probe import Request
 from rldoctor.probes.basis import with_counts
 from rldoctor.probes.placing import SEPARATE, pair_environ

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rldoctor.case import Case
 from rldoctor.check import NotApplicable
-from rldoctor.launch.plan import RolloutPlan
 from rldoctor.lookup import installed_within
 from rldoctor.model import Level
+from rldoctor.plan.model import RolloutPlan
 from rldoctor.probe import Request
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 

@@ -10,7 +10,7 @@ import pytest
 from rldoctor_checks.devices.launcher_missing import check
 
 from rldoctor.api import Distribution, Outcome, Packages, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised

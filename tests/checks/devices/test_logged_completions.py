@@ -8,7 +8,7 @@ import pytest
 
 from rldoctor import registry
 from rldoctor.api import Case, Finding, Series, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from rldoctor.logs import metrics
 
 check = registry.load().checks["RLD311"]

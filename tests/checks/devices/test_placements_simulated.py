@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.devices.device_mismatch import check
 
 from rldoctor.api import Case, CheckResult, Finding, Grade, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.checks import launches
 from tests.checks.devices.ranks import mixed, placements
 from tests.probes.ranks import placement_case, plan

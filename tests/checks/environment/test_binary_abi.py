@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.environment.binary_abi import check
 
 from rldoctor.api import Case, CheckResult, Finding, Grade, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.live import imports_case as real_imports
 from tests.logs.asking import finding as ask
 from tests.logs.asking import findings as all_of

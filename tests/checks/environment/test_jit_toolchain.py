@@ -7,7 +7,7 @@ from dataclasses import replace
 from rldoctor_checks.environment.jit_toolchain import check
 
 from rldoctor.api import CheckResult, Distribution, Gpu, Gpus, Outcome, Packages
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.cases import HOST
 from tests.logs.raising import found, traceback
 from tests.plans import case

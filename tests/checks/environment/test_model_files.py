@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.environment.model_files import check
 
 from rldoctor.api import CheckResult, ModelFiles, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.logs.raising import found, traceback
 from tests.plans import case
 

@@ -10,7 +10,7 @@ import pytest
 from rldoctor_checks.processes.failure_unrecognised import check
 
 from rldoctor.api import Case, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.checks.launches import launch
 from tests.observations import died, failed, imported, imports_case, link, packages, rollout_case
 

@@ -8,7 +8,7 @@ from rldoctor_checks.processes import engine_process_died, failure_unrecognised
 from rldoctor_checks.rollout.engine_shared import check
 
 from rldoctor.api import Case, CheckResult, Grade, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.plans import case as planned
 
 ANSWERS = [[10 * prompt + place for place in range(6)] for prompt in range(3)]

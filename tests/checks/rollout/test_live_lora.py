@@ -8,7 +8,7 @@ from rldoctor_checks.processes import failure_unrecognised
 from rldoctor_checks.rollout.lora import check
 
 from rldoctor.api import Case, Finding, Grade, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.observations import link, scenario_case
 from tests.plans import case as planned
 

@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.rollout import chat_template, vocabulary
 
 from rldoctor.api import Case, Check, Finding, Grade, ModelFiles, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.observations import link, scenario_case
 from tests.plans import case as planned
 

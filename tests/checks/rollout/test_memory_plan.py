@@ -8,7 +8,7 @@ from typing import Any
 from rldoctor_checks.rollout.memory_overcommitted import check
 
 from rldoctor.api import Case, CheckResult, Gpu, Gpus, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.plans import QWEN2_7B, case, edits
 
 FULL_7B = {**QWEN2_7B, "tie_word_embeddings": False}

@@ -8,8 +8,8 @@ from typing import Any
 from rldoctor_checks.rollout.mode_flags import check
 
 from rldoctor.api import CheckResult, Outcome
-from rldoctor.judge import judge_one
-from rldoctor.launch.plan import Form, Given
+from rldoctor.flow.judge import judge_one
+from rldoctor.plan.model import Form, Given
 from tests.logs.raising import found, traceback
 from tests.plans import case, edits, judged
 

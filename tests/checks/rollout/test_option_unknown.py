@@ -11,8 +11,8 @@ import pytest
 from rldoctor_checks.rollout.option_unknown import check
 
 from rldoctor.api import Case, Grade, Outcome, Severity
-from rldoctor.judge import judge_one
-from rldoctor.launch.plan import Form, UnknownOption
+from rldoctor.flow.judge import judge_one
+from rldoctor.plan.model import Form, UnknownOption
 from tests.checks.launches import LaunchFile
 from tests.logs.raising import found, traceback
 from tests.plans import case

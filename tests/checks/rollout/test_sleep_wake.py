@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.rollout.sleep_wake import check
 
 from rldoctor.api import CheckResult, Outcome
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.logs.asking import finding, findings, raised
 from tests.plans import case, edits
 

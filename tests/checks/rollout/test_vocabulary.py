@@ -8,7 +8,7 @@ from typing import Any
 from rldoctor_checks.rollout.vocabulary import check
 
 from rldoctor.api import CheckResult, ModelFiles, Outcome, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from tests.logs.raising import found, traceback
 from tests.plans import case
 

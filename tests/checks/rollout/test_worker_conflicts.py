@@ -9,8 +9,8 @@ import pytest
 from rldoctor_checks.rollout.mode_flags import check
 
 from rldoctor.api import CheckResult, Outcome, UnknownOption
-from rldoctor.judge import judge_one
-from rldoctor.launch.plan import Form, Given
+from rldoctor.flow.judge import judge_one
+from rldoctor.plan.model import Form, Given
 from tests.plans import case, edits, judged
 
 VERL = {"framework": "verl", "versions": {"verl": "0.6.1"}, "batch__dynamic": False}

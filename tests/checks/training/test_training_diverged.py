@@ -10,7 +10,7 @@ import pytest
 
 from rldoctor import registry
 from rldoctor.api import Case, Finding, Incident, LogEvent, LogRun, Severity
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 
 check = registry.load().checks["RLD504"]
 Logged = Callable[[str], Case]

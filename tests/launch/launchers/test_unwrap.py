@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.launch.files.source import Files, Source
+from rldoctor.formats.shell.reader import read_shell
+from rldoctor.formats.source import Files, Source
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.unwrap import unwrap
 from rldoctor.launch.recognise import read
-from rldoctor.launch.shell.reader import read_shell
 
 
 def program(text: str, base: Path = Path("/nowhere")) -> Program:

@@ -12,9 +12,10 @@ from rldoctor_checks.rollout import chunked_prefill as chunked
 from rldoctor_checks.rollout import engine_internal, token_budget
 from rldoctor_checks.sync import outputs_corrupt
 
-from rldoctor import engine, registry
+from rldoctor import registry
 from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Scenario, Setting
-from rldoctor.judge import judge_one
+from rldoctor.flow import engine
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from rldoctor.scenario import Basis

@@ -9,7 +9,7 @@ from rldoctor_checks.processes import failure_unrecognised
 from rldoctor_checks.rollout import length_budget, rotary_length
 
 from rldoctor.api import Case
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.lengths import lengths
 from tests.live import scenario_case

@@ -10,7 +10,7 @@ import pytest
 from rldoctor_checks.rollout.lora import check
 
 from rldoctor.api import Basis, Grade, NotApplicable, Outcome, Request
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.sleep import sleep
 from tests.live import scenario_case

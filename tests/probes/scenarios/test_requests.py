@@ -13,7 +13,7 @@ from rldoctor_checks.processes import engine_process_died
 from rldoctor_checks.rollout import engine_shared
 
 from rldoctor.api import Basis, Case, NotApplicable, Outcome, Request, Run, Scenario
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.requests import requests
 from tests.live import scenario_case
 from tests.plans import case as planned

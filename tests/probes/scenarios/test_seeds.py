@@ -13,7 +13,7 @@ from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Basis, Case, Engine, Grade, NotApplicable, Outcome, Request, RolloutPlan
 from rldoctor.facts import packages
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.peers import peers
 from rldoctor.probes.runner import run_job
 from rldoctor.probes.scenarios.seeds import seeds as scenario

@@ -11,7 +11,7 @@ import pytest
 from rldoctor_checks.rollout.engine_shared import check
 
 from rldoctor.api import Basis, Case, Grade, NotApplicable, Outcome, Request, Run, Scenario
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.interrupted import interrupted
 from rldoctor.probes.scenarios.shared_engine import shared_engine
 from tests.live import scenario_case

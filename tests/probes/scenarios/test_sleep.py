@@ -11,7 +11,7 @@ import pytest
 from rldoctor_checks.rollout import allocator, sleep_wake
 
 from rldoctor.api import Case, Check, Engine, Grade, Run
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.sleep import sleep
 from tests.live import scenario_case
 from tests.plans import case as planned

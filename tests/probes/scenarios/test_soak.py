@@ -12,7 +12,7 @@ from rldoctor_checks.processes import host_memory
 from rldoctor_checks.rollout import engine_internal
 
 from rldoctor.api import Basis, Case, Grade, NotApplicable, Outcome, Request
-from rldoctor.judge import judge_one
+from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.soak import soak
 from tests.live import scenario_case
 from tests.plans import case

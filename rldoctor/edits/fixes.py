@@ -1,0 +1,65 @@
+"""Puts the edits of fixes into the launch's own words, and applies them to its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rldoctor.edits.edit import Edited, apply
+from rldoctor.edits.spelling import Spelling
+from rldoctor.frameworks import by_name
+from rldoctor.model import Applicability, CheckResult, Edit, Finding, Fix, Report
+from rldoctor.plan.model import RolloutPlan
+
+
+def unread_plan(framework: str) -> RolloutPlan | None:
+    """A plan of a launch whose file is not at hand, so that edits can at least be spelled; None for a framework that
+    has no dialect."""
+    dialect = by_name(framework)
+    return None if dialect is None else RolloutPlan(framework=dialect.name, dialect=dialect.name, file="", entry="")
+
+
+def spelled_report(report: Report, plan: RolloutPlan | None) -> Report:
+    """The report with every edit spelled for the plan's framework, and without the fixes that it has no words for."""
+    if plan is None:
+        return report
+    ranked = report.ranked and tuple(_spelled_finding(finding, plan) for finding in report.ranked)
+    return replace(report, results=tuple(spelled(result, plan) for result in report.results), ranked=ranked)
+
+
+def spelled(result: CheckResult, plan: RolloutPlan) -> CheckResult:
+    """The same for one result."""
+    return replace(result, findings=tuple(_spelled_finding(finding, plan) for finding in result.findings))
+
+
+def applied(found: Iterable[tuple[RolloutPlan, Iterable[Finding]]]) -> Edited:
+    """The files of the plans with the first safe fix of each of their findings made, in memory."""
+    spellings = []
+    for plan, findings in found:
+        for finding in findings:
+            fix = next((fix for fix in finding.fixes if _can_apply(fix)), None)
+            spellings += [_spelling(edit, plan) for edit in fix.edits] if fix is not None else []
+    return apply(spellings)
+
+
+def _can_apply(fix: Fix) -> bool:
+    return fix.applicability is Applicability.SAFE and bool(fix.edits) and all(edit.file for edit in fix.edits)
+
+
+def _spelled_finding(finding: Finding, plan: RolloutPlan) -> Finding:
+    fixes = (_spelled_fix(fix, plan) for fix in finding.fixes)
+    return replace(finding, fixes=tuple(fix for fix in fixes if fix is not None))
+
+
+def _spelled_fix(fix: Fix, plan: RolloutPlan) -> Fix | None:
+    spellings = [(edit, _spelling(edit, plan)) for edit in fix.edits]
+    # Hard-coded by the framework: advice that nobody can follow is left out. Of a file that was not read nobody knows.
+    if plan.file and any(s.write is None and s.text.startswith(f"{edit.option} =") for edit, s in spellings):
+        return None
+    edits = tuple(replace(edit, spelled=s.text, file=s.file, line=s.line) for edit, s in spellings)
+    return replace(fix, edits=edits)
+
+
+def _spelling(edit: Edit, plan: RolloutPlan) -> Spelling:
+    dialect = by_name(plan.dialect or plan.framework)
+    return dialect.spell(edit, plan) if dialect is not None else Spelling(text=f"{edit.option} = {edit.value}")

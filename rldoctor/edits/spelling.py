@@ -1,0 +1,282 @@
+"""Spells a canonical edit in a framework's own words: the text to show, and the write that puts it into a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rldoctor.frameworks.rule import Boolean, Rule
+from rldoctor.model import Edit
+from rldoctor.plan.model import Form, Place, RolloutPlan, Setting
+from rldoctor.plan.vocabulary import term
+
+if TYPE_CHECKING:
+    from rldoctor.frameworks.dialect import Dialect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Write:
+    """How to put one spelled edit into a file: the option, override, YAML path, keyword or variable ``key`` gets
+    ``value`` (bare text, quoted when it is written; None for a flag). ``line`` is where it stands, or where its command
+    or call starts; ``path`` leads into a JSON value of ``key``; ``group`` names the command or call; ``remove`` takes
+    it out, ``rename`` gives it another name and keeps its value."""
+
+    form: Form
+    file: str
+    line: int
+    key: str
+    value: str | None = None
+    path: tuple[str, ...] = ()
+    group: str = ""
+    remove: bool = False
+    append: str = ""
+    rename: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spelling:
+    """``text`` is what a person reads and can paste. Without a ``write`` it cannot be applied to a file: ``reason``
+    says why."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+    write: Write | None = None
+    reason: str | None = None
+
+
+def spell(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
+    """The common way: rewrite the setting where it stands, or add it where the launch's options stand."""
+    if edit.option.startswith("env."):
+        return variable(edit.option[4:], edit.value, plan)
+    if edit.option.startswith("native."):
+        from rldoctor.edits.renaming import rename
+
+        return rename(edit.option[7:], str(edit.value), plan)
+    if term(edit.option) is None:
+        return Spelling(text=f"{edit.option} = {edit.value}", reason=f"{edit.option} is no name of the vocabulary")
+    if plan.server is not None and _belongs_to_server(edit.option, plan):
+        from rldoctor.frameworks import by_name
+
+        server = by_name(plan.server.dialect)
+        if server is not None:
+            return server.spell(edit, plan.server)
+    setting = plan.get(edit.option)
+    if setting is not None and setting.form is Form.VARIABLE and setting.key is not None:
+        found = dialect.rule(f"env:{setting.key}")
+        value = edit.value if found is None else found[1].native(edit.value)
+        return variable(setting.key, value, plan)
+    if setting is not None and setting.form is not None and setting.key is not None and setting.file is not None:
+        return _in_place(dialect, edit, setting, plan)
+    return _added(dialect, edit, plan)
+
+
+def variable(name: str, value: Any, plan: RolloutPlan) -> Spelling:
+    """An environment variable: rewritten where the file sets it, else exported before the launch; None unsets it."""
+    setting = plan.get(f"env.{name}")
+    bare = None if value is None else shown(value)
+    text = f"unset {name}" if bare is None else f"export {name}={shell_quoted(bare)}"
+    if plan.file.endswith(".py") and bare is not None:
+        text = f"os.environ[{json.dumps(name)}] = {json.dumps(bare)}"
+    # Where branches set it differently, the last word is spoken just before the launch.
+    varies = setting is not None and (setting.unknown or "").startswith(f"{name} depends on")
+    if setting is not None and not varies and setting.file is not None and setting.line is not None:
+        form, key = setting.form or Form.VARIABLE, setting.key or name
+        write = Write(
+            form=form,
+            file=setting.file,
+            line=setting.line,
+            key=key,
+            path=setting.path,
+            value=json.dumps(bare) if setting.path and bare is not None else bare,
+            remove=value is None,
+        )
+        return Spelling(text=text, file=setting.file, line=setting.line, write=write)
+    if value is None:
+        return Spelling(text=text, reason=f"{name} is set outside {plan.file}")
+    if plan.place is None or plan.place.form is Form.YAML:
+        return Spelling(text=text, reason=f"{plan.file} sets no variables; set it in the shell that starts the run")
+    write = Write(form=Form.VARIABLE, file=plan.file, line=plan.line, key=name, value=bare, group=plan.entry)
+    return Spelling(text=text, file=plan.file, line=plan.line, write=write)
+
+
+def _in_place(dialect: Dialect, edit: Edit, setting: Setting, plan: RolloutPlan) -> Spelling:
+    assert setting.form is not None and setting.key is not None and setting.file is not None
+    key = setting.key
+    native = ".".join((_key(setting), *setting.path)) if setting.form is not Form.YAML else _key(setting)
+    found = dialect.rule(native)
+    rule = found[1] if found is not None and found[0] == edit.option else Rule(edit.option)
+    if rule.read is not None and rule.write is None:
+        return Spelling(text=f"{key}: {edit.value}", reason=f"{key} has no exact counterpart of {edit.option}")
+    value = rule.native(edit.value)
+    write = _write(
+        dialect, rule, key, value, Place(form=setting.form, file=setting.file, line=setting.line or 1), setting.path
+    )
+    return Spelling(text=_text(write, value, plan), file=write.file, line=write.line, write=write)
+
+
+def _added(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
+    candidates = list(dialect.native_keys(edit.option))
+    if not candidates:
+        text = f"{edit.option} = {shown(edit.value)}"
+        return Spelling(text=text, reason=f"{dialect.name} has no option for {edit.option}")
+    key, rule = candidates[0]
+    place = plan.place
+    form = place.form if place is not None else dialect.style
+    value = rule.native(edit.value)
+    path: tuple[str, ...] = ()
+    below = rule.option.endswith(".*")
+    if form is Form.KEYWORD:
+        key, place = _call(dialect, key, plan)
+    if below and form in (Form.OPTION, Form.KEYWORD):
+        key, _, leaf = key.rpartition(".")
+        path = (leaf,)
+    spelled = dialect.spelled_key(key) if form is Form.OPTION else key
+    at = place or Place(form=form, file=plan.file, line=plan.line)
+    write = _write(dialect, rule, spelled, value, at, path, append=dialect.append if below else "")
+    if place is None:
+        what = (
+            f"{plan.file} makes no call that takes {key}"
+            if form is Form.KEYWORD
+            else f"{plan.file} has no place for it"
+        )
+        return Spelling(text=_text(write, value, plan), reason=what)
+    return Spelling(text=_text(write, value, plan), file=write.file, line=write.line, write=write)
+
+
+def _call(dialect: Dialect, key: str, plan: RolloutPlan) -> tuple[str, Place | None]:
+    """The keyword that a native key is, and the call of the script that takes it: the one whose prefix the key has."""
+    prefixes = {place.group: dialect.calls[place.group] for place in plan.places if place.group in dialect.calls}
+    every = sorted({prefix for prefix in dialect.calls.values() if key.startswith(prefix)}, key=len, reverse=True)
+    prefix = every[0] if every else ""
+    place = next((place for place in plan.places if prefixes.get(place.group) == prefix), None)
+    return key.removeprefix(prefix), place or (plan.place if not plan.places else None)
+
+
+def _write(
+    dialect: Dialect, rule: Rule, key: str, value: Any, place: Place, path: tuple[str, ...], append: str = ""
+) -> Write:
+    remove = False
+    text: str | None = value_text(value, place.form, bool(path))
+    if place.form is Form.OPTION and not path and isinstance(value, bool):
+        style = rule.boolean or dialect.booleans
+        bare, no = re.sub(r"^--no[-_]", "--", key), "--no-" if dialect.dashes else "--no_"
+        if style is Boolean.FLAG:
+            remove, text = not value, None
+        elif style is Boolean.PAIRED:
+            key, text = (bare if value else no + bare[2:]), None
+    return Write(
+        form=place.form,
+        file=place.file,
+        line=place.line,
+        key=key,
+        value=text,
+        path=path,
+        group=place.group,
+        remove=remove,
+        append=append,
+    )
+
+
+def _text(write: Write, value: Any, plan: RolloutPlan) -> str:
+    if write.remove:
+        return f"without {write.key}"
+    if write.path:
+        siblings = _siblings(write, plan)
+        whole = {**siblings, write.path[-1]: value} if len(write.path) == 1 else _nested(write.path, value)
+        if write.form is Form.KEYWORD:
+            return f"{write.key}={whole!r}"
+        return f"{write.key} {shell_quoted(json.dumps(whole))}"
+    if write.form is Form.OPTION:
+        return write.key if write.value is None else f"{write.key} {shell_quoted(write.value)}"
+    if write.form is Form.OVERRIDE:
+        return shell_word(f"{write.append}{write.key}={write.value}")
+    if write.form is Form.YAML:
+        return f"{write.key}: {write.value}"
+    return f"{write.key}={write.value}"
+
+
+def _siblings(write: Write, plan: RolloutPlan) -> dict[str, Any]:
+    start = write.key.lstrip("-").replace("-", "_") + "."
+    return {
+        given.key[len(start) :]: given.value
+        for given in plan.given
+        if given.form is write.form
+        and given.key.startswith(start)
+        and given.unknown is None
+        and "." not in given.key[len(start) :]
+    }
+
+
+def _nested(path: tuple[str, ...], value: Any) -> Any:
+    return {path[0]: _nested(path[1:], value)} if path else value
+
+
+def _key(setting: Setting) -> str:
+    key = setting.key or ""
+    return key.lstrip("-").replace("-", "_") if setting.form is Form.OPTION else key
+
+
+def _belongs_to_server(option: str, plan: RolloutPlan) -> bool:
+    if not option.startswith(("engine.", "placement.listen_")):
+        return False
+    setting, theirs = plan.get(option), plan.server.get(option) if plan.server is not None else None
+    return setting is None or theirs is None or (setting.file, setting.line) == (theirs.file, theirs.line)
+
+
+def value_text(value: Any, form: Form, inside_json: bool = False) -> str:
+    """``value`` as a form writes it, unquoted for the shell."""
+    if inside_json:
+        return json.dumps(value)
+    if form is Form.KEYWORD:
+        return json.dumps(value) if isinstance(value, str) else repr(value)
+    if isinstance(value, list | dict):
+        return _hydra(value) if form is Form.OVERRIDE else json.dumps(value)
+    if form is Form.YAML and isinstance(value, str):
+        return yaml_text(value)
+    if form is Form.OVERRIDE and isinstance(value, str):
+        return _hydra(value)
+    return shown(value)
+
+
+def shown(value: Any) -> str:
+    """A scalar as shells and YAML write it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def yaml_text(text: str) -> str:
+    """A string as a YAML scalar that reads back as the same string."""
+    from rldoctor.formats.values import scalar
+
+    if scalar(text) == text and re.fullmatch(r"[\w./][\w./@+-]*(:[\w./@+-]+)*", text):
+        return text
+    return json.dumps(text)
+
+
+def _hydra(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ",".join(_hydra(part) for part in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_hydra(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, str) and not re.fullmatch(r"[\w./@+:-][\w./@+: -]*", value):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return shown(value)
+
+
+def shell_quoted(text: str) -> str:
+    """``text`` as one shell word."""
+    if re.fullmatch(r"[\w./:@%+=,-]+", text):
+        return text
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def shell_word(text: str) -> str:
+    """``a.b=value`` as one shell word, quoting the value alone where it needs it."""
+    key, sep, value = text.partition("=")
+    return key + sep + shell_quoted(value) if sep else shell_quoted(text)

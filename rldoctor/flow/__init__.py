@@ -1,0 +1,1 @@
+"""The way of one examination: collect, probe, judge, prove, report."""

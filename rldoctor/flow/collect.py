@@ -1,0 +1,174 @@
+"""Collects the cases that the options name: the environments of this machine or saved bundles, with each launch."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rldoctor import bundle
+from rldoctor.case import Case, Gpus, Unknown
+from rldoctor.errors import InputError
+from rldoctor.probe import Request
+
+if TYPE_CHECKING:
+    from rldoctor.flow.session import Options, Session
+
+
+def cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
+    """Every case, and with what its probes are to be run. Raises :class:`InputError` for what cannot be used."""
+    options = session.options
+    if options.bundles and options.pythons:
+        raise InputError("--python examines this machine, --from judges a saved one; give one of them")
+    yield from _saved(session) if options.bundles else _here(session, sections)
+
+
+def _saved(session: Session) -> Iterator[tuple[Case, Request]]:
+    from rldoctor.facts import assume
+
+    options = session.options
+    for file in options.bundles:
+        case = assume.apply(_with_model(bundle.load(file), file, options), options.assume)
+        if len(options.bundles) > 1:
+            case = replace(case, role=case.role or str(file))
+        for one in launches(case, options):
+            yield _not_probed(one, session, "judged from a bundle"), Request()
+
+
+def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
+    from rldoctor import facts
+    from rldoctor.facts import assume
+
+    options = session.options
+    devices = devices_named(options.devices)
+    if _launch_file(options) is not None:
+        # How a launch resolves depends on all of them, whatever the selected checks name.
+        sections = set(facts.SECTIONS)
+    else:  # what was named must be there, also where no check reads it
+        sections = sections | ({"model"} if options.model else set()) | ({"gpus"} if devices else set())
+    for role, python in _interpreters(options.pythons):
+        request = Request(
+            target=options.target,
+            python=python,
+            model=options.model,
+            devices=devices,
+            time_limit=options.time_limit,
+            soak=options.soak,
+            level=session.level,
+            environ=dict(os.environ),
+        )
+        case = replace(facts.collect(sections, request), role=role)
+        if devices and not options.assume:
+            require_devices(devices, case.gpus)
+        for one in launches(assume.apply(case, options.assume), options):
+            yield _not_probed(one, session, "judged for an assumed machine") if options.assume else one, request
+
+
+def _launch_file(options: Options) -> Path | None:
+    """The target where it is a launch file; a directory is a model. Raises :class:`InputError` for one that is none."""
+    if options.target is None or not options.target.is_dir():
+        return options.target
+    if not (options.target / "config.json").is_file():
+        raise InputError(f"{options.target}: a folder without config.json, neither a model nor a launch file")
+    return None
+
+
+def launches(case: Case, options: Options) -> Iterator[Case]:
+    """The case once for every launch of the target, or as it is where there is no launch file."""
+    target = _launch_file(options)
+    absent = {
+        "metrics": "no log was given (rldoctor triage LOG)",
+        "observations.hang": "no stalled run was looked at (rldoctor hang)",
+        **case.absent,
+    }
+    if case.nodes is None:
+        nodes = Unknown(reason="how many nodes the run has is not told", how="--assume machine.json")
+        case = replace(case, unknown={"nodes": nodes, **case.unknown})
+    if target is None:
+        yield replace(case, absent={"plan": "no launch file was given (rldoctor check LAUNCHFILE)", **absent})
+        return
+    from rldoctor import facts
+    from rldoctor.launch.plans import model_directory, plans
+
+    found = plans(target, case, options.framework)
+    if not found:
+        raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")
+    # What lies in the hub's cache here says nothing of an example or of a machine that only left a log.
+    environ = os.environ if case.environment is not None else None
+    for plan in found:
+        one = replace(case, plan=plan, target=f"{target}:{plan.line}" if len(found) > 1 else str(target), absent=absent)
+        directory = options.model or model_directory(plan, environ)
+        if directory is not None and one.model is None:
+            model = facts.collect({"model"}, Request(model=directory))
+            unknown = {name: why for name, why in one.unknown.items() if name != "model"} | model.unknown
+            one = replace(one, model=model.model, unknown=unknown, absent=absent | model.absent)
+        yield one
+
+
+def _with_model(case: Case, file: Path, options: Options) -> Case:
+    """A saved case with the model that was named beside it. Raises :class:`InputError` where it has another one: what
+    was observed there was observed with that."""
+    directory = options.model or (options.target if options.target is not None and options.target.is_dir() else None)
+    if directory is None:
+        return case
+    from rldoctor.facts import model_files
+
+    model = model_files.read(directory)
+    if case.model is None:
+        unknown = {name: why for name, why in case.unknown.items() if name != "model"}
+        return replace(case, model=model, unknown=unknown)
+    again = bundle.parse(bundle.dump(Case(model=model)).encode(), str(directory)).model
+    if again is None or case.model.config != again.config:
+        raise InputError(f"{directory}: not the model that {file} was made with, {case.model.path}")
+    return case
+
+
+def _not_probed(case: Case, session: Session, why: str) -> Case:
+    """Explains the observations that the case lacks: nothing is run for a machine that is not this one."""
+    names = (f"observations.{probe.name}" for probe in session.probes if probe.name not in case.observations)
+    return replace(case, unknown={**{name: Unknown(reason=why) for name in names}, **case.unknown})
+
+
+def _interpreters(given: tuple[str, ...]) -> list[tuple[str | None, Path | None]]:
+    """Role and path of each ``--python``; this process's own interpreter where none is given."""
+    if not given:
+        return [(None, None)]
+    split: list[tuple[str | None, Path | None]] = []
+    for item in given:
+        role, equals, path = item.partition("=")
+        # A path may hold an equals sign, a role is a plain word.
+        named = (role, Path(path)) if equals and role.isidentifier() else (None, Path(item))
+        if not (path if named[0] else item):
+            raise InputError(f"--python {item!r}: the path of an interpreter is missing")
+        if named[0] and named[0] in [role for role, _ in split]:
+            raise InputError(f"--python {item}: a second interpreter for {role}")
+        split.append(named)
+    return split
+
+
+def devices_named(text: str | None) -> tuple[int, ...] | None:
+    """The numbers of ``--devices``. Raises :class:`InputError` for what is no list of them."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch("[0-9]+", part) for part in parts):
+        raise InputError(f"--devices {text!r}: GPU numbers separated by commas are expected, such as 0,1")
+    return tuple(dict.fromkeys(map(int, parts)))
+
+
+def require_devices(devices: tuple[int, ...], gpus: Gpus | None) -> None:
+    """Raises :class:`InputError` for devices that are certainly not there. A driver that fails is for the checks to
+    tell, and other vendors' devices are not listed."""
+    given = ",".join(map(str, devices))
+    if gpus is None or gpus.error is not None or gpus.vendor not in ("nvidia", "none"):
+        return
+    there = [gpu.index for gpu in gpus.devices]
+    if not there:
+        raise InputError(f"--devices {given}: this machine has no GPU")
+    missing = [index for index in devices if index not in there]
+    if missing:
+        absent, known = (", ".join(map(str, numbers)) for numbers in (missing, there))
+        raise InputError(f"--devices {given}: there is no GPU {absent} here, only {known}")

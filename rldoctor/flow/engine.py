@@ -1,0 +1,89 @@
+"""The flow of a check: what it has to collect, how the facts are judged, and the report that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rldoctor.case import Case
+from rldoctor.check import Check
+from rldoctor.flow.failed_runs import explained
+from rldoctor.flow.judge import join_cases, judge
+from rldoctor.flow.probe import AnyProbe
+from rldoctor.lookup import find
+from rldoctor.model import CheckResult, Finding, Grade, Outcome, Report
+from rldoctor.registry import Registry
+
+
+def sections(checks: Iterable[Check], probes: Iterable[AnyProbe]) -> set[str]:
+    """The sections of the case that the checks and probes read."""
+    needs = [n for check in checks for detector in check.detectors for n in detector.needs]
+    needs += [n for probe in probes for n in (*probe.needs, *probe.reads)]
+    return {need.split(".")[0] for need in needs} - {"observations"}
+
+
+def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Iterable[str] = ()) -> Report:
+    """Judges the case; the logs of live runs that failed are judged by the signatures of the same checks."""
+    broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in registry.broken)
+    asked = list(checks)
+    case, logged = explained(case, asked, registry.checks.values())
+    results = tuple(_with_logged(result, logged) for result in judge(asked, case))
+    # A code that only logs show has no detector, and so no result yet.
+    only = {finding.code: finding.name for finding in logged} if logged else {}
+    missing = (code for code in only if all(result.code != code for result in results))
+    nothing = (CheckResult(code=code, name=only[code], outcome=Outcome.PASS) for code in missing)
+    results += tuple(_with_logged(result, logged) for result in nothing)
+    judged = Report(target=describe(case), results=results, notes=(*broken, *notes))
+    if case.plan is None:
+        return judged
+    from rldoctor.edits.fixes import spelled_report
+
+    return spelled_report(judged, case.plan)
+
+
+def _with_logged(result: CheckResult, logged: list[Finding]) -> CheckResult:
+    """A result with what the logs say of its code: a finding, or the proof of one that was only declared."""
+    found = tuple(finding for finding in logged if finding.code == result.code)
+    if not found:
+        return result
+    if not result.findings:
+        return replace(result, outcome=Outcome.FINDINGS, reason=None, findings=found)
+    first, *others = result.findings
+    seen = tuple(line for finding in found for line in finding.evidence)
+    first = replace(first, grade=Grade.REPRODUCED, evidence=(*first.evidence, *seen))
+    return replace(result, findings=(first, *others))
+
+
+def join(reports: list[Report]) -> Report:
+    """One report out of one for each environment, launch or bundle: a check says what its gravest case says, a finding
+    that several share is told once."""
+    if len(reports) == 1:
+        return reports[0]
+    by_code: dict[str, list[CheckResult]] = {}
+    for one in reports:
+        for result in one.results:
+            findings = tuple(replace(f, cases=_where(f, reports)) for f in result.findings)
+            by_code.setdefault(result.code, []).append(replace(result, findings=findings))
+    return Report(
+        target="; ".join(one.target for one in reports),
+        results=tuple(join_cases(results) for results in by_code.values()),
+        notes=tuple(dict.fromkeys(note for one in reports for note in one.notes)),
+    )
+
+
+def _where(finding: Finding, reports: list[Report]) -> tuple[str, ...]:
+    """The targets that have a finding, where not all have it."""
+    having = tuple(one.target for one in reports if finding in one.findings)
+    return having if len(having) < len(reports) else ()
+
+
+def describe(case: Case) -> str:
+    """One line that names what was examined."""
+    parts = [part for part in (case.role, case.target) if part]
+    if case.packages is not None:
+        parts.append(f"Python {case.packages.python}")
+        found = (find(case.packages, name) for name in ("vllm", "torch", "transformers"))
+        parts += [f"{d.name} {d.version}" for d in found if d is not None]
+    if case.gpus is not None:
+        parts.append(f"{len(case.gpus.devices)}x {case.gpus.devices[0].name}" if case.gpus.devices else "no GPU")
+    return ", ".join(parts) or "nothing"

@@ -1,0 +1,209 @@
+"""From what was asked on the command line to judged cases: which interpreters, bundles, checks and depth."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rldoctor import bundle, registry, settings
+from rldoctor.case import Case
+from rldoctor.check import Check
+from rldoctor.errors import InputError
+from rldoctor.flow import collect as collecting
+from rldoctor.flow import depth, engine, prove
+from rldoctor.flow import probe as probing
+from rldoctor.flow.probe import AnyProbe, Progress
+from rldoctor.model import Level, Report
+from rldoctor.probe import Request
+from rldoctor.registry import Registry
+from rldoctor.settings import Settings
+
+if TYPE_CHECKING:
+    from rldoctor.edits.edit import Edited
+
+
+# A day; poll(2) counts milliseconds in 32 bits.
+LONGEST = 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The command line of ``check`` and ``bundle``, as given."""
+
+    target: Path | None = None
+    framework: str | None = None
+    level: str | None = None
+    pythons: tuple[str, ...] = ()
+    model: Path | None = None
+    assume: tuple[str, ...] = ()
+    bundles: tuple[Path, ...] = ()
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    devices: str | None = None
+    time_limit: float | None = None
+    soak: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """Options, settings and plugins brought together, with every name in them verified."""
+
+    options: Options
+    settings: Settings
+    registry: Registry
+    checks: list[Check]
+    probes: list[AnyProbe]
+    level: Level | None
+
+    @property
+    def required(self) -> set[str]:
+        """The codes that must be judged: those of the settings, and those selected by their full name."""
+        selected, require = self.options.select, self.settings.require
+        return {c.code for c in self.checks if c.code in selected or c.code.startswith(require)}
+
+
+def open_session(options: Options) -> Session:
+    """Reads the settings and loads the plugins. Raises :class:`InputError` for what cannot be used."""
+    try:
+        project = settings.load(Path.cwd())
+    except FileNotFoundError:
+        raise InputError("the current folder does not exist any more") from None
+    if options.time_limit is not None and not 1 <= options.time_limit <= LONGEST:
+        raise InputError(f"--time-limit {options.time_limit:g}: from 1 to {LONGEST} seconds are expected")
+    if options.soak is not None and not 0 < options.soak <= LONGEST / 60:
+        raise InputError(f"--soak {options.soak:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
+    collecting.devices_named(options.devices)
+    elsewhere = bool(options.bundles or options.assume)
+    if options.soak is not None and elsewhere:
+        raise InputError("--soak keeps traffic up on this machine; --from and --assume judge another one")
+    if options.soak is not None and options.time_limit is not None and options.time_limit <= options.soak * 60:
+        raise InputError(f"--time-limit {options.time_limit:g} seconds end a soak of {options.soak:g} minutes")
+    level = _level(options.level or project.level or "auto")
+    # A project's own setting is meant for the machines where something can be run.
+    if options.level is not None and level is not None and level > Level.STATIC and elsewhere:
+        raise InputError(f"--level {level.label} runs probes on this machine; --from and --assume judge another one")
+    if options.soak is not None and level is not None and level < Level.ROLLOUT:
+        raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
+    found = registry.load(project.disable_plugins)
+    try:
+        found.select((*project.select, *project.require), tuple(ignore.code for ignore in project.ignore))
+    except InputError as error:
+        raise InputError(f"{project.file}: {error}") from None
+    # What a project requires is judged also where its usual selection leaves it out.
+    usual = (*project.select, *project.require) if project.select else ()
+    checks = found.select(options.select or usual, options.ignore)
+    return Session(
+        options=options,
+        settings=project,
+        registry=found,
+        checks=checks,
+        probes=probing.needed_probes(checks, found.probes),
+        level=level,
+    )
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One case and what was found in it."""
+
+    case: Case
+    report: Report
+
+
+def examine(session: Session, progress: Progress) -> list[Examined]:
+    """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
+    examined = []
+    for case, request in collecting.cases(session, engine.sections(session.checks, session.probes)):
+        deep = _depth(session, case, request)
+        if notice := probing.announce(case, session.probes, request, deep.level):
+            for finding in engine.report(case, session.checks, session.registry).findings:
+                progress(f"already found: {finding.code} {finding.severity.value}: {finding.message}")
+            progress(notice)
+        probed = probing.run_probes(case, session.probes, request, deep, progress)
+        notes = [deep.reason] if deep.reason else []
+        judged = engine.report(probed, session.checks, session.registry, notes)
+        judged = prove.prove(probed, _without_ignored(session, judged), session.registry, request, progress)
+        examined.append(Examined(_with_kept_logs(session, probed, judged), judged))
+    return examined
+
+
+def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
+    """The case with those logs of its probes that stay when this process ends."""
+    if not probed.observations or session.options.bundles:
+        return probed
+    from rldoctor.probes.kept import keep_logs
+
+    return replace(probed, observations=keep_logs(probed.observations, judged))
+
+
+def _without_ignored(session: Session, judged: Report) -> Report:
+    return settings.silence(judged, session.settings.ignore, datetime.date.today())
+
+
+def mended(examined: list[Examined]) -> Edited:
+    """The launch files with the safe fixes made, in memory."""
+    from rldoctor.edits import fixes
+
+    return fixes.applied((one.case.plan, one.report.findings) for one in examined if one.case.plan is not None)
+
+
+def triage(
+    session: Session, logs: list[str], all_runs: bool, progress: Progress, baseline: tuple[str, ...] = ()
+) -> Report:
+    """Judges logs, with what the options say of the machine and the launch file behind them. ``baseline`` are logs of a
+    healthy run to compare with."""
+    from rldoctor.edits import fixes
+    from rldoctor.facts import assume
+    from rldoctor.logs import triage as reader
+
+    options = session.options
+    case = assume.apply(bundle.load(options.bundles[0]) if options.bundles else Case(), options.assume)
+    known = next(collecting.launches(case, options))
+    everything = session.registry.checks.values()
+    judged = reader.triage(
+        logs, session.checks, known, all_runs, vocabulary=everything, baseline=baseline, progress=progress
+    )
+    judged = _without_ignored(session, judged)
+    framework = judged.incident.framework if judged.incident else None
+    return fixes.spelled_report(judged, known.plan or (fixes.unread_plan(framework) if framework else None))
+
+
+def gather(session: Session, progress: Progress) -> Case:
+    """All facts of one environment, probes included up to the level asked for: what a bundle holds."""
+    from rldoctor import facts
+
+    if len(session.options.pythons) > 1:
+        raise InputError("a bundle holds one environment; give one --python")
+    cases = list(collecting.cases(session, set(facts.SECTIONS)))
+    if len(cases) > 1:
+        lines = ", ".join(str(case.plan.line) for case, _ in cases if case.plan is not None)
+        raise InputError(f"{session.options.target}: a bundle holds one launch, this starts several (lines {lines})")
+    case, request = cases[0]
+    probed = probing.run_probes(case, session.probes, request, _depth(session, case, request), progress)
+    if not probed.observations:
+        return probed
+    # What a report made here refers to, one made from the bundle will, too.
+    judged = engine.report(probed, session.registry.checks.values(), session.registry)
+    return _with_kept_logs(session, probed, judged)
+
+
+def _depth(session: Session, case: Case, request: Request) -> depth.Depth:
+    if session.options.bundles or session.options.assume:
+        return depth.Depth(Level.STATIC)
+    if session.level is not None:
+        return depth.Depth(session.level)
+    if session.options.soak is not None:  # whoever asks for it has chosen a device for it
+        return depth.Depth(Level.ROLLOUT)
+    return depth.auto_depth(case, request)
+
+
+def _level(name: str) -> Level | None:
+    if name == "auto":
+        return None
+    try:
+        return Level[name.upper()]
+    except KeyError:
+        known = ", ".join(["auto", *(level.label for level in Level)])
+        raise InputError(f"unknown level {name!r}; known are {known}") from None

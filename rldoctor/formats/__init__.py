@@ -1,0 +1,1 @@
+"""One reader and writer for each format of launch files."""

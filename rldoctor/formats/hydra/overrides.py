@@ -1,0 +1,210 @@
+"""Hydra and OmegaConf: overrides with their value grammar, interpolation, and the composition of config files at
+hand."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rldoctor.formats.native import Located, Native
+from rldoctor.formats.values import Unresolved, scalar
+from rldoctor.plan.model import Form
+
+if TYPE_CHECKING:
+    from rldoctor.formats.shell.reader import Word
+
+_HEAD = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@-]*)(=|$)")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*\(")
+_INTERPOLATION = re.compile(r"\$\{([^${}]*)\}")
+# The resolvers that NeMo-RL registers (nemo_rl/utils/config.py, register_omegaconf_resolvers).
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "max": max,
+}
+MAX_DEPTH = 30
+MAX_NESTING = 40
+
+
+def override(word: Word, file: str, group: str = "") -> Native | None:
+    """One override (``a.b=c``, ``+a=c``, ``++a=c``, ``~a``), or None where the word is none."""
+    known = word.value if isinstance(word.value, str) else word.prefix
+    head = _HEAD.match(known)
+    if head is None or (not head[3] and head[1] != "~"):
+        return None
+    text = known[head.end() :]
+    value: Any = (
+        Unresolved(word.raw.partition("=")[2], word.value.why) if isinstance(word.value, Unresolved) else parse(text)
+    )
+    if head[1] == "~":
+        value = None
+    return Native(
+        key=head[2].replace("/", "."),
+        value=value,
+        file=file,
+        line=word.line,
+        form=Form.OVERRIDE,
+        spelled=head[2],
+        raw=word.raw,
+        operator=head[1] or "",
+        group=group,
+    )
+
+
+def parse(text: str) -> Any:
+    """The value of an override's text: quoted strings, numbers, null, lists, dictionaries; a sweep or function is
+    unknown."""
+    try:
+        value, end = _value(text, 0, 0, "")
+    except (ValueError, RecursionError):
+        return text
+    return text if text[end:].strip() and not isinstance(value, Unresolved) else value
+
+
+def _value(text: str, at: int, depth: int, stops: str) -> tuple[Any, int]:
+    if depth > MAX_NESTING:
+        raise ValueError("nested too deeply")
+    while text[at : at + 1] in (" ", "\t"):
+        at += 1
+    char = text[at : at + 1]
+    if char in ("'", '"'):
+        return _quoted(text, at)
+    if char in ("[", "{"):
+        return _collection(text, at, depth)
+    end = at
+    braces = 0
+    while end < len(text) and (braces or text[end] not in (stops or "\0")):
+        if text.startswith("${", end):
+            braces += 1
+        elif text[end] == "}" and braces:
+            braces -= 1
+        end += 1
+    raw = text[at:end].strip()
+    if not stops and not braces and (_FUNCTION.match(raw) or ("," in raw and not raw.startswith("${"))):
+        return Unresolved(raw, "a sweep over several values"), end
+    return scalar(raw), end
+
+
+def _quoted(text: str, at: int) -> tuple[str, int]:
+    quote, end = text[at], at + 1
+    done: list[str] = []
+    while end < len(text):
+        if text[end] == "\\" and text[end + 1 : end + 2] in (quote, "\\"):
+            end += 1
+        elif text[end] == quote:
+            return "".join(done), end + 1
+        done.append(text[end])
+        end += 1
+    raise ValueError("a quote that is not closed")
+
+
+def _collection(text: str, at: int, depth: int) -> tuple[Any, int]:
+    opening, end = text[at], at + 1
+    items: list[Any] = []
+    pairs: dict[str, Any] = {}
+    close = "]" if opening == "[" else "}"
+    while True:
+        while text[end : end + 1] in (" ", ",", "\t", "\n"):
+            end += 1
+        if end >= len(text):
+            raise ValueError("a bracket that is not closed")
+        if text[end] == close:
+            return (items if opening == "[" else pairs), end + 1
+        if opening == "[":
+            value, end = _value(text, end, depth + 1, ",]")
+            items.append(value)
+            continue
+        key, end = _value(text, end, depth + 1, ":,}")
+        while text[end : end + 1] == " ":
+            end += 1
+        if text[end : end + 1] != ":":
+            raise ValueError("a dictionary entry without a value")
+        value, end = _value(text, end + 1, depth + 1, ",}")
+        pairs[str(key)] = value
+
+
+Lookup = Callable[[str], Any]
+MISSING = object()
+
+
+def interpolated(natives: Iterable[Native], fallback: Lookup, environment: Mapping[str, Any]) -> list[Native]:
+    """The natives with ``${...}`` filled in from each other, the last of a key winning, then from ``fallback`` (which
+    gives None for what it does not know)."""
+    listed = list(natives)
+    flat = dict(pair for native in listed for pair in _flat(native.key, native.value))
+    if not any(isinstance(value, str) and "${" in value for value in flat.values()):
+        return listed
+
+    def lookup(key: str) -> Any:
+        if key in flat:
+            return flat[key]
+        found = fallback(key)
+        return MISSING if found is None else found
+
+    return [replace(native, value=fill(native.value, native.key, lookup, environment)) for native in listed]
+
+
+def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    yield key, value
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _flat(f"{key}.{name}", part)
+
+
+def fill(value: Any, key: str, lookup: Lookup, environment: Mapping[str, Any], depth: int = 0) -> Any:
+    """``value`` with its interpolations resolved; one that cannot be is an :class:`Unresolved`."""
+    if isinstance(value, dict):
+        filled = {name: fill(part, f"{key}.{name}", lookup, environment, depth) for name, part in value.items()}
+        return Located(filled, value.lines) if isinstance(value, Located) else filled
+    if isinstance(value, list):
+        return [fill(part, key, lookup, environment, depth) for part in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    if depth > MAX_DEPTH:
+        return Unresolved(value, "it refers to itself")
+    text: str = value
+    for _ in range(MAX_DEPTH):
+        found = _INTERPOLATION.search(text)
+        if found is None:
+            return scalar(text) if value.startswith("${") and value.endswith("}") else text
+        part = _resolve(found[1], key, lookup, environment, depth)
+        if isinstance(part, Unresolved):
+            return Unresolved(value, part.why)
+        if found[0] == text:
+            return part
+        text = text[: found.start()] + ("null" if part is None else str(part)) + text[found.end() :]
+    return Unresolved(value, "an interpolation that is nested too deeply")
+
+
+def _resolve(inner: str, key: str, lookup: Lookup, environment: Mapping[str, Any], depth: int) -> Any:
+    name, colon, rest = inner.partition(":")
+    if not colon:
+        path = inner.strip()
+        if path.startswith("."):
+            level = len(path) - len(path.lstrip("."))
+            path = ".".join([*key.split(".")[:-level], path.lstrip(".")])
+        found = lookup(path)
+        if found is MISSING:
+            return Unresolved(f"${{{inner}}}", f"{path} is not set in this launch")
+        return fill(found, path, lookup, environment, depth + 1)
+    parts = [scalar(part.strip()) for part in rest.split(",")]
+    if name == "oc.env":
+        found = environment.get(str(parts[0]), MISSING)
+        if found is MISSING:
+            found = parts[1] if len(parts) > 1 else Unresolved(f"${{{inner}}}", f"{parts[0]} is not set in this file")
+        return scalar(found) if isinstance(found, str) else found
+    if name == "oc.select":
+        found = lookup(str(parts[0]))
+        found = (parts[1] if len(parts) > 1 else None) if found is MISSING else found
+        return fill(found, str(parts[0]), lookup, environment, depth + 1)
+    compute = _ARITHMETIC.get(name)
+    if compute is not None and len(parts) == 2 and all(isinstance(part, int | float) for part in parts):
+        try:
+            return compute(parts[0], parts[1])
+        except (ArithmeticError, ValueError) as error:
+            return Unresolved(f"${{{inner}}}", f"{name}: {error}")
+    return Unresolved(f"${{{inner}}}", f"{name} is computed by the framework's own code")

@@ -1,0 +1,156 @@
+"""Reads shell scripts by their grammar: the commands that would run, word by word, with the variables at each; nothing
+runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rldoctor.errors import InputError
+from rldoctor.formats.source import Source
+from rldoctor.formats.values import Unresolved
+from rldoctor.plan.model import Note
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a word: its text, the bytes it stands on (-1 where it stands nowhere), whether it is safe from
+    splitting (``quoted``), and whether it stands there letter by letter (``literal``)."""
+
+    text: str | Unresolved
+    line: int
+    start: int = -1
+    end: int = -1
+    quoted: bool = True
+    literal: bool = False
+
+
+@dataclass(frozen=True)
+class Word:
+    """One argument after expansion. ``raw`` is its text in the file and ``start``/``end`` its bytes there (-1 where it
+    does not stand there as one piece). ``prefix`` is the known text before the first unknown part; ``inside`` names the
+    quotes that surround it where it is a part of a quoted text (``bash -c '...'``, ``OPTIONS="..."``). ``many`` marks
+    an unknown that stands for any number of arguments (``"$@"``)."""
+
+    value: str | Unresolved
+    raw: str
+    line: int
+    start: int = -1
+    end: int = -1
+    prefix: str = ""
+    inside: str = ""
+    pieces: tuple[Piece, ...] = ()
+    many: bool = False
+
+    @property
+    def content(self) -> int:
+        """The byte where the value itself starts if it stands in the file letter by letter, else -1."""
+        return self.pieces[0].start if len(self.pieces) == 1 and self.pieces[0].literal else -1
+
+    @property
+    def text(self) -> str:
+        """The value, or the raw text where it is not known."""
+        return self.raw if isinstance(self.value, Unresolved) else self.value
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A shell variable: one word, or several of an array. ``start``/``end`` are the bytes of its assignment."""
+
+    words: tuple[Word, ...]
+    line: int
+    array: bool = False
+    exported: bool = False
+    start: int = -1
+    end: int = -1
+
+    @property
+    def value(self) -> str | Unresolved:
+        return self.words[0].value if self.words else ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A simple command that would run: its words, the environment it gets and where it stands (bytes ``start``,
+    ``end``)."""
+
+    words: tuple[Word, ...]
+    environment: Mapping[str, Variable]
+    line: int
+    end_line: int
+    start: int = -1
+    end: int = -1
+    background: bool = False
+    stdin: Source | None = None
+
+
+@dataclass
+class Script:
+    """What a shell script starts. ``files`` are those it writes from here-documents, by the name it gives them."""
+
+    source: Source
+    commands: list[Command] = field(default_factory=list)
+    files: dict[str, Source] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+
+@lru_cache(maxsize=1)
+def parser() -> Parser:
+    """The parser of the bash grammar."""
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def read_shell(
+    source: Source, environment: Mapping[str, str] | None = None, offset: int = 0, inside: str = ""
+) -> Script:
+    """Reads a script; ``environment`` holds the variables of the shell that would start it. ``offset`` is the byte of
+    the file at which the text begins (-1 where it does not stand there letter by letter), ``inside`` the quotes around
+    it.
+
+    Raises :class:`InputError` naming file and line where quotes or brackets do not close, or it nests too deeply."""
+    from rldoctor.formats.shell.run import Runner
+
+    raw = source.text.encode()
+    tree = parser().parse(raw)
+    script = Script(source)
+    if tree.root_node.has_error:
+        _check(tree.root_node, raw, script)
+    try:
+        Runner(script, raw, environment or {}, offset, inside).run(tree.root_node)
+    except RecursionError:
+        raise InputError(f"{source.file}: nested too deeply to be read") from None
+    return script
+
+
+def _check(root: Node, raw: bytes, script: Script) -> None:
+    """Refuses a script that bash would refuse; what only this grammar does not know becomes a note."""
+    from rldoctor.formats.shell.quotes import unclosed
+
+    offset = script.source.first_line - 1
+    found = unclosed(raw.decode())
+    if found is not None:
+        what, line = found
+        raise InputError(f"{script.source.file}:{line + offset}: {what} is never closed")
+    for node in _errors(root):
+        line = node.start_point[0] + 1 + offset
+        script.notes.append(Note(text="shell syntax that was not understood", file=script.source.file, line=line))
+
+
+def _errors(root: Node) -> list[Node]:
+    found: list[Node] = []
+    waiting = [root]
+    while waiting and len(found) < 5:
+        node = waiting.pop()
+        if node.is_error or node.is_missing:
+            found.append(node)
+        elif node.has_error:
+            waiting.extend(reversed(node.children))
+    return found

@@ -1,0 +1,34 @@
+"""What the redirections of a shell statement give and take: here documents, and the files that its output goes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rldoctor.formats.source import Source
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from rldoctor.formats.shell.expand import Expander
+
+
+def here_document(expander: Expander, node: Node, file: str) -> Source | None:
+    """The text that a ``heredoc_redirect`` of ``file`` gives, its variables filled in unless the end word is quoted."""
+    start = next((c for c in node.children if c.type == "heredoc_start"), None)
+    body = next((c for c in node.children if c.type == "heredoc_body"), None)
+    if start is None or body is None:
+        return None
+    literal = expander.text(start)[:1] in "'\"\\"
+    text = expander.text(body) if literal else expander.heredoc(body)
+    return Source(text, file, expander.line(body))
+
+
+def written_files(expander: Expander, node: Node) -> list[str]:
+    """The files that a ``redirected_statement`` writes, ``tee`` included, as far as their names are known."""
+    redirects = [child for child in node.children[1:] if child.type == "file_redirect"]
+    redirects += [c for child in node.children[1:] for c in child.children if c.type == "file_redirect"]
+    names = [expander.word(child.children[-1]).value for child in redirects]
+    command = node.children[0]
+    if command.type == "command" and expander.text(command).startswith("tee "):
+        names += [expander.word(child).value for child in command.children[1:]]
+    return [name for name in names if isinstance(name, str)]

@@ -1,0 +1,61 @@
+"""Reads TOML configs, which some trainers use, as if they were YAML: values with their lines."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from rldoctor.errors import InputError
+from rldoctor.formats.native import Located
+from rldoctor.formats.source import Source
+from rldoctor.formats.yaml.reader import YamlFile
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_SECTION = re.compile(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]\]?")
+_KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
+MAX_CHARACTERS = 512 * 1024
+
+
+def read_toml(source: Source) -> YamlFile:
+    """Reads a TOML file. Raises :class:`InputError` with one line where it is none."""
+    if len(source.text) > MAX_CHARACTERS:
+        raise InputError(f"{source.file}: {len(source.text) >> 10} KiB is too large for a TOML config")
+    try:
+        value = tomllib.loads(source.text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise InputError(f"{source.file}: not valid TOML: {error}") from None
+    return YamlFile(source, _located(value, "", _lines(source)))
+
+
+def _lines(source: Source) -> dict[str, int]:
+    """The first line on which each dotted key (or section) is named."""
+    found: dict[str, int] = {}
+    section = ""
+    for number, row in enumerate(source.text.splitlines(), source.first_line):
+        match = _SECTION.match(row)
+        if match is not None:
+            section = _plain(match[1])
+            found.setdefault(section, number)
+        elif (match := _KEY.match(row)) is not None:
+            found.setdefault(f"{section}.{_plain(match[1])}".lstrip("."), number)
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\"' ]", "", name)
+
+
+def _located(value: dict[str, Any], path: str, lines: dict[str, int]) -> Located:
+    values: dict[str, Any] = {}
+    own: dict[str, int] = {}
+    for key, part in value.items():
+        name = f"{path}.{key}".lstrip(".")
+        below = [line for other, line in lines.items() if other.startswith(f"{name}.")]
+        own[key] = lines.get(name) or min(below, default=1)
+        values[key] = _located(part, name, lines) if isinstance(part, dict) else part
+    return Located(values, own)

@@ -1,0 +1,1 @@
+"""YAML: one reader, and edits in place."""

@@ -1,0 +1,150 @@
+"""Edits YAML files: one value under a dotted path, at the very characters where it stands."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rldoctor.edits.edit import CannotEdit
+from rldoctor.edits.spelling import Write
+from rldoctor.formats.source import Source
+from rldoctor.formats.values import scalar
+from rldoctor.formats.yaml.reader import compose
+from rldoctor.plan.model import Form
+
+_PROPERTIES = re.compile(r"((?:[&!][^\s]*\s+)*)")
+
+
+def rewrite_yaml(text: str, write: Write) -> str:
+    """The file with one value set, or taken out. Raises :class:`CannotEdit`."""
+    if write.form is not Form.YAML:
+        raise CannotEdit(f"{write.file} holds settings, and {write.key} is none")
+    root = compose(Source(text, write.file))
+    if root is None:
+        return f"{_lines(write.key.split('.'), write.value or 'null', '', _newline(text))}{text}"
+    if type(root).__name__ != "MappingNode":
+        raise CannotEdit(f"{write.file} is no mapping")
+    node, parts = root, [*write.key.split("."), *write.path]
+    while True:
+        pair = _entry(node, parts)
+        if pair is None:
+            return text if write.remove or write.rename else _checked(_add(text, node, parts, write), write)
+        (key, value), taken = pair
+        parts = parts[taken:]
+        if not parts and write.rename is not None:
+            return _checked(_renamed(text, key, write.rename.rpartition(".")[2]), write)
+        if not parts:
+            return _checked(_set(text, node, key, value, write), write)
+        if type(value).__name__ != "MappingNode":
+            if type(value).__name__ == "ScalarNode" and scalar(value.value) is None and not write.remove:
+                flow = "".join(f"{{{part}: " for part in parts) + (write.value or "null") + "}" * len(parts)
+                return _checked(_replace(text, key, value, flow), write)
+            raise CannotEdit(f"{key.value} at line {key.start_mark.line + 1} is no mapping")
+        node = value
+
+
+def _entry(node: Any, parts: list[str]) -> tuple[tuple[Any, Any], int] | None:
+    """The entry of a mapping that begins the path; a key may itself hold dots."""
+    for taken in range(len(parts), 0, -1):
+        name = ".".join(parts[:taken])
+        found = [pair for pair in node.value if type(pair[0]).__name__ == "ScalarNode" and pair[0].value == name]
+        if found:
+            return found[-1], taken
+    return None
+
+
+def _set(text: str, node: Any, key: Any, value: Any, write: Write) -> str:
+    if write.remove:
+        if node.flow_style or type(value).__name__ != "ScalarNode":
+            raise CannotEdit(f"{write.key} is not a line of its own")
+        start = text.rfind("\n", 0, key.start_mark.index) + 1
+        end = text.find("\n", value.end_mark.index)
+        return text[:start] + text[end + 1 if end >= 0 else len(text) :]
+    return _replace(text, key, value, write.value or "null")
+
+
+def _renamed(text: str, key: Any, name: str) -> str:
+    old = text[key.start_mark.index : key.end_mark.index]
+    quote = old[:1] if old[:1] in ("'", '"') else ""
+    return text[: key.start_mark.index] + quote + name + quote + text[key.end_mark.index :]
+
+
+def _replace(text: str, key: Any, value: Any, new: str) -> str:
+    colon = text.index(":", key.end_mark.index)
+    alias = re.compile(r":\s*(\*[^\s,\]}]+)").match(text, colon)
+    if alias is not None:
+        return text[: alias.start(1)] + new + text[alias.end(1) :]
+    kind = type(value).__name__
+    start, end = value.start_mark.index, value.end_mark.index
+    if kind == "ScalarNode" and value.style in ("|", ">"):
+        raise CannotEdit(f"line {key.start_mark.line + 1} holds a block of text")
+    if kind != "ScalarNode" and not value.flow_style:
+        raise CannotEdit(f"{key.value} at line {key.start_mark.line + 1} holds a block of values")
+    properties = _PROPERTIES.match(text, start)
+    start = properties.end() if properties is not None else start
+    if end <= start:  # nothing stands there: "key:"
+        return text[: colon + 1] + f" {new}" + text[colon + 1 :]
+    old = text[start:end]
+    if kind == "ScalarNode" and value.style in ("'", '"') and _is_plain_text(new):
+        new = f"{value.style}{new}{value.style}"
+    return text[:start] + new + text[start + len(old.rstrip()) :]
+
+
+def _is_plain_text(new: str) -> bool:
+    return isinstance(scalar(new), str) and re.fullmatch(r"[\w./@+-]+", new) is not None
+
+
+def _add(text: str, node: Any, parts: list[str], write: Write) -> str:
+    value = write.value or "null"
+    if node.flow_style:
+        close = node.end_mark.index - 1
+        flow = "".join(f"{part}: " if i == len(parts) - 1 else f"{part}: {{" for i, part in enumerate(parts))
+        flow += value + "}" * (len(parts) - 1)
+        return text[:close] + (f", {flow}" if node.value else flow) + text[close:]
+    first = node.value[0][0]
+    indent = " " * first.start_mark.column
+    line, rows = _last_line(node), text.splitlines()
+    while line > 0 and not rows[line].strip():
+        line -= 1  # a block of text takes the empty lines after it along
+    at = _line_end(text, line)
+    newline = _newline(text)
+    before = "" if at == 0 or text[at - 1] == "\n" else newline
+    return text[:at] + before + _lines(parts, value, indent, newline) + text[at:]
+
+
+def _lines(parts: list[str], value: str, indent: str, newline: str) -> str:
+    rows = [f"{indent}{'  ' * depth}{part}:" for depth, part in enumerate(parts)]
+    return newline.join(rows) + f" {value}{newline}"
+
+
+def _last_line(node: Any) -> int:
+    """The line (from 0) on which a mapping's last value ends."""
+    if type(node).__name__ == "ScalarNode":
+        end = node.end_mark
+        return int(end.line - 1 if end.column == 0 and end.line > node.start_mark.line else end.line)
+    if node.flow_style or not node.value:
+        return int(node.end_mark.line)
+    last = node.value[-1]
+    return max(_last_line(part) for part in (last if isinstance(last, tuple) else (last,)))
+
+
+def _line_end(text: str, line: int) -> int:
+    position = 0
+    for _ in range(line + 1):
+        found = text.find("\n", position)
+        if found < 0:
+            return len(text)
+        position = found + 1
+    return position
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _checked(text: str, write: Write) -> str:
+    try:
+        compose(Source(text, write.file))
+    except Exception as error:
+        raise CannotEdit(f"the file would not be valid any more: {error}") from None
+    return text

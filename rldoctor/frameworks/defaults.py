@@ -1,0 +1,107 @@
+"""What option tables say of a launch: names that its version does not know, and the defaults of what is not given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rldoctor.formats.native import Native
+from rldoctor.frameworks.draft import Draft
+from rldoctor.launch.launch import Launch
+from rldoctor.plan.model import Form, UnknownOption
+from rldoctor.plan.vocabulary import terms
+from rldoctor.tables.options.table import OptionTable
+
+if TYPE_CHECKING:
+    from rldoctor.frameworks.dialect import Dialect
+
+# Frameworks that compose their configuration with Hydra, in struct mode.
+HYDRA = ("verl", "skyrl-train")
+
+
+def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
+    """The native setting as an unknown option, or None where it is known, or nobody can say."""
+    if native.form not in dialect.strict or native.form is Form.VARIABLE:
+        return None
+    if native.form is Form.OVERRIDE and (misplaced := _sign(dialect, launch, native)) is not None:
+        return misplaced
+    if native.operator in ("+", "++"):
+        return None
+    key, group = native.key, dialect.option_group(launch, native)
+    for prefix, other in dialect.owners.items():
+        if key.startswith(prefix):
+            key, group = key[len(prefix) :], other
+    if native.form is Form.KEYWORD:
+        key = key.removeprefix(dialect.calls.get(native.group, ""))
+    options = launch.options(group) if group is not None else None
+    if options is None or options.known(key) is not False:
+        return None
+    if native.form is Form.OPTION and options.completed(key) is not None:
+        return None
+    before = native.key[: len(native.key) - len(key)]
+    nearest = tuple(before + name for name in options.nearest(key))
+    since, until = other_releases(launch, group or "", key)
+    unknown = native.as_unknown(owner=options.source, nearest=nearest, ignored=not options.rejects)
+    return replace(unknown, since=since, until=until)
+
+
+def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
+    """An override with a ``+`` that Hydra refuses, since the config has the key, or without the one that it needs."""
+    options = launch.options(dialect.main_group(launch)) if dialect.owner in HYDRA else None
+    renamed = native.spelled and native.spelled.lstrip("+") != native.key  # an entry with a configuration of its own
+    if options is None or renamed:
+        return None
+    option = options.get_option(native.key)
+    if native.operator == "+" and option is not None and options.addable(native.key) is False:
+        return native.as_unknown(owner=options.source, key=f"+{native.key}", nearest=(native.key,))
+    if not native.operator and option is not None and option.added:
+        return native.as_unknown(owner=options.source, key=native.key, nearest=(f"+{native.key}",))
+    return None
+
+
+def other_releases(launch: Launch, group: str, key: str) -> tuple[str | None, str | None]:
+    """The later release that brings an option which the one at hand lacks, and the earlier one that took it away."""
+    owner, _, section = group.partition(":")
+    try:
+        return OptionTable.load(owner).around(key, launch.version_of(owner), section)
+    except KeyError:
+        return None, None
+
+
+def fill_defaults(dialect: Dialect, draft: Draft) -> None:
+    """Sets what the framework's version takes for the options of the dialect's table that are not given."""
+    group = dialect.main_group(draft.launch)
+    options = draft.launch.options(group)
+    if options is None:
+        return
+    for key, rule in dialect.rules().items():
+        if key in options and rule.option not in draft.settings:
+            value = rule.canonical(filled(draft, group, key))
+            draft.default(rule.option, value, key, f"default of {options.source}")
+
+
+def filled(draft: Draft, group: str, key: str) -> Any:
+    """A default, with what it refers to (``${data.max_prompt_length}``) taken from the launch, else from the
+    defaults."""
+    default = draft.launch.default(group, key)
+    if not isinstance(default, str) or "${" not in default:
+        return default
+    from rldoctor.formats.hydra.overrides import MISSING, fill
+
+    options = draft.launch.options(group)
+
+    def lookup(name: str) -> Any:
+        if name in draft.natives:
+            return draft.natives[name].value
+        return draft.launch.default(group, name) if options is not None and name in options else MISSING
+
+    return fill(default, key, lookup, {name: native.value for name, native in draft.launch.variables.items()})
+
+
+def fill_engine_defaults(dialect: Dialect, draft: Draft) -> None:
+    """Sets what vLLM's version takes for engine options that nobody set, where vLLM is the engine."""
+    options = draft.launch.options(dialect.engine_group) if draft.value("rollout.backend", "vllm") == "vllm" else None
+    for key in options or ():
+        if options is not None and f"engine.{key}" in terms():
+            value = draft.launch.default(dialect.engine_group, key)
+            draft.default(f"engine.{key}", value, key, f"default of {options.source}")

@@ -1,0 +1,297 @@
+"""What a dialect is: how one framework's native settings become a rollout plan, and how its fixes are spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from rldoctor.formats.native import Native
+from rldoctor.frameworks.defaults import fill_defaults, fill_engine_defaults, unknown_option
+from rldoctor.frameworks.draft import Draft, variables
+from rldoctor.frameworks.patterns import Patterns
+from rldoctor.frameworks.rule import Boolean, Rule
+from rldoctor.frameworks.table import Rows, parents
+from rldoctor.launch.launch import Launch
+from rldoctor.launch.launchers.processes import devices, processes
+from rldoctor.model import Edit
+from rldoctor.plan.model import Form, Place, RolloutPlan, Source
+from rldoctor.plan.vocabulary import term
+
+if TYPE_CHECKING:
+    from rldoctor.edits.spelling import Spelling
+
+# Hydra's own command line (hydra.cc/docs/advanced/hydra-command-line-flags), which holds no settings.
+HYDRA_OPTIONS = ("config_path", "config_name", "config_dir", "cp", "cn", "cd", "multirun", "m", "experimental_rerun")
+
+Derivation = Callable[[Draft], None]
+
+
+class Dialect:
+    """One framework. Subclasses are data first: the attributes below, then small derivations; a method is overridden
+    only where the framework does something that no table can say."""
+
+    name: ClassVar[str] = ""
+    """As people write it: ``verl``, ``ms-swift``, ``TRL``."""
+    owner: ClassVar[str] = ""
+    """Whose version and options these are, for ``version_of`` and ``known`` (``verl``, ``ms-swift``, ``trl``)."""
+    specific: ClassVar[int] = 0
+    """Added to what :meth:`claims` finds: above 0 for a framework built on another one that it must win against."""
+
+    # How it is recognised.
+    entries: ClassVar[tuple[str, ...]] = ()
+    """Patterns (``fnmatch``) of ``launch.entry``: ``verl.trainer.main_ppo``, ``swift rlhf``,
+    ``*/openrlhf/cli/train_*.py``."""
+    keys: ClassVar[tuple[str, ...]] = ()
+    """Dotted native keys (or sections) that only this framework's YAML files and overrides have."""
+    imports: ClassVar[tuple[str, ...]] = ()
+    """Python modules whose import in a script marks this framework."""
+
+    # How its native settings are written.
+    style: ClassVar[Form] = Form.OPTION
+    """What its command line takes: OPTION (``--a b``) or OVERRIDE (``a.b=c``, with options of Hydra itself)."""
+    dashes: ClassVar[bool] = False
+    """Whether new options are spelled ``--max-model-len``; underscores otherwise. Both are read either way."""
+    booleans: ClassVar[Boolean] = Boolean.VALUE
+    """How a boolean option is written on the command line, unless its rule says otherwise."""
+    append: ClassVar[str] = ""
+    """Put before an override of a key that the framework's own config lacks (``++`` for Hydra)."""
+    config_options: ClassVar[tuple[str, ...]] = ()
+    """Options or overrides that name a YAML file with more settings (``config``); the command line wins over it."""
+    calls: ClassVar[Mapping[str, str]] = {}
+    """Python calls whose keywords are settings, with what to put before the keyword: ``{"GRPOConfig": "", "LoraConfig":
+    "peft."}``."""
+
+    # What they mean.
+    table: ClassVar[Mapping[str, str | Rule]] = {}
+    """Native key to canonical name. ``a.b.*`` to ``engine.*`` maps everything below; ``env:NAME`` reads a variable. Of
+    several keys for one name the first is written."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Patterns (``fnmatch``) of native keys that do not concern a plan: learning rate, logging, rewards, data files."""
+    groups: ClassVar[Mapping[str, str]] = {}
+    """Which option table (``owner:group``) lists the options of an entry (pattern) or a call: ``{"trl vllm-serve":
+    "trl:vllm-serve", "GRPOConfig": "trl:GRPOConfig"}``. Without a row: the owner's main one, and none for a call."""
+    owners: ClassVar[Mapping[str, str]] = {}
+    """The same for everything below a prefix: ``{"rollout.engine_kwargs.vllm.": "vllm:EngineArgs"}``."""
+    engine_group: ClassVar[str] = "vllm:EngineArgs"
+    """Where vLLM's own defaults come from."""
+    strict: ClassVar[frozenset[Form]] = frozenset(Form)
+    """The forms in which an unknown option is refused by the framework."""
+    derivations: ClassVar[tuple[Derivation, ...]] = ()
+    """Run in this order after the defaults; each fills settings through :meth:`Draft.derive`."""
+
+    def claims(self, launch: Launch) -> int:
+        """How sure it is that ``launch`` is this framework's: 0 no, about 100 for its own entry point."""
+        if self._entries.match(launch.entry):
+            return 100 + self.specific
+        if self.keys and any(_has_key(launch, key) for key in self.keys):
+            return 70 + self.specific
+        if launch.python is not None and any(launch.python.imports_from(module) for module in self.imports):
+            return 50 + self.specific
+        return 0
+
+    def role(self, launch: Launch) -> str:
+        """``trainer``, or ``server`` for a launch that only serves rollouts."""
+        return "trainer"
+
+    def place(self, launch: Launch) -> Place | None:
+        """Where a new setting would stand: in the Python call that makes the configuration, in the YAML file that was
+        named, else on the command line."""
+        calls = self.places(launch)
+        if calls:
+            return min(calls, key=lambda place: self.calls[place.group] != "")
+        if launch.place is not None and launch.place.form is Form.OPTION:
+            return replace(launch.place, form=self.style)
+        return launch.place
+
+    def places(self, launch: Launch) -> tuple[Place, ...]:
+        """The first of each call of the script that takes settings."""
+        if launch.python is None:
+            return ()
+        file = launch.python.source.file
+        found = ((name, launch.python.call_line(name)) for name in self.calls)
+        return tuple(Place(form=Form.KEYWORD, file=file, line=line, group=name) for name, line in found if line)
+
+    def natives(self, launch: Launch) -> Iterator[Native]:
+        """The native settings of a launch in order of precedence, the last one wins: YAML, Python, the command line."""
+        if self.style is Form.OVERRIDE:
+            from rldoctor.formats.hydra.overrides import interpolated
+
+            variables = {name: native.value for name, native in launch.variables.items()}
+            group = self.main_group(launch)
+            yield from interpolated(self.collected(launch), lambda key: launch.default(group, key), variables)
+        else:
+            yield from self.collected(launch)
+
+    def collected(self, launch: Launch) -> Iterator[Native]:
+        """What :meth:`natives` gives, before interpolation."""
+        arguments = launch.arguments(overrides=self.style is Form.OVERRIDE, flags=self._flags)
+        if launch.tree is not None:
+            yield from launch.tree.natives()
+        if self.style is Form.OVERRIDE:
+            from rldoctor.formats.hydra.composition import composed
+
+            yield from composed(launch, arguments)
+        for option in self.config_options:
+            name = arguments.value(option)
+            tree = launch.yaml(name) if isinstance(name, str) else None
+            if tree is not None:
+                yield from (self._as_option(native) for native in tree.natives())
+        if launch.python is not None:
+            yield from launch.python.natives(self.calls, arguments)
+        beside = (*self.config_options, *HYDRA_OPTIONS) if self.style is Form.OVERRIDE else self.config_options
+        yield from (native for native in arguments.natives if native.key not in beside)
+
+    def _as_option(self, native: Native) -> Native:
+        """A key of a config file that takes command-line options by their names, dashes or not."""
+        return replace(native, key=native.key.replace("-", "_")) if self.style is Form.OPTION else native
+
+    def read(self, launch: Launch) -> RolloutPlan:
+        """The plan of a launch."""
+        draft = Draft(launch)
+        variables(draft, launch.variables.values())
+        for option, setting in launch.process.items():
+            draft.put(option, setting)
+        for native in launch.variables.values():
+            if (rule := self.rule(f"env:{native.key}")) is not None:
+                draft.take(native, rule[0], rule[1].canonical(native.value), Source.ENVIRONMENT)
+        for native in self.natives(launch):
+            self.take(draft, native)
+        processes(draft)
+        devices(draft, self.role(launch))
+        self.defaults(draft)
+        for derivation in self.derivations:
+            derivation(draft)
+        self.engine_defaults(draft)
+        return self.plan(draft)
+
+    def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
+        """A canonical edit in this framework's words, with the place and the way to write it."""
+        from rldoctor.edits.spelling import spell
+
+        return spell(self, edit, plan)
+
+    def spelled_key(self, key: str) -> str:
+        """A native key as a new command-line option."""
+        return "--" + (key.replace("_", "-") if self.dashes else key)
+
+    def rule(self, key: str) -> tuple[str, Rule] | None:
+        """The canonical name and the rule of a native key, or None."""
+        return self._rows.rule(key)
+
+    def native_keys(self, option: str) -> Iterator[tuple[str, Rule]]:
+        """The native keys that set a canonical option, the one to write first."""
+        return self._rows.native_keys(option)
+
+    def take(self, draft: Draft, native: Native) -> None:
+        """Files one native setting: understood, beside the matter, a dictionary to look into, or unread."""
+        self.check_known(draft, native)
+        found = self.rule(native.key)
+        if found is not None:
+            option, rule = found
+            draft.record(native, option)
+            if native.operator == "~":
+                draft.settings.pop(option, None)
+            else:
+                draft.take(native, option, rule.canonical(native.value))
+            return
+        above = self._above(native.key)
+        if above is not None:
+            draft.record(native, above)
+            draft.take_part(native, above, native.key)
+            return
+        parts = list(native.parts())
+        if parts and (native.form is Form.YAML or native.key in self._rows.sections):
+            draft.natives[native.key] = native
+            for part in parts:
+                self.take(draft, part)
+        elif self._rows.beside.match(native.key):
+            draft.record(native, None)
+            draft.beside += 1
+        else:
+            draft.unread.append(draft.record(native, None))
+
+    def option_group(self, launch: Launch, native: Native) -> str | None:
+        """Under which ``owner:group`` the options stand that ``native`` is one of; None where nobody lists them."""
+        if native.form is Form.KEYWORD:
+            return self.groups.get(native.group)
+        return self.main_group(launch)
+
+    def main_group(self, launch: Launch) -> str:
+        """The ``owner:group`` of the launch's command line and YAML."""
+        return next((g for pattern, g in self.groups.items() if Patterns((pattern,)).match(launch.entry)), self.owner)
+
+    def check_known(self, draft: Draft, native: Native) -> None:
+        """Notes an option that the framework's version does not know, with the nearest real names."""
+        unknown = unknown_option(self, draft.launch, native)
+        if unknown is not None:
+            draft.unknown.append(unknown)
+
+    def defaults(self, draft: Draft) -> None:
+        """What the framework's version takes for options that are not given."""
+        fill_defaults(self, draft)
+
+    def engine_defaults(self, draft: Draft) -> None:
+        """What vLLM's version takes for engine options that nobody set, where vLLM is the engine."""
+        fill_engine_defaults(self, draft)
+
+    def rules(self) -> Mapping[str, Rule]:
+        """The rows of the table that name one key each."""
+        return self._rows.keys
+
+    def plan(self, draft: Draft) -> RolloutPlan:
+        """The finished plan."""
+        launch = draft.launch
+        names = {rule.option for rule in self.rules().values()}
+        return RolloutPlan(
+            framework=self.name,
+            dialect=self.name,
+            file=launch.file,
+            line=launch.line,
+            entry=launch.entry,
+            version=launch.version_of(self.owner),
+            role=self.role(launch),
+            settings=draft.settings,
+            given=tuple(draft.given),
+            unread=tuple(draft.unread),
+            beside=draft.beside,
+            unknown=(*draft.unknown, *launch.cut_off),
+            unset=tuple(sorted(names - draft.settings.keys())),
+            notes=tuple(dict.fromkeys([*draft.notes, *launch.notes])),
+            place=self.place(launch),
+            places=self.places(launch),
+            files=tuple(launch.files.opened),
+        )
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows(self.table, self.beside)
+
+    @cached_property
+    def _entries(self) -> Patterns:
+        return Patterns(self.entries)
+
+    @cached_property
+    def _flags(self) -> frozenset[str]:
+        return self._rows.flags(self.booleans)
+
+    def _above(self, key: str) -> str | None:
+        """The canonical dictionary that a native key below its own belongs to
+        (``engine_kwargs.compilation_config.level``)."""
+        for parent in parents(key):
+            found = self.rule(parent)
+            kind = term(found[0]) if found is not None else None
+            if found is not None and found[1].read is None and kind is not None and kind.kind in ("dict", "any"):
+                return found[0]
+        return None
+
+
+def _has_key(launch: Launch, key: str) -> bool:
+    if launch.tree is not None and launch.tree.has(key):
+        return True
+    start = (f"{key}=", f"{key}.")
+    return any(isinstance(word.value, str) and word.value.lstrip("+~").startswith(start) for word in launch.words)
+
+
+__all__ = ["Boolean", "Derivation", "Dialect", "Rule"]

@@ -1,0 +1,56 @@
+"""What differs between a framework's releases: rules that hold for some, and the names that each of them has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from rldoctor.frameworks import Dialect, Draft
+from rldoctor.frameworks.table import as_rules
+from rldoctor.versions import version_within
+
+
+def within(version: str | None, low: str, high: str | None = None) -> bool:
+    """Whether a version is known and in [low, high); builds count as :func:`version_within` counts them."""
+    bounds = f">={low}" if high is None else f">={low},<{high}"
+    return version is not None and version_within(version, bounds) is True
+
+
+def between(draft: Draft, owner: str, low: str, high: str | None = None) -> bool:
+    """Whether the version of ``owner`` at this launch is known and in [low, high)."""
+    return within(draft.launch.version_of(owner), low, high)
+
+
+@lru_cache(maxsize=32)
+def writing(dialect: type[Dialect], version: str, group: str | None = None) -> Dialect:
+    """A dialect that writes only options which the release has, for a framework that has renamed them; ``group`` names
+    the table of the command's options."""
+    from rldoctor.tables.options.table import OptionTable
+
+    options = OptionTable.load(dialect.owner).at(version, group)
+    table = {
+        key: rule
+        if key.startswith("env:") or options.known(key.removesuffix(".*")) is not False
+        else replace(rule, spelled=False)
+        for key, rule in as_rules(dialect.table).items()
+    }
+    chosen: Dialect = type(dialect.__name__, (dialect,), {"table": table})()
+    return chosen
+
+
+def name_anew(dialect: Dialect, draft: Draft, first: int) -> None:
+    """Puts the release's name for the same setting first among the nearest of the unknown options from ``first`` on."""
+    from difflib import SequenceMatcher
+
+    options = draft.launch.options(dialect.main_group(draft.launch))
+    for index in range(first, len(draft.unknown)):
+        unknown = draft.unknown[index]
+        key = unknown.key.lstrip("-").replace("-", "_")
+        found = dialect.rule(key)
+        if options is None or found is None:
+            continue
+        names = [name for name, _ in dialect.native_keys(found[0]) if options.known(name) is True]
+        if names:
+            best = max(names, key=lambda name: SequenceMatcher(None, name, key).ratio())
+            others = tuple(name for name in unknown.nearest if name != best)
+            draft.unknown[index] = replace(unknown, nearest=(best, *others))

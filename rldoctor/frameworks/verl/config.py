@@ -1,0 +1,46 @@
+"""Which configuration a launch of verl composes, and under which group the option table has it."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.patterns import Patterns
+from rldoctor.launch.launch import Launch
+
+BASE, MEGATRON = "ppo_trainer", "ppo_megatron_trainer"
+# The configuration of each main's @hydra.main. Recipes with others have keys that no table lists.
+_MAINS = (
+    (Patterns(("verl.trainer.main_ppo*", "*verl/trainer/main_ppo*.py", "verl.trainer.main_generation_server")), BASE),
+    (Patterns(("*dapo.main_dapo",)), "dapo_trainer"),
+    (Patterns(("*one_step_off_policy.main_ppo",)), "one_step_off_ppo_trainer"),
+    (Patterns(("*fully_async_policy.fully_async_main",)), "fully_async_ppo_trainer"),
+)
+_SHIPPED = {name for _, name in _MAINS} | {
+    MEGATRON,
+    "dapo_megatron_trainer",
+    "one_step_off_ppo_megatron_trainer",
+    "fully_async_ppo_megatron_trainer",
+}
+# model_engine= of ppo_trainer.yaml (from 0.7.1 on) chooses the parts of which actor, critic and reference are made.
+_ENGINES = {"dp": BASE, "megatron": MEGATRON, "veomni": "model_engine=veomni", "torchtitan": "model_engine=torchtitan"}
+
+
+def generates(launch: Launch) -> bool:
+    """Whether it only generates, with the configuration generation.yaml (through 0.7.0)."""
+    return launch.entry.endswith(".main_generation")
+
+
+def configuration(launch: Launch) -> tuple[str, bool]:
+    """The group that comes closest, and whether the launch takes exactly that configuration, so that other keys are
+    refused."""
+    arguments = launch.arguments(overrides=True)
+    own = next((name for patterns, name in _MAINS if patterns.match(launch.entry)), None)
+    named = next((n for key in ("config_name", "cn") if (n := arguments.value(key)) is not None), own)
+    name = named.removesuffix(".yaml") if isinstance(named, str) else ""
+    if name not in _SHIPPED:
+        return (MEGATRON if "megatron" in str(named) else BASE), False
+    paths = (arguments.value(key) for key in ("config_path", "cp", "config_dir", "cd"))
+    shipped = all(path in (None, "config") for path in paths)
+    parts = any(("@" in native.key or "/" in native.key) for native in arguments.natives)
+    engine = arguments.value("model_engine")
+    if engine is not None and name == BASE:
+        name = _ENGINES.get(str(engine), "")
+    return name or BASE, own is not None and shipped and not parts and bool(name)

@@ -1,0 +1,209 @@
+"""verl: Hydra overrides over its trainer config; PPO family, sync and async rollouts, FSDP and Megatron."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from rldoctor.formats.native import Native
+from rldoctor.frameworks import Dialect, Draft, Rule
+from rldoctor.frameworks.batch import count_completions
+from rldoctor.frameworks.releases import between
+from rldoctor.frameworks.verl.config import configuration, generates
+from rldoctor.frameworks.verl.table import BESIDE, TABLE
+from rldoctor.launch.launch import Launch
+from rldoctor.plan.model import Form
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+# Sizes that vLLM accepts as max_lora_rank (vllm/config/lora.py; through 0.11 without 1).
+_LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+
+
+def _served(draft: Draft) -> bool:
+    """Whether the engine is verl's asynchronous server (the only one left from 0.7)."""
+    return draft.value("rollout.async_engine") is True or between(draft, "verl", "0.7")
+
+
+def _placement(draft: Draft) -> None:
+    # rollout.nnodes > 0 gives the engines devices of their own (verl/experimental, *_off_policy, fully_async_policy).
+    nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
+    engine_nodes, engine_each = draft.value("placement.engine_nodes"), draft.value("placement.engine_gpus_per_node")
+    entry = draft.launch.entry
+    separate = bool(engine_nodes and engine_each) and ("async" in entry or "off_policy" in entry)
+    if nodes and each:
+        draft.derive("placement.trainer_gpus", nodes * each, f"{nodes} nodes x {each}", "placement.gpus_per_node")
+    if separate:
+        total = engine_nodes * engine_each
+        how = f"{engine_nodes} nodes x {engine_each}"
+        draft.derive("placement.engine_gpus", total, how, "placement.engine_gpus_per_node")
+        draft.derive("placement.mode", "async", "the engines have devices of their own", "placement.engine_nodes")
+        draft.derive("rollout.async", True, "generation and training overlap", "placement.engine_nodes")
+    else:
+        draft.derive("placement.mode", "colocate", "hybrid engine: trainer and engine share devices")
+        draft.derive(
+            "placement.engine_gpus", draft.value("placement.trainer_gpus"), "hybrid engine", "placement.trainer_gpus"
+        )
+    needed = (draft.value("placement.trainer_gpus") or 0) + (draft.value("placement.engine_gpus") or 0) * separate
+    draft.derive("ray.gpus_needed", needed or None, "trainer and separate engines", "placement.gpus_per_node")
+    devices = draft.value("placement.engine_gpus")
+    size = 1
+    for name in ("tensor", "data", "pipeline"):
+        size *= draft.value(f"engine.{name}_parallel_size", 1)
+    if devices and devices % size == 0:
+        # llm_server.py: replicas = world // (tp * dp * pp)
+        draft.derive("placement.engines", devices // size, f"{devices} devices / {size}", "engine.tensor_parallel_size")
+
+
+def _lengths(draft: Draft) -> None:
+    prompt, response = draft.value("lengths.prompt"), draft.value("lengths.response")
+    draft.derive("sampling.max_tokens", response, "the longest response", "lengths.response")
+    if not prompt or not response:
+        return
+    how, inputs = f"prompt {prompt} + response {response}", ("lengths.response", "lengths.prompt")
+    if between(draft, "verl", "0.6", "0.7") and _served(draft):
+        # vllm_async_server.py, 0.6.0 line 142: the sum, whatever max_model_len says
+        draft.override("engine.max_model_len", prompt + response, how, *inputs)
+    elif between(draft, "verl", "0", "0.7"):
+        # vllm_rollout_spmd.py: int(config.max_model_len or prompt_length + response_length)
+        draft.derive("engine.max_model_len", prompt + response, how, *inputs)
+    # From 0.7.0 the default is the model's own max_position_embeddings, which the launch does not tell.
+
+
+def _seeds(draft: Draft) -> None:
+    given = draft.value("seed.engine")
+    if between(draft, "verl", "0", "0.9"):
+        draft.derive("seed.engine", 0, "rollout.seed is not set: 0")
+    if between(draft, "verl", "0.7.1"):
+        draft.derive("seed.per_replica", "replica", "replica rank + rollout.seed", "seed.engine")
+    elif between(draft, "verl", "0.4", "0.5") and draft.value("rollout.async_engine") is True:
+        draft.derive("seed.per_replica", "replica", "the engine's data parallel rank")
+    elif between(draft, "verl", "0"):
+        draft.derive("seed.per_replica", "same", f"every replica gets seed {given or 0}", "seed.engine")
+        draft.derive("engine.seed", given or 0, "rollout.seed", "seed.engine")
+    draft.derive(
+        "seed.per_request", "same" if draft.value("seed.deterministic") else "none", "rollout.full_determinism"
+    )
+
+
+def _engine(draft: Draft) -> None:
+    draft.derive("engine.model", draft.value("model.path"), "the policy", "model.path")
+    draft.derive("rollout.multi_turn", False, "not enabled")
+    if between(draft, "verl", "0", "0.5"):
+        draft.derive("engine.enable_prefix_caching", True, "fixed in vllm_rollout_spmd.py")
+    draft.derive("engine.disable_custom_all_reduce", True if between(draft, "verl", "0") else None, "fixed by verl")
+    rank = draft.value("lora.rank", 0)
+    draft.derive("lora.enabled", rank > 0, "lora_rank above 0", "lora.rank")
+    draft.derive("trainer.full", rank <= 0, "lora_rank is 0", "lora.rank")
+    if rank > 0:
+        draft.derive("engine.enable_lora", True, "lora_rank above 0", "lora.rank")
+        draft.derive("engine.max_loras", 1, "one adapter", "lora.rank")
+        rounded = next((size for size in _LORA_RANKS if size >= rank), rank)
+        if between(draft, "verl", "0.6.1"):
+            draft.derive("engine.max_lora_rank", rounded, "rounded up to a rank that vLLM accepts", "lora.rank")
+        elif between(draft, "verl", "0"):
+            draft.derive("engine.max_lora_rank", rank, "lora_rank as it is", "lora.rank")
+
+
+def _sleep(draft: Draft) -> None:
+    enabled = draft.value("sleep.enabled")
+    if (between(draft, "verl", "0.6") and _served(draft)) or between(draft, "verl", "0.4", "0.5"):
+        draft.derive("engine.enable_sleep_mode", True, "fixed by verl")
+    else:
+        draft.derive("engine.enable_sleep_mode", enabled, "free_cache_engine", "sleep.enabled")
+    if enabled is False:
+        draft.derive("sleep.level", 0, "free_cache_engine is false", "sleep.enabled")
+    elif between(draft, "verl", "0.7.1"):
+        lora = draft.value("lora.enabled")
+        draft.derive("sleep.level", 1 if lora else 2, "1 with adapters, else 2", "lora.rank")
+    elif between(draft, "verl", "0", "0.6") or (between(draft, "verl", "0.6", "0.7.1") and draft.value("sync.layered")):
+        draft.derive("sleep.level", 1, "fixed by verl")
+
+
+def _batch(draft: Draft) -> None:
+    count_completions(draft)
+    draft.derive(
+        "trainer.temperature",
+        draft.value("sampling.temperature"),
+        "log-probabilities use rollout.temperature",
+        "sampling.temperature",
+    )
+
+
+def _trainer(draft: Draft) -> None:
+    megatron = "ppo_megatron" in str(draft.launch.arguments(overrides=True).value("config_name") or "")
+    draft.derive("trainer.strategy", "megatron" if megatron else None, "--config-name ppo_megatron_trainer")
+    algorithm = draft.value("trainer.algorithm")
+    draft.derive(
+        "trainer.critic", algorithm == "gae" if algorithm else None, "adv_estimator is gae", "trainer.algorithm"
+    )
+    in_reward = draft.native("algorithm.use_kl_in_reward")
+    if in_reward is True:
+        draft.override("trainer.reference", True, "algorithm.use_kl_in_reward")
+    every = draft.value("trainer.eval_every")
+    draft.derive(
+        "rollout.evaluates", every > 0 if every is not None else None, "trainer.test_freq above 0", "trainer.eval_every"
+    )
+    draft.override("process.launcher", "ray", "verl starts its workers with Ray")
+
+
+def _dropped(draft: Draft) -> None:
+    """From 0.6 the server's command line is built from true values only: an explicit false reaches nobody."""
+    if not (between(draft, "verl", "0.6") and _served(draft)) or draft.value("rollout.backend", "vllm") != "vllm":
+        return
+    for name in ("enable_chunked_prefill", "enable_prefix_caching"):
+        option, native = f"engine.{name}", draft.natives.get(f"{_ROLLOUT}.{name}")
+        if native is None or draft.value(option) is not False:
+            continue
+        del draft.settings[option]
+        draft.unknown.append(
+            native.as_unknown(
+                owner=f"verl {draft.launch.version_of('verl')}",
+                nearest=(f"{_ROLLOUT}.engine_kwargs.vllm.no_{name}",),
+                ignored=True,
+                why="verl builds the engine's command line from true values only, a false one is dropped",
+            )
+        )
+
+
+class Verl(Dialect):
+    name, owner = "verl", "verl"
+    # Recipes and forks have mains of their own and are known by their keys.
+    entries = (
+        "verl.trainer.main_ppo*",
+        "verl.trainer.main_generation*",
+        "*verl/trainer/main_ppo*.py",
+        "verl.experimental.*main*",
+    )
+    keys = ("actor_rollout_ref",)
+    style = Form.OVERRIDE
+    append = "++"
+    strict = frozenset({Form.OVERRIDE})
+    table: ClassVar[Mapping[str, str | Rule]] = TABLE
+    beside = BESIDE
+    owners: ClassVar[Mapping[str, str]] = {f"{_ROLLOUT}.engine_kwargs.vllm.": "vllm:EngineArgs"}
+    derivations = (_dropped, _trainer, _placement, _lengths, _seeds, _engine, _sleep, _batch)
+
+    def natives(self, launch: Launch) -> Iterator[Native]:
+        """``main_generation`` has the sections of ``actor_rollout_ref`` at the top."""
+        generating = generates(launch)
+        for native in super().natives(launch):
+            moved = generating and native.key.startswith(("rollout.", "model.", "actor."))
+            yield replace(native, key=f"actor_rollout_ref.{native.key}") if moved else native
+
+    def defaults(self, draft: Draft) -> None:
+        """Not those of the trainer where no trainer runs."""
+        if not generates(draft.launch):
+            super().defaults(draft)
+
+    def main_group(self, launch: Launch) -> str:
+        """The configuration that is composed, as far as verl ships it."""
+        return f"verl:{configuration(launch)[0]}"
+
+    def option_group(self, launch: Launch, native: Native) -> str | None:
+        """None where the configuration is another one than verl's: its keys are not known."""
+        group, exact = configuration(launch)
+        return f"verl:{group}" if exact else None
+
+
+DIALECT = Verl()

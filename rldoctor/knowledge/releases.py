@@ -1,0 +1,123 @@
+"""Which published releases would make an environment consistent: of the package that is demanded, or of the one that
+demands."""
+
+from __future__ import annotations
+
+import re
+
+from rldoctor.case import Case, Distribution
+from rldoctor.knowledge import declared
+from rldoctor.knowledge.requirements import Demand, hypothetical, identity, needs_of
+from rldoctor.versions import parsed
+
+# Built for one release of each other: pip replaces them when it installs another vLLM.
+MOVES_WITH_VLLM = frozenset(
+    {"torch", "torchvision", "torchaudio", "triton", "xformers", "xgrammar", "compressed-tensors", "flashinfer-python"}
+)
+
+
+def acceptable(case: Case, name: str, demands: tuple[Demand, ...]) -> tuple[str, ...]:
+    """The stable releases of ``name``, oldest first, that meet every demand and that this Python can run."""
+    return tuple(
+        release.version
+        for release in declared.releases(name)
+        if _stable(release) and _runs_on(case, release.python) and all(d.admits(release.version) for d in demands)
+    )
+
+
+def accepting(case: Case, demand: Demand, version: str) -> tuple[str, ...]:
+    """The neighbouring releases of the package that demands which admit ``version`` and fit the rest as well as the
+    present one does: the block nearest above the present release, or else nearest below. Empty where there is none."""
+    name = published_name(demand.by)
+    known = [r for r in declared.releases(name) if _stable(r)]
+    demanded = needs_of(case).on(identity(demand.by))
+    fits = [
+        _runs_on(case, release.python)
+        and all(d.admits(release.version) for d in demanded)
+        and _fits(case, name, release.version, demand.on, version)
+        for release in known
+    ]
+    present = parsed(demand.by.version)
+    if present is None:
+        return ()
+    above = [i for i, r in enumerate(known) if fits[i] and _after(r.version, demand.by.version)]
+    below = [i for i, r in enumerate(known) if fits[i] and not _after(r.version, demand.by.version)]
+    if above:
+        end = start = above[0]
+        while end + 1 < len(known) and fits[end + 1]:
+            end += 1
+    elif below:
+        end = start = below[-1]
+        while start > 0 and fits[start - 1]:
+            start -= 1
+    else:
+        return ()
+    return tuple(r.version for r in known[start : end + 1])
+
+
+def as_specifier(name: str, versions: tuple[str, ...]) -> str:
+    """A block of neighbouring releases as one requirement: ``==`` one, ``>=`` up to the newest, or both ends."""
+    newest = next((r.version for r in reversed(declared.releases(name)) if _stable(r)), None)
+    if len(versions) == 1:
+        return f"{name}=={versions[0]}"
+    return f"{name}>={versions[0]}" + ("" if versions[-1] == newest else f",<={versions[-1]}")
+
+
+def combined(demands: tuple[Demand, ...]) -> str:
+    """All demands on one package as one specifier, each bound once: ``>=4.55.2,<5``."""
+    parts = dict.fromkeys(part for d in demands for part in d.specifier.split(","))
+    exact = [part for part in parts if part.startswith("==") and not part.endswith("*")]
+    if exact:
+        return exact[0]
+    lower = [part for part in parts if part.startswith(">")]
+    upper = [part for part in parts if part.startswith("<")]
+    rest = [part for part in parts if part not in lower and part not in upper]
+    bounds = [max(lower, key=_bound)] if lower else []
+    bounds += [min(upper, key=_bound)] if upper else []
+    return ",".join(bounds + rest)
+
+
+def published_name(distribution: Distribution) -> str:
+    """The name under which the releases of an installed distribution are known."""
+    return distribution.name if declared.releases(distribution.name) else identity(distribution)
+
+
+def _fits(case: Case, name: str, candidate: str, on: str, version: str) -> bool:
+    """Whether a candidate says that it admits ``version`` of the package in question (one that says nothing of it, such
+    as a release that only holds a name, promises nothing), and admits every other package as it is. What vLLM pins for
+    its kernels moves along with it."""
+    assert case.packages is not None
+    present = {identity(d): d.version for d in reversed(case.packages.distributions)}
+    if name == "vllm":
+        present = {other: v for other, v in present.items() if other not in MOVES_WITH_VLLM}
+    present[on] = version
+    demands = hypothetical(case, name, candidate)
+    return any(d.on == on for d in demands) and all(d.on not in present or d.admits(present[d.on]) for d in demands)
+
+
+def _stable(release: declared.Release) -> bool:
+    found = parsed(release.version)
+    return found is not None and not found.is_prerelease and not release.yanked
+
+
+def _runs_on(case: Case, requires: str | None) -> bool:
+    return requires is None or case.packages is None or python_admitted(requires, case.packages.python)
+
+
+def python_admitted(specifier: str, python: str) -> bool:
+    """Whether a Python meets ``Requires-Python``; ``3.13`` stands for any of its patch releases."""
+    from packaging.specifiers import SpecifierSet
+
+    wanted = SpecifierSet(specifier)
+    forms = (python,) if python.count(".") > 1 else (python, f"{python}.99")
+    return any(wanted.contains(form, prereleases=True) for form in forms)
+
+
+def _after(version: str, other: str) -> bool:
+    first, second = parsed(version), parsed(other)
+    return first is not None and second is not None and first > second
+
+
+def _bound(part: str) -> tuple[object, ...]:
+    found = parsed(re.sub(r"^[<>=]+", "", part))
+    return (found is not None, found)

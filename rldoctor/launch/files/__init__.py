@@ -1,1 +1,0 @@
-"""Opening launch files safely: text, YAML, TOML, JSON."""

@@ -1,0 +1,34 @@
+"""What checks of a plan share: getting at the plan, and citing its settings as evidence."""
+
+from __future__ import annotations
+
+from rldoctor.case import Case
+from rldoctor.check import NotChecked
+from rldoctor.model import Evidence
+from rldoctor.plan.model import RolloutPlan, Setting, Source
+
+
+def plan_of(case: Case) -> RolloutPlan:
+    """The plan of a case whose ``needs`` name one."""
+    if case.plan is None:
+        raise NotChecked("there is no launch file", how="rldoctor check LAUNCHFILE")
+    return case.plan
+
+
+def cite(plan: RolloutPlan, *options: str) -> tuple[Evidence, ...]:
+    """One line of evidence for each of the options that the plan has: native name, value, and where it stands."""
+    found = ((option, plan.get(option)) for option in options)
+    return tuple(_line(option, setting) for option, setting in found if setting is not None)
+
+
+def _line(option: str, setting: Setting) -> Evidence:
+    # What is derived carries the key of the setting that it was derived from.
+    name = option if setting.source is Source.DERIVED else setting.key or option
+    value = setting.value if setting.unknown is None else f"unknown: {setting.unknown}"
+    origin = {
+        Source.GIVEN: "",
+        Source.ENVIRONMENT: "",
+        Source.DEFAULT: " (default)",
+        Source.DERIVED: f" ({setting.how})" if setting.how else " (derived)",
+    }[setting.source]
+    return Evidence(text=f"{name} = {value}{origin}", source=setting.file, line=setting.line)

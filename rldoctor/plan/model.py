@@ -1,0 +1,144 @@
+"""The rollout plan: what one launch will really run, in canonical names, each value with where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Source(str, Enum):
+    """Where a setting's value came from."""
+
+    GIVEN = "given"
+    """It stands in a launch file."""
+    DEFAULT = "default"
+    """The framework's own default in the plan's version."""
+    DERIVED = "derived"
+    """Computed from other settings as the framework does; ``how`` says how."""
+    ENVIRONMENT = "environment"
+    """An environment variable set by the launch file or by the shell that starts it."""
+
+
+class Form(str, Enum):
+    """How a native setting is written, which is how a fix has to write it."""
+
+    OPTION = "option"
+    """A command-line option, ``--key value`` or ``--key=value``."""
+    OVERRIDE = "override"
+    """A Hydra or OmegaConf override, ``a.b.c=value``."""
+    YAML = "yaml"
+    """A value in a YAML file, under its dotted path."""
+    KEYWORD = "keyword"
+    """A keyword argument (or dictionary entry) in Python source."""
+    VARIABLE = "variable"
+    """An environment variable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One setting of a plan. ``value`` is JSON-able, in the vocabulary's type and unit; where it could not be known it
+    is None and ``unknown`` says why. ``key`` is the native name; ``form``, ``path`` and ``raw`` say how it is written
+    (``path`` leads into a JSON or dictionary value of ``key``)."""
+
+    value: Any = None
+    source: Source = Source.GIVEN
+    file: str | None = None
+    line: int | None = None
+    key: str | None = None
+    how: str | None = None
+    unknown: str | None = None
+    form: Form | None = None
+    path: tuple[str, ...] = ()
+    raw: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """One native setting that stands in the launch's files; ``option`` is the canonical name it was understood as."""
+
+    key: str
+    value: Any = None
+    file: str
+    line: int
+    form: Form
+    option: str | None = None
+    unknown: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownOption:
+    """A native option that this version of the framework does not know; ``nearest`` holds real names, best first.
+    ``owner`` says whose options were looked at; ``ignored`` that the framework goes on without it in place of refusing,
+    ``why`` where it is a known option that this version does not apply; ``since`` the release that brings it, ``until``
+    the one that took it away."""
+
+    key: str
+    file: str
+    line: int
+    form: Form
+    nearest: tuple[str, ...] = ()
+    owner: str = ""
+    ignored: bool = False
+    why: str = ""
+    since: str | None = None
+    until: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What the reader should know of how the plan came about: an impossible value, an option given twice, a file not
+    found."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a launch's options stand, so that a new one can join them. ``group`` names the call of a ``KEYWORD``
+    place."""
+
+    form: Form
+    file: str
+    line: int
+    group: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutPlan:
+    """One launch. ``settings`` maps canonical names (see :mod:`rldoctor.plan.vocabulary`) to their settings.
+
+    ``unset`` names what the framework can set and this launch does not, with no default known. ``unread`` holds the
+    given native settings that no rule understood and that may concern the plan; ``beside`` counts those known not to.
+    ``place`` is where a new setting would stand, ``places`` the calls of a Python script that take settings.
+    ``server`` is the rollout server's own launch where the same file starts it; its engine settings are merged here."""
+
+    framework: str
+    file: str
+    entry: str
+    line: int = 1
+    version: str | None = None
+    dialect: str = ""
+    role: str = "trainer"
+    settings: dict[str, Setting] = field(default_factory=dict)
+    given: tuple[Given, ...] = ()
+    unread: tuple[Given, ...] = ()
+    beside: int = 0
+    unknown: tuple[UnknownOption, ...] = ()
+    unset: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    place: Place | None = None
+    places: tuple[Place, ...] = ()
+    files: tuple[str, ...] = ()
+    server: RolloutPlan | None = None
+
+    def get(self, name: str) -> Setting | None:
+        """The setting under a canonical name, or None where the plan has none."""
+        return self.settings.get(name)
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """The value under a canonical name; ``default`` where it is absent, null or unknown."""
+        setting = self.settings.get(name)
+        return default if setting is None or setting.value is None else setting.value

@@ -1,0 +1,193 @@
+"""The seeds of a plan as a topology: the engine replica that each rank belongs to, the seed that it gets, and which
+replicas sample completions of the same prompt.
+
+Formulas as the frameworks have them: TRL ``process_index // tensor_parallel`` (trl/generation/vllm_generation.py),
+ms-swift the same from 3.5 (rlhf_trainers/rollout_mixin.py), OpenRLHF ``seed + i`` (trainer/ray/vllm_engine.py), verl
+one seed for all through 0.7.0 and ``replica_rank + seed`` after (vllm_async_server.py), EasyR1 one seed
+(vllm_rollout_spmd.py), NeMo-RL ``node * 1024 + engine on the node`` (generation/vllm/vllm_worker.py), SkyRL
+``seed + i`` through skyrl-train 0.4."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from rldoctor.plan.model import RolloutPlan
+
+# Above this many ranks a table is cut in the middle.
+SHOWN = 16
+NODE_STRIDE = 1024
+# grpo_trainer.py 3.5.0 to 3.5.2, tensor parallel: every request of an engine has the engine's seed.
+SWIFT_EQUAL = ">=3.5,<3.5.3"
+# What a framework could have drawn.
+DRAWN = 20250321
+
+
+@dataclass(frozen=True)
+class RankSeed:
+    """One rank of an engine: its number in the run, its node, its replica, its place in the replica's tensor and
+    pipeline parallel group, and the engine's seed there; a seed of None is drawn at random."""
+
+    rank: int
+    node: int
+    replica: int
+    peer: int
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class SeedTopology:
+    """The seeds of all ranks of a launch. ``rule`` is how replicas differ (``same``, ``rank``, ``replica``,
+    ``random``), ``formula`` the framework's words for it, ``requests`` how requests differ."""
+
+    ranks: tuple[RankSeed, ...]
+    rule: str
+    formula: str
+    requests: str
+
+    @property
+    def replicas(self) -> int:
+        return 1 + max(row.replica for row in self.ranks)
+
+    @property
+    def disagreeing(self) -> tuple[int, ...]:
+        """Replicas whose tensor or pipeline parallel peers have different seeds."""
+        seeds: dict[int, set[int | None]] = {}
+        for row in self.ranks:
+            seeds.setdefault(row.replica, set()).add(row.seed)
+        return tuple(replica for replica, found in seeds.items() if len(found) > 1)
+
+    @property
+    def shared(self) -> dict[int, int]:
+        """Seeds that more than one replica has, with the number of those replicas."""
+        firsts = Counter(row.seed for row in self.ranks if row.peer == 0 and row.seed is not None)
+        return {seed: count for seed, count in firsts.items() if count > 1}
+
+    def summary(self) -> str:
+        """One line: ranks, replicas and their seeds."""
+        firsts = [_shown(row.seed) for row in self.ranks if row.peer == 0]
+        listed = ", ".join(firsts if len(firsts) <= SHOWN else [*firsts[:4], "...", firsts[-1]])
+        return f"{len(self.ranks)} ranks in {self.replicas} replicas, seeds {listed} ({self.formula})"
+
+    def table(self) -> str:
+        """The topology for people, one line for each rank; long ones are cut in the middle."""
+        lines = [f"{'rank':>5} {'node':>5} {'replica':>8} {'peer':>5}  seed"]
+        rows = [f"{r.rank:>5} {r.node:>5} {r.replica:>8} {r.peer:>5}  {_shown(r.seed)}" for r in self.ranks]
+        if len(rows) > SHOWN:
+            half = SHOWN // 2
+            rows = [*rows[:half], f"{'...':>5} ({len(rows) - SHOWN} more)", *rows[-half:]]
+        return "\n".join([*lines, *rows])
+
+
+def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
+    """The seeds of a plan's engines (of the rollout server's, where the file starts one), or None where the number of
+    replicas or the rule is not known."""
+    launch = plan.server or plan
+    rule = launch.value("seed.per_replica")
+    size = launch.value("engine.tensor_parallel_size", 1) * launch.value("engine.pipeline_parallel_size", 1)
+    devices, engines = launch.value("placement.engine_gpus"), launch.value("placement.engines")
+    replicas = devices // size if devices and devices % size == 0 else engines
+    if rule is None or not replicas:
+        return None
+    total = replicas * size
+    each = launch.value("placement.gpus_per_node") or launch.value("placement.engine_gpus_per_node") or total
+    base = launch.value("seed.engine")
+    base = launch.value("engine.seed", 0) if base is None else base
+    setting = launch.get("seed.per_replica")
+    ranks = tuple(
+        RankSeed(rank, rank // each, rank // size, rank % size, _seed(launch, rule, base, rank, size, each))
+        for rank in range(total)
+    )
+    formula = (setting.how if setting is not None else None) or rule
+    return SeedTopology(ranks, rule, formula, request_rule(launch) or "none")
+
+
+def completions_per_request(plan: RolloutPlan) -> int | None:
+    """How many samples of a prompt the engine draws for one request, or None where it is not known."""
+    n = plan.value("sampling.n")
+    if n is None and plan.framework == "ms-swift":
+        n = 1  # every row of a batch is a request of its own, colocated or sent to a server
+    elif n is None and plan.framework == "verl" and plan.version is not None:
+        from rldoctor.versions import version_within
+
+        # ray_trainer.py: gen_batch.repeat(n) from 0.5.0 on, n in the sampling parameters before
+        repeated = version_within(plan.version, ">=0.5")
+        n = plan.value("batch.generations") if repeated is False else 1 if repeated else None
+    return None if n is None else int(n)
+
+
+def replicas_per_prompt(plan: RolloutPlan, replicas: int) -> int | None:
+    """How many replicas get equal parts of the same group of completions, where a generation batch is cut into
+    contiguous parts, one for each replica: 1 where every group stays together. None where the batch is not known."""
+    rows, n, each = plan.value("batch.generation"), plan.value("batch.generations"), completions_per_request(plan)
+    if each is not None and n is not None and each >= n:
+        return 1
+    if not rows or not n or each is None or rows % replicas:
+        return None
+    part = rows // replicas
+    return n // part if part < n and n % part == 0 else 1
+
+
+def engine_seeds(plan: RolloutPlan, topology: SeedTopology) -> tuple[int | None, ...]:
+    """The seed that the engine of each replica is given; None where it is given none and takes what is vLLM's own. For
+    seeds that a framework draws at random some that differ stand in."""
+    launch = plan.server or plan
+    firsts = [row.seed for row in topology.ranks if row.peer == 0]
+    if topology.rule == "random":
+        return tuple(DRAWN + number for number in range(len(firsts)))
+    if topology.rule == "same" and launch.value("seed.engine") is None and launch.value("engine.seed") is None:
+        return (None,) * len(firsts)
+    return tuple(firsts)
+
+
+def request_rule(plan: RolloutPlan) -> str | None:
+    """How the seeds of requests differ (``none``: they carry none); None where it is not known."""
+    rule: str | None = plan.value("seed.per_request")
+    if rule == "same" and not plan.value("seed.deterministic") and plan.value("sampling.seed") is None:
+        return "none"  # what was the same has been taken away, as a fix does
+    return rule
+
+
+def requests_alike(plan: RolloutPlan) -> bool:
+    """Whether all requests of an engine carry the same seed."""
+    rule = request_rule(plan)
+    return rule == "same" or (rule == "rank" and _swift_equal(plan))
+
+
+def request_seeds(plan: RolloutPlan, topology: SeedTopology, replica: int, count: int) -> list[int] | list[None]:
+    """The seeds of the first ``count`` requests that a replica gets."""
+    if topology.requests not in ("same", "rank", "counter"):
+        return [None] * count
+    own = next((row.seed for row in topology.ranks if row.replica == replica), None) or 0
+    if topology.requests == "same":
+        return [plan.value("sampling.seed", own)] * count
+    if _swift_equal(plan):
+        return [own] * count
+    # The inference worker's rank is the number of its replica; the index of the request is added to it.
+    base = replica if topology.requests == "rank" else own
+    return [base + index for index in range(count)]
+
+
+def _swift_equal(plan: RolloutPlan) -> bool:
+    from rldoctor.versions import version_within
+
+    swift = plan.framework == "ms-swift" and plan.version is not None
+    return swift and version_within(plan.version or "", SWIFT_EQUAL) is True
+
+
+def _seed(plan: RolloutPlan, rule: Any, base: int, rank: int, size: int, each: int) -> int | None:
+    replica = rank // size
+    if rule == "random":
+        return None
+    if rule == "rank":
+        return base + rank
+    if rule == "replica":
+        if plan.framework == "NeMo-RL":
+            return (replica * size // each) * NODE_STRIDE + (replica * size % each) // size
+        return base + replica
+    return base
+
+
+def _shown(seed: int | None) -> str:
+    return "random" if seed is None else str(seed)

@@ -1,0 +1,1 @@
+"""Knowledge derived from the packages' own sources, by release."""

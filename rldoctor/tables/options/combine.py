@@ -1,0 +1,55 @@
+"""Puts a group's own options on top of those of the groups it includes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rldoctor.case import Unknown
+from rldoctor.tables.options.model import Option, Options
+from rldoctor.tables.options.optionset import OptionSet
+from rldoctor.tables.options.parts import Layout
+
+# Gives the set of a group, named with its framework where that is another one.
+Include = Callable[[str | None, str], OptionSet]
+
+
+def combined(
+    layout: Layout,
+    group: str,
+    own: Options,
+    include: Include,
+    *,
+    source: str,
+    uncertain: dict[str, Unknown] | None = None,
+    gap: Unknown | None = None,
+) -> OptionSet:
+    """The options of ``group`` from its ``own`` ones and what ``include`` gives for the groups below it.
+
+    A part that should be there and is not leaves a gap: then nothing can be called unknown."""
+    description = layout.groups[group]
+    options: dict[str, Option] = {}
+    disputed: dict[str, Unknown] = {}
+    if description.parts and not own and not uncertain:
+        gap = gap or Unknown(reason=f"{source} has no {group}")
+    for included in description.includes:
+        framework, _, inner = included.removeprefix("?").rpartition(":")
+        below = include(framework or None, inner)
+        options.update(below)
+        disputed.update(below.uncertain)
+        if not included.startswith("?"):
+            gap = gap or below.gap
+    for name in own:
+        disputed.pop(name, None)
+    options.update(own)
+    for name, reason in (uncertain or {}).items():
+        options.pop(name, None)
+        disputed[name] = reason
+    return OptionSet(
+        options,
+        source=source,
+        uncertain=disputed,
+        gap=gap,
+        open_ended=description.open,
+        rejects=description.rejects,
+        abbreviations=description.abbreviations,
+    )

@@ -1,0 +1,72 @@
+"""Options read from an installed framework's own source, which wins over any table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rldoctor.tables.options.combine import combined
+from rldoctor.tables.options.layouts import LAYOUTS
+from rldoctor.tables.options.optionset import OptionSet
+from rldoctor.tables.options.table import OptionTable
+from rldoctor.tables.options.trees import ChainTree, DirectoryTree, PrefixTree, import_roots
+
+if TYPE_CHECKING:
+    from rldoctor.tables.options.extract import Extractor
+
+
+class InstalledOptions:
+    """The frameworks found below one folder, a ``site-packages`` or a repository's root. Files are parsed when a group
+    is first asked for, and once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.roots = import_roots(directory)
+        self._extractors: dict[str, Extractor | None] = {}
+
+    def has(self, framework: str) -> bool:
+        """Whether the framework's source lies here."""
+        return self._extractor(framework) is not None
+
+    def at(self, framework: str, group: str | None = None, others: Mapping[str, str] | None = None) -> OptionSet | None:
+        """The options of ``group`` as the installed source declares them, or None where the framework is not here.
+
+        What the group inherits from a framework that is not here comes from that one's table, for the version that
+        ``others`` gives. Raises ``KeyError`` for a group that the framework does not have at any time."""
+        extractor = self._extractor(framework)
+        if extractor is None:
+            return None
+        layout = LAYOUTS[framework]
+        name = group or layout.main
+
+        def include(other: str | None, inner: str) -> OptionSet:
+            here = self.at(other or framework, inner, others)
+            if here is not None:
+                return here
+            assert other is not None  # this framework is here, or there would be no question
+            return OptionTable.load(other).at((others or {}).get(other), inner, others)
+
+        source = f"{framework} as installed in {self.directory}"
+        return combined(layout, name, extractor.group(name), include, source=source)
+
+    def _extractor(self, framework: str) -> Extractor | None:
+        if framework not in self._extractors:
+            from rldoctor.tables.options.extract import Extractor  # costs more than a table, which most runs only need
+
+            layout = LAYOUTS[framework]
+            chain = ChainTree(DirectoryTree(root) for root in self.roots)
+            tree = PrefixTree(chain, layout.roots)
+            markers = [folder + marker for folder in layout.roots for marker in layout.markers]
+            found = any((root / marker).is_file() for root in self.roots for marker in markers)
+            self._extractors[framework] = Extractor(layout, tree) if found else None
+        return self._extractors[framework]
+
+
+def read_installed(
+    framework: str, directory: Path, group: str | None = None, others: Mapping[str, str] | None = None
+) -> OptionSet | None:
+    """The options of ``group`` in the ``framework`` installed below ``directory``; None where it is not there.
+
+    Sources are read as text and parsed; nothing is imported. :class:`InstalledOptions` keeps what it parsed."""
+    return InstalledOptions(directory).at(framework, group, others)

@@ -1,0 +1,138 @@
+"""The options of one command in one release, and what can and cannot be said of a name there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from rldoctor.case import Unknown
+from rldoctor.tables.options.model import MISSING, Option
+from rldoctor.tables.options.nearest import nearest_names
+
+
+class OptionSet(Mapping[str, Option]):
+    """Options by name.
+
+    The mapping holds what is certainly known. ``uncertain`` holds names that some of the releases in question have and
+    others do not; ``gap`` is set where part of the options could not be read at all, so that no name can be called
+    unknown; ``open`` where the command hands other names on; ``rejects`` where it stops at a name it does not know;
+    ``abbreviations`` where its parser completes the start of a name. ``source`` says where all of it comes from."""
+
+    def __init__(
+        self,
+        options: dict[str, Option],
+        *,
+        source: str,
+        uncertain: dict[str, Unknown] | None = None,
+        gap: Unknown | None = None,
+        open_ended: bool = False,
+        rejects: bool = True,
+        abbreviations: bool = False,
+    ) -> None:
+        self._options = options
+        self.source = source
+        self.uncertain = uncertain or {}
+        self.gap = gap
+        self.open = open_ended
+        self.rejects = rejects
+        self.abbreviations = abbreviations
+
+    def __getitem__(self, name: str) -> Option:
+        return self._options[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def spelled(self, name: str) -> str | None:
+        """``name`` as the set spells it: ``--max-model-len`` is ``max_model_len``, ``-tp`` stays; None if not there."""
+        bare = name[2:] if name.startswith("--") else name
+        for candidate in (bare, bare.replace("-", "_")):
+            if candidate in self._options or candidate in self.uncertain:
+                return candidate
+        return None
+
+    def known(self, name: str) -> bool | Unknown:
+        """True where the release has the option or a section of that name, False where it certainly has neither."""
+        own = self.spelled(name)
+        if own is not None:
+            return True if own in self._options else self.uncertain[own]
+        if name in self._sections:
+            return True
+        above = self._open_above(name)
+        if above is not None:
+            return self.uncertain.get(above) or Unknown(reason=f"{above} takes any key")
+        if self.open:
+            return Unknown(reason="other names are handed on to another function")
+        return self.gap or False
+
+    def get_option(self, name: str) -> Option | None:
+        """The option under ``name`` in any of its spellings; another spelling's option is the one it stands for."""
+        own = self.spelled(name)
+        option = self._options.get(own) if own is not None else None
+        if option is not None and option.alias is not None:
+            return self._options.get(option.alias, option)
+        return option
+
+    def default(self, name: str) -> Any:
+        """The default: a plain value, ``Computed``, ``MISSING`` where the option has none, or :class:`Unknown`."""
+        option = self.get_option(name)
+        if option is not None:
+            return option.default
+        known = self.known(name)
+        return known if isinstance(known, Unknown) else Unknown(reason=f"{name} is no option of {self.source}")
+
+    def addable(self, name: str) -> bool | Unknown:
+        """Whether Hydra takes ``+name=value`` for a plain value: nothing stands at the key, and no class behind its
+        section refuses it. (Lists and mappings it takes anywhere.)"""
+        option = self._options.get(name)
+        if option is not None:
+            if option.added or option.default is None:  # Hydra appends where it finds null
+                return True
+            if isinstance(option.default, str) and "${" in option.default:
+                return Unknown(reason=f"{name} is what {option.default} gives")
+            return False
+        if name in self._sections:
+            return False
+        section = name.rpartition(".")[0]
+        if f"{section}._target_" in self._options and self._options[f"{section}._target_"].default:
+            return self.gap or False
+        return Unknown(reason=f"nothing checks the keys of {section or 'the root'}")
+
+    def completed(self, name: str) -> str | None:
+        """The option that the command's parser takes the abbreviation ``name`` for: the only one that starts so."""
+        if not self.abbreviations:
+            return None
+        bare = name.removeprefix("--").replace("-", "_")
+        found = {self._options[o].alias or o for o in self._options if o.startswith(bare) and not o.startswith("-")}
+        return next(iter(found)) if len(found) == 1 else None
+
+    def nearest(self, name: str, count: int = 3) -> list[str]:
+        """The real names that ``name`` was most likely meant to be, likeliest first."""
+        names = [o for o, option in self._options.items() if not option.deprecated and option.alias is None]
+        return nearest_names(name.removeprefix("--").replace("-", "_"), names, count)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The options that have to be given."""
+        return tuple(o.name for o in self._options.values() if o.required and o.default is MISSING)
+
+    @cached_property
+    def _sections(self) -> frozenset[str]:
+        found: set[str] = set()
+        for name in self._options:
+            while "." in name:
+                name = name.rpartition(".")[0]
+                found.add(name)
+        return frozenset(found)
+
+    def _open_above(self, name: str) -> str | None:
+        while "." in name:
+            name = name.rpartition(".")[0]
+            option = self._options.get(name)
+            if name in self.uncertain or (option is not None and option.open):
+                return name
+        return None

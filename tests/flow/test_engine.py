@@ -1,0 +1,167 @@
+"""The flow of a check: which facts and probes are needed, how deep to look, and one report out of several cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rldoctor.api import (
+    Case,
+    Check,
+    CheckResult,
+    Distribution,
+    Finding,
+    Gpu,
+    GpuProcess,
+    Gpus,
+    Job,
+    Level,
+    NotApplicable,
+    Outcome,
+    Packages,
+    Probe,
+    Reach,
+    Request,
+    Unknown,
+)
+from rldoctor.flow import depth, engine
+from rldoctor.flow import probe as probing
+from rldoctor.model import Report
+from tests.cases import GIB, host
+
+HOST = host(cpu_count=8, cpu_usable=8.0, load=0.3)
+CASE = Case(
+    packages=Packages(python="3.12", distributions=(Distribution(name="vllm", version="0.11.0"),)),
+    host=HOST,
+    gpus=Gpus(vendor="none"),
+)
+
+
+def probe(name: str, level: Level, needs: tuple[str, ...] = (), raises: Exception | None = None) -> Probe:
+    def jobs(case: Case, request: Request) -> dict[str, Job]:
+        if raises is not None:
+            raise raises
+        return {}
+
+    return Probe(name=name, level=level, child=Path("child.py"), jobs=jobs, needs=needs, reads=("gpus",))
+
+
+def needing(*needs: str) -> Check:
+    check = Check("XYZ001", "an-example", "Document.")
+
+    @check.declared(needs=needs)
+    def judge(case: Case) -> Iterator[Finding | Reach]:
+        yield Reach("everything")
+
+    return check
+
+
+def test_only_what_checks_and_probes_name_is_collected() -> None:
+    probes = [probe("rollout", Level.ROLLOUT, needs=("packages.vllm",))]
+    checks = [needing("host.shm_total", "observations.rollout")]
+    assert engine.sections(checks, probes) == {"host", "packages", "gpus"}
+
+
+def test_only_probes_whose_observations_are_needed_run_shallow_ones_first() -> None:
+    probes = {p.name: p for p in (probe("rollout", Level.ROLLOUT), probe("imports", Level.IMPORTS))}
+    assert probing.needed_probes([needing("host")], probes) == []
+    both = probing.needed_probes([needing("observations.rollout", "observations.imports")], probes)
+    assert [p.name for p in both] == ["imports", "rollout"]
+
+
+def test_auto_rolls_out_where_nobody_is_disturbed() -> None:
+    assert depth.auto_depth(CASE, Request()).level is Level.ROLLOUT
+
+
+def test_auto_stays_at_imports_and_says_why() -> None:
+    busy = GpuProcess(pid=4242)
+    free = Gpu(index=0, name="GPU", memory_total=80 * GIB, memory_used=GIB)
+    for case, reason in (
+        (replace(CASE, packages=Packages(python="3.12")), "there is no vLLM"),
+        (replace(CASE, host=None), "how busy this machine is"),
+        (replace(CASE, host=replace(HOST, load=7.5)), "load 7.5"),
+        (replace(CASE, host=replace(HOST, memory_available=GIB)), "1.0 GiB of memory"),
+        (replace(CASE, host=replace(HOST, memory_limit=2 * GIB)), "2.0 GiB of memory"),
+        (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, processes=(busy,)),))), "process 4242"),
+        (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, memory_used=78 * GIB),))), "not seen here"),
+        (replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, memory_total=4 * GIB),))), "3.0 GiB free"),
+    ):
+        looked = depth.auto_depth(case, Request())
+        assert looked.level is Level.IMPORTS
+        assert looked.reason is not None and reason in looked.reason
+    shared = replace(CASE, gpus=Gpus(vendor="nvidia", devices=(replace(free, memory_used=40 * GIB),)))
+    named = depth.auto_depth(shared, Request(devices=(0,)))
+    assert named.level is Level.IMPORTS and "not seen here (40 GiB)" in str(named.reason)
+
+
+def test_auto_takes_the_idle_one_of_two_gpus() -> None:
+    busy = Gpu(index=0, name="GPU", memory_total=80 * GIB, memory_used=70 * GIB, processes=(GpuProcess(pid=1),))
+    idle = Gpu(index=1, name="GPU", memory_total=80 * GIB, memory_used=GIB)
+    case = replace(CASE, gpus=Gpus(vendor="nvidia", devices=(busy, idle)))
+    assert depth.auto_depth(case, Request()).level is Level.ROLLOUT
+    assert depth.auto_depth(case, Request(devices=(0,))).level is Level.IMPORTS
+
+
+def test_a_probe_that_was_not_run_is_explained() -> None:
+    told: list[str] = []
+
+    def run(item: Probe, level: Level, case: Case = CASE) -> Case:
+        return probing.run_probes(case, [item], Request(), depth.Depth(level), told.append)
+
+    deep = run(probe("rollout", Level.ROLLOUT), Level.STATIC)
+    assert deep.unknown["observations.rollout"] == Unknown(
+        reason="the rollout level was not run", how="--level rollout"
+    )
+    lacking = run(probe("rollout", Level.ROLLOUT, needs=("packages.verl",)), Level.ROLLOUT)
+    assert lacking.absent["observations.rollout"] == "verl is not installed"
+    elsewhere = run(probe("rollout", Level.ROLLOUT, raises=NotApplicable("an AMD device")), Level.ROLLOUT)
+    assert elsewhere.absent["observations.rollout"] == "an AMD device"
+    broken = run(probe("rollout", Level.ROLLOUT, raises=KeyError("heads")), Level.ROLLOUT)
+    assert "could not be prepared: KeyError: 'heads'" in broken.unknown["observations.rollout"].reason
+
+
+def test_several_cases_become_one_report() -> None:
+    check = needing("host")
+    shared = check.finding("both have it")
+
+    def report(target: str, outcome: Outcome, *findings: Finding) -> Report:
+        result = CheckResult(code=check.code, name=check.name, outcome=outcome, findings=findings)
+        return Report(target=target, results=(result,), notes=("a note",))
+
+    joined = engine.join(
+        [
+            report("trainer", Outcome.FINDINGS, shared),
+            report("rollout", Outcome.FINDINGS, shared, check.finding("only here")),
+            report("third", Outcome.PASS),
+        ]
+    )
+    assert joined.target == "trainer; rollout; third"
+    assert [(f.message, f.cases) for f in joined.findings] == [
+        ("both have it", ("trainer", "rollout")),
+        ("only here", ("rollout",)),
+    ]
+    assert [r.outcome for r in joined.results] == [Outcome.FINDINGS]
+    assert joined.notes == ("a note",)
+    everywhere = engine.join([report(name, Outcome.FINDINGS, shared) for name in ("trainer", "rollout")])
+    assert [f.cases for f in everywhere.findings] == [()]
+
+
+def test_the_cost_is_announced_before_it_is_paid() -> None:
+    probes = [
+        replace(probe("imports", Level.IMPORTS), seconds=9.0),
+        replace(probe("rollout", Level.ROLLOUT), seconds=25.0),
+    ]
+    assert probing.announce(Case(), probes, Request(), Level.STATIC) is None
+    assert probing.announce(Case(), probes, Request(), Level.IMPORTS) == "running imports: about 9 s"
+    assert probing.announce(Case(), probes, Request(), Level.ROLLOUT) == "running imports, rollout: about 34 s"
+
+
+def test_what_cannot_run_costs_nothing() -> None:
+    there = Case(packages=Packages(python="3.12"))
+    known = Case(unknown={"observations.rollout": Unknown(reason="judged from a bundle")})
+    assert (
+        probing.announce(there, [probe("rollout", Level.ROLLOUT, needs=("packages.vllm",))], Request(), Level.ROLLOUT)
+        is None
+    )
+    assert probing.announce(known, [probe("rollout", Level.ROLLOUT)], Request(), Level.ROLLOUT) is None

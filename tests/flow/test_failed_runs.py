@@ -1,0 +1,70 @@
+"""A live run that failed in a known way is told under its own code, not as a failure that nobody knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rldoctor import registry
+from rldoctor.api import Case, Grade
+from rldoctor.flow import engine
+from rldoctor.flow.failed_runs import explained
+from rldoctor.model import Report
+from tests.live import rollout_case as real_rollout
+from tests.observations import rollout_case
+
+TOO_SMALL = (
+    "Traceback (most recent call last):",
+    '  File "/venv/lib/python3.11/site-packages/vllm/v1/core/kv_cache_utils.py", line 545, in check_enough_memory',
+    "    raise ValueError(",
+    "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (9.62 GiB). Based on the available memory, the estimated "
+    "maximum model length is 78800. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+    "initializing the engine.",
+)
+
+
+def failing(*tail: str, **job: Any) -> Case:
+    return rollout_case("raised", {"tail": list(tail), **job}, completions=None)
+
+
+def report(case: Case) -> Report:
+    found = registry.load()
+    return engine.report(case, found.checks.values(), found)
+
+
+def codes(case: Case) -> set[str]:
+    return {finding.code for finding in report(case).findings}
+
+
+def test_a_known_pattern_in_the_log_is_the_finding() -> None:
+    case = failing(*TOO_SMALL)
+    (finding,) = report(case).findings
+    assert (finding.code, finding.grade) == ("RLD205", Grade.REPRODUCED)
+    assert "in rollout: miniature" in finding.message and finding.fixes
+    assert {one.source for one in finding.evidence} == {"log of rollout: miniature"}
+
+
+def test_the_whole_log_goes_before_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("\n".join(TOO_SMALL) + "\n")
+    assert codes(failing("the last line", log=str(log))) == {"RLD205"}
+
+
+def test_a_failure_that_no_pattern_knows_stays_one() -> None:
+    case = failing("ZeroDivisionError: division by zero")
+    assert codes(case) == {"RLD900"}
+    assert explained(case, [], []) == (case, [])
+
+
+def test_a_run_that_came_to_its_end_is_not_searched() -> None:
+    assert codes(rollout_case("done", {"tail": list(TOO_SMALL)})) == set()
+
+
+@pytest.mark.engine
+def test_an_engine_that_refuses_its_options_is_told_with_the_fix(patient: Path) -> None:
+    case = real_rollout(patient, engine={"enable_chunked_prefill": False, "max_num_batched_tokens": 512})
+    (finding,) = report(case).findings
+    assert (finding.code, finding.grade) == ("RLD202", Grade.REPRODUCED)

@@ -1,0 +1,193 @@
+"""What a shell script would start: its words after expansion, its variables, and what reading alone cannot know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from rldoctor.errors import InputError
+from rldoctor.formats.shell.reader import Script, read_shell
+from rldoctor.formats.source import Source
+from rldoctor.formats.values import Unresolved
+
+
+def script(text: str, environment: Mapping[str, str] | None = None) -> Script:
+    return read_shell(Source(text, "run.sh"), environment)
+
+
+def words(text: str, environment: Mapping[str, str] | None = None, command: int = -1) -> list[str | Unresolved]:
+    return [word.value for word in script(text, environment).commands[command].words]
+
+
+def why(text: str) -> str:
+    value = words(text)[-1]
+    assert isinstance(value, Unresolved)
+    return f"{value.raw}: {value.why}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("run --a 1 'b c' \"d e\"", ["run", "--a", "1", "b c", "d e"]),
+        ("run --a \\\n    1 \\\n    --b", ["run", "--a", "1", "--b"]),
+        ("X=3\nrun a.b=$X ${X}k", ["run", "a.b=3", "3k"]),
+        ("run ${X:-8} ${Y-9} ${Z:=10} $Z", ["run", "8", "9", "10", "10"]),
+        ("P=1024 R=$((1024 * 8))\nrun $((P + R)) $(( (P + R) * 2 ))", ["run", "9216", "18432"]),
+        ('A=(--x 1)\nA+=(--y)\nrun "${A[@]}" end', ["run", "--x", "1", "--y", "end"]),
+        ("OPTS='--x 1 --y'\nrun $OPTS", ["run", "--x", "1", "--y"]),
+        ("OPTS='--x 1'\nrun \"$OPTS\"", ["run", "--x 1"]),
+        ("X='a  b'\nrun p$X", ["run", "pa", "b"]),
+        ("M=org/Model-7B\nrun ${M##*/} ${M%/*} ${M/7B/32B} ${#M}", ["run", "Model-7B", "org", "org/Model-32B", "12"]),
+        ("run $EMPTY ''", ["run", Unresolved("$EMPTY", "EMPTY is not set in this file"), ""]),
+        ("# run commented\nrun it # and this", ["run", "it"]),
+        ('if [ -z "$M" ]; then M=8; fi\nrun $M', ["run", "8"]),
+        ("f() { run $1 ${2:-9}; }\nf a", ["run", "a", "9"]),
+        (
+            'run \'{"a": 1}\' "{\\"b\\": $N}"',
+            ["run", '{"a": 1}', Unresolved('"{\\"b\\": $N}"', "N is not set in this file")],
+        ),
+    ],
+)
+def test_words_are_what_the_program_would_get(text: str, expected: list[str | Unresolved]) -> None:
+    assert words(text) == expected
+
+
+def test_a_word_knows_its_line_and_its_bytes() -> None:
+    text = "set -x\npython -m x \\\n    a.b=1 \\\n    c='d e'\n"
+    last = script(text).commands[-1].words[-1]
+    assert (last.line, last.value, last.raw) == (4, "c=d e", "c='d e'")
+    assert text.encode()[last.start : last.end].decode() == last.raw
+
+
+def test_an_element_of_an_array_stands_where_the_array_is_written() -> None:
+    text = 'ARGS=(\n  --n 8\n  --tp 2\n)\nrun "${ARGS[@]}" --last\n'
+    found = {word.text: word.line for word in script(text).commands[-1].words}
+    assert found == {"run": 5, "--n": 2, "8": 2, "--tp": 3, "2": 3, "--last": 5}
+
+
+def test_a_word_of_an_unquoted_list_stands_in_the_text_of_the_variable() -> None:
+    text = 'OPTS="--n 8 \\\n  --tp 2"\nrun $OPTS\n'
+    raw = text.encode()
+    found = [(w.line, raw[w.start : w.end].decode()) for w in script(text).commands[-1].words[1:]]
+    assert found == [(1, "--n"), (1, "8"), (2, "--tp"), (2, "2")]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("run $X", "X is not set in this file"),
+        ("run $(hostname)", "a command's output"),
+        ("run `date`", "a command's output"),
+        ("run $1", "argument 1 given at the start"),
+        ('run "$@"', "arguments given at the start"),
+        ("for s in 1 2; do run $s; done", "s takes several values in turn"),
+        ("if [ -f x ]; then N=1; else N=2; fi\nrun $N", "N depends on how the script is started"),
+        ("X=${X:?give X}\nrun $X", "X must be set at the start"),
+        ("run $((RANDOM % 10))", "RANDOM is not set in this file"),
+        ("run $((1 / 0))", "integer division or modulo by zero"),
+        ("read N\nrun $N", "read fills it"),
+        ("run $((1 + + 2 3))", "$((1 + + 2 3))"),
+    ],
+)
+def test_what_reading_cannot_know_is_unresolved_with_the_reason(text: str, reason: str) -> None:
+    assert reason in why(text)
+
+
+def test_an_unknown_part_leaves_the_known_beginning() -> None:
+    word = script("run data.files=$DATA/train.parquet").commands[0].words[1]
+    assert isinstance(word.value, Unresolved)
+    assert word.prefix == "data.files="
+
+
+def test_the_environment_of_the_starting_shell_counts() -> None:
+    assert words("run ${N:-8} $M", {"N": "4", "M": "x"}) == ["run", "4", "x"]
+
+
+def test_a_command_gets_what_is_exported_and_what_stands_before_it() -> None:
+    text = "A=1\nexport B=2\nexport A\nC=3 run x\nunset B\nrun y\n"
+    first, second = script(text).commands
+    assert {name: v.value for name, v in first.environment.items()} == {"A": "1", "B": "2", "C": "3"}
+    assert {name: v.value for name, v in second.environment.items()} == {"A": "1"}
+    assert first.environment["C"].line == 4
+
+
+def test_a_subshell_keeps_its_variables_to_itself() -> None:
+    assert words("N=1\n(N=2; inner $N)\nrun $N") == ["run", "1"]
+
+
+def test_a_branch_that_cannot_be_taken_is_not_read() -> None:
+    text = 'MODE=colocate\nif [ "$MODE" = server ]; then serve; else train; fi\ncase $MODE in server) a;; *) b;; esac'
+    assert [command.words[0].value for command in script(text).commands] == ["train", "b"]
+
+
+def test_a_branch_that_leaves_the_script_changes_nothing_after_it() -> None:
+    assert words("N=1\nif [ $# -lt 1 ]; then echo usage; N=2; exit 1; fi\nrun $N") == ["run", "1"]
+
+
+def test_an_array_that_may_grow_keeps_its_certain_beginning() -> None:
+    found = words('A=(--x 1)\nif [ -f y ]; then A+=(--y); fi\nrun "${A[@]}" --z')
+    assert found[:3] == ["run", "--x", "1"]
+    assert isinstance(found[3], Unresolved)
+    assert found[4] == "--z"
+
+
+def test_several_commands_and_which_of_them_run_in_the_background() -> None:
+    commands = script("vllm serve m --port 8000 &\nSERVER=$!\ntrain --x > log 2>&1\nkill $SERVER\n").commands
+    assert [(c.words[0].value, c.background) for c in commands] == [("vllm", True), ("train", False), ("kill", False)]
+
+
+def test_source_is_not_followed_and_says_so() -> None:
+    found = script("source env.sh\nrun")
+    assert [(note.line, note.text) for note in found.notes] == [(1, "source env.sh: not followed")]
+
+
+def test_eval_and_a_command_in_a_variable_are_read() -> None:
+    assert words('N=2\nCMD="run --n $N"\n$CMD') == ["run", "--n", "2"]
+    assert words('N=2\nCMD="run --n $N"\neval $CMD') == ["run", "--n", "2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("set -x\nrun --a 'x\nmore\n", "run.sh:2: the quote ' is never closed"),
+        ('run "a\n', 'run.sh:1: the quote " is never closed'),
+        ("run $(date\n", "run.sh:1: the bracket $( is never closed"),
+        ("cat <<EOF\nx\n", "the here-document EOF is never closed"),
+    ],
+)
+def test_what_is_never_closed_is_an_error_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(InputError, match="never closed") as raised:
+        script(text)
+    assert message in str(raised.value)
+
+
+def test_syntax_that_only_the_grammar_does_not_know_is_a_note() -> None:
+    found = script("run ok\nrun <IP> --x\nlater --y\n")
+    assert found.commands[0].words[1].value == "ok"
+    assert all(note.line for note in found.notes)
+
+
+def test_functions_that_call_themselves_and_endless_loops_are_read_once() -> None:
+    text = "f() { f; f; }\nf\nwhile true; do run; done\n"
+    assert [command.words[0].value for command in script(text).commands] == ["run"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A=aaaaaaaa\n" + "A=$A$A$A$A$A$A$A$A\n" * 14 + "run $A",
+        "A=(a a a a)\n" + 'A=("${A[@]}" "${A[@]}" "${A[@]}" "${A[@]}")\n' * 14 + 'run "${A[@]}"',
+        "".join(f"f{i + 1}() {{ {f'f{i};' * 9} }}\n" for i in range(8)) + "f0() { run; }\nf8",
+    ],
+    ids=["text", "array", "functions"],
+)
+def test_what_doubles_itself_is_cut_off(text: str) -> None:
+    commands = script(text).commands
+    assert 1 <= len(commands) <= 2000
+    assert sum(len(word.text) for word in commands[-1].words) < 300_000
+
+
+def test_nesting_beyond_reason_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"run.sh: nested too deeply"):
+        script("if a; then " * 3000 + "b;" + "fi;" * 3000)

@@ -1,0 +1,39 @@
+"""Here documents and the files that a script writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.formats.shell.reader import Script, read_shell
+from rldoctor.formats.source import Source
+
+
+def script(text: str) -> Script:
+    return read_shell(Source(text, "run.sh"))
+
+
+def test_a_here_document_is_the_input_of_its_command_or_a_file_that_it_writes() -> None:
+    text = "N=4\ncat > acc.yaml <<EOF\nnum_processes: $N\nother: ${M}\nEOF\npython - <<'EOF'\nx = '$N'\nEOF\n"
+    found = script(text)
+    assert found.files["acc.yaml"].text == "num_processes: 4\nother: ${M}\n"
+    assert found.files["acc.yaml"].first_line == 3
+    stdin = found.commands[-1].stdin
+    assert stdin is not None
+    assert (stdin.text, stdin.first_line) == ("x = '$N'\n", 7)
+
+
+@pytest.mark.parametrize(
+    "writing",
+    [
+        "cat > c.yaml <<EOF\nn: 1\nEOF\n",
+        "cat <<EOF > c.yaml\nn: 1\nEOF\n",
+        "tee c.yaml <<EOF\nn: 1\nEOF\n",
+        "F=c\ncat <<'EOF' > $F.yaml\nn: 1\nEOF\n",
+    ],
+)
+def test_ways_to_write_a_file(writing: str) -> None:
+    assert {name: file.text for name, file in script(writing).files.items()} == {"c.yaml": "n: 1\n"}
+
+
+def test_a_file_whose_name_is_not_known_is_none_of_the_scripts() -> None:
+    assert script("cat > $WHERE <<EOF\nn: 1\nEOF\n").files == {}

@@ -1,0 +1,79 @@
+"""verl: keys and defaults of the configuration that a launch composes, which is not always ppo_trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rldoctor.plan.model import RolloutPlan
+
+Launches = Callable[..., list[RolloutPlan]]
+
+MAIN = "verl.trainer.main_ppo"
+ROLLOUT = "actor_rollout_ref.rollout"
+
+
+def unknown(launches: Launches, command: str, version: str) -> list[str]:
+    (plan,) = launches({"run.sh": f"python3 -m {command} {ROLLOUT}.name=vllm\n"}, verl=version)
+    return [option.key for option in plan.unknown]
+
+
+@pytest.mark.parametrize(
+    ("main", "keys", "version"),
+    [
+        (
+            f"{MAIN} --config-path=config --config-name='ppo_megatron_trainer.yaml'",
+            "actor.megatron.param_offload",
+            "0.6.1",
+        ),
+        (f"{MAIN} model_engine=megatron", "actor.megatron.param_offload", "0.9.0"),
+        (f"{MAIN} model_engine=veomni", "actor.veomni.param_offload", "0.9.0"),
+        (f"{MAIN} actor@actor_rollout_ref.actor=mlite_actor", "actor.my_own", "0.9.0"),
+        (f"{MAIN} --config-path=$HERE/config --config-name=gsm8k_multiturn_grpo", "actor.my_own", "0.6.1"),
+        ("recipe.entropy.main_entropy", "actor.my_own", "0.6.1"),
+    ],
+)
+def test_keys_of_another_configuration_are_no_mistakes(launches: Launches, main: str, keys: str, version: str) -> None:
+    assert unknown(launches, f"{main} actor_rollout_ref.{keys}=True", version) == []
+
+
+@pytest.mark.parametrize(
+    ("main", "key", "version"),
+    [
+        (MAIN, "actor_rollout_ref.actor.megatron.param_offload", "0.6.1"),
+        (f"{MAIN} --config-name=ppo_megatron_trainer", "actor_rollout_ref.actor.fsdp_config.param_offload", "0.6.1"),
+        (f"{MAIN} model_engine=megatron", "actor_rollout_ref.actor.megatron.param_ofload", "0.9.0"),
+        ("recipe.dapo.main_dapo", "reward_model.overlong_bufer.enable", "0.6.1"),
+        ("verl.experimental.fully_async_policy.fully_async_main", "async_training.staleness", "0.7.1"),
+        (MAIN, "async_training.staleness_threshold", "0.7.1"),
+    ],
+)
+def test_keys_that_the_configuration_lacks_are_refused(launches: Launches, main: str, key: str, version: str) -> None:
+    assert unknown(launches, f"{main} {key}=1", version) == [key]
+
+
+def test_keys_of_the_mains_that_came_from_recipes(launches: Launches) -> None:
+    dapo = "recipe.dapo.main_dapo data.gen_batch_size=512 algorithm.filter_groups.enable=True"
+    assert unknown(launches, dapo, "0.6.1") == []
+    apart = "verl.experimental.fully_async_policy.fully_async_main async_training.staleness_threshold=0.5"
+    assert unknown(launches, f"{apart} rollout.nnodes=1", "0.7.1") == []
+
+
+def test_generation_has_a_configuration_of_its_own(launches: Launches) -> None:
+    command = "python3 -m verl.trainer.main_generation data.n_samples=8 model.path=org/model rollout.prompt_length=1024"
+    (plan,) = launches(
+        {"run.sh": f"{command} rollout.response_length=3072 rollout.max_num_batched_tokens=8192\n"}, verl="0.6.1"
+    )
+    assert plan.unknown == () and plan.value("engine.max_num_batched_tokens") == 8192
+    assert (plan.value("model.path"), plan.value("engine.max_model_len")) == ("org/model", 4096)
+    setting = plan.get("lengths.response")
+    assert setting is not None and setting.key == "rollout.response_length"
+    assert plan.value("batch.prompts") is None and plan.value("engine.enable_chunked_prefill") is None
+
+
+def test_what_vllms_server_is_not_told_concerns_no_other_engine(launches: Launches) -> None:
+    text = f"python3 -m {MAIN} {ROLLOUT}.mode=async {ROLLOUT}.enable_chunked_prefill=False {ROLLOUT}.name="
+    (vllm,) = launches({"run.sh": f"{text}vllm\n"}, verl="0.7.1")
+    (other,) = launches({"run.sh": f"{text}sglang\n"}, verl="0.7.1")
+    assert [option.ignored for option in vllm.unknown] == [True] and other.unknown == ()
