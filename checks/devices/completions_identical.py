@@ -48,9 +48,9 @@ from rldoctor.api import (
     seed_topology,
 )
 
-from ..rollout.observed import NEVER, Completion, describe, groups, log_probability, records, rollouts
+from ..observed.rollout import NEVER, Completion, describe, groups, log_probability, records, rollouts
+from ..observed.trends import Run, finite, mean, steps_of
 from ..sync.outputs_corrupt import repeats_one_token
-from ..training.trends import Run, finite, mean, steps_of
 from . import sampled_seeds as sampled
 
 check = Check("RLD311", "completions-identical", __doc__)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rldoctor.api import Case, Evidence, NotApplicable, NotChecked
 
 from ..exceptions import root_of
-from ..rollout.observed import NEVER, Completion, Job, log_probability, records
+from ..observed.rollout import NEVER, Completion, Job, log_probability, records
 
 SHOWN = 12
 SOURCE = "seeds scenario"

@@ -47,7 +47,7 @@ from rldoctor.api import (
 )
 
 from ..exceptions import root_of
-from ..rollout.observed import Job, describe, records, runs
+from ..observed.rollout import Job, describe, records, runs
 
 check = Check("RLD606", "engine-process-died", __doc__)
 

@@ -55,8 +55,12 @@ from ..environment.abi_signatures import mismatch, needs_driver
 from ..environment.absent_packages import missing
 from ..environment.import_failures import CORE, Failure, failures, imports, named, rollout_failure
 from ..exceptions import fatal_frames, places, root_of
-from ..rollout import engine_internal, least_answers, live_lengths, lora_live, rotary_length, shared_calls
-from ..rollout.observed import Job, describe, failure_text, frames, records, rollouts, scenario_runs
+from ..observed import least_answers, lengths
+from ..observed.rollout import Job, describe, failure_text, frames, records, rollouts, scenario_runs
+from ..rollout import engine_internal
+from ..rollout.engine_shared import live as engine_shared
+from ..rollout.lora import live as lora
+from ..rollout.rotary_length import live as rotary_length
 from . import engine_process_died
 
 check = Check("RLD900", "failure-unrecognised", __doc__)
@@ -72,11 +76,11 @@ KNOWN: tuple[Callable[[Job], bool], ...] = (
     device_mismatch.explains,
     rotary_length.explains,
     least_answers.explains,
-    live_lengths.explains,
-    lora_live.explains,
+    lengths.explains,
+    lora.explains,
     engine_internal.explains,
     engine_process_died.explains,
-    shared_calls.explains,
+    engine_shared.explains,
 )
 
 

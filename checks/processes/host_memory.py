@@ -28,8 +28,8 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Severity
 
-from ..rollout.observed import describe
-from ..rollout.soaked import growth, reach, soaked
+from ..observed.rollout import describe
+from ..observed.soak import growth, reach, soaked
 
 check = Check("RLD604", "host-memory-exhausted", __doc__)
 

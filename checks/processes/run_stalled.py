@@ -43,8 +43,8 @@ from rldoctor.api import (
     stalled_run,
 )
 
-from ..rollout import least_answers
-from ..rollout.observed import describe, records, scenario_runs
+from ..observed import least_answers
+from ..observed.rollout import describe, records, scenario_runs
 from .standing import LONGER, evidence, gravity, watched
 
 if TYPE_CHECKING:

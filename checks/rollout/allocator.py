@@ -47,7 +47,7 @@ from rldoctor.api import (
     release,
 )
 
-from .observed import Job, describe, failure_text, records, require, runs
+from ..observed.rollout import Job, describe, failure_text, records, require, runs
 
 check = Check("RLD207", "sleep-mode-allocator-conflict", __doc__)
 

@@ -58,10 +58,10 @@ from rldoctor.api import (
     plan_of,
 )
 
-from .agreement import Noise, grade_of, lengths, noise_of
-from .least_answers import SETTINGS, asked, budget, off, outgrown, room, shown
-from .observed import Job, describe, records, require, runs
-from .traces import Comparison, Parting, compared
+from ..observed.agreement import Noise, grade_of, lengths, noise_of
+from ..observed.least_answers import SETTINGS, asked, budget, off, outgrown, room, shown
+from ..observed.rollout import Job, describe, records, require, runs
+from ..observed.traces import Comparison, Parting, compared
 
 check = Check("RLD201", "chunked-prefill-risk", __doc__)
 

@@ -49,12 +49,12 @@ from rldoctor.api import (
 )
 
 from ..exceptions import places, root_of
-from . import least_answers
-from .agreement import grade_of
-from .observed import Job, describe, frames, records, require, runs, scenario_runs
-from .soaked import reach, soaked
+from ..observed import least_answers
+from ..observed.agreement import grade_of
+from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
+from ..observed.soak import reach, soaked
+from ..observed.traces import faults, unscheduled
 from .token_budget import beyond_the_budget
-from .traces import faults, unscheduled
 
 check = Check("RLD220", "engine-internal-error", __doc__)
 

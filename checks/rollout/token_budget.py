@@ -53,9 +53,9 @@ from rldoctor.api import (
     plan_of,
 )
 
-from .agreement import grade_of
-from .observed import describe, records, runs
-from .traces import unscheduled
+from ..observed.agreement import grade_of
+from ..observed.rollout import describe, records, runs
+from ..observed.traces import unscheduled
 
 check = Check("RLD202", "token-budget-below-context", __doc__)
 

@@ -47,7 +47,7 @@ from rldoctor.api import (
     text_config,
 )
 
-from .observed import require, runs
+from ..observed.rollout import require, runs
 
 check = Check("RLD216", "token-out-of-vocabulary", __doc__)
 

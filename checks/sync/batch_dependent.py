@@ -51,8 +51,8 @@ from rldoctor.api import (
     release,
 )
 
-from ..rollout.agreement import Noise, difference, noise_of
-from ..rollout.observed import describe, records, require, runs
+from ..observed.agreement import Noise, difference, noise_of
+from ..observed.rollout import describe, records, require, runs
 
 check = Check("RLD405", "outputs-batch-dependent", __doc__)
 

@@ -65,9 +65,9 @@ from rldoctor.api import (
     cite,
 )
 
-from ..rollout.agreement import between, grade_of, lengths, noise_of
-from ..rollout.observed import Job, describe, records, require, runs
-from ..training.trends import FEWEST, Run, finite, tail
+from ..observed.agreement import between, grade_of, lengths, noise_of
+from ..observed.rollout import Job, describe, records, require, runs
+from ..observed.trends import FEWEST, Run, finite, tail
 from .weights_stale import grows
 
 check = Check("RLD403", "logprob-mismatch", __doc__)

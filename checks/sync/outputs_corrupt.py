@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, Reach
 
-from ..rollout.observed import (
+from ..observed.rollout import (
     NEVER,
     Completion,
     Job,

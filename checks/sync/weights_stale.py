@@ -51,9 +51,9 @@ from rldoctor.api import (
     version_within,
 )
 
-from ..rollout.agreement import Noise, between, difference, grade_of, noise_of
-from ..rollout.observed import Job, describe, records, require, runs
-from ..training.trends import Run, finite
+from ..observed.agreement import Noise, between, difference, grade_of, noise_of
+from ..observed.rollout import Job, describe, records, require, runs
+from ..observed.trends import Run, finite
 
 check = Check("RLD402", "weights-stale", __doc__)
 

@@ -30,8 +30,8 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, Reach, Severity
 
+from ..observed.trends import FEWEST, SAME_MEANS, Run, finite, mean, steps_of
 from .training_diverged import first_divergence
-from .trends import FEWEST, SAME_MEANS, Run, finite, mean, steps_of
 
 check = Check("RLD503", "completions-truncated", __doc__)
 

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, Reach, Severity
 
-from .trends import FEWEST, Run, finite, mean, signal, steps_of
+from ..observed.trends import FEWEST, Run, finite, mean, signal, steps_of
 
 check = Check("RLD502", "gradient-zero", __doc__)
 

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, Reach, Severity
 
-from .trends import FEWEST, Run, finite, mean, signal, steps_of, trailing
+from ..observed.trends import FEWEST, Run, finite, mean, signal, steps_of, trailing
 
 check = Check("RLD501", "reward-variance-zero", __doc__)
 

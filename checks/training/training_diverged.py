@@ -38,7 +38,7 @@ from statistics import median
 
 from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, NotApplicable, Reach, Severity
 
-from .trends import FEWEST, Run, finite, head, signal, steps_of, tail
+from ..observed.trends import FEWEST, Run, finite, head, signal, steps_of, tail
 
 check = Check("RLD504", "training-diverged", __doc__)
 

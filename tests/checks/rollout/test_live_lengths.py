@@ -109,7 +109,7 @@ def test_an_engine_that_fails_at_its_own_limit() -> None:
     assert (
         "the engine fails at its own limit of 1035 tokens (request: to the limit): 1034 against 1035" in finding.message
     )
-    assert rotary_length.explains(told.observations["lengths"]["lengths"])
+    assert rotary_length.live.explains(told.observations["lengths"]["lengths"])
     assert findings(length_budget.check, told) == ()
 
 

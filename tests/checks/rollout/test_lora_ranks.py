@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rldoctor_checks.rollout.lora_ranks import accepted, instead_of, room_for
+from rldoctor_checks.rollout.lora.ranks import accepted, instead_of, room_for
 
 from rldoctor.api import RolloutPlan, Setting, Source
 

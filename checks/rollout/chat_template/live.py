@@ -1,0 +1,128 @@
+"""What the tokens scenario shows: the rendered conversation, and how completions end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rldoctor.api import (
+    Case,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    Reach,
+    Severity,
+    cite,
+)
+
+from ...exceptions import root_of
+from ...observed.rollout import Job, describe, records, require, runs
+from . import MEND, URL, asks_for_template, check, templates
+
+
+@check.observed(needs=["observations.tokens"])
+def rendered(case: Case) -> Iterator[Finding | Reach]:
+    """A question and an answer, as this environment's transformers renders them."""
+    asks = case.plan is not None and asks_for_template(case.plan)
+    files = templates(case.model) if case.model is not None else []
+    for job in runs(case, "tokens"):
+        tokenizer, template = require(job, "tokenizer"), require(job, "template")
+        if "exceptions" in template:
+            root = root_of(template["exceptions"]) or {}
+            yield check.finding(
+                f"the chat template raises on a plain question and answer: {root.get('message')}"[:300],
+                severity=Severity.ERROR if asks else Severity.WARNING,
+                grade=Grade.OBSERVED,
+                evidence=(Evidence(text=str(root.get("type")), source="tokens probe"),),
+                fixes=(MEND,),
+                url=URL,
+            )
+        elif not template["given"]:
+            if files and asks:
+                yield check.finding(
+                    f"the template in {files[0]} is not found by this transformers, which refuses to render prompts",
+                    grade=Grade.OBSERVED,
+                    evidence=(
+                        _version(job),
+                        *(cite(case.plan, "model.apply_chat_template") if case.plan is not None else ()),
+                    ),
+                    fixes=(
+                        Fix(
+                            title="copy the template into tokenizer_config.json (chat_template), or a newer "
+                            "transformers"
+                        ),
+                    ),
+                    url=URL,
+                )
+            yield Reach("the tokenizer has no chat template")
+        elif template["ids"][:2] == [tokenizer["bos"]] * 2:
+            yield check.finding(
+                f"the chat template begins the sequence twice: token ids {template['ids'][:4]}",
+                severity=Severity.WARNING,
+                grade=Grade.OBSERVED,
+                evidence=(Evidence(text=f"rendered: {template['text'][:80]!r}", source="tokens probe"),),
+                fixes=(Fix(title="take the second {{ bos_token }} out of the template"),),
+                url=URL,
+            )
+        else:
+            twice = template["encoded"][:2] == [tokenizer["bos"]] * 2
+            yield Reach(
+                f"{len(template['ids'])} tokens of a question"
+                + (" (tokenize its text with add_special_tokens=False, or it begins twice)" if twice else "")
+                + ("" if tokenizer["own"] else ", on a tokenizer of bytes")
+            )
+
+
+@check.observed(needs=["observations.tokens"])
+def ends_of_completions(case: Case) -> Iterator[Finding | Reach]:
+    """The engine, made to choose the end of sequence and the end of turn."""
+    for job in runs(case, "tokens"):
+        require(job, "tokenizer")
+        ends = require(job, "ends")
+        for name, what in (("eos", "the tokenizer's end of sequence"), ("turn", "the template's end of turn")):
+            told = ends.get(name)
+            if told is None or (name == "turn" and told["token"] == ends.get("eos", {}).get("token")):
+                continue
+            if told["token"] not in told["token_ids"]:
+                yield check.finding(
+                    f"{describe(job)} leaves {what} ({told['token']}) out of its completions: they look cut off",
+                    grade=Grade.OBSERVED,
+                    evidence=(_asked(told),),
+                    fixes=(Fix(title="keep the token ids as the engine gives them, and another release of vLLM"),),
+                )
+            elif told["finish_reason"] != "stop":
+                yield _runs_on(case, job, told, what)
+            else:
+                yield Reach(f"stops at {what} ({told['token']}) and keeps it")
+
+
+def _runs_on(case: Case, job: Job, told: dict[str, Any], what: str) -> Finding:
+    ids = list(case.plan.value("sampling.stop_token_ids") or ()) if case.plan is not None else []
+    return check.finding(
+        f"{describe(job)} does not stop at {what} ({told['token']}): a policy that ends its turns runs on to the "
+        "length limit",
+        # Base models are prompted with templates on purpose, and learn to stop.
+        severity=Severity.NOTE if what.startswith("the template") else Severity.ERROR,
+        grade=Grade.REPRODUCED if case.plan is not None else Grade.OBSERVED,
+        evidence=(_asked(told), *(cite(case.plan, "sampling.stop", "sampling.stop_token_ids") if case.plan else ())),
+        fixes=(
+            Fix.unsafe(
+                "stop there: an eos_token_id in generation_config.json, or a stop token of sampling",
+                {"sampling.stop_token_ids": [*ids, told["token"]]},
+                side_effects="completions end where they ran on before",
+            ),
+        ),
+        url="https://github.com/huggingface/open-r1/issues/271",
+    )
+
+
+def _asked(told: dict[str, Any]) -> Evidence:
+    return Evidence(
+        text=f"made to choose {told['token']} it gave {told['token_ids']} and finished with {told['finish_reason']}",
+        source="tokens probe",
+    )
+
+
+def _version(job: Job) -> Evidence:
+    return Evidence(text=f"transformers {records(job).get('versions', {}).get('transformers')}", source="tokens probe")

@@ -1,0 +1,145 @@
+"""Requests and prompts that are too long, as engines, servers and data sets refuse them in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Case, Finding, Fix, LogEvent
+
+from ..length_budget import check
+from .fixes import FILTER, context, prompts
+
+# ``room`` is the engine's context, ``tokens`` the prompt's length, ``answer`` what is to be generated.
+TOO_LONG = (
+    r"maximum context length is (?P<room>\d+) tokens\. However, you requested \d+ tokens "
+    r"\((?P<tokens>\d+) in the messages, (?P<answer>\d+) in the completion\)",
+    r"maximum context length is (?P<room>\d+) tokens\. However, you requested (?P<answer>\d+) output tokens and your "
+    r"prompt contains (?:at least )?(?P<tokens>\d+) input tokens",
+    r"is too large: (?P<answer>\d+)\. This model's maximum context length is (?P<room>\d+) tokens and your request has "
+    r"(?P<tokens>\d+) input tokens",
+    r"maximum context length is (?P<room>\d+) tokens\. However, "
+    r"(?:you requested|your (?:request|prompt) \w+(?: at least)?) "
+    r"(?P<tokens>\d+)",
+    r"maximum context length is (?P<room>\d+)",
+    r"prompt \(length (?P<tokens>\d+)\).{0,80}longer than the maximum model length of (?P<room>\d+)",
+    r"Prompt length of (?P<tokens>\d+) is longer than the maximum model length of (?P<room>\d+)",
+    r"Input prompt \((?P<tokens>\d+) tokens\) is too long and exceeds limit of (?P<room>\d+)",
+    r"prompt \(total length (?P<tokens>\d+)\) is too long to fit into the model \(context length (?P<room>\d+)\)",
+    r"has length (?P<tokens>\d+) which exceeds max_model_len=(?P<room>\d+)",
+    r"longer than the maximum model length of (?P<room>\d+)",
+)
+
+
+@check.logged("is greater than the derived max_model_len")
+def beyond_the_models_length(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``User-specified max_model_len (4096) is greater than the derived max_model_len``."""
+    numbers = event.search(r"max_model_len \((\d+)\) is greater than the derived max_model_len \((\w+)=(\d+)")
+    if numbers is None or (event.exception is None and event.level == "WARNING"):
+        return
+    limit = int(numbers[3])
+    yield check.finding(
+        f"max_model_len {numbers[1]} exceeds the model's context of {limit} tokens ({numbers[2]})",
+        fixes=(
+            context(limit, "keep to the model's context"),
+            Fix(title="and let prompt plus response fit into it"),
+            Fix(title="or stretch the model with rope_scaling in its config.json, or take one with a longer context"),
+        ),
+    )
+
+
+@check.logged(
+    "is longer than the maximum model length of",
+    "maximum context length is",
+    "is too long and exceeds limit of",
+    "is too long to fit into the model",
+    "plus the number of requested output tokens (at least 1) is longer than the maximum model length",
+    "longer than the maximum model length of",
+    "which exceeds max_model_len=",
+    unless=("exceeds the capacity of block_manager",),
+)
+def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A prompt, or prompt and answer, beyond the engine's context; the engine's and its server's words, 0.6 to 0.32."""
+    numbers = next((found for pattern in TOO_LONG if (found := event.search(pattern))), None)
+    if numbers is None:
+        return
+    groups = numbers.groupdict()
+    tokens, room = groups.get("tokens"), int(groups["room"])
+    said = f"a prompt of {tokens} tokens" if tokens else "a request"
+    answer = f" and {groups['answer']} tokens to generate" if groups.get("answer") else ""
+    needed = (int(tokens) if tokens else room) + int(groups.get("answer") or 0)
+    yield check.finding(
+        f"{said}{answer} do not fit into the engine's max_model_len {room}",
+        fixes=(
+            context(needed if needed > room else None, "give the engine a longer context, where the model has it"),
+            FILTER,
+            Fix(title="or shorten the response, so that prompt and answer fit"),
+        ),
+    )
+
+
+@check.logged("Sampled token IDs exceed the max model length")
+def filled_to_the_last_token(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """V1 before 0.11.1 takes a prompt of exactly its context, and the worker asserts when it samples."""
+    limit = event.search(r"> max_model_len: (\d+)")
+    room = f" {limit[1]}" if limit else ""
+    yield check.finding(
+        f"a prompt fills the engine's max_model_len{room} to the last token, and the engine ends when it samples",
+        fixes=(
+            FILTER,
+            context(int(limit[1]) + 1 if limit else None, "or leave room for an answer: a longer context"),
+            Fix(
+                title="or vLLM 0.11.1 and later, which refuses such a prompt", commands=("pip install 'vllm>=0.11.1'",)
+            ),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/25120",
+    )
+
+
+@check.logged("max_tokens must be at least 1, got")
+def no_room_for_an_answer(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A dialogue, or a prompt, that fills the context: what is left to generate is nothing."""
+    left = event.search(r"max_tokens must be at least 1, got (-?\d+)")
+    yield check.finding(
+        f"the prompt fills the engine's context: {left[1] if left else 'no'} tokens are left for the answer",
+        fixes=(
+            context(None, "give the engine a longer context, where the model has it"),
+            Fix(title="end a dialogue, or cut its observations, before it fills the context"),
+            FILTER,
+        ),
+        url="https://github.com/TIGER-AI-Lab/verl-tool/issues/88",
+    )
+
+
+@check.logged(
+    "model context length should be greater than total sequence length",
+    "should be less than or equal to max_position_embeddings",
+    "is larger than max_length=",
+    "Prompt length exceeds model's maximum token limit",
+)
+def refused_by_the_framework(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """verl's and EasyR1's assertions on the model's context and on tokenized prompts."""
+    numbers = event.search(r"sequence_length=(\d+) is larger than max_length=(\d+)")
+    if numbers:
+        said = f"a prompt of {numbers[1]} tokens is longer than the prompt limit {numbers[2]}"
+        fixes = (prompts(int(numbers[1])), FILTER)
+    elif "limit" in event.literal:
+        said, fixes = "a prompt is longer than the model's limit", (FILTER, context(None, "or a longer context"))
+    else:
+        said = "prompt plus response (or max_model_len) exceed the model's max_position_embeddings"
+        fixes = (
+            Fix(title="shorten prompt or response until both fit into the model's context"),
+            Fix(title="or stretch the model with rope_scaling in its config.json"),
+        )
+    yield check.finding(said, fixes=fixes)
+
+
+@check.logged("Prompt length ")
+def prompt_beyond_its_limit(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The data set of verl and EasyR1 with truncation ``error``: ``Prompt length 1377 is longer than 1024.``"""
+    numbers = event.search(r"Prompt length (\d+) is longer than (\d+)\.")
+    if numbers is None:
+        return
+    yield check.finding(
+        f"a prompt of {numbers[1]} tokens is longer than the prompt limit {numbers[2]}",
+        fixes=(FILTER, prompts(int(numbers[1]))),
+    )

@@ -1,0 +1,95 @@
+"""The log-probabilities that a live engine returns, beside those that the trainer assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Severity,
+    cite,
+    release,
+)
+
+from ...observed.agreement import between, noise_of
+from ...observed.rollout import Job, describe, records, require, runs
+from . import SAMPLES_SO, URL, check
+from .correction import (
+    ASSUMED,
+    CORRECTION,
+    MODE,
+    TEMPERATURE,
+    correcting,
+    on_one_side,
+)
+
+
+@check.observed(needs=["observations.agreement"])
+def told_and_assumed(case: Case) -> Iterator[Finding | Reach]:
+    """What the running engine tells at a temperature, against what the trainer makes of it."""
+    for job in runs(case, "agreement"):
+        heated = require(job, "heated")
+        temperature, noise = heated["temperature"], noise_of(job).over(heated["temperature"])
+        require(job, "trainer")
+        rows = [{**row["trainer"], "engine": row["engine"]} for row in heated["rows"]]
+        told = {at: between(rows, "engine", at) for at in rows[0] if at != "engine"}
+        evidence = tuple(
+            Evidence(text=f"against the trainer's at temperature {at}: {apart}", source="agreement probe")
+            for at, apart in told.items()
+        )
+        mode = str(records(job).get("engine", {}).get("logprobs_mode") or "")
+        where = {at for at, apart in told.items() if not apart.beyond(noise)}
+        if len(where) > 1:
+            raise NotChecked("this model's distribution is too flat to tell one temperature from another")
+        if not where and not mode.endswith("logits"):
+            require_agreement(job)
+            yield check.finding(
+                f"at temperature {temperature:g} {describe(job)} tells log-probabilities that are neither those before "
+                "temperature nor those after it",
+                grade=Grade.OBSERVED,
+                evidence=evidence,
+                fixes=(Fix(title="another release of vLLM: at temperature 1 it agrees with the trainer"),),
+            )
+            continue
+        what = "logits" if mode.endswith("logits") else "before" if "1.0" in where else "after"
+        yield from _as_assumed(case, temperature, what, where, evidence)
+
+
+def _as_assumed(
+    case: Case, temperature: float, what: str, where: set[str], evidence: tuple[Evidence, ...]
+) -> Iterator[Finding | Reach]:
+    said = f"at temperature {temperature:g} the engine tells " + (
+        "logits" if what == "logits" else f"log-probabilities {what} temperature"
+    )
+    try:
+        plan = correcting(case) if case.plan is not None else None
+    except (NotApplicable, NotChecked):
+        plan = None
+    if plan is None or (plan.value(TEMPERATURE) != temperature and what != "logits"):
+        yield Reach(said)
+        return
+    assumed = float(plan.value(ASSUMED, temperature))
+    if str(assumed) in where:
+        yield Reach(f"{said}, and the trainer assumes so")
+        return
+    yield check.finding(
+        f"{said}, and the loss takes them for those at temperature {assumed:g}",
+        severity=Severity.NOTE if plan.framework in SAMPLES_SO else Severity.WARNING,
+        grade=Grade.REPRODUCED,
+        evidence=(*cite(plan, CORRECTION, TEMPERATURE, ASSUMED, MODE), *evidence),
+        fixes=tuple(on_one_side(release(case))),
+        url=URL,
+    )
+
+
+def require_agreement(job: Job) -> None:
+    """Raises :class:`NotApplicable` where engine and trainer differ at temperature 1 already."""
+    if between(require(job, "plain"), "engine", "trainer").beyond(noise_of(job)):
+        raise NotApplicable("engine and trainer differ at temperature 1 already (RLD403)")

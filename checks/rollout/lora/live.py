@@ -1,0 +1,121 @@
+"""What a live engine does with an adapter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rldoctor.api import (
+    Case,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    NotApplicable,
+    Reach,
+    Severity,
+    cite,
+    release,
+)
+
+from ...exceptions import root_of
+from ...observed.agreement import Noise, between, noise_of
+from ...observed.rollout import describe, failure_text, records, require, runs
+from . import check, served
+from .ranks import LIMIT, accepted, instead_of, room_for
+
+SETTINGS = ("engine.enable_lora", "engine.max_lora_rank", "lora.rank", "lora.alpha")
+# What the engine's numbers may agree with in place of the adapter that was asked for.
+INSTEAD = {
+    "base": "it ignores the adapter",
+    "first": "it still uses the adapter before",
+    "unscaled": "it applies the adapter without its scale (lora_alpha / r)",
+}
+# How vLLM refuses a limit before it starts.
+REFUSED_AT_START = r"max_lora_rank \(\d+\) must be one of|Input should be 1, 8, 16, 32"
+
+
+@check.observed(needs=["observations.lora"])
+def applied(case: Case) -> Iterator[Finding | Reach]:
+    """What the running engine tells under each adapter, against transformers with that adapter merged."""
+    for job in runs(case, "lora"):
+        require(job, "trainer")
+        rows, noise = require(job, "rows"), noise_of(job)
+        if between([row for row in rows if row["case"] == "none"], "engine", "base").beyond(noise):
+            raise NotApplicable("engine and trainer differ without an adapter already (RLD403)")
+        for name in ("first", "second"):
+            under = [row for row in rows if row["case"] == name]
+            apart = between(under, "engine", name)
+            if not apart.beyond(noise):
+                yield Reach(f"{describe(job)} applies the {name} adapter: {apart}")
+                continue
+            yield check.finding(
+                f"{describe(job)} does not apply the {name} of two adapters as transformers does: "
+                + _instead(under, name, noise),
+                grade=Grade.OBSERVED,
+                evidence=(
+                    Evidence(text=f"engine against merged weights: {apart}", source="lora probe"),
+                    *(cite(case.plan, *SETTINGS) if case.plan is not None else ()),
+                ),
+                fixes=(
+                    Fix(
+                        title="let the framework merge the adapter into the weights that it sends, or another vLLM "
+                        "release"
+                    ),
+                ),
+            )
+
+
+def _instead(rows: list[dict[str, Any]], name: str, noise: Noise) -> str:
+    fitting = (
+        what for other, what in INSTEAD.items() if other != name and not between(rows, "engine", other).beyond(noise)
+    )
+    return next(fitting, "its log-probabilities fit neither the base model nor another adapter")
+
+
+@check.observed(needs=["observations.lora"])
+def limit_refused(case: Case) -> Iterator[Finding | Reach]:
+    """The engine does not start with the limit that the launch gives it."""
+    plan = served(case)
+    limit = plan.value(LIMIT, 0)
+    for job in case.observations["lora"].values():
+        if not explains(job):
+            yield Reach(f"the engine's own test of max_lora_rank {limit}")
+            continue
+        said = next(line for line in failure_text(job).splitlines() if re.search(REFUSED_AT_START, line))
+        yield check.finding(
+            f"{describe(job)} does not start with max_lora_rank {limit}",
+            grade=Grade.REPRODUCED,
+            evidence=(
+                *(cite(case.plan, *SETTINGS) if case.plan is not None else ()),
+                Evidence(text=said[:300], source="lora probe"),
+            ),
+            fixes=tuple(instead_of(plan, limit, accepted(release(case)))),
+            url="https://docs.vllm.ai/en/latest/features/lora.html",
+        )
+
+
+@check.observed(needs=["observations.lora"])
+def too_large_refused(case: Case) -> Iterator[Finding | Reach]:
+    """An adapter above the limit."""
+    for job in runs(case, "lora"):
+        told = require(job, "refused")
+        limit = records(job).get("asked", {}).get("max_lora_rank")
+        root = root_of(told["exceptions"] or ())
+        if root is not None:
+            yield Reach(f"rank {told['rank']} above {limit} is refused: {root['message']}"[:200])
+            continue
+        yield check.finding(
+            f"{describe(job)} takes an adapter of rank {told['rank']} without a word, its max_lora_rank is {limit}: "
+            "what is above the limit is lost or overwrites other adapters",
+            severity=Severity.WARNING,
+            grade=Grade.OBSERVED,
+            evidence=(Evidence(text=f"add_lora of rank {told['rank']} returned", source="lora probe"),),
+            fixes=(room_for(told["rank"], accepted(release(case))),),
+        )
+
+
+def explains(job: Mapping[str, Any]) -> bool:
+    """Whether an engine did not start because of the limit that it was asked for."""
+    return job.get("ended") in ("raised", "not-run") and re.search(REFUSED_AT_START, failure_text(job)) is not None

@@ -1,0 +1,108 @@
+"""How engines refuse an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+)
+
+from . import check
+from .ranks import LIMIT, RANK, accepted
+
+# What the engine prints -> what is wrong, and what helps.
+REFUSALS: dict[str, tuple[str, str]] = {
+    "vLLM does not yet support DoRA": ("the adapter is a DoRA adapter", "train a plain LoRA adapter (use_dora=False)"),
+    "vLLM only supports modules_to_save being None": (
+        "the adapter has modules that are trained in full",
+        "train adapters only (modules_to_save empty), or merge them before they go to the engine",
+    ),
+    "is unsupported LoRA weight": (
+        "the adapter has a weight that vLLM does not know",
+        "name target_modules that vLLM serves with adapters",
+    ),
+    " is not supported for LoRA.": (
+        "this vLLM serves no adapters for this architecture",
+        "merge the adapter into the weights, or take a vLLM release that supports it",
+    ),
+    "does not support LoRA yet": (
+        "this vLLM serves no adapters for this architecture",
+        "merge the adapter into the weights, or take a vLLM release that supports it",
+    ),
+    "expected target modules in": (
+        "the adapter's target modules are not among those that vLLM serves",
+        "name target_modules that vLLM serves (q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
+    ),
+    " not found in the base model": (
+        "PEFT finds none of the adapter's target modules in this model",
+        "name modules that the model has (print(model)), or target_modules='all-linear'",
+    ),
+    ": No adapter found for ": (
+        "the engine finds no adapter at the path that the request names",
+        "save the adapter (adapter_config.json and its weights) where every engine process can read it, before the "
+        "request",
+    ),
+    "assert inputs.size(1) == lora_a_weights[0].size(-1)": (
+        "an adapter is applied to a layer that it does not fit (adapters on a vision tower, or of another base model)",
+        "train adapters on the language model's layers alone, or merge the adapter before it goes to the engine",
+    ),
+    "but LoRA is not enabled!": (
+        "a request names an adapter and the engine was started without adapters",
+        "start the engine with enable_lora=True and a max_lora_rank that holds the adapter",
+    ),
+}
+
+
+@check.logged("is greater than max_lora_rank")
+def rank_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``LoRA rank 64 is greater than max_lora_rank 16.``"""
+    numbers = event.search(r"LoRA rank (\d+) is greater than max_lora_rank\s*(\d+)?")
+    if numbers is None:
+        return
+    rank = int(numbers[1])
+    size = next((size for size in accepted(None) if size >= rank), rank)
+    above = f" {numbers[2]}" if numbers[2] else ""
+    yield check.finding(
+        f"the adapter's rank {rank} is above the engine's max_lora_rank{above}",
+        fixes=(
+            Fix.unsafe(f"start the engine with max_lora_rank={size}", {LIMIT: size}),
+            Fix(title="or train an adapter of a smaller rank"),
+        ),
+    )
+
+
+@check.logged("max_lora_rank (", "Input should be 1, 8, 16, 32, 64, 128, 256, 320 or 512")
+def size_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``max_lora_rank (24) must be one of (8, 16, ...)``; from 0.11.1 on pydantic's ``Input should be 1, 8, ...``."""
+    asked = event.search(r"max_lora_rank \((\d+)\) must be one of") or event.search(
+        r"Input should be 1, 8, 16, 32[^\[]*\[type=literal_error, input_value=(\d+)"
+    )
+    if asked is None:
+        return
+    rank = int(asked[1])
+    size = next((size for size in accepted(None) if size >= rank), 512)
+    yield check.finding(
+        f"vLLM does not accept max_lora_rank {rank}",
+        fixes=(
+            Fix.unsafe(
+                f"train an adapter of rank {size}, where the framework hands its rank on as max_lora_rank", {RANK: size}
+            ),
+            Fix.unsafe(f"or start the engine with max_lora_rank={size}", {LIMIT: size}),
+        ),
+    )
+
+
+@check.logged(*REFUSALS)
+def adapter_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The engine's own words."""
+    said, remedy = REFUSALS[event.literal]
+    if "base model" in event.literal and not event.search(r"[Tt]arget modules .{1,400} not found in the base model"):
+        return
+    edits = (Edit(option="engine.enable_lora", value=True),) if "enable_lora" in remedy else ()
+    yield check.finding(said, fixes=(Fix(title=remedy, applicability=Applicability.UNSAFE, edits=edits),))

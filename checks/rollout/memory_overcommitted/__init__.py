@@ -1,0 +1,151 @@
+"""Trainer, engine, logits and cache do not fit on the device together.
+
+What it looks for
+    In a launch file: what stands on one device at least, phase by phase, against its memory. Weights, gradients and
+    optimizer states of the trainer as its strategy spreads or offloads them (DDP, ZeRO stage, FSDP, Megatron,
+    adapters), the reference model, the engine's share where it is on the same device and does not sleep, one CUDA
+    context, and, for trainers that hold them whole, the logits at half of the longest responses (a warning). The table
+    is printed with what each line assumes. Also a share of the whole device, and weights beyond it. In a running engine
+    on a GPU, for a launch whose engine sleeps: memory that does not come back, cycle after cycle. In a log: CUDA's
+    ``out of memory`` from torch's allocator, from the sleep-mode allocator, from cuBLAS and from NCCL, and vLLM's
+    refusal to start because the share of memory that it is to take is not free, or changed while it measured.
+
+Why it hurts
+    The rank that runs out dies, and the others wait for it until a collective times out.
+
+How sure it is
+    The plan counts lower bounds: no activations, no buffers, no fragmentation. What does not fit there cannot run;
+    what fits there may still not. Before 0.9 vLLM counts what stands on the device at its start as part of its share,
+    and the plan does so too. A log has the allocator's own message, with what it asked for and what was free; in which
+    phase it happened (start, wake-up, weight sync, rollout, log-probabilities, update) decides which share shrinks.
+
+The fix and its cost
+    At start, wake-up and sync: a smaller ``gpu_memory_utilization`` (fewer sequences at a time), or the trainer
+    offloaded before the engine wakes. In log-probabilities and update: smaller micro batches (slower), or chunked
+    logits.
+
+References
+    https://docs.vllm.ai/en/latest/configuration/conserving_memory.html
+    https://github.com/verl-project/verl/pull/575, https://github.com/vllm-project/vllm/pull/12981
+    https://github.com/vllm-project/vllm/issues/25837, https://github.com/NovaSky-AI/SkyRL/issues/70
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    GIB,
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    NotApplicable,
+    Reach,
+    Severity,
+    cite,
+    device_memory,
+    engine_memory,
+    memory_phases,
+    plan_of,
+    release,
+)
+
+from .fixes import SHARE, remedies
+
+check = Check("RLD206", "gpu-memory-overcommitted", __doc__)
+
+STRATEGY = (
+    "placement.mode",
+    SHARE,
+    "sleep.level",
+    "sleep.enabled",
+    "trainer.strategy",
+    "trainer.zero_stage",
+    "trainer.offload_optimizer",
+    "trainer.offload_params",
+    "placement.trainer_gpus",
+)
+
+URL = "https://docs.vllm.ai/en/latest/configuration/conserving_memory.html"
+
+# From here on the CUDA context alone makes the share not free.
+WHOLE_DEVICE = 0.995
+
+
+@check.declared(needs=["plan", "gpus", "model.config"])
+def phases_do_not_fit(case: Case) -> Iterator[Finding | Reach]:
+    """The table of each phase against the device."""
+    device = device_memory(case)
+    phases = memory_phases(case)
+    for phase in phases:
+        if phase.certain > device or phase.expected > device:
+            certain = phase.certain > device
+            total = phase.certain if certain else phase.expected
+            parts = phase.parts if certain else (*phase.parts, *phase.likely)
+            yield check.finding(
+                f"in the {phase.name} phase at least {total / GIB:.1f} GiB must stand on a device of "
+                f"{device / GIB:.1f} GiB" + ("" if certain else ", once responses get half as long as they may"),
+                severity=Severity.ERROR if certain else Severity.WARNING,
+                evidence=(
+                    *(Evidence(text=f"{phase.name}: {part}", source="memory plan of one device") for part in parts),
+                    *cite(plan_of(case), *STRATEGY),
+                ),
+                fixes=tuple(remedies(case, phases)),
+                url=URL,
+            )
+            return
+    yield Reach("; ".join(f"{phase.name} {phase.expected / GIB:.1f} of {device / GIB:.1f} GiB" for phase in phases))
+
+
+@check.declared(needs=["plan", "gpus", "model.config"])
+def weights_beyond_the_device(case: Case) -> Iterator[Finding | Reach]:
+    """The engine's part of the weights alone is larger than a device."""
+    plan, engine = plan_of(case), engine_memory(case)
+    if engine.weights <= engine.device:
+        yield Reach(f"engine weights {engine.weights / GIB:.1f} GiB")
+        return
+    ranks = plan.value("engine.tensor_parallel_size", 1)
+    yield check.finding(
+        f"the model's weights take {engine.weights / GIB:.1f} GiB on each rank of the engine, "
+        f"a device has {engine.device / GIB:.1f}",
+        evidence=cite(plan, "engine.model", "engine.tensor_parallel_size", "engine.dtype"),
+        fixes=(
+            Fix.unsafe(
+                "spread the model over more devices",
+                {"engine.tensor_parallel_size": 2 * ranks},
+                side_effects="the size must divide the model's heads",
+            ),
+        ),
+        url=URL,
+    )
+
+
+@check.declared(needs=[f"plan.{SHARE}", "packages.vllm"])
+def whole_device_claimed(case: Case) -> Iterator[Finding | Reach]:
+    """A share that no process can get: the CUDA context takes its part first."""
+    plan = plan_of(case)
+    share = plan.value(SHARE)
+    if not isinstance(share, int | float) or plan.value("engine.kv_cache_memory_bytes") is not None:
+        raise NotApplicable("the engine's cache is given in bytes")
+    version = release(case)
+    if share < WHOLE_DEVICE or version is None:
+        yield Reach(f"share {share:g}")
+        return
+    refuses = version >= (0, 9) or share > 1
+    yield check.finding(
+        f"gpu_memory_utilization {share:g} claims the whole device: "
+        + (
+            "vLLM refuses to start, part of it is never free"
+            if refuses
+            else "nothing is left for the CUDA context and buffers"
+        ),
+        severity=Severity.ERROR if refuses else Severity.WARNING,
+        evidence=cite(plan, SHARE),
+        fixes=(Fix.safe("leave room for context and buffers", {SHARE: 0.9}, side_effects="a smaller KV cache"),),
+        url="https://github.com/vllm-project/vllm/issues/17939",
+    )
+
+
+from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

@@ -1,0 +1,119 @@
+"""How a device without enough memory shows in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Edit,
+    Finding,
+    Fix,
+    LogEvent,
+)
+
+from . import check
+
+_ENGINE_STAGES = ("start", "weights", "rollout", "weight sync")
+
+
+_SMALLER_SHARE = 0.1
+
+
+def _share(event: LogEvent) -> float | None:
+    told = event.search(
+        r"gpu_memory_utilization['\"]?[=:]\s*(0?\.\d+|1(?:\.0+)?)\b|GPU memory utilization \((0?\.\d+|1\.0)"
+    )
+    return float(told[1] or told[2]) if told else None
+
+
+def _less_engine(event: LogEvent, free: float | None = None) -> Fix:
+    """A smaller share for the engine: below what was free where that is known, else a step below what it had."""
+    share = _share(event)
+    target = free if free is not None else round(share - _SMALLER_SHARE, 2) if share and share > 0.2 else None
+    return Fix(
+        title="give the engine a smaller share of the device" + (f" (it had {share:g})" if share else ""),
+        applicability=Applicability.UNSAFE,
+        edits=(Edit(option="engine.gpu_memory_utilization", value=target),) if target else (),
+        side_effects="a smaller KV cache: fewer sequences at a time, slower rollouts",
+    )
+
+
+_FREE_TRAINER = Fix(
+    title="let the trainer give its memory back before the engine wakes up: parameters and optimizer offloaded, cached "
+    "blocks freed (torch.cuda.empty_cache)",
+    side_effects="time for the copies, host memory",
+)
+
+
+_SMALLER_BATCH = Fix(
+    title="smaller micro batches for log-probabilities and update, or a token limit per micro batch",
+    side_effects="more steps for the same data",
+)
+
+
+@check.logged(
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUDA Error: out of memory at",
+    "HIP out of memory",
+    "NPU out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "Cuda failure 'out of memory'",
+    "Cuda failure 2 'out of memory'",
+    "CUDA driver error: out of memory",
+)
+def allocator_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Tried to allocate 13.91 GiB. GPU 0 has a total capacity of 79.11 GiB of which 5.06 GiB is free``."""
+    asked = event.search(r"Tried to allocate ([\d.]+ [KMG]iB)")
+    card = event.search(r"GPU (\d+) has a total capacity of ([\d.]+ GiB) of which ([\d.]+ [KMG]iB) is free")
+    stage = event.incident.stage
+    message = f"the device is out of memory{f' during {stage}' if stage else ''}"
+    if asked:
+        message += f": {asked[1]} asked for"
+    if card:
+        message += f", {card[3]} of {card[2]} free on GPU {card[1]}"
+    if event.ranks:
+        message += f" (rank {', '.join(event.ranks[:4])})"
+    engine = stage in _ENGINE_STAGES
+    fixes = (_less_engine(event), _FREE_TRAINER, _SMALLER_BATCH) if engine else (_SMALLER_BATCH, _less_engine(event))
+    yield check.finding(message, fixes=fixes, url="https://docs.vllm.ai/en/latest/configuration/conserving_memory.html")
+
+
+@check.logged("is less than desired GPU memory utilization")
+def share_not_free(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM 0.9 and later compares at start: ``Free memory on device (3.22/4.0 GiB) on startup is less than
+    desired``."""
+    numbers = event.search(r"Free memory on device (?:\S+ )?\(([\d.]+)/([\d.]+) GiB\) on startup")
+    if numbers is None:
+        return
+    free = int(float(numbers[1]) / float(numbers[2]) * 100 - 3) / 100
+    yield check.finding(
+        f"the engine is to take more than is free: {numbers[1]} of {numbers[2]} GiB are free when it starts",
+        fixes=(
+            _less_engine(event, free if free > 0.05 else None),
+            Fix(title="or end what else is on the device (a trainer, an earlier run)", commands=("nvidia-smi",)),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/25837",
+    )
+
+
+@check.logged("Error in memory profiling. Initial free memory", "Error in memory profiling. ")
+def memory_moved_while_profiling(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Another process gave memory back while vLLM measured."""
+    yield check.finding(
+        "another process on the device changed its memory while the engine measured what is free",
+        fixes=(
+            Fix(
+                title="start the engine while nothing else on the device allocates or frees: one after the "
+                "other, with a barrier"
+            ),
+            Fix(
+                title="or give the cache a fixed size, so that nothing is measured",
+                edits=(Edit(option="engine.kv_cache_memory_bytes", value="SIZE"),),
+                valid_for="vllm>=0.10.2",
+            ),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/56830",
+    )

@@ -1,0 +1,65 @@
+"""Options that exclude or silently override each other.
+
+What it looks for
+    Pairs of settings of which the framework refuses the combination, or drops one: a colocated engine with the
+    address of a rollout server, two settings of which one gives the other, workers that lack what another setting
+    leaves to them.
+
+Why it hurts
+    A refused pair costs a start. A dropped one costs the run: it trains in another mode, on other devices and with
+    other memory than the file says, and nothing in the log looks wrong.
+
+How sure it is
+    Each row is one condition in the framework's source, for the versions that have it.
+
+The fix and its cost
+    Say one thing: keep the mode that was meant and take out what belongs to the other.
+
+References
+    ms-swift ``swift/llm/argument/rlhf_args.py`` (3.5.0 line 163: a server host switches the mode; 3.12.0 line 365: it
+    does not), https://github.com/modelscope/ms-swift/issues/4275
+    TRL ``trl/trainer/grpo_trainer.py`` (``vllm_mode``), ``grpo_config.py`` (``__post_init__``)
+    verl ``vllm_rollout_spmd.py`` (0.4.1 line 90), ``workers/config/rollout.py`` (0.7.0 line 225), ``ray_trainer.py``
+    verl ``validate_config`` and ``check_mutually_exclusive``, EasyR1 ``fsdp_workers.py``
+    SkyRL ``utils/utils.py`` (``validate_cfg``), OpenRLHF ``openrlhf/cli/train_ppo_ray.py``
+    NeMo-RL ``nemo_rl/algorithms/grpo.py`` (0.4.0 line 1564)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Check,
+    Finding,
+    NotApplicable,
+    Reach,
+    cite,
+    installed_within,
+    plan_of,
+)
+
+from .conflicts import CONFLICTS, WORKER_CONFLICTS
+
+check = Check("RLD212", "mode-flags-conflict", __doc__)
+
+
+@check.declared(needs=["plan"])
+def conflicting(case: Case) -> Iterator[Finding | Reach]:
+    """The combinations that are known for this framework."""
+    plan = plan_of(case)
+    known = [
+        row
+        for row in (*CONFLICTS, *WORKER_CONFLICTS)
+        if plan.framework in row.frameworks and installed_within(case, row.package, row.versions)
+    ]
+    if not known:
+        raise NotApplicable(f"no conflict is known for this release of {plan.framework}")
+    for row in known:
+        if row.holds(plan):
+            yield check.finding(row.message, evidence=cite(plan, *row.cites), fixes=row.fixes)
+    yield Reach(f"{len(known)} combinations")
+
+
+from . import logged  # noqa: E402, F401 - their detectors belong to the check

@@ -1,0 +1,85 @@
+"""An option that this version of the framework or engine does not know.
+
+What it looks for
+    Every option of the launch file against the options that the installed (or assumed) release declares. In a real
+    rollout with the launch's engine options: switches and numbers that the running engine has otherwise. In a log: what
+    argparse, Hydra, OmegaConf, dataclasses, pydantic and YAML print when they refuse one.
+
+Why it hurts
+    Hydra and argparse refuse to start; a keyword that is dropped silently leaves its default in force, and the run is
+    not the one that was planned.
+
+How sure it is
+    vLLM 0.9.1 was seen to run V1 with chunked prefill although it was given ``enable_chunked_prefill=False``. Options
+    are read from the release's own source where it is installed, else from a dated table of its published
+    releases. A release outside the table is not judged.
+
+The fix and its cost
+    The nearest real name of that release, where there is one. For an option that is not applied there is none but
+    another release.
+
+References
+    https://docs.pytorch.org/docs/stable/elastic/run.html (torchrun gives LOCAL_RANK in the environment)
+    https://hydra.cc/docs/advanced/override_grammar/basic/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Reach,
+    Severity,
+    cite,
+    plan_of,
+    release,
+)
+
+from . import attention_variable
+from .fixes import remedies, told
+
+# What to install where another release of an owner of options is wanted; the others are started from a clone.
+PACKAGES = {name: name for name in ("trl", "ms-swift", "verl", "openrlhf", "vllm", "axolotl", "skyrl", "transformers")}
+
+check = Check("RLD219", "option-unknown-or-ignored", __doc__)
+
+
+@check.declared(needs=["plan"])
+def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
+    """Names that the release does not declare."""
+    plan = plan_of(case)
+    for option in plan.unknown:
+        owner = option.owner or " ".join(part for part in (plan.framework, plan.version) if part)
+        goes_on = option.ignored or bool(option.why)
+        yield check.finding(
+            f"{owner} {told(option)}" + (" (it is ignored)" if option.ignored else ""),
+            severity=Severity.WARNING if goes_on else Severity.ERROR,
+            evidence=(Evidence(text=option.key, source=option.file, line=option.line),),
+            fixes=tuple(remedies(option, PACKAGES.get(owner.partition(" ")[0]))),
+        )
+    yield Reach(f"{len(plan.given)} options of {plan.framework}")
+
+
+@check.declared(needs=[f"plan.{attention_variable.VARIABLE}", "packages.vllm"])
+def variable_of_another_release(case: Case) -> Iterator[Finding | Reach]:
+    """An attention backend asked for through a variable that this vLLM does not read, or by a name that it lacks."""
+    plan, version = plan_of(case), release(case)
+    asked = str(plan.value(attention_variable.VARIABLE))
+    wrong = attention_variable.verdict(asked, version) if version is not None else None
+    if wrong is None:
+        yield Reach(f"VLLM_ATTENTION_BACKEND={asked}")
+        return
+    yield check.finding(
+        wrong[1],
+        severity=wrong[0],
+        evidence=cite(plan, attention_variable.VARIABLE),
+        fixes=attention_variable.remedies(asked),
+        url=attention_variable.URL,
+    )
+
+
+from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

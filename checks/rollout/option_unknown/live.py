@@ -1,0 +1,52 @@
+"""Options that a live engine accepted and did not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    Reach,
+    Severity,
+    Source,
+    cite,
+    plan_of,
+)
+
+from ...observed.rollout import describe, require, rollouts
+from . import check
+
+# The engine that has nothing but what the launch asks for.
+MINIATURE = "miniature"
+
+
+@check.observed(needs=["plan", "observations.rollout"])
+def accepted_and_not_applied(case: Case) -> Iterator[Finding | Reach]:
+    """The running engine has another value than the launch gave."""
+    plan = plan_of(case)
+    compared = 0
+    for name, job in rollouts(case).items():
+        if name != MINIATURE:
+            continue  # the other engines differ from the launch on purpose
+        asked, engine = require(job, "asked"), require(job, "engine")
+        for option in sorted(asked.keys() & engine.keys()):
+            setting = plan.get(f"engine.{option}")
+            if setting is None or setting.source is not Source.GIVEN or not isinstance(asked[option], bool | int):
+                continue  # a name such as a dtype has several spellings
+            compared += 1
+            if asked[option] != engine[option]:
+                yield check.finding(
+                    f"{describe(job)} was given {option}={asked[option]} and runs with {engine[option]}",
+                    severity=Severity.WARNING,
+                    grade=Grade.OBSERVED,
+                    evidence=(
+                        *cite(plan, f"engine.{option}"),
+                        Evidence(text=f"{option} of the running engine: {engine[option]}", source="rollout probe"),
+                    ),
+                    fixes=(Fix(title=f"do not count on {option}: take it out, or move to a release that applies it"),),
+                )
+    yield Reach(f"{compared} engine options of the launch compared with those of the running engine")

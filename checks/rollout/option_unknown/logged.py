@@ -1,0 +1,186 @@
+"""How parsers and config classes refuse an option."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Finding,
+    Fix,
+    LogEvent,
+)
+
+from . import check
+
+
+@check.logged(
+    "error: unrecognized arguments: ",
+    "error: ambiguous option: ",
+    "error: the following arguments are required: ",
+    "error: argument ",
+    "error: invalid choice: ",
+)
+def refused_by_argparse(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``train.py: error: unrecognized arguments: --foo``."""
+    text = event.line
+    missing = re.search(r"following arguments are required: (.+)", text)
+    ranks = re.search(r"--?local[_-]rank", text)
+    if ranks:
+        yield check.finding(
+            "the script wants --local_rank on its command line, and torchrun gives it in the environment"
+            if missing
+            else "the launcher gives --local-rank on the command line, and the script does not take it",
+            fixes=(
+                Fix(
+                    title="read the rank from the environment: int(os.environ['LOCAL_RANK']), not from --local_rank",
+                ),
+                Fix(title="or start with python -m torch.distributed.launch (deprecated), which passes --local-rank")
+                if missing
+                else Fix(title="or start with torchrun, which does not pass --local-rank"),
+            ),
+            url="https://docs.pytorch.org/docs/stable/elastic/run.html",
+        )
+        return
+    unknown = re.search(r"(?:unrecognized arguments|ambiguous option): (.+)", text)
+    choice = re.search(r"error: argument (\S+?): (.+)", text)
+    if unknown:
+        options = [word for word in unknown[1].split() if word.startswith("-")] or [unknown[1].split()[0]]
+        named = ", ".join(options[:5])
+        yield check.finding(f"this release does not know {named}", fixes=_rename(event, options[0]))
+    elif missing:
+        yield check.finding(
+            f"options that the program requires are not given: {missing[1]}", fixes=(Fix(title=f"give {missing[1]}"),)
+        )
+    elif choice:
+        yield check.finding(
+            f"{choice[1]} does not take the value it is given: {choice[2][:200]}",
+            fixes=(Fix(title=f"give {choice[1]} a value that this release takes"),),
+        )
+
+
+def _rename(event: LogEvent, option: str) -> tuple[Fix, ...]:
+    told = ", ".join(f"{name} {version}" for name, version in list(event.versions.items())[:4])
+    return (
+        Fix(title=f"take {option} out, or write it as the installed release calls it" + (f" ({told})" if told else "")),
+        Fix(title="or install the release that the launch file was written for"),
+    )
+
+
+@check.logged(
+    "is not in struct",
+    "Could not override '",
+    "Could not append to config. An item is already at",
+    "' not in '",
+    "Error merging override",
+)
+def refused_by_hydra(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``Key 'foo' is not in struct``, ``Could not override 'a.b.c'``."""
+    found = event.search(
+        r"Could not override '([^']+)'|Key '([^']+)' (?:is )?not in (?:struct|'\w+')|Error merging override (\S+)"
+        r"|Could not append to config\. An item is already at '([^']+)'"
+    )
+    if found is None:
+        return
+    key = event.search(r"full_key: (\S+)")
+    name = key[1] if key else next(group for group in found.groups() if group)
+    if found[4]:
+        yield check.finding(
+            f"{name} exists already: a leading + is for keys that the config lacks",
+            fixes=(Fix(title=f"write {name}=... or ++{name}=..."),),
+        )
+        return
+    yield check.finding(
+        f"the config of this release has no {name}",
+        fixes=(
+            Fix(title=f"write the key as this release calls it, or take {name} out"),
+            Fix(title=f"or, where the code reads it all the same, add it: +{name}=..."),
+        ),
+        url="https://hydra.cc/docs/advanced/override_grammar/basic/",
+    )
+
+
+@check.logged(
+    "got an unexpected keyword argument '",
+    "Some keys are not used by the HfArgumentParser",
+    "Some specified arguments are not used by the HfArgumentParser",
+    "remaining_argv: [",
+    "Unexpected keyword argument [type=unexpected_keyword_argument",
+    "Extra inputs are not permitted [type=extra_forbidden",
+    "had unknown keys (",
+)
+def refused_by_a_config_class(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``GRPOConfig.__init__() got an unexpected keyword argument 'foo'`` and its relatives."""
+    call = event.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
+    if event.literal.startswith("got an unexpected") and (call is None or not _CONFIG.search(call[1])):
+        return
+    if event.literal == "remaining_argv: [":
+        rest = event.search(r"remaining_argv: \[(.+?)\]")
+        if rest is None or not event.fatal:
+            return
+        name = rest[1][:120]
+    elif call is not None:
+        name = call[2]
+    else:
+        told = event.search(
+            r"not used by the HfArgumentParser: \[(.+?)\]|unknown keys \(([^)\n]*)"
+            r"|^\s*(\w+)\n\s*(?:Unexpected keyword|Extra inputs)",
+            re.MULTILINE,
+        )
+        name = next((g for g in told.groups() if g), "an option")[:120] if told else "an option"
+    owner = f"{call[1]} of this release" if call is not None else "this release"
+    yield check.finding(f"{owner} does not know {name}", fixes=_rename(event, name))
+
+
+# Classes that hold settings; a call inside a library that meets another version of it is RLD101 to RLD104.
+_CONFIG = re.compile(r"(Config|Arguments|Args|EngineArgs|SamplingParams)$")
+
+
+@check.logged(
+    "yaml.scanner.ScannerError",
+    "yaml.parser.ParserError",
+    "yaml.constructor.ConstructorError",
+    "ruamel.yaml.scanner.ScannerError",
+    "ruamel.yaml.parser.ParserError",
+    "omegaconf.errors.GrammarParseError",
+    "mismatched input '",
+    "tomllib.TOMLDecodeError",
+)
+def config_does_not_parse(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A YAML file or an override that is not well formed."""
+    place = event.search(r'in "([^"]+)", line (\d+), column (\d+)')
+    if place is not None:
+        where = f"{place[1]}, line {place[2]}, column {place[3]}"
+        yield check.finding(
+            f"{where} is not valid YAML",
+            fixes=(
+                Fix(
+                    title=f"mend line {place[2]} of {place[1]}: indentation, a colon inside a value, a tab or a "
+                    f"missing quote"
+                ),
+            ),
+        )
+    elif event.literal in ("mismatched input '", "omegaconf.errors.GrammarParseError"):
+        if event.search(r"hydra|OverrideParse|GrammarParse") is None:
+            return
+        yield check.finding(
+            "an override is not well formed for Hydra: brackets, commas, quotes and = need quoting",
+            fixes=(Fix(title="quote the value twice: 'key=\"value\"', lists as 'key=[a,b]'"),),
+            url="https://hydra.cc/docs/advanced/override_grammar/basic/",
+        )
+    else:
+        yield check.finding(
+            "a config file is not well formed", fixes=(Fix(title="mend the file that the message names"),)
+        )
+
+
+@check.logged("Unknown loss type: ", "Invalid loss type: ", "Unknown loss_type: ")
+def loss_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A loss that this release of the trainer does not have; it is compared only at the first update."""
+    name = event.search(r"(?:Unknown|Invalid) loss[ _]type: ([\w.-]+)")
+    said = f"{name[1]!r}" if name else "the loss type"
+    yield check.finding(
+        f"this release of the trainer has no loss {said}",
+        fixes=(Fix(title="take a loss_type that its config documents, or a release that has this one"),),
+    )

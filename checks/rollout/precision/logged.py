@@ -1,0 +1,151 @@
+"""How engines refuse a number format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Finding,
+    Fix,
+    LogEvent,
+)
+
+from . import check
+from .fixes import (
+    MODEL_IN_BFLOAT16,
+    NO_FP8_CACHE,
+    OTHER_ATTENTION,
+    QUANTIZATION,
+    RUN_IN_BFLOAT16,
+    RUN_IN_FLOAT16,
+    own_method,
+)
+
+
+@check.logged("Bfloat16 is only supported on GPUs", "Your setup doesn't support bf16/gpu")
+def bfloat16_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM and transformers on devices before Ampere."""
+    has = event.search(r"Your (.{2,60}?) GPU has compute capability ([\d.]+)")
+    device = f": {has[1]} has compute capability {has[2]}" if has else ""
+    yield check.finding(f"bfloat16 needs a device of compute capability 8.0{device}", fixes=(RUN_IN_FLOAT16,))
+
+
+@check.logged("does not support float16. Reason:")
+def float16_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Families that overflow in float16."""
+    kind = event.search(r"model type '([^']+)' does not support float16")
+    yield check.finding(f"vLLM does not run {kind[1] if kind else 'this model'} in float16", fixes=(RUN_IN_BFLOAT16,))
+
+
+@check.logged(
+    "is not supported for the current GPU. Minimum capability",
+    "is not supported for quantization method",
+    "does not match the quantization method specified in the",
+)
+def quantization_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The engine's tests of a quantization method."""
+    only = event.search(r"(\S+) is not supported for quantization method (\w+)")
+    other = event.search(r"in the model config \((\w+)\) does not match .{0,80}argument \((\w+)\)")
+    least = event.search(r"quantization method (\w+) is not supported for the current GPU. Minimum capability: (\d+)")
+    if only:
+        message, fixes = f"quantization {only[2]} has no kernels for {only[1]}", (RUN_IN_FLOAT16,)
+    elif other:
+        own = own_method(other[1], Applicability.UNSAFE)
+        message, fixes = f"the checkpoint was made with {other[1]}, quantization {other[2]} is asked for", (own,)
+    elif least:
+        other_model = Fix(title="take a checkpoint whose method the device has kernels for, or one in float16")
+        message, fixes = f"quantization {least[1]} needs compute capability {int(least[2]) / 10}", (other_model,)
+    else:
+        return
+    yield check.finding(message, fixes=fixes)
+
+
+@check.logged(
+    "does not support fp8 kv-cache on this device",
+    "FP8 KV cache is unsupported",
+    "FP8 KV cache dtype is not supported",
+    "fp8e4nv not supported in this architecture",
+)
+def eight_bits_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Kernels for 8-bit floats that this device or attention backend lacks."""
+    yield check.finding(
+        "this device or attention kernel has no 8-bit floating point",
+        fixes=(NO_FP8_CACHE, Fix(title="or no fp8 weights")),
+    )
+
+
+@check.logged("): Unknown SF transformation")
+def scales_not_known(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """DeepGEMM's own assertion, on devices whose scale layout it does not have (compute capability 12.0)."""
+    yield check.finding(
+        "DeepGEMM has no layout of fp8 block scales for this device",
+        fixes=(
+            Fix.unsafe("keep DeepGEMM out", {"env.VLLM_USE_DEEP_GEMM": "0"}, side_effects="other fp8 kernels"),
+            Fix(title="or no fp8 block-scaled weights"),
+        ),
+        url="https://github.com/vllm-project/vllm/issues/51884",
+    )
+
+
+@check.logged(
+    "FlashAttention only supports Ampere GPUs or newer", "FlashAttention only support fp16 and bf16 data type"
+)
+def flash_attention_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """FlashAttention's own conditions, mostly met by a trainer that loads the model in float32."""
+    old = "Ampere" in event.literal
+    yield check.finding(
+        "FlashAttention needs a device of compute capability 8.0"
+        if old
+        else "FlashAttention gets float32: it takes float16 and bfloat16 alone",
+        fixes=(OTHER_ATTENTION if old else MODEL_IN_BFLOAT16,),
+    )
+
+
+@check.logged("mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype")
+def layers_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A layer whose weights and inputs have different precisions."""
+    kinds = event.search(r"same dtype, but got:? (\S+) (?:!=|and) (\S+)")
+    yield check.finding(
+        "a layer's weights and its input differ in precision" + (f": {kinds[1]} and {kinds[2]}" if kinds else ""),
+        fixes=(
+            Fix(title="load every part of the model (adapters, value head, vision tower) in one precision"),
+            Fix(title="or run the forward pass under autocast (bf16: true)"),
+        ),
+    )
+
+
+@check.logged("Unknown quantization method: ", "validation error for CacheConfig")
+def name_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A name of a quantization or KV-cache type that this release does not have."""
+    method = event.search(r"Unknown quantization method: ([\w-]+)\. Must be one of \[([^\]]*)")
+    cache = event.search(r"cache_dtype\s+Input should be ([^\[]{1,400})\[type=literal_error, input_value=([^,\]]+)")
+    if method:
+        message, known = f"this vLLM has no quantization {method[1]!r}", method[2]
+    elif cache:
+        message, known = f"this vLLM has no KV-cache type {cache[2]}", cache[1]
+    else:
+        return
+    option = QUANTIZATION if method else "engine.kv_cache_dtype"
+    yield check.finding(
+        message,
+        fixes=(
+            Fix(title=f"take one that it has: {known.strip()[:300]}"),
+            Fix.unsafe("or none", {option: None if method else "auto"}),
+        ),
+    )
+
+
+@check.logged("Unsupported CPU attention configuration: ", "Supported head sizes are: ", "head_size not supported")
+def head_size_unsupported(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """No attention kernel for the model's head size on this device."""
+    size = event.search(r"head_dim=(\d+)|[Hh]ead size (\d+)|head_size[^\d\n]{1,20}(\d+)")
+    width = f" {next(group for group in size.groups() if group)}" if size else ""
+    yield check.finding(
+        f"vLLM has no attention kernel here for the model's head size{width}",
+        fixes=(
+            Fix(title="take a model with a usual head size (64, 96, 128, 256; a test model too), or another device"),
+            Fix(title="or another attention backend", commands=("VLLM_ATTENTION_BACKEND=TRITON_ATTN ...",)),
+        ),
+    )

@@ -1,0 +1,67 @@
+"""How rotary settings and lengths that disagree show in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Finding,
+    Fix,
+    LogEvent,
+)
+
+from . import check
+from .fixes import COMPLETE, ORIGINAL
+from .live import (
+    ROTARY_CODE,
+)
+
+
+@check.logged(
+    "KeyError: 'original_max_position_embeddings'",
+    "should have a 'rope_type' key",
+    "rope_scaling must have a 'type' or 'rope_type' key",
+    'assert "factor" in rope_scaling',
+    'assert "mrope_section" in rope_scaling',
+    "Legacy rope_type 'mrope' requires 'mrope_section'",
+    "Dynamic rope scaling must contain either",
+    "Unknown RoPE scaling type",
+    "Found conflicts between 'rope_type=",
+    "Missing required keys in `rope_scaling` for",
+    "Missing required keys in `rope_parameters` for",
+    "`rope_scaling` must be a dictionary",
+)
+def settings_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """What vLLM and transformers say of rope settings."""
+    if event.exception is None and event.level not in ("ERROR", None):
+        return
+    if event.literal == "KeyError: 'original_max_position_embeddings'":
+        said = f"the model's rope scaling lacks {ORIGINAL}"
+        fix = Fix(
+            title=f"add {ORIGINAL} (the model's length before scaling) to rope_scaling in the model's config.json, or "
+            "to the rope_scaling or hf_overrides of the launch"
+        )
+    else:
+        said, fix = f"the model's rope settings are refused: {event.line.strip()[:200]}", COMPLETE
+    yield check.finding(said, fixes=(fix, Fix(title="or take a transformers and vLLM that know this model's settings")))
+
+
+@check.logged("must match the size of tensor b", "is out of bounds for dimension 0 with size")
+def positions_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Sizes or indexes that do not match inside a rotary function."""
+    frames = event.exception.frames[-4:] if event.exception else ()
+    if not any(ROTARY_CODE.search(f"{frame.file} {frame.function} {frame.code}") for frame in frames):
+        return
+    numbers = event.search(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
+    what = f": {numbers[1]} against {numbers[2]} positions" if numbers else ""
+    yield check.finding(
+        f"rotary position tables and sequence disagree in length{what}",
+        fixes=(
+            Fix(
+                title="keep prompt plus response within the length that the model's rotary tables cover (max_model_len)"
+            ),
+            Fix(title="let engine and trainer build their position ids the same way (padding, image tokens)"),
+            COMPLETE,
+        ),
+    )

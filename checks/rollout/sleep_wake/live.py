@@ -1,0 +1,119 @@
+"""What an engine answers after it slept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rldoctor.api import (
+    Case,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    NotApplicable,
+    Reach,
+    cite,
+    plan_of,
+)
+
+from ...exceptions import root_of
+from ...observed.agreement import Noise, difference, noise_of
+from ...observed.rollout import describe, records, require, runs
+from ..allocator import refuses_segments
+from . import LEVEL, SLEEP, _awake, check
+
+Told = Mapping[str, Any]
+
+
+def changes(before: Told, after: Told, noise: Noise) -> Iterator[tuple[str, str]]:
+    """What is not as it was, and the numbers that show it; the gravest first."""
+    values = [*after["scores"], *after["seen"]["logprobs"]]
+    lost = [value for value in values if not _is_number(value)]
+    if lost and all(map(_is_number, before["scores"])):
+        yield "its log-probabilities are no numbers", f"{len(lost)} of {len(values)}, such as {lost[0]}"
+        return
+    fixed = difference(before["scores"], after["scores"])
+    if fixed.beyond(noise):
+        yield "what it computes differs", f"fixed tokens: {fixed}"
+    seen = _parting(before["seen"], after["seen"], noise)
+    if seen is not None:
+        yield "what it continues from cached prompts differs", f"a prompt seen before: {seen}"
+
+
+def _parting(before: Told, after: Told, noise: Noise) -> str | None:
+    """How a greedy continuation differs from the one before beyond rounding, or None. What follows another token is
+    another text."""
+    pairs = list(zip(before["token_ids"], after["token_ids"], strict=False))
+    place = next((place for place, (one, other) in enumerate(pairs) if one != other), len(pairs))
+    apart = difference(before["logprobs"][:place], after["logprobs"][:place]) if place else None
+    if apart is not None and apart.beyond(noise):
+        return str(apart)
+    if place == len(pairs):
+        return None
+    one, other = pairs[place]
+    tops = {int(token): float(value) for token, value in before["tops"][place]}
+    held, now = tops.get(other, min(tops.values())), after["logprobs"][place]
+    gap = before["logprobs"][place] - held
+    # The reading of each of the two tokens is off by no more than the noise.
+    if gap <= 2 * noise.largest and abs(now - held) <= noise.largest:
+        return None
+    return f"token {other} ({now:.3g}) in place of {one} after {place} equal ones, held for {held:.3g} before"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+@check.observed(needs=["observations.sleep"])
+def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
+    """What the engine tells before it sleeps and after it woke up."""
+    plan = plan_of(case)
+    for job in runs(case, "sleep"):
+        failed = records(job).get("failed")
+        if refuses_segments(job):
+            raise NotApplicable("the sleep allocator refuses expandable segments (RLD207)")
+        if failed is not None:
+            root = root_of(failed["exceptions"]) or {}
+            yield check.finding(
+                f"{describe(job)} fails in cycle {failed['cycle']} of sleep level {failed['level']}: "
+                f"{root.get('type')}: {root.get('message')}"[:400],
+                grade=Grade.REPRODUCED,
+                evidence=cite(plan, SLEEP, LEVEL),
+                fixes=tuple(_awake(plan)),
+            )
+            continue
+        start, noise, cycles = require(job, "start"), noise_of(job), len(require(job, "cycles"))
+        by_level: dict[int, list[Told]] = {}
+        for told in require(job, "after"):
+            by_level.setdefault(told["level"], []).append(told)
+        for level, rows in by_level.items():
+            judged = [(row, dict(changes(start, row, noise))) for row in rows]
+            row, found = next((pair for pair in judged if pair[1]), judged[0])
+            if not found:
+                yield Reach(f"{describe(job)}: level {level} changes nothing, {cycles} cycles in all")
+                continue
+            parts = ", weights and cache woken one after the other" if row["parts"] else ""
+            yield check.finding(
+                f"{describe(job)} is not the same after sleep level {level}: {next(iter(found))} (cycle "
+                f"{row['cycle']}{parts})",
+                grade=Grade.REPRODUCED,
+                evidence=(
+                    *cite(plan, SLEEP, LEVEL),
+                    *(Evidence(text=text, source="sleep scenario") for text in found.values()),
+                ),
+                fixes=(
+                    *(
+                        Fix.unsafe(
+                            "keep the weights in host memory (level 1)",
+                            {LEVEL: 1},
+                            side_effects="host memory for the weights",
+                        )
+                        for _ in range(level == plan.value(LEVEL) == 2)
+                    ),
+                    *_awake(plan),
+                ),
+            )
+        untold = records(job).get("unread", {}).get("level 2")
+        if untold is not None:
+            yield Reach(f"level 2 was not played: {untold}")

@@ -1,0 +1,100 @@
+"""How sleep mode fails in a log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Finding,
+    Fix,
+    LogEvent,
+)
+
+from . import _PYTHON, SLEEP, URL, check
+
+# A sample or a message that tells of it.
+QUOTED = re.compile(r"""["'`]Fatal Python error""")
+
+
+_STOP_SLEEPING = Fix(title="or switch sleep mode off (sleep_level 0, --vllm_enable_sleep left out)")
+
+
+@check.logged("Fatal Python error: none_dealloc")
+def interpreter_aborted(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Python's own words when the last reference to None is gone."""
+    if QUOTED.search(event.line):
+        return
+    python = event.versions.get("python")
+    yield check.finding(
+        f"Python{f' {python}' if python else ''} freed None: the sleep allocator dropped one reference in every sleep "
+        "and wake-up",
+        fixes=(
+            _PYTHON,
+            _STOP_SLEEPING,
+            Fix(title="or restart from a checkpoint every few hundred steps until then"),
+        ),
+        url=URL,
+    )
+
+
+@check.logged("Sleep mode is not enabled in the model config")
+def never_enabled(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``sleep()`` on an engine that was not built for it."""
+    yield check.finding(
+        "the engine is asked to sleep and was built without sleep mode",
+        fixes=(Fix.unsafe("build it with sleep mode", {SLEEP: True}),),
+    )
+
+
+@check.logged(
+    "Sleep mode is not supported on current platform",
+    "Sleep mode is only supported on CUDA devices",
+    "cumem allocator is not available",
+    "used for one instance per process.",
+    "Memory usage increased after sleeping",
+)
+def not_possible_here(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The engine's own conditions for sleep mode."""
+    what = {
+        "used for one instance per process.": "two engines with sleep mode are built in one process",
+        "Memory usage increased after sleeping": "memory on the device grew while the engine fell asleep: another "
+        "process allocated meanwhile",
+    }.get(event.literal, "sleep mode is not available in this build of vLLM or on this device")
+    yield check.finding(what, fixes=(Fix(title="switch sleep mode off (enable_sleep_mode=False, sleep_level 0)"),))
+
+
+@check.logged("CUDA Error: invalid argument at ")
+def mapping_left_over(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The sleep allocator maps memory where an earlier cycle left a mapping, or an error, behind."""
+    if not event.search(r"cumem_allocator\.cpp|create_and_map|unmap_and_release"):
+        return
+    yield check.finding(
+        "the sleep allocator cannot map its memory again: an earlier sleep or wake-up failed half-way and left "
+        "mappings behind",
+        fixes=(
+            Fix(title="look further up for the first error of a sleep or wake-up, which is mostly want of memory"),
+            Fix(title="start the engine anew: this one does not come back"),
+            _STOP_SLEEPING,
+        ),
+        url="https://github.com/vllm-project/vllm/issues/36651",
+    )
+
+
+@check.logged("an illegal memory access was encountered", unless=("RotaryEmbedding",))
+def fault_after_sleep(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Kernels that ran on memory which sleep had taken away, or wake-up had not given back everywhere."""
+    around = "\n".join(event.before)
+    asleep = "sleep freed" in around or "POST /sleep" in around or "Sleep mode freed" in around
+    if not asleep and "wake up" not in around and "wake_up" not in around:
+        return
+    yield check.finding(
+        "illegal memory access right after " + ("the engine fell asleep" if asleep else "the engine woke up"),
+        fixes=(
+            Fix(title="finish or abort every request before sleep() is called"),
+            Fix(title="synchronize all ranks after wake_up before the next request is sent"),
+            _STOP_SLEEPING,
+        ),
+        url="https://github.com/vllm-project/vllm/issues/28714",
+    )

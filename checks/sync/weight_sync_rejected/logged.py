@@ -1,0 +1,171 @@
+"""How engines refuse weights in a log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.api import (
+    Case,
+    Finding,
+    Fix,
+    LogEvent,
+)
+
+from . import check
+from .fixes import MAPPED_ADAPTERS, NAMES, RELEASES, for_name
+
+# Functions through which an engine loads its own checkpoint, and those through which weights come from a trainer.
+LOADING = frozenset({"load_model", "get_model", "_load_model"})
+UPDATING = r"^(?:update_|sync_|receive_|broadcast_)|weight_update|named_param|collective_rpc"
+# What stands around a failure that concerns weights at all.
+SYNC_WORDS = (
+    r"load_weights|update_weight|update_named_param|sync_weight|update_params|weight_loader|_load_module"
+    r"|load_lora_weights"
+)
+
+
+def loads_its_checkpoint(event: LogEvent) -> bool:
+    """Whether the engine was loading its own checkpoint: a matter of model files (RLD115), not of sync."""
+    chain = event.exception.chain if event.exception is not None else ()
+    functions = {frame.function for link in chain for frame in link.frames}
+    return bool(functions & LOADING) and not any(re.search(UPDATING, function) for function in functions)
+
+
+@check.logged("There is no module or parameter named '")
+def unknown_name(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM's AutoWeightsLoader; the same words come up when a checkpoint is loaded at start."""
+    found = event.search(r"no module or parameter named '([^']+)' in (\w+)")
+    if found is None or loads_its_checkpoint(event):
+        return
+    peft = found[1].startswith(("base_model", "lora_", "modules_to_save")) or "base_layer" in found[1]
+    yield check.finding(
+        f"the engine's {found[2]} has no parameter {found[1]!r}" + (": PEFT's names were sent" if peft else ""),
+        fixes=for_name(found[1]),
+        url="https://github.com/TIGER-AI-Lab/verl-tool/issues/125",
+    )
+
+
+@check.logged("KeyError: '")
+def missing_key(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A model's own ``load_weights`` looks the name up in a dictionary."""
+    error = event.exception
+    found = event.search(
+        r"KeyError: '((?:[\w-]+\.)*(?:weight|bias|base_layer\.\w+|qkv_proj\.\w+|weight_scale\w*|experts\.\w+))'"
+    )
+    if found is None or error is None or loads_its_checkpoint(event) or not event.search(SYNC_WORDS):
+        return
+    layered = "base_layer" in found[1] or "lora" in error.text.lower()
+    yield check.finding(
+        f"the engine's model has no parameter {found[1]!r}"
+        + (": names of a model with adapters meet one without, or the other way round" if layered else ""),
+        fixes=(NAMES, MAPPED_ADAPTERS, RELEASES) if layered else for_name(found[1]),
+        url="https://github.com/verl-project/verl/issues/2160",
+    )
+
+
+@check.logged("Attempted to load weight (")
+def shape_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``default_weight_loader`` compares the shapes."""
+    found = event.search(r"Attempted to load weight \(torch\.Size\((.+?)\)\) into parameter \(torch\.Size\((.+?)\)\)")
+    if found is None:
+        return
+    yield check.finding(
+        f"weights of shape {found[1]} do not fit the engine's parameter of shape {found[2]}",
+        fixes=(
+            Fix(
+                title="send whole tensors: gather all shards (FSDP, ZeRO-3, tensor parallel) without their padding, "
+                "merge checkpoints with the release's own merger, no packed 4-bit weights",
+            ),
+            RELEASES,
+        ),
+        url="https://github.com/verl-project/verl/issues/834",
+    )
+
+
+@check.logged(
+    "assert param_data.shape == loaded_weight.shape",
+    "assert self.data.shape == loaded_weight.shape",
+    "assert param.data.shape == loaded_weight.shape",
+    "assert loaded_weight.shape[output_dim] == self.org_vocab_size",
+    "assert args[0].numel() == args[1].numel()",
+)
+def shape_asserted(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM's layers compare shapes by a bare assertion; the code line is all there is."""
+    if event.exception is None or not event.exception.type.endswith("AssertionError") or loads_its_checkpoint(event):
+        return
+    yield check.finding(
+        "a weight of the update has another shape than the engine's parameter (packed 4-bit weights, shards, a resized "
+        "vocabulary)",
+        fixes=(
+            Fix(title="send whole tensors in full precision, as many rows as the model's own vocabulary has"),
+            RELEASES,
+        ),
+        url="https://github.com/modelscope/ms-swift/issues/6884",
+    )
+
+
+@check.logged(
+    "called while a weight update is already active",
+    "start_weight_update must be called before ",
+    "finish_weight_update called without a matching",
+    "weight update is already active. Call ",
+)
+def updates_overlap(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """vLLM's protocol of start, chunks and finish (0.20 on), and SkyRL's of the same kind."""
+    yield check.finding(
+        "two weight updates overlap, or one was never finished: start, all chunks and finish must come once for each "
+        "sync",
+        fixes=(
+            Fix(title="let one rank start and finish the update, behind a barrier, and finish it also after an error"),
+            Fix(title="a release of the framework that orders them", commands=("pip install --upgrade skyrl",)),
+        ),
+        url="https://github.com/NovaSky-AI/SkyRL/issues/1605",
+    )
+
+
+@check.logged("layer.weight_scale.data.copy_(", "maybe_post_process_fp8_weight_block")
+def scale_layout_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """fp8 scales are laid out anew for DeepGEMM at every load, and no longer fit."""
+    yield check.finding(
+        "fp8 block scales of the update have another layout than the engine keeps (DeepGEMM on this GPU)",
+        fixes=(
+            Fix.unsafe("keep DeepGEMM out", {"env.VLLM_USE_DEEP_GEMM": "0"}),
+            Fix.unsafe("or an engine of bfloat16 weights", {"engine.quantization": None}),
+        ),
+        url="https://github.com/NVIDIA-NeMo/RL/issues/2081",
+    )
+
+
+@check.logged(" is not a valid data dimension for a ")
+def experts_laid_out(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``shard_dim=0 is not a valid data dimension for a 3D tensor``: vLLM's loader of single experts."""
+    if "shard_dim=" not in event.line or loads_its_checkpoint(event):
+        return
+    yield check.finding(
+        "an expert's weight does not fit the engine's: the MoE kernel laid the experts out in blocks when they were "
+        "loaded, or all experts were sent in one tensor",
+        fixes=(
+            Fix(
+                title="a MoE kernel that keeps the checkpoint's layout (NeMo-RL's recipes take Triton)",
+                commands=("--moe-backend triton",),
+                side_effects="a slower kernel on Blackwell",
+            ),
+            RELEASES,
+        ),
+        url="https://github.com/verl-project/verl/pull/7987",
+    )
+
+
+@check.logged("object has no attribute 'weight_loader'")
+def loader_gone(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """After loading, some kernels lay weights out anew, in parameters that cannot be loaded again."""
+    if loads_its_checkpoint(event):
+        return
+    yield check.finding(
+        "the engine laid its weights out anew after loading (quantized, CPU or fp8 kernels) and takes no update since",
+        fixes=(
+            Fix(title="run the engine in bfloat16 without quantization, on the device that the framework supports"),
+            RELEASES,
+        ),
+    )
