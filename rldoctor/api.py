@@ -38,7 +38,6 @@ from rldoctor.knowledge.model_config import feed_forward_width as model_width
 from rldoctor.knowledge.model_config import heads as model_heads
 from rldoctor.knowledge.model_config import rope_scaling, rope_type, text_config
 from rldoctor.knowledge.packages import FRAMEWORKS
-from rldoctor.knowledge.registries import architecture_since, model_type_since
 from rldoctor.knowledge.releases import acceptable as acceptable_releases
 from rldoctor.knowledge.releases import accepting as accepting_releases
 from rldoctor.knowledge.releases import as_specifier as release_specifier
@@ -83,6 +82,7 @@ from rldoctor.plan.seeds import (
 )
 from rldoctor.probe import Job, JobResult, Probe, ProbeError, Request
 from rldoctor.scenario import Basis, Engine, Run, Scenario
+from rldoctor.tables.registries import architecture_since, model_type_since
 from rldoctor.versions import version_within
 
 if TYPE_CHECKING:  # types alone: no start-up pays for what one command needs

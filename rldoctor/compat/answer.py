@@ -14,10 +14,10 @@ from rldoctor.compat.remedies import remedies
 from rldoctor.compat.resolver import Impossible
 from rldoctor.compat.world import World
 from rldoctor.errors import InputError
-from rldoctor.knowledge import declared
 from rldoctor.knowledge.packages import FRAMEWORKS
 from rldoctor.knowledge.releases import published_name
 from rldoctor.knowledge.requirements import identity, unreleased
+from rldoctor.tables import declarations
 
 
 def judge(case: Case, names: Sequence[str] = ()) -> Answer:
@@ -51,7 +51,7 @@ def judge(case: Case, names: Sequence[str] = ()) -> Answer:
     engine = _engine_name(world)
     return Answer(
         target=case.target or case.packages.prefix or "assumed environment",
-        date=declared.date(),
+        date=declarations.date(),
         python=case.packages.python,
         cuda=world.served_cuda,
         versions={d.name: d.version for d in world.versions.values()},

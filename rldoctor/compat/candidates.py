@@ -6,12 +6,12 @@ import re
 
 from rldoctor.case import Distribution
 from rldoctor.compat.world import World
-from rldoctor.knowledge import declared
-from rldoctor.knowledge.declared import Release
 from rldoctor.knowledge.packages import FRAMEWORKS
 from rldoctor.knowledge.releases import published_name
 from rldoctor.knowledge.requirements import unreleased
 from rldoctor.lookup import PROVIDERS
+from rldoctor.tables import declarations
+from rldoctor.tables.declarations import Release
 from rldoctor.versions import parsed, version_within
 
 # Of these, PyTorch serves a build without CUDA of every release under the same label.
@@ -35,7 +35,7 @@ def _candidates(world: World, name: str) -> tuple[Distribution, ...]:
     label = "+cpu" if name in _LABELLED and _without_cuda(world) else ""
     found = [
         Distribution(name=published, version=f"{release.version}{label}")
-        for release in declared.releases(published)
+        for release in declarations.releases(published)
         if _usable(world, name, published, release)
     ]
     if wanted is not None and not found:
@@ -54,7 +54,9 @@ def stays(world: World, name: str) -> str | None:
     if unreleased(installed.version):
         return unreleased(installed.version)
     published = published_name(installed)
-    if not declared.releases(published) or (published != installed.name and installed.name in PROVIDERS.get(name, ())):
+    if not declarations.releases(published) or (
+        published != installed.name and installed.name in PROVIDERS.get(name, ())
+    ):
         return f"the releases of {installed.name} are not known"
     return None
 
@@ -77,7 +79,7 @@ def _usable(world: World, name: str, published: str, release: Release) -> bool:
         return False
     # What an old release does not declare yet is no leave to put it beside everything.
     partner = r"vllm\b(?!-)" if name in FRAMEWORKS else r"torch\s*\(?==" if name == "vllm" else None
-    if asked_for or partner is None or not _names(declared.releases(published)[-1], partner):
+    if asked_for or partner is None or not _names(declarations.releases(published)[-1], partner):
         return True
     return _names(release, partner)
 

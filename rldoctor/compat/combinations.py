@@ -10,11 +10,11 @@ from typing import TypeVar
 from rldoctor.case import Distribution
 from rldoctor.compat.model import Engine, Trainer, Versions
 from rldoctor.compat.world import World
-from rldoctor.knowledge import declared
 from rldoctor.knowledge.cuda import driver_for, toolkit_of
 from rldoctor.knowledge.packages import FRAMEWORKS
 from rldoctor.knowledge.releases import combined, published_name
 from rldoctor.knowledge.requirements import Demand
+from rldoctor.tables import declarations
 from rldoctor.versions import parsed
 
 _Row = TypeVar("_Row", Engine, Trainer)
@@ -38,7 +38,7 @@ def trainers(world: World, name: str, versions: Versions) -> tuple[Trainer, ...]
 
 
 def _releases(name: str) -> Iterator[Distribution]:
-    for release in reversed(declared.releases(name)):
+    for release in reversed(declarations.releases(name)):
         found = parsed(release.version)
         if found is not None and not release.yanked and (not found.is_prerelease or not release.published):
             yield Distribution(name=name, version=release.version)
@@ -70,7 +70,7 @@ def _newest(world: World, name: str, demands: tuple[Demand, ...]) -> str | None:
     return next(
         (
             release.version
-            for release in reversed(declared.releases(name))
+            for release in reversed(declarations.releases(name))
             if all(demand.admits(release.version) for demand in demands) and world.runs(release.python)
             if not release.yanked and not parsed(release.version).is_prerelease  # type: ignore[union-attr]
         ),

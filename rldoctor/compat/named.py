@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rldoctor.compat.candidates import candidates
 from rldoctor.compat.world import Wanted, World
 from rldoctor.errors import InputError
-from rldoctor.knowledge import declared
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES
 from rldoctor.lookup import PROVIDERS, canonical
+from rldoctor.tables import declarations
 
 
 def parse(texts: Iterable[str]) -> dict[str, Wanted]:
@@ -43,7 +43,7 @@ def with_engine(wanted: dict[str, Wanted], installed: Iterable[str]) -> dict[str
         line.startswith("vllm")
         for name in wanted
         if name in FRAMEWORKS
-        for release in declared.releases(name)[-1:]
+        for release in declarations.releases(name)[-1:]
         for line in release.requires
     )
     if not asks or "vllm" in wanted or "vllm" in installed:
@@ -63,11 +63,11 @@ def verify(world: World) -> None:
         if (installed is not None and wanted.admits(installed.version)) or candidates(world, name):
             continue
         python = world.packages.python
-        if any(wanted.admits(release.version) for release in declared.releases(wanted.name)):
+        if any(wanted.admits(release.version) for release in declarations.releases(wanted.name)):
             raise InputError(
                 f"{wanted.name}{wanted.specifier}: no such release runs here (Python {python}, the driver)"
             )
-        date = declared.date()
+        date = declarations.date()
         raise InputError(f"{wanted.name}{wanted.specifier}: no such release is known (as published on {date})")
 
 

@@ -12,10 +12,10 @@ from rldoctor.compat.model import Change, Clash, Remedy, Versions
 from rldoctor.compat.prune import fewest, mixed
 from rldoctor.compat.resolver import Impossible, Solver
 from rldoctor.compat.world import MAIN, World
-from rldoctor.knowledge import declared
 from rldoctor.knowledge.known_issues import affects, known_issues
 from rldoctor.knowledge.releases import published_name
 from rldoctor.lookup import find
+from rldoctor.tables import declarations
 from rldoctor.versions import parsed
 
 # An attempt with packages held where they are is one of several and is given up early.
@@ -107,16 +107,17 @@ def _weight(clash: Clash, old: Distribution | None) -> tuple[bool, bool]:
 
 
 def _spelled(new: Distribution) -> str:
-    release = declared.release(published_name(new), new.version)
+    release = declarations.release(published_name(new), new.version)
     if release is None or release.published:
         return f"{new.name}=={new.version}"
-    from rldoctor.knowledge.refresh import REPOSITORIES
+    from rldoctor.tables.sources.releases import REPOSITORIES
 
-    tree = REPOSITORIES[new.name]
-    tag = f"@{tree.tags}{release.version}" if tree.tags is not None and release.version != tree.head else ""
-    folder = PurePosixPath(tree.file).parent
+    repository = REPOSITORIES[new.name]
+    version = parsed(new.version)
+    tag = "" if version is None or version.is_devrelease else f"@{repository.tag}{release.version}"
+    folder = PurePosixPath(repository.requirements).parent
     inside = f"#subdirectory={folder}" if folder.name else ""
-    return f"{_PROJECTS.get(new.name, new.name)} @ git+{tree.url}{tag}{inside}"
+    return f"{_PROJECTS.get(new.name, new.name)} @ git+{repository.url}{tag}{inside}"
 
 
 def _notes(world: World, after: Versions, changes: tuple[Change, ...]) -> Iterator[str]:

@@ -9,7 +9,6 @@ from functools import cached_property
 
 from rldoctor.case import Case, Distribution, Packages
 from rldoctor.compat.model import COMMAND_LINE, Clash, Versions
-from rldoctor.knowledge import declared
 from rldoctor.knowledge.cuda import driver_for, toolkit_of
 from rldoctor.knowledge.known_issues import KnownIssue, known_issues
 from rldoctor.knowledge.packages import FRAMEWORKS
@@ -24,6 +23,7 @@ from rldoctor.knowledge.requirements import (
     unreleased,
 )
 from rldoctor.lookup import PROVIDERS, canonical
+from rldoctor.tables import declarations
 from rldoctor.versions import parsed, version_within
 
 # Whose versions a person chooses; what else these bring along, pip finds by itself: nothing but declarations binds it.
@@ -118,7 +118,7 @@ class World:
                 yield other
 
     def _newest(self, name: str) -> Distribution | None:
-        for release in reversed(declared.releases(name)):
+        for release in reversed(declarations.releases(name)):
             found = parsed(release.version)
             if found is not None and not found.is_prerelease and not release.yanked:
                 return Distribution(name=name, version=release.version)
@@ -134,7 +134,7 @@ class World:
         """The packages that pip brings along with one, whatever its extras."""
         key = (by.name, by.version, bool(by.requires))
         if key not in self._required:
-            published = None if by.requires else declared.release(published_name(by), by.version)
+            published = None if by.requires else declarations.release(published_name(by), by.version)
             lines = published.requires if published else by.requires
             names = (_NAME.match(line) for line in lines if not re.search(r"\bextra\s*==", line))
             self._required[key] = frozenset(canonical(name.group()) for name in names if name)

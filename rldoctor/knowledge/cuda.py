@@ -12,7 +12,8 @@ import re
 from fnmatch import fnmatch
 
 from rldoctor.case import Distribution
-from rldoctor.knowledge import declared, table
+from rldoctor.knowledge import table
+from rldoctor.tables import declarations
 from rldoctor.versions import parsed, version_within
 
 _TOOLKIT = re.compile(r"(?:nvidia-cuda-runtime(?:-cu\d+)?|cuda-toolkit(?:\[[^\]]*\])?)\s*\(?==\s*(\d+\.\d+)")
@@ -65,7 +66,7 @@ def driver_for(toolkit: str) -> str | None:
 def _pinned(torch: Distribution, pattern: re.Pattern[str]) -> str | None:
     lines = torch.requires
     if not lines:
-        published = declared.release("torch", torch.version) if parsed(torch.version) else None
+        published = declarations.release("torch", torch.version) if parsed(torch.version) else None
         lines = published.requires if published else ()
     return next((match.group(1) for line in lines if (match := pattern.match(line))), None)
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 from rldoctor.case import Case, Distribution
-from rldoctor.knowledge import declared
 from rldoctor.knowledge.requirements import Demand, hypothetical, identity, needs_of
+from rldoctor.tables import declarations
 from rldoctor.versions import parsed
 
 # Built for one release of each other: pip replaces them when it installs another vLLM.
@@ -20,8 +20,8 @@ def acceptable(case: Case, name: str, demands: tuple[Demand, ...]) -> tuple[str,
     """The stable releases of ``name``, oldest first, that meet every demand and that this Python can run."""
     return tuple(
         release.version
-        for release in declared.releases(name)
-        if _stable(release) and _runs_on(case, release.python) and all(d.admits(release.version) for d in demands)
+        for release in declarations.releases(name)
+        if release.final and _runs_on(case, release.python) and all(d.admits(release.version) for d in demands)
     )
 
 
@@ -29,7 +29,7 @@ def accepting(case: Case, demand: Demand, version: str) -> tuple[str, ...]:
     """The neighbouring releases of the package that demands which admit ``version`` and fit the rest as well as the
     present one does: the block nearest above the present release, or else nearest below. Empty where there is none."""
     name = published_name(demand.by)
-    known = [r for r in declared.releases(name) if _stable(r)]
+    known = [r for r in declarations.releases(name) if r.final]
     demanded = needs_of(case).on(identity(demand.by))
     fits = [
         _runs_on(case, release.python)
@@ -57,7 +57,7 @@ def accepting(case: Case, demand: Demand, version: str) -> tuple[str, ...]:
 
 def as_specifier(name: str, versions: tuple[str, ...]) -> str:
     """A block of neighbouring releases as one requirement: ``==`` one, ``>=`` up to the newest, or both ends."""
-    newest = next((r.version for r in reversed(declared.releases(name)) if _stable(r)), None)
+    newest = next((r.version for r in reversed(declarations.releases(name)) if r.final), None)
     if len(versions) == 1:
         return f"{name}=={versions[0]}"
     return f"{name}>={versions[0]}" + ("" if versions[-1] == newest else f",<={versions[-1]}")
@@ -79,7 +79,7 @@ def combined(demands: tuple[Demand, ...]) -> str:
 
 def published_name(distribution: Distribution) -> str:
     """The name under which the releases of an installed distribution are known."""
-    return distribution.name if declared.releases(distribution.name) else identity(distribution)
+    return distribution.name if declarations.releases(distribution.name) else identity(distribution)
 
 
 def _fits(case: Case, name: str, candidate: str, on: str, version: str) -> bool:
@@ -93,11 +93,6 @@ def _fits(case: Case, name: str, candidate: str, on: str, version: str) -> bool:
     present[on] = version
     demands = hypothetical(case, name, candidate)
     return any(d.on == on for d in demands) and all(d.on not in present or d.admits(present[d.on]) for d in demands)
-
-
-def _stable(release: declared.Release) -> bool:
-    found = parsed(release.version)
-    return found is not None and not found.is_prerelease and not release.yanked
 
 
 def _runs_on(case: Case, requires: str | None) -> bool:

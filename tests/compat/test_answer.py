@@ -11,7 +11,7 @@ from rldoctor.api import Case
 from rldoctor.compat.answer import judge, sentence
 from rldoctor.compat.model import Answer, Remedy
 from rldoctor.errors import InputError
-from rldoctor.knowledge import declared
+from rldoctor.tables import declarations
 from tests.cases import assumed, gpus, installed
 
 
@@ -210,5 +210,5 @@ def test_the_table_of_a_framework_has_every_release() -> None:
     rows = judge(assumed(trl="0.24.0", vllm="0.10.2")).trainers["trl"]
     here = [row for row in rows if row.here]
     assert [(row.first, row.last, row.vllm) for row in here] == [("0.24.0", "0.24.0", "==0.10.2")]
-    assert rows[0].last == declared.releases("trl")[-1].version
+    assert rows[0].last == declarations.releases("trl")[-1].version
     assert rows[-1].first == "0.0.1"

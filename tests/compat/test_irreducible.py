@@ -16,8 +16,8 @@ from rldoctor.compat.model import Change, Clash, Remedy, Versions
 from rldoctor.compat.named import parse, with_engine
 from rldoctor.compat.prune import changed, fewest, mixed
 from rldoctor.compat.world import World
-from rldoctor.knowledge import declared
 from rldoctor.knowledge.requirements import identity
+from rldoctor.tables import declarations
 from rldoctor.versions import parsed
 from tests.cases import assumed
 
@@ -98,7 +98,7 @@ def test_nothing_that_was_named_or_comes_along_can_be_dropped(names: tuple[str, 
 @cache
 def some_releases(name: str) -> tuple[str, ...]:
     """Stable releases of a package, thinned out."""
-    stable = [r.version for r in declared.releases(name) if not r.yanked and not parsed(r.version).is_prerelease]  # type: ignore[union-attr]
+    stable = [r.version for r in declarations.releases(name) if not r.yanked and not parsed(r.version).is_prerelease]  # type: ignore[union-attr]
     return tuple(stable[-60::3])
 
 

@@ -9,8 +9,9 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rldoctor.knowledge import declared, table
+from rldoctor.knowledge import table
 from rldoctor.knowledge.packages import PACKAGES
+from rldoctor.tables import declarations
 
 
 def test_every_known_break_is_complete() -> None:
@@ -25,7 +26,7 @@ def test_every_known_break_is_complete() -> None:
 
 
 def test_every_declared_line_can_be_read() -> None:
-    for name, entry in table("declared")["packages"].items():
+    for name, entry in declarations._table()["packages"].items():
         for row in entry["rows"]:
             assert all(Version(version) for version in row["versions"]), name
             assert all(Requirement(line) for line in row["requires"]), name
@@ -35,12 +36,12 @@ def test_every_declared_line_can_be_read() -> None:
     "name", ["vllm", "trl", "verl", "ms-swift", "openrlhf", "easyr1", "nemo-rl", "open-r1", "skyrl"]
 )
 def test_the_table_has_the_frameworks(name: str) -> None:
-    assert declared.releases(name)
-    assert declared.source(name)
+    assert declarations.releases(name)
+    assert declarations.source(name)
 
 
 def test_a_release_is_found_whatever_its_label() -> None:
-    found = declared.release("vllm", "0.11.0+cu129")
+    found = declarations.release("vllm", "0.11.0+cu129")
     assert found is not None and "torch==2.8.0" in found.requires
-    assert declared.release("vllm", "99.0") is None
-    assert declared.releases("rich") == ()
+    assert declarations.release("vllm", "99.0") is None
+    assert declarations.releases("rich") == ()

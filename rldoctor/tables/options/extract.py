@@ -25,7 +25,7 @@ from rldoctor.tables.options.parts import (
 )
 from rldoctor.tables.options.signatures import signature_options
 from rldoctor.tables.options.source import Definition, Sources
-from rldoctor.tables.options.trees import SourceTree
+from rldoctor.tables.sources.trees import SourceTree
 
 _TARGET = "_target_"
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rldoctor.tables.options import plain_yaml
-from rldoctor.tables.options.trees import SourceTree
+from rldoctor.tables.sources.trees import SourceTree
 
 _PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)", re.MULTILINE)
 _REFERENCE = re.compile(r"\$\{([\w./@]+)\}")

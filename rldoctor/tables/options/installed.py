@@ -10,7 +10,7 @@ from rldoctor.tables.options.combine import combined
 from rldoctor.tables.options.layouts import LAYOUTS
 from rldoctor.tables.options.optionset import OptionSet
 from rldoctor.tables.options.table import OptionTable
-from rldoctor.tables.options.trees import ChainTree, DirectoryTree, PrefixTree, import_roots
+from rldoctor.tables.sources.trees import ChainTree, DirectoryTree, PrefixTree, import_roots
 
 if TYPE_CHECKING:
     from rldoctor.tables.options.extract import Extractor

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rldoctor.tables.options.outline import outline
-from rldoctor.tables.options.trees import SourceTree
+from rldoctor.tables.sources.trees import SourceTree
 
 _DEEPEST = 12  # imports of imports; real ones stay below five
 

@@ -10,7 +10,7 @@ import pytest
 
 from rldoctor.tables.options.fields import Classes
 from rldoctor.tables.options.source import Sources
-from rldoctor.tables.options.trees import DirectoryTree
+from rldoctor.tables.sources.trees import DirectoryTree
 
 Write = Callable[[dict[str, str]], Path]
 

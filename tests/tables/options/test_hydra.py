@@ -8,7 +8,7 @@ from pathlib import Path
 from rldoctor.tables.options.extract import Extractor
 from rldoctor.tables.options.hydra import Composer
 from rldoctor.tables.options.parts import Group, HydraPart, Layout
-from rldoctor.tables.options.trees import DirectoryTree
+from rldoctor.tables.sources.trees import DirectoryTree
 
 Write = Callable[[dict[str, str]], Path]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rldoctor.tables.options.source import Definition, External, Sources
-from rldoctor.tables.options.trees import ChainTree, DirectoryTree, PrefixTree, import_roots
+from rldoctor.tables.sources.trees import ChainTree, DirectoryTree, PrefixTree, import_roots
 
 Write = Callable[[dict[str, str]], Path]
 

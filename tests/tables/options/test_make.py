@@ -6,18 +6,16 @@ import io
 import shutil
 import subprocess
 import tarfile
-import threading
 import zipfile
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from rldoctor.tables.options import Option, OptionTable, generate
-from rldoctor.tables.options.archives import RangedFile, git
-from rldoctor.tables.options.releases import releases
+from rldoctor.tables.options import Option, OptionTable, make
+from rldoctor.tables.sources.git import git
+from rldoctor.tables.sources.releases import Publications
+from tests.tables.conftest import Serve, Served
 
 CONFIG = "@dataclass\nclass GRPOConfig:\n"
 
@@ -55,56 +53,17 @@ FILES = {
 }
 
 
-class Index(BaseHTTPRequestHandler):
-    """A simple index that answers range requests and counts the bytes it sent."""
-
-    sent = 0
-
-    def do_GET(self) -> None:
-        name = self.path.rstrip("/").rpartition("/")[2]
-        if name == "trl":
-            links = (f'<a href="/files/{n}#sha256=0"{" data-yanked" * ("0.17.0-" in n)}>{n}</a>' for n in FILES)
-            self.answer(200, "<html>".join(links).encode())
-        elif name in FILES:
-            first, last = 0, len(FILES[name])
-            if "Range" in self.headers:
-                first, last = (int(n) for n in self.headers["Range"].removeprefix("bytes=").split("-"))
-            self.answer(206 if "Range" in self.headers else 200, FILES[name][first : last + 1])
-        else:
-            self.answer(404, b"")
-
-    def do_HEAD(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(FILES[self.path.rpartition("/")[2]])))
-        self.end_headers()
-
-    def answer(self, status: int, body: bytes) -> None:
-        Index.sent += len(body)
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    Index.sent = 0
-    yield f"http://127.0.0.1:{server.server_port}/simple"
-    server.shutdown()
-    server.server_close()
+def served(serve: Serve) -> Served:
+    started = serve()
+    started.offer("trl", FILES, yanked="0.17.0-")
+    return started
 
 
-def test_a_table_from_an_index(index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cache = tmp_path / "cache"
-    command = ["trl", "--index", index, "--output", str(tmp_path), "--cache", str(cache)]
-    assert generate.main(command) == 0
+def test_a_table_from_an_index(served: Served, tmp_path: Path) -> None:
+    published = Publications(served.index, cache=tmp_path / "cache")
+    said: list[str] = []
+    assert make.refresh("trl", published, said.append, tmp_path) == ["3 new releases, 0.14.0 to 0.16.0"]
     text = (tmp_path / "trl.json").read_text()
     table = OptionTable("trl", msgspec.json.decode(text))
     assert table.versions == ["0.14.0", "0.15.0", "0.16.0"]
@@ -113,40 +72,36 @@ def test_a_table_from_an_index(index: str, tmp_path: Path, capsys: pytest.Captur
     assert content["device"] == [{"default": "auto", "until": "0.15.0"}]
     assert content["mode"] == [{"default": "a", "choices": ["a", "b"], "since": "0.16.0"}]
     assert content["most"] == [{"computed": "float('inf')", "type": "float", "since": "0.16.0"}]
-    assert "trl 0.18.0: no options found, left out" in capsys.readouterr().err
-    assert Index.sent < 2_000_000  # the weights stayed where they are
-    Index.sent = 0
-    assert generate.main(command) == 0
-    assert Index.sent < 2_000  # the second time only the list of files is asked for
+    assert said == ["trl 0.18.0: no options found, left out"]
+    assert served.sent < 2_500_000  # of the weights at most the block behind which the wheel's directory lies
+    served.sent = 0
+    assert make.refresh("trl", published, said.append, tmp_path) == []
+    assert served.sent < 2_000  # the second time only the list of files is asked for
     assert (tmp_path / "trl.json").read_text() == text
+
+
+def test_a_new_release_is_said_with_what_it_changed(served: Served, tmp_path: Path) -> None:
+    make.refresh("trl", Publications(served.index), print, tmp_path)
+    newer = "    beta: float = 0.1\n    top_k: int = 0\n    most: float = float('inf')\n"
+    served.offer("trl", {**FILES, "trl-0.19.0-py3-none-any.whl": wheel(newer)})
+    assert make.refresh("trl", Publications(served.index), print, tmp_path)[1:] == [
+        "GRPOConfig: new: top_k, yanked",
+        "GRPOConfig: gone: mode",
+        "GRPOConfig: changed: beta, most",
+    ]
 
 
 def test_what_groups_share_is_written_once() -> None:
     option = {"n": Option("n", 1, "int")}
-    content = generate.table("trl", {"1.0": {"GRPOConfig": option, "RLOOConfig": option}}, "2026-11-20")
+    content = make.table("trl", {"1.0": {"GRPOConfig": option, "RLOOConfig": option}}, "2026-11-20")
     assert content["groups"] == {"GRPOConfig": {"n": [{"default": 1}]}, "RLOOConfig": {"n": "GRPOConfig"}}
     assert OptionTable("trl", content).default("n", "1.0", "RLOOConfig") == 1
 
 
 def test_every_option_has_a_line_of_its_own() -> None:
     options = {name: Option(name, 1, "int") for name in "abc"}
-    text = generate.rendered(generate.table("easyr1", {"1.0": {"main": options}}, "2026-11-20"))
+    text = make.rendered(make.table("easyr1", {"1.0": {"main": options}}, "2026-11-20"))
     assert [line for line in text.splitlines() if line.startswith('"b"')] == ['"b":[{"default":1}],']
-
-
-def test_a_remote_file_is_read_in_blocks(index: str) -> None:
-    name = "trl-0.14.0-py3-none-any.whl"
-    remote = RangedFile(index.replace("simple", f"files/{name}"))
-    remote.seek(-100, io.SEEK_END)
-    assert remote.read() == FILES[name][-100:]
-    remote.seek(262_100)
-    assert remote.read(100) == FILES[name][262_100:262_200]  # across two blocks
-    assert Index.sent < 1_000_000
-
-
-def test_a_clone_that_is_not_named_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate.main(["easyr1", "--index", "unused"]) == 2
-    assert "needs --clone hiyouga/EasyR1=PATH" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -163,8 +118,7 @@ def test_releases_of_a_clone_are_its_tags_and_its_newest_commit(tmp_path: Path) 
     commit(1, "0.3.0")
     git(tmp_path, "tag", "v0.3.0")
     commit(2, "0.3.1.dev0")
-    found = releases("easyr1", "unused", {"hiyouga/EasyR1": tmp_path})
+    found = Publications(clones={"hiyouga/EasyR1": tmp_path}).releases("easyr1", "0.3.0")
     assert [release.version for release in found] == ["0.3.0", "0.3.1.dev0"]
-    read = generate.read_releases("easyr1", found, None)
+    read = make.read_releases("easyr1", found, print)
     assert [groups["main"]["n"].default for groups in read.values()] == [1, 2]
-    assert git(tmp_path, "show", "nowhere") is None

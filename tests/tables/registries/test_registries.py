@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from rldoctor.knowledge.registries import (
-    First,
-    architecture_since,
-    architectures,
-    firsts,
-    model_type_since,
-    model_types,
-)
+from rldoctor.tables.registries import First, architecture_since, model_type_since
+from rldoctor.tables.registries.make import architectures, firsts, model_types
 
 
 def test_the_shipped_table() -> None:

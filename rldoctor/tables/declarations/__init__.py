@@ -1,11 +1,14 @@
-"""What published releases declare about each other, from the dated table that ``rldoctor.knowledge.refresh`` builds."""
+"""What published releases declare about each other, from a dated table that ``make`` writes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
 
-from rldoctor.knowledge import table
+import msgspec
+
 from rldoctor.versions import parsed
 
 
@@ -20,21 +23,27 @@ class Release:
     yanked: bool = False
     published: bool = True
 
+    @property
+    def final(self) -> bool:
+        """Whether it is no candidate, and was not withdrawn."""
+        found = parsed(self.version)
+        return found is not None and not found.is_prerelease and not self.yanked
+
 
 def date() -> str:
     """The day since which no part of the table is older, like ``2026-11-20``."""
-    return str(table("declared")["date"])
+    return str(_table()["date"])
 
 
 def source(name: str) -> str:
     """Where the table has a package's releases from: ``PyPI``, a repository, or both."""
-    return str(table("declared")["packages"][name]["source"])
+    return str(_table()["packages"][name]["source"])
 
 
 @lru_cache(maxsize=64)
 def releases(name: str) -> tuple[Release, ...]:
     """Every release of a package that the table knows, oldest first; none for a package that it does not know."""
-    entry = table("declared")["packages"].get(name, {"rows": (), "yanked": (), "source": ""})
+    entry = _table()["packages"].get(name, {"rows": (), "yanked": (), "source": ""})
     yanked, unpublished = frozenset(entry["yanked"]), frozenset(entry.get("unpublished", ()))
     offered = "PyPI" in entry["source"]
     return tuple(
@@ -55,3 +64,14 @@ def release(name: str, version: str) -> Release | None:
         return exact
     wanted = parsed(public)
     return next((r for r in releases(name) if wanted is not None and parsed(r.version) == wanted), None)
+
+
+def forget() -> None:
+    """Makes the next question read the table again, after it was written anew."""
+    for kept in (_table, releases, release):
+        kept.cache_clear()
+
+
+@cache
+def _table() -> Any:
+    return msgspec.json.decode(Path(__file__).with_name("declared.json").read_bytes())

@@ -1,27 +1,25 @@
-"""Reads releases and their metadata from a package index, a few kilobytes of each wheel.
+"""Reads from a package index which releases there are, and their metadata: a few kilobytes of each wheel.
 
 Part of the refresh; nothing here runs during a diagnosis."""
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import re
 import subprocess
 import sys
 import tarfile
-import time
-import urllib.error
-import urllib.request
 import zipfile
 from collections import defaultdict
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urljoin
+
+from rldoctor.tables.sources.remote import RemoteFile, opened
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-_BLOCK = 1 << 16
+_METADATA_BLOCK = 1 << 16  # bytes; a wheel's directory and its METADATA are small
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def default_index() -> str:
 def archives(index: str, name: str) -> dict[str, list[Archive]]:
     """Every file that the index offers for ``name``, by version as it is spelled there."""
     base = f"{index.rstrip('/')}/{name}/"
-    with _open(base, {"Accept": _ACCEPT}) as answer:
+    with opened(base, {"Accept": _ACCEPT}) as answer:
         body = answer.read()
         is_json = "json" in answer.headers.get("Content-Type", "")
     by_version: dict[str, list[Archive]] = defaultdict(list)
@@ -71,9 +69,9 @@ def metadata(archive: Archive) -> str:
     Raises :class:`LookupError` for an archive that holds neither."""
     if archive.filename.endswith(".whl"):
         if archive.has_metadata_file:
-            with _open(f"{archive.url}.metadata", {}) as answer:
+            with opened(f"{archive.url}.metadata") as answer:
                 return str(answer.read().decode("utf-8", "replace"))
-        with zipfile.ZipFile(io.BufferedReader(_RemoteFile(archive.url), _BLOCK)) as wheel:
+        with zipfile.ZipFile(io.BufferedReader(RemoteFile(archive.url, _METADATA_BLOCK), _METADATA_BLOCK)) as wheel:
             for member in wheel.namelist():
                 if member.endswith(".dist-info/METADATA"):
                     return wheel.read(member).decode("utf-8", "replace")
@@ -122,7 +120,7 @@ def _version_of(filename: str, name: str) -> str | None:
 def _from_sdist(archive: Archive) -> str:
     requires = ""
     info = ""
-    with _open(archive.url, {}) as answer, tarfile.open(fileobj=answer, mode="r|gz") as packed:
+    with opened(archive.url) as answer, tarfile.open(fileobj=answer, mode="r|gz") as packed:
         for member in packed:
             if member.name.endswith("/PKG-INFO") and not info:
                 info = _member_text(packed, member)
@@ -153,60 +151,3 @@ def _requires_as_metadata(text: str) -> str:
         conditions += [f'extra == "{extra}"'] if extra else []
         lines.append(f"Requires-Dist: {line}" + (f"; {' and '.join(conditions)}" if conditions else ""))
     return "".join(f"{line}\n" for line in lines)
-
-
-def _open(url: str, headers: dict[str, str]) -> urllib.request.http.client.HTTPResponse:  # type: ignore[name-defined]
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    if at:  # a private index; neither urllib nor an error message may get its password
-        url = parts._replace(netloc=host).geturl()
-        headers = {**headers, "Authorization": f"Basic {base64.b64encode(unquote(user).encode()).decode()}"}
-    for pause in (1.0, 4.0, None):
-        try:
-            return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=120)
-        except urllib.error.HTTPError as error:
-            if error.code < 500 or pause is None:
-                raise
-        except OSError:
-            if pause is None:
-                raise
-        time.sleep(pause or 0.0)
-    raise AssertionError("unreachable")
-
-
-class _RemoteFile(io.RawIOBase):
-    """A file behind HTTP that is read by ranges, in blocks, so that a wheel's directory costs a few requests."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._blocks: dict[int, bytes] = {}
-        self._at = 0
-        with _open(url, {"Range": "bytes=-1"}) as answer:
-            self._size = int(answer.headers["Content-Range"].rpartition("/")[2])
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
-        number, start = divmod(self._at, _BLOCK)
-        if self._at >= self._size:
-            return 0
-        if number not in self._blocks:
-            first = number * _BLOCK
-            last = min(first + _BLOCK, self._size) - 1
-            with _open(self._url, {"Range": f"bytes={first}-{last}"}) as answer:
-                self._blocks[number] = answer.read()
-        part = self._blocks[number][start : start + len(buffer)]
-        buffer[: len(part)] = part
-        self._at += len(part)
-        return len(part)

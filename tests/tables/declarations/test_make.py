@@ -6,19 +6,17 @@ import io
 import json
 import subprocess
 import tarfile
-import threading
 import zipfile
-from collections.abc import Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from rldoctor.errors import InputError
-from rldoctor.knowledge import refresh
-from rldoctor.knowledge.package_index import archives, metadata
-from rldoctor.knowledge.source_tree import SourceTree, read, read_remote
+from rldoctor.tables.declarations import make
+from rldoctor.tables.declarations.repositories import read
+from rldoctor.tables.sources.index import archives, metadata
+from rldoctor.tables.sources.releases import Publications, Repository
+from tests.tables.conftest import Serve
 
 METADATA = """Metadata-Version: 2.4
 Name: trl
@@ -51,7 +49,7 @@ def _sdist(files: dict[str, str]) -> bytes:
 
 
 @pytest.fixture
-def index() -> Iterator[str]:
+def index(serve: Serve) -> str:
     """A simple index with three releases of trl: two wheels, the newer withdrawn, and a source distribution."""
     files = {
         "trl-0.24.0-py3-none-any.whl": _wheel("0.24.0"),
@@ -60,38 +58,12 @@ def index() -> Iterator[str]:
             {"PKG-INFO": "Name: trl\nVersion: 0.1\n", "trl.egg-info/requires.txt": "torch>=1.4\n\n[vllm]\nvllm>=0.7\n"}
         ),
     }
-    links = "".join(f'<a href="/files/{n}#sha256=0"{" data-yanked" * ("0.25" in n)}>{n}</a>' for n in files)
-    served = {f"/files/{name}": body for name, body in files.items()}
-    served["/simple/trl/"] = links.encode()
+    served = serve()
+    served.offer("trl", files, yanked="0.25")
     # Another index, which asks for a password and serves metadata as files of their own (PEP 658).
-    served["/private/trl/"] = b'<a href="/private/trl-0.26.0-py3-none-any.whl" data-core-metadata="true">trl</a>'
-    served["/private/trl-0.26.0-py3-none-any.whl.metadata"] = METADATA.format(version="0.26.0").encode()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = served.get(self.path, b"")
-            locked = self.path.startswith("/private") and self.headers.get("Authorization") != "Basic bWU6c2VjcmV0"
-            if locked or not body:
-                self.send_error(401 if locked else 404)
-                return
-            wanted = self.headers.get("Range")
-            self.send_response(206 if wanted else 200)
-            if wanted:
-                first, _, last = wanted.removeprefix("bytes=").partition("-")
-                total = len(body)
-                body = body[-int(last) :] if not first else body[int(first) : int(last) + 1]
-                self.send_header("Content-Range", f"bytes */{total}")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/simple"
-    server.shutdown()
+    served.files["/private/trl/"] = b'<a href="/private/trl-0.26.0-py3-none-any.whl" data-core-metadata="true">trl</a>'
+    served.files["/private/trl-0.26.0-py3-none-any.whl.metadata"] = METADATA.format(version="0.26.0").encode()
+    return served.index
 
 
 def test_metadata_is_read_from_wheels_by_ranges_and_from_source_distributions(index: str) -> None:
@@ -105,8 +77,9 @@ def test_a_refresh_keeps_what_matters_and_merges_neighbours(
     index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = tmp_path / "declared.json"
-    monkeypatch.setattr(refresh, "TABLE", table)
-    assert refresh.main(["--only", "trl", "--index", index]) == 0
+    monkeypatch.setattr(make, "TABLE", table)
+    assert make.refresh("trl", Publications(index), print) == ["3 new releases, 0.1 to 0.25.0", "withdrawn: 0.25.0"]
+    assert make.refresh("trl", Publications(index), print) == []
     entry = json.loads(table.read_text())["packages"]["trl"]
     assert entry["yanked"] == ["0.25.0"]
     assert entry["rows"] == [
@@ -134,19 +107,19 @@ def test_a_source_that_does_not_answer_keeps_its_rows_and_their_date(index: str,
     old = {"source": "PyPI", "date": "2025-01-31", "yanked": [], "rows": rows}
     table.write_text(json.dumps({"date": "2025-01-31", "packages": {"peft": old, "trl": {**old, "rows": []}}}))
     said: list[str] = []
-    assert not refresh.refresh(table, ("peft", "trl"), index, say=said.append)
-    told = json.loads(table.read_text())
-    assert told["packages"]["peft"] == old
-    assert [row["versions"] for row in told["packages"]["trl"]["rows"]] == [["0.1"], ["0.24.0", "0.25.0"]]
-    assert told["packages"]["trl"]["date"] > told["date"] == "2025-01-31"
+    assert not make.renew(("peft", "trl"), table, index, said.append)
+    written = json.loads(table.read_text())
+    assert written["packages"]["peft"] == old
+    assert [row["versions"] for row in written["packages"]["trl"]["rows"]] == [["0.1"], ["0.24.0", "0.25.0"]]
+    assert written["packages"]["trl"]["date"] > written["date"] == "2025-01-31"
     assert any(line.startswith("peft: the index: HTTP Error 404") and "2025-01-31 stays" in line for line in said)
 
 
 def test_what_is_not_in_the_table_cannot_be_renewed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="flask: not in the table"):
-        refresh.renew(["flask"], tmp_path / "declared.json", None, print)
+        make.renew(["flask"], tmp_path / "declared.json", None, print)
     with pytest.raises(InputError, match="cannot be written"):
-        refresh.renew(["trl"], tmp_path / "missing" / "declared.json", None, print)
+        make.renew(["trl"], tmp_path / "missing" / "declared.json", None, print)
 
 
 def test_a_framework_without_packages_is_read_from_its_tags(tmp_path: Path) -> None:
@@ -156,32 +129,6 @@ def test_a_framework_without_packages_is_read_from_its_tags(tmp_path: Path) -> N
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"], ["tag", "v0.3.1"]):
         subprocess.run([*git, *command], check=True)
-    found = read(SourceTree("https://example.org", "pyproject.toml", tags="v"), tmp_path)
+    found = read(Repository("someone/framework", "v", "pyproject.toml"), tmp_path)
     assert [(d.version, d.python) for d in found] == [("0.3.1", ">=3.12")]
     assert found[0].requires == ("torch==2.7.0", """vllm==0.9.0 ; (sys_platform == 'linux') and extra == "vllm\"""")
-
-
-def test_a_repository_is_read_without_a_clone(tmp_path: Path) -> None:
-    """git lists the tags; of each only the one file is asked for, and a tag from before it is left out."""
-    origin = tmp_path / "someone" / "framework"
-    origin.mkdir(parents=True)
-    git = ["git", "-C", str(origin), "-c", "user.name=a", "-c", "user.email=a@b"]
-    commands = (["init", "-q"], ["commit", "-q", "--allow-empty", "-mx"], ["tag", "v0.1"], ["tag", "v0.2"])
-    for command in commands:
-        subprocess.run([*git, *command], check=True)
-    served = tmp_path / "raw" / "someone" / "framework" / "v0.2"
-    served.mkdir(parents=True)
-    (served / "requirements.txt").write_text("vllm>=0.8.0\n")
-    tree = SourceTree(str(origin), "requirements.txt", tags="v")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "raw")))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    found = read_remote(tree, f"http://127.0.0.1:{server.server_port}")
-    server.shutdown()
-    assert [(declared.version, declared.requires) for declared in found] == [("0.2", ("vllm>=0.8.0",))]
-    with pytest.raises(OSError):
-        read_remote(SourceTree(str(tmp_path / "missing"), "requirements.txt", tags="v"))
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass

