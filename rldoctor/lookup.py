@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from rldoctor.case import Case, Distribution, Packages, Unknown
 from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.vocabulary import plain
 from rldoctor.versions import version_within
 
 # One module, several distributions: the CPU and ROCm builds of vLLM carry names of their own.
@@ -74,8 +75,11 @@ def _missing(path: str, case: Case) -> Absent | Unknown:
         return Absent(case.absent[path])
     # A section or a probe's record that nobody explains was not obtained; inside one, what is not there does not exist.
     section = path.count(".") == (1 if path.startswith("observations.") else 0)
+    probe = path.removeprefix("observations.")
     return case.unknown.get(path) or (
-        Unknown(reason=f"{path} was not collected") if section else Absent(f"there is no {path}")
+        Unknown(reason=f"the {probe} probe did not run" if probe != path else f"{path} was not collected")
+        if section
+        else Absent(f"there is no {path}")
     )
 
 
@@ -86,12 +90,12 @@ def _setting(plan: RolloutPlan, name: str) -> object | Absent | Unknown:
         return Absent(f"the rollouts run on {backend}, not on vLLM")
     setting = plan.get(name)
     if setting is None and name in plan.unset:
-        return Unknown(reason=f"{plan.framework} sets {name} by itself, to what is not known")
+        return Unknown(reason=f"{plan.framework} sets {plain(name)} itself, to a value that is not known")
     if setting is None:
-        return Absent(f"the launch does not set {name}")
+        return Absent(f"the launch does not set {plain(name)}")
     if setting.unknown is not None:
-        return Unknown(reason=f"{setting.key or name} cannot be read from the launch file: {setting.unknown}")
-    return Absent(f"{setting.key or name} is null") if setting.value is None else setting
+        return Unknown(reason=f"{setting.key or plain(name)} cannot be read from the launch file: {setting.unknown}")
+    return Absent(f"{setting.key or plain(name)} is null") if setting.value is None else setting
 
 
 def _distribution(packages: Packages, name: str) -> object | Absent | Unknown:

@@ -25,7 +25,7 @@ def test_values_are_found_by_section_distribution_and_key() -> None:
 def test_a_section_without_a_value_is_unknown_with_its_reason() -> None:
     assert lookup(CASE, "host.shm_total") == Unknown(reason="no /proc here")
     assert lookup(CASE, "environment") == Unknown(reason="environment was not collected")
-    assert lookup(CASE, "observations.compare") == Unknown(reason="observations.compare was not collected")
+    assert lookup(CASE, "observations.compare") == Unknown(reason="the compare probe did not run")
 
 
 def test_inside_a_known_section_what_is_not_there_is_absent() -> None:
@@ -49,7 +49,7 @@ def test_settings_of_a_plan_have_dots_in_their_names() -> None:
     found = case(engine__max_model_len=8192)
     setting = lookup(found, "plan.engine.max_model_len")
     assert isinstance(setting, Setting) and setting.value == 8192
-    assert lookup(found, "plan.engine.seed") == Absent("the launch does not set engine.seed")
+    assert lookup(found, "plan.engine.seed") == Absent("the launch does not set seed")
 
 
 def test_another_engine_has_no_settings_of_vllm() -> None:

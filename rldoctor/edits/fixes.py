@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rldoctor.edits.edit import Edited, apply
-from rldoctor.edits.spelling import Spelling
+from rldoctor.edits.spelling import Spelling, unspelled
 from rldoctor.frameworks import by_name
 from rldoctor.model import Applicability, CheckResult, Edit, Finding, Fix, Report
 from rldoctor.plan.model import RolloutPlan
@@ -20,14 +20,13 @@ def unread_plan(framework: str) -> RolloutPlan | None:
 
 
 def spelled_report(report: Report, plan: RolloutPlan | None) -> Report:
-    """The report with every edit spelled for the plan's framework, and without the fixes that it has no words for."""
-    if plan is None:
-        return report
+    """The report with every edit spelled for the plan's framework, and without the fixes that it has no words for;
+    without a plan in plain words."""
     ranked = report.ranked and tuple(_spelled_finding(finding, plan) for finding in report.ranked)
     return replace(report, results=tuple(spelled(result, plan) for result in report.results), ranked=ranked)
 
 
-def spelled(result: CheckResult, plan: RolloutPlan) -> CheckResult:
+def spelled(result: CheckResult, plan: RolloutPlan | None) -> CheckResult:
     """The same for one result."""
     return replace(result, findings=tuple(_spelled_finding(finding, plan) for finding in result.findings))
 
@@ -46,20 +45,22 @@ def _can_apply(fix: Fix) -> bool:
     return fix.applicability is Applicability.SAFE and bool(fix.edits) and all(edit.file for edit in fix.edits)
 
 
-def _spelled_finding(finding: Finding, plan: RolloutPlan) -> Finding:
+def _spelled_finding(finding: Finding, plan: RolloutPlan | None) -> Finding:
     fixes = (_spelled_fix(fix, plan) for fix in finding.fixes)
     return replace(finding, fixes=tuple(fix for fix in fixes if fix is not None))
 
 
-def _spelled_fix(fix: Fix, plan: RolloutPlan) -> Fix | None:
+def _spelled_fix(fix: Fix, plan: RolloutPlan | None) -> Fix | None:
     spellings = [(edit, _spelling(edit, plan)) for edit in fix.edits]
     # Hard-coded by the framework: advice that nobody can follow is left out. Of a file that was not read nobody knows.
-    if plan.file and any(s.write is None and s.text.startswith(f"{edit.option} =") for edit, s in spellings):
+    if plan is not None and plan.file and any(s.plain for _, s in spellings):
         return None
     edits = tuple(replace(edit, spelled=s.text, file=s.file, line=s.line) for edit, s in spellings)
     return replace(fix, edits=edits)
 
 
-def _spelling(edit: Edit, plan: RolloutPlan) -> Spelling:
-    dialect = by_name(plan.dialect or plan.framework)
-    return dialect.spell(edit, plan) if dialect is not None else Spelling(text=f"{edit.option} = {edit.value}")
+def _spelling(edit: Edit, plan: RolloutPlan | None) -> Spelling:
+    dialect = by_name(plan.dialect or plan.framework) if plan is not None else None
+    if plan is None or dialect is None:
+        return unspelled(edit, "the framework is not known")
+    return dialect.spell(edit, plan)

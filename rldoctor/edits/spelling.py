@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Setting
-from rldoctor.plan.vocabulary import term
+from rldoctor.plan.vocabulary import plain, term
 
 if TYPE_CHECKING:
     from rldoctor.frameworks.dialect import Dialect
@@ -38,13 +38,14 @@ class Write:
 @dataclass(frozen=True, kw_only=True)
 class Spelling:
     """``text`` is what a person reads and can paste. Without a ``write`` it cannot be applied to a file: ``reason``
-    says why."""
+    says why. ``plain``: the framework has no words for it, or is not known."""
 
     text: str
     file: str | None = None
     line: int | None = None
     write: Write | None = None
     reason: str | None = None
+    plain: bool = False
 
 
 def spell(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
@@ -56,7 +57,7 @@ def spell(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
 
         return rename(edit.option[7:], str(edit.value), plan)
     if term(edit.option) is None:
-        return Spelling(text=f"{edit.option} = {edit.value}", reason=f"{edit.option} is no name of the vocabulary")
+        return unspelled(edit, f"{edit.option} is no name of the vocabulary")
     if plan.server is not None and _belongs_to_server(edit.option, plan):
         from rldoctor.frameworks import by_name
 
@@ -71,6 +72,21 @@ def spell(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
     if setting is not None and setting.form is not None and setting.key is not None and setting.file is not None:
         return _in_place(dialect, edit, setting, plan)
     return _added(dialect, edit, plan)
+
+
+def unspelled(edit: Edit, reason: str) -> Spelling:
+    """The plain words of an edit that no framework spells: a variable as the shell sets it, an option of vLLM by its
+    own name, and for the rest what the setting is."""
+    group, _, name = edit.option.partition(".")
+    if group == "env":
+        text = f"unset {name}" if edit.value is None else f"export {name}={shell_quoted(shown(edit.value))}"
+    elif group == "engine":
+        text = f"{name}={shown(edit.value)}"
+    elif group == "native":
+        text = f"{edit.value} instead of {name}"
+    else:
+        text = f"{plain(edit.option)}: {shown(edit.value)}"
+    return Spelling(text=text, reason=reason, plain=True)
 
 
 def variable(name: str, value: Any, plan: RolloutPlan) -> Spelling:
@@ -109,7 +125,7 @@ def _in_place(dialect: Dialect, edit: Edit, setting: Setting, plan: RolloutPlan)
     found = dialect.rule(native)
     rule = found[1] if found is not None and found[0] == edit.option else Rule(edit.option)
     if rule.read is not None and rule.write is None:
-        return Spelling(text=f"{key}: {edit.value}", reason=f"{key} has no exact counterpart of {edit.option}")
+        return Spelling(text=f"{key}: {edit.value}", reason=f"{key} has no exact counterpart of {plain(edit.option)}")
     value = rule.native(edit.value)
     write = _write(
         dialect, rule, key, value, Place(form=setting.form, file=setting.file, line=setting.line or 1), setting.path
@@ -120,8 +136,7 @@ def _in_place(dialect: Dialect, edit: Edit, setting: Setting, plan: RolloutPlan)
 def _added(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
     candidates = list(dialect.native_keys(edit.option))
     if not candidates:
-        text = f"{edit.option} = {shown(edit.value)}"
-        return Spelling(text=text, reason=f"{dialect.name} has no option for {edit.option}")
+        return unspelled(edit, f"{dialect.name} has no option for {plain(edit.option)}")
     key, rule = candidates[0]
     place = plan.place
     form = place.form if place is not None else dialect.style

@@ -6,6 +6,7 @@ from rldoctor.case import Case
 from rldoctor.check import NotChecked
 from rldoctor.model import Evidence
 from rldoctor.plan.model import RolloutPlan, Setting, Source
+from rldoctor.plan.vocabulary import plain
 
 
 def plan_of(case: Case) -> RolloutPlan:
@@ -23,7 +24,7 @@ def cite(plan: RolloutPlan, *options: str) -> tuple[Evidence, ...]:
 
 def _line(option: str, setting: Setting) -> Evidence:
     # What is derived carries the key of the setting that it was derived from.
-    name = option if setting.source is Source.DERIVED else setting.key or option
+    name = plain(option) if setting.source is Source.DERIVED else setting.key or plain(option)
     value = setting.value if setting.unknown is None else f"unknown: {setting.unknown}"
     origin = {
         Source.GIVEN: "",

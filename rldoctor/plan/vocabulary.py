@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -40,3 +41,13 @@ def term(name: str) -> Term | None:
     if found is None and rest and group in OPEN_GROUPS:
         return Term(name, OPEN_GROUPS[group], "", "")
     return found
+
+
+def plain(option: str) -> str:
+    """What a person calls a setting where no framework's own name for it is at hand: vLLM's option, the variable, the
+    option as it was written, or the head of the table's meaning ("longest prompt")."""
+    group, _, rest = option.partition(".")
+    known = terms().get(option)
+    if group in ("engine", "env", "native") or known is None:
+        return rest or option
+    return re.split(r" ?[:;,(]", known.meaning)[0]

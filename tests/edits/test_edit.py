@@ -369,8 +369,8 @@ def test_an_option_that_the_framework_lacks_is_for_reading_only(tmp_path: Path) 
     file.write_text("vllm serve m\n")
     (spelling,) = spellings(read(file)[0], {"trainer.zero_stage": 3})
     assert spelling.write is None
-    assert spelling.reason == "vLLM has no option for trainer.zero_stage"
-    assert apply([spelling]).refused == [(spelling, "vLLM has no option for trainer.zero_stage")]
+    assert spelling.reason == "vLLM has no option for DeepSpeed ZeRO stage"
+    assert apply([spelling]).refused == [(spelling, "vLLM has no option for DeepSpeed ZeRO stage")]
 
 
 def _known(owner: str, group: str | None) -> OptionSet:

@@ -89,7 +89,7 @@ def rank_above_the_limit(case: Case) -> Iterator[Finding | Reach]:
     # Where the framework switches adapters on by itself, it has a limit of its own too (unsloth: 64).
     setting, enabled = plan.get(LIMIT), plan.get("engine.enable_lora")
     if setting and setting.source == "default" and enabled and enabled.source == "derived":
-        raise NotChecked(f"{plan.framework} sets max_lora_rank by itself, to what is not known")
+        raise NotChecked(f"{plan.framework} sets max_lora_rank itself, to a value that is not known")
     if rank <= limit:
         yield Reach(f"rank {rank} within {limit}")
         return
