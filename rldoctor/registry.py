@@ -7,22 +7,14 @@ import importlib
 import pkgutil
 import sys
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, distributions, entry_points
 
 from rldoctor.check import Check
 from rldoctor.errors import InputError, one_line
+from rldoctor.plugins import BrokenPlugin, entries
 from rldoctor.probe import Probe
 from rldoctor.scenario import Scenario
 
 GROUP = "rldoctor.checks"
-
-
-@dataclass(frozen=True)
-class BrokenPlugin:
-    """An entry point that could not be used, and why; the rest still works."""
-
-    plugin: str
-    reason: str
 
 
 @dataclass
@@ -69,8 +61,8 @@ def load(disabled: tuple[str, ...] = ()) -> Registry:
     as broken, never raised; the other modules of its plugin still count."""
     registry = Registry()
     # The built-ins first, so that a third party that reuses a code is the one that is refused.
-    found = sorted(_entries(), key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
-    for entry in dict.fromkeys(found):
+    found = sorted(entries(GROUP), key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
+    for entry in found:
         if entry.name in disabled:
             continue
         try:
@@ -80,18 +72,6 @@ def load(disabled: tuple[str, ...] = ()) -> Registry:
         else:
             _load(registry, entry.name, module)
     return registry
-
-
-def _entries() -> list[EntryPoint]:
-    """The entry points of the group, also beside a distribution whose metadata is damaged."""
-    try:
-        return list(entry_points(group=GROUP))
-    except Exception:  # one unreadable entry_points.txt among hundreds, most likely of something else
-        found: list[EntryPoint] = []
-        for distribution in distributions():
-            with contextlib.suppress(Exception):
-                found += [entry for entry in distribution.entry_points if entry.group == GROUP]
-        return found
 
 
 def _load(registry: Registry, plugin: str, name: str) -> None:

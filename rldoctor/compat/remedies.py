@@ -12,6 +12,7 @@ from rldoctor.compat.model import Change, Clash, Remedy, Versions
 from rldoctor.compat.prune import fewest, mixed
 from rldoctor.compat.resolver import Impossible, Solver
 from rldoctor.compat.world import MAIN, World
+from rldoctor.frameworks import packages
 from rldoctor.knowledge.known_issues import affects, known_issues
 from rldoctor.knowledge.releases import published_name
 from rldoctor.lookup import find
@@ -22,8 +23,6 @@ from rldoctor.versions import parsed
 _ROUNDS = 80
 # Extensions compiled against the torch that was there, which nothing pins.
 _COMPILED = ("flash-attn", "transformer-engine", "apex", "causal-conv1d", "mamba-ssm")
-# Distributions that call themselves otherwise than they are known here.
-_PROJECTS = {"easyr1": "verl"}
 
 
 def remedies(world: World) -> tuple[Remedy, ...]:
@@ -117,7 +116,12 @@ def _spelled(new: Distribution) -> str:
     tag = "" if version is None or version.is_devrelease else f"@{repository.tag}{release.version}"
     folder = PurePosixPath(repository.requirements).parent
     inside = f"#subdirectory={folder}" if folder.name else ""
-    return f"{_PROJECTS.get(new.name, new.name)} @ git+{repository.url}{tag}{inside}"
+    return f"{_distribution(new.name)} @ git+{repository.url}{tag}{inside}"
+
+
+def _distribution(name: str) -> str:
+    """What a package calls itself, where that is another name than it is known by here."""
+    return next((package.installed_as for package in packages() if package.name == name), name)
 
 
 def _notes(world: World, after: Versions, changes: tuple[Change, ...]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
 from rldoctor.errors import InputError
 from rldoctor.facts.redact import redact_variable
+from rldoctor.frameworks import packages
 from rldoctor.lookup import PROVIDERS, canonical
 
 ASSUMED = "judged for an assumed machine"
@@ -24,8 +25,16 @@ _MAX_BYTES = 1024 * 1024
 _NAME = re.compile(r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?", re.IGNORECASE)  # PEP 508
 # Names by which other vendors' devices go; all else is taken for NVIDIA's.
 _VENDORS = {"amd": r"\bAMD\b|\bInstinct\b|\bMI\d{3}", "ascend": r"\bAscend|\b910[A-Z]?\d?\b"}
-# Distributions of which an environment has one or the other: EasyR1 installs itself as verl.
-_SAME_INSTALL = {**PROVIDERS, "verl": ("verl", "easyr1"), "easyr1": ("verl", "easyr1")}
+# Distributions of which an environment has one or the other: builds of one package, a fork and its parent.
+_SAME_INSTALL = {
+    **PROVIDERS,
+    **{
+        name: (fork.distribution, fork.name)
+        for fork in packages()
+        if fork.distribution
+        for name in (fork.distribution, fork.name)
+    },
+}
 
 
 class AssumedGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

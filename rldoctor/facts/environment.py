@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from rldoctor.facts.redact import redact_variable
+from rldoctor.frameworks import trainers
 from rldoctor.probe import Request
 
 # Prefixes and whole names, by whose they are.
@@ -16,22 +17,22 @@ _PREFIXES = {
     "engines": "VLLM_ RAY_ SGLANG_ FLASHINFER_ FLASH_ATTENTION_ XFORMERS_ TRITON_",
     "torch": "PYTORCH_ TORCH_ TORCHELASTIC_ TORCHINDUCTOR_ TORCHDYNAMO_",
     "hugging face": "HF_ HUGGINGFACE_ TRANSFORMERS_ DATASETS_ ACCELERATE_ FSDP_",
-    "trainers": "DEEPSPEED_ DS_ MEGATRON_ VERL_ SWIFT_ MODELSCOPE_ UNSLOTH_ TRL_ OPENRLHF_ SKYRL_ NRL_ AXOLOTL_ HYDRA_",
+    "trainers": "DEEPSPEED_ DS_ MEGATRON_ HYDRA_",
     "host": "SLURM_ OMP_ MKL_ KMP_ OPENBLAS_ PYTHON MALLOC_",
 }
 _NAMES = {
     # https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
     "torchrun": "RANK LOCAL_RANK GROUP_RANK ROLE_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_WORLD_SIZE ROLE_WORLD_SIZE",
-    # https://github.com/modelscope/ms-swift: swift/utils and its templates
-    "swift": "NPROC_PER_NODE NNODES NODE_RANK LOCAL_SIZE USE_HF MAX_PIXELS MIN_PIXELS VIDEO_MAX_PIXELS "
-    "VIDEO_MIN_PIXELS VIDEO_TOTAL_PIXELS IMAGE_MAX_TOKEN_NUM VIDEO_MAX_TOKEN_NUM SPATIAL_MERGE_SIZE SIZE_FACTOR FPS "
-    "FPS_MIN_FRAMES FPS_MAX_FRAMES NFRAMES MAX_NUM INPUT_SIZE ENABLE_AUDIO_OUTPUT",
     "files": "LD_LIBRARY_PATH LD_PRELOAD LIBRARY_PATH CPATH CPLUS_INCLUDE_PATH CC CXX TMPDIR XDG_CACHE_HOME",
     "environments": "VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV",
     "other": "TOKENIZERS_PARALLELISM TF_CPP_MIN_LOG_LEVEL",
 }
-_ALLOWED_PREFIXES = tuple(prefix for group in _PREFIXES.values() for prefix in group.split())
-_ALLOWED_NAMES = frozenset(name for group in _NAMES.values() for name in group.split())
+_OF_FRAMEWORKS = [name for framework in trainers() for name in framework.variables.split()]
+_ALLOWED_PREFIXES = (
+    *(prefix for group in _PREFIXES.values() for prefix in group.split()),
+    *(name for name in _OF_FRAMEWORKS if name.endswith("_")),
+)
+_ALLOWED_NAMES = frozenset((*(name for group in _NAMES.values() for name in group.split()), *_OF_FRAMEWORKS))
 _PROXY = re.compile(r"(?:\w+_)?proxy", re.IGNORECASE)
 
 

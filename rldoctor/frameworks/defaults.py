@@ -15,9 +15,6 @@ from rldoctor.tables.options.table import OptionTable
 if TYPE_CHECKING:
     from rldoctor.frameworks.dialect import Dialect
 
-# Frameworks that compose their configuration with Hydra, in struct mode.
-HYDRA = ("verl", "skyrl-train")
-
 
 def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
     """The native setting as an unknown option, or None where it is known, or nobody can say."""
@@ -47,7 +44,7 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
 
 def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
     """An override with a ``+`` that Hydra refuses, since the config has the key, or without the one that it needs."""
-    options = launch.options(dialect.main_group(launch)) if dialect.owner in HYDRA else None
+    options = launch.options(dialect.main_group(launch)) if dialect.composes else None
     renamed = native.spelled and native.spelled.lstrip("+") != native.key  # an entry with a configuration of its own
     if options is None or renamed:
         return None

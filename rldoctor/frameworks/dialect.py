@@ -55,6 +55,8 @@ class Dialect:
     """Whether new options are spelled ``--max-model-len``; underscores otherwise. Both are read either way."""
     booleans: ClassVar[Boolean] = Boolean.VALUE
     """How a boolean option is written on the command line, unless its rule says otherwise."""
+    composes: ClassVar[bool] = False
+    """Whether Hydra composes its configuration, in struct mode: a new key needs a ``+``, a known one refuses it."""
     append: ClassVar[str] = ""
     """Put before an override of a key that the framework's own config lacks (``++`` for Hydra)."""
     config_options: ClassVar[tuple[str, ...]] = ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from rldoctor.frameworks import Dialect, Draft
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.table import as_rules
 from rldoctor.versions import version_within
 

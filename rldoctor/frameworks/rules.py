@@ -7,7 +7,8 @@ from typing import Any
 
 from rldoctor.edits.spelling import Spelling
 from rldoctor.formats.native import Native
-from rldoctor.frameworks import Dialect, Draft
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.rule import Rule
 
 

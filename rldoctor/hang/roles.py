@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from rldoctor.frameworks import trainers
+
+
+def _any(names: Iterable[str]) -> str:
+    return "|".join(re.escape(name) for name in names)
+
+
+_SERVERS = [pattern for framework in trainers() for pattern in framework.servers]
+_MODULES = dict.fromkeys(module for framework in trainers() for module in framework.modules)
+_COMMANDS = [name for framework in trainers() for name in framework.programs]
 
 # The titles that vLLM and Ray give their processes, of which the kernel keeps 15 letters, and the programs that start
 # or serve a run; the first row that fits decides. vLLM: ``set_process_title`` in ``vllm/utils/system_utils.py``.
@@ -24,9 +35,9 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "launcher",
         re.compile(r"^(?:torch\.distributed\.(?:run|launch)|(?:accelerate\.commands|deepspeed\.launcher)\.\S+)$"),
     ),
-    ("server", re.compile(r"^vllm\.entrypoints\.\S+$|(?:^|/)vllm$|(?:^|/)vllm_serve\.py$|^trl\.scripts\.vllm_serve$")),
-    ("trainer", re.compile(r"^(?:verl|openrlhf|swift|trl|axolotl|nemo_rl|skyrl\w*|prime_rl|areal|unsloth)(?:\.|$)")),
-    ("trainer", re.compile(r"(?:^|/)(?:trl|swift|axolotl|openrlhf)$|(?:^|[/_])(?:grpo|rlhf|ppo|dapo)\w*\.py$")),
+    ("server", re.compile("|".join((r"^vllm\.entrypoints\.\S+$|(?:^|/)vllm$", *_SERVERS)))),
+    ("trainer", re.compile(rf"^(?:{_any(_MODULES)})(?:\.|$)")),
+    ("trainer", re.compile(rf"(?:^|/)(?:{_any(_COMMANDS)})$|(?:^|[/_])(?:grpo|rlhf|ppo|dapo)\w*\.py$")),
 )
 _HELPER = re.compile(r"multiprocessing\.(?:resource_tracker|semaphore_tracker|forkserver)|/compile_worker/|pin_memory")
 _SPAWNED = re.compile(r"multiprocessing\.spawn")

@@ -17,10 +17,6 @@ STEP = 0.05
 # An engine that shares the trainer's process gives back what it measured for its own activations (a prefill of 16384
 # tokens, logits of 1024 sequences) between its steps; this much of its share is not counted.
 ACTIVATIONS = 4 * memory.GIB
-# Trainers that compute the logits of a whole micro batch at once unless told otherwise.
-WHOLE_LOGITS = ("TRL", "open-r1", "axolotl", "ms-swift")
-# They move the trainer to the host before the engine wakes (NeMo-RL: offload_before_refit, SkyRL: colocate_all).
-LEAVES_THE_DEVICE = ("NeMo-RL", "SkyRL")
 
 
 @dataclass(frozen=True)
@@ -59,8 +55,8 @@ def phases(case: Case) -> tuple[Phase, ...]:
     Raises :class:`NotChecked` where the plan leaves open what is on the device."""
     plan = plan_of(case)
     mode = plan.value("placement.mode")
-    if plan.framework == "unsloth":
-        raise NotApplicable("unsloth's trainer and engine share the weights, and it sizes the engine itself")
+    if memory_plan.habits(plan).shares_weights:
+        raise NotApplicable(f"{plan.framework}'s trainer and engine share the weights, and it sizes the engine itself")
     if plan.role != "trainer" or mode is None:
         raise NotChecked("the launch does not tell whether trainer and engine share devices")
     training = memory_plan.training(case)
@@ -105,7 +101,7 @@ def fitting_share(case: Case, **changes: object) -> float | None:
 
 def _leaves(plan: RolloutPlan) -> bool:
     """Whether the trainer's states are elsewhere while the engine works."""
-    return bool(plan.value("sleep.trainer")) or plan.framework in LEAVES_THE_DEVICE
+    return bool(plan.value("sleep.trainer")) or memory_plan.habits(plan).leaves_device
 
 
 def trainer_fits(case: Case, **changes: object) -> bool:
@@ -142,7 +138,7 @@ def _logits(case: Case, plan: RolloutPlan) -> tuple[Part, ...]:
     vocabulary = number(text_config(case.model.config), "vocab_size") if case.model else None
     whole = plan.value("trainer.logits_chunked") is False and plan.value("batch.dynamic") is not True
     spread = (plan.value("parallel.sequence", 1) or 1) * (plan.value("parallel.tensor", 1) or 1)
-    if plan.framework not in WHOLE_LOGITS or not whole or not (rows and tokens and vocabulary) or spread > 1:
+    if not memory_plan.habits(plan).whole_logits or not whole or not (rows and tokens and vocabulary) or spread > 1:
         return ()
     size = memory.logits(rows, tokens // 2, vocabulary)
     return (

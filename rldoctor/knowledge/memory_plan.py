@@ -7,8 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rldoctor import frameworks
 from rldoctor.case import Case
 from rldoctor.check import NotApplicable, NotChecked
+from rldoctor.frameworks.record import Memory
 from rldoctor.knowledge import memory
 from rldoctor.knowledge.model_config import context
 from rldoctor.knowledge.vllm_engine import release
@@ -30,8 +32,6 @@ SMALL_OPTIMIZERS = (
     "adalomo",
     "paged",
 )
-# Trainers whose reference model stands on the devices whole or sharded as the policy; others move it to the host.
-KEEPS_REFERENCE = ("TRL", "open-r1", "axolotl", "ms-swift")
 # Before it, vLLM counts what is on the device when it starts as part of its share (V1's determine_available_memory).
 SHARE_ON_TOP = (0, 9)
 
@@ -59,6 +59,12 @@ class Engine:
     def available(self) -> float:
         """Bytes for the KV cache, if the engine needed nothing else."""
         return self.share - self.weights
+
+
+def habits(plan: RolloutPlan) -> Memory:
+    """What the plan's framework keeps on a device as far as no option says it; of an unknown one, the least."""
+    framework = frameworks.framework(plan.framework)
+    return framework.memory if framework is not None else Memory()
 
 
 def device_memory(case: Case) -> float:
@@ -148,7 +154,7 @@ def training(case: Case) -> memory.Training:
         frozen_element=memory.FOUR_BITS if quantized else 2.0,
         small_optimizer=any(part in names for part in SMALL_OPTIMIZERS),
         reference=bool(plan.value("trainer.reference"))
-        and plan.framework in KEEPS_REFERENCE
+        and habits(plan).keeps_reference
         and plan.value("trainer.reference_offload") is not True,
         weights_offloaded=plan.value("trainer.offload_params") is True,
         optimizer_offloaded=plan.value("trainer.offload_optimizer") is True,
@@ -194,7 +200,7 @@ def _quantization(plan: RolloutPlan) -> str | None:
     named = plan.value("engine.quantization") or plan.value("model.quantization")
     if named is None and plan.value("engine.load_format") == "bitsandbytes":
         named = "bitsandbytes"
-    return str(named) if named else "4bit" if plan.value("lora.quantized") and plan.framework == "unsloth" else None
+    return str(named) if named else "4bit" if plan.value("lora.quantized") and habits(plan).shares_weights else None
 
 
 def _cache_element(plan: RolloutPlan, config: dict[str, Any]) -> float:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-# Frameworks that train with vLLM rollouts. EasyR1's own distribution is called verl; ``easyr1`` is how one assumes it.
-FRAMEWORKS = (
-    "trl",
-    "ms-swift",
-    "verl",
-    "easyr1",
-    "openrlhf",
-    "nemo-rl",
-    "skyrl",
-    "skyrl-train",
-    "axolotl",
-    "open-r1",
-    "unsloth",
-    "unsloth-zoo",
-)
+from rldoctor.frameworks import packages
+
+# Frameworks that train with vLLM rollouts, each under the name that it is known by here.
+FRAMEWORKS = tuple(package.name for package in packages())
 
 # What vLLM and the frameworks stand on. A requirement between two packages of this module is judged, any other is pip's
 # business.
@@ -63,24 +52,15 @@ CUDA_PACKAGES = frozenset(
 # where that package is installed. What else such an extra lists is a recipe, not a need.
 _NAMED_EXTRAS = frozenset({"vllm", "deepspeed", "peft", "accelerate"})
 
-# Frameworks that are installed through an extra, so that what it lists is what they need.
-_INSTALLED_WITH = {
-    "unsloth": frozenset({"huggingface"}),
-    "skyrl": frozenset({"skyrl-train", "fsdp"}),
-}
-
-# An extra that lets in what another extra of the same package pins: OpenRLHF's vllm pins, its vllm-latest admits newer
-# ones.
-_ALTERNATIVES = {"vllm-latest": "vllm"}
-
 
 def extra_counts(package: str, extra: str, required: str) -> bool:
     """Whether a requirement on ``required`` under ``extra`` of ``package`` is a need of whoever has both installed.
     Names are canonical."""
     named = extra == required and extra in _NAMED_EXTRAS
-    return named or extra in _INSTALLED_WITH.get(package, ()) or is_alternative(extra, required)
+    through = next((p.extras for p in packages() if p.name == package), ())
+    return named or extra in through or is_alternative(extra, required)
 
 
 def is_alternative(extra: str, required: str) -> bool:
     """Whether ``extra`` admits versions of ``required`` beyond what the package's plain extra pins."""
-    return _ALTERNATIVES.get(extra) == required
+    return any(package.alternatives.get(extra) == required for package in packages())

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case, Distribution
+from rldoctor.frameworks import packages
 from rldoctor.knowledge import table
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_alternative
 from rldoctor.lookup import PROVIDERS, canonical
@@ -64,11 +65,14 @@ class Needs:
 
 
 def identity(distribution: Distribution) -> str:
-    """The name under which a package is known here: builds of vLLM are ``vllm``, and EasyR1's ``verl`` is
-    ``easyr1``."""
+    """The name under which a package is known here: builds of vLLM are ``vllm``, and a fork that kept its parent's name
+    is told by what it requires."""
     name = distribution.name
-    if name == "verl" and any(re.match(r"mathruler\b(?!.*extra)", line) for line in distribution.requires):
-        return "easyr1"
+    for package in packages():
+        if package.distribution == name and package.requires:
+            needed = re.compile(rf"{package.requires}\b(?!.*extra)")
+            if any(needed.match(line) for line in distribution.requires):
+                return package.name
     return next((provided for provided, builds in PROVIDERS.items() if name in builds), name)
 
 
@@ -98,10 +102,8 @@ def needs_of(case: Case) -> Needs:
     A distribution whose metadata was not read (an assumed one) is taken to declare what its published release does."""
     assert case.packages is not None
     host = case.host
-    packages = case.packages
-    return _needs(
-        packages.python, packages.distributions, host.system if host else None, host.machine if host else None
-    )
+    found = case.packages
+    return _needs(found.python, found.distributions, host.system if host else None, host.machine if host else None)
 
 
 def hypothetical(case: Case, name: str, version: str) -> tuple[Demand, ...]:

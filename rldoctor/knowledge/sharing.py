@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from rldoctor import frameworks
 from rldoctor.case import Case
 from rldoctor.lookup import installed_within
-
-# Before 3.5 ms-swift's engine lives in the trainer, and asynchronous generation is a thread beside it
-# (https://github.com/modelscope/ms-swift/blob/v3.4.1/swift/trainers/rlhf_trainer/grpo_trainer.py, `evaluation_loop`);
-# later releases demand a rollout server (`rlhf_args.py`).
-SWIFT, SHARES = "ms-swift", "<3.5"
 
 
 def one_engine_in_the_trainer(case: Case) -> bool:
     """Whether this launch's framework, in the release at hand, samples with an engine that a thread of its trainer may
     share with evaluation."""
     plan = case.plan
-    if plan is None or plan.framework != SWIFT or plan.value("placement.mode") == "server":
+    framework = frameworks.framework(plan.framework) if plan is not None else None
+    if plan is None or framework is None or framework.in_trainer is None:
         return False
-    return plan.value("rollout.backend", "vllm") == "vllm" and installed_within(case, SWIFT, SHARES)
+    if plan.value("placement.mode") == "server" or plan.value("rollout.backend", "vllm") != "vllm":
+        return False
+    return installed_within(case, framework.packages[0].name, framework.in_trainer)
 
 
 def samples_in_a_thread(case: Case) -> bool:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.facts.redact import REDACTED, is_secret, is_secret_option, redact_text
+from rldoctor.frameworks import trainers
 from rldoctor.plan.model import Given, Note, RolloutPlan, Setting
 
-# OpenRLHF takes the key itself in --use_wandb and --use_swanlab, later in --logger.wandb.key:
-# https://github.com/OpenRLHF/OpenRLHF/blob/main/openrlhf/cli/train_ppo_ray.py
-_LOGGERS = {"use_wandb": "wandb_key", "use_swanlab": "swanlab_key"}
+# Options that take a key under a name that does not say so, with one that does.
+_KEYS = {option: name for framework in trainers() for option, name in framework.secrets.items()}
 
 
 def without_secrets(plan: RolloutPlan) -> RolloutPlan:
@@ -66,5 +66,5 @@ def _is_secret(key: str, value: str | None) -> bool:
     *above, name = key.lstrip("-+").replace("-", "_").split(".")
     if name.isupper():
         return is_secret(name, value or "")
-    names = (_LOGGERS.get(name, name), "_".join([*above[-1:], name]))
+    names = (_KEYS.get(name, name), "_".join([*above[-1:], name]))
     return any(is_secret_option(name, value or "") for name in names)

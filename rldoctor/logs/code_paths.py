@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 
+from rldoctor.frameworks import trainers
+
 # Environments and the standard library, wherever they lie.
 _INSTALLED = re.compile(
     r"site-packages/|dist-packages/|/lib(?:64)?/python\d|/(?:mini|ana)conda\d?/|/(?:opt|usr/local|usr)/(?:venv|conda|lib)/"
     r"|/\.?venv[^/]*/|/envs/[^/]+/lib/|^<frozen|^<(?:string|stdin|template|attrs|__array_function__)|\.pyx$|\.pxi$"
     r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|/unsloth_compiled_cache/|^/(?:root|home/[^/]+)/\.cache/|\.cache/huggingface/"
 )
-# Frameworks are often run from a checkout, whose files lie beside the user's own.
+# Frameworks have folders that are called like what they adapt (``NAME/models/generation/vllm/``).
+_TRAINERS = frozenset(module for framework in trainers() for module in framework.modules)
+# They are often run from a checkout, whose files lie beside the user's own.
 _CHECKOUT = re.compile(
-    r"(?:^|/)(?:vllm|verl|trl|swift|openrlhf|nemo_rl|skyrl|skyrl_train|skyrl_gym|axolotl|open_r1|unsloth|unsloth_zoo|"
-    r"prime_rl|areal|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
+    rf"(?:^|/)(?:{'|'.join(_TRAINERS)}|vllm|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
     r"apex|xformers|bitsandbytes|triton|safetensors|huggingface_hub|tokenizers|numpy|pandas|hydra|omegaconf)/"
-)
-# They have folders that are called like what they adapt (``nemo_rl/models/generation/vllm/``).
-_TRAINERS = frozenset(
-    {"verl", "trl", "swift", "openrlhf", "nemo_rl", "skyrl", "skyrl_train", "axolotl", "prime_rl", "areal"}
 )
 _HOME = re.compile(r"^/(?:home|Users|data|mnt|workspace)/[^/]+/")
 # Where an installed file's path names its package: below site-packages, below an environment that holds packages

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rldoctor.frameworks import trainers
+
 # A program was started here: by torchrun, by Ray's driver, by a shell trace, by nohup, by whoever wrote a title.
 STARTS: tuple[str, ...] = (
     "Setting OMP_NUM_THREADS environment variable for each process",
@@ -19,7 +21,6 @@ STARTS: tuple[str, ...] = (
 EARLY: tuple[str, ...] = (
     "Started a local Ray instance",
     "Automatically detected platform",
-    "TRL currently supports vLLM versions",
     "Triton is installed, but doesn't include",
     "non-default args: ",
     "LLM engine (v",
@@ -28,6 +29,7 @@ EARLY: tuple[str, ...] = (
     "Distutils was imported before Setuptools",
     "Setting ds_accelerator to",
     "Using auto half precision backend",
+    *(text for framework in trainers() for text in framework.words.early),
 )
 
 # Said once or a few times a phase; lines of every step would only slow the pass down.
@@ -41,8 +43,5 @@ STAGES: dict[str, str] = {
     "***** Running Evaluation": "evaluation",
     "***** Running evaluation": "evaluation",
     "Saving model checkpoint to": "checkpoint",
-    "Started: 'save_checkpoints'": "checkpoint",
-    "Started: 'sync_weights_to_inference_engines'": "weight sync",
-    "Started: 'generate'": "rollout",
-    "/init_communicator/": "weight sync",
+    **{text: stage for framework in trainers() for text, stage in framework.words.stages.items()},
 }

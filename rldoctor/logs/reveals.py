@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rldoctor.frameworks import trainers
+from rldoctor.frameworks.record import V
 from rldoctor.logs.model import Frame
-
-_V = r"(\d+(?:\.\d+)+[\w.+-]*)"
 
 
 @dataclass(frozen=True)
@@ -25,56 +25,32 @@ def _reveal(literal: str, pattern: str, what: str) -> Reveal:
     return Reveal(literal, re.compile(pattern), what)
 
 
-# vLLM: v1/engine/core.py and engine/llm_engine.py, entrypoints/openai/api_server.py; TRL: import_utils.py; NCCL:
-# init.cc; verl, swift and OpenRLHF print what `pip list`, `collect_env` or their own banners say.
+# vLLM: v1/engine/core.py and engine/llm_engine.py, entrypoints/openai/api_server.py; NCCL: init.cc. Frameworks print
+# what `pip list`, `collect_env` or their own banners say.
 REVEALS: tuple[Reveal, ...] = (
     # vllm/distributed/parallel_state.py
     _reveal("distributed_init_method=", r"\bworld_size=\d+ rank=(\d{1,6}) ", "rank"),
     _reveal("distributed_init_method=", r"\brank=(\d{1,6}) local_rank=", "rank"),
-    _reveal("LLM engine (v", rf"LLM engine \(v{_V}\)", "vllm"),
-    _reveal("vLLM API server version ", rf"vLLM API server version {_V}", "vllm"),
-    _reveal("TRL currently supports vLLM versions", rf"You have version {_V} installed", "vllm"),
-    _reveal("NCCL version ", rf"NCCL version {_V}", "nccl"),
-    _reveal("vLLM is using nccl==", rf"vLLM is using nccl=={_V}", "nccl"),
-    _reveal("PyTorch version", rf"PyTorch version\s*[:=]?\s*{_V}", "torch"),
-    _reveal("torch version", rf"torch version\s*[:=.]*\s*{_V}", "torch"),
-    _reveal("transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{_V}", "transformers"),
-    _reveal("Transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{_V}", "transformers"),
-    _reveal('"transformers_version"', rf"transformers_version\"\s*:\s*\"{_V}", "transformers"),
-    _reveal("deepspeed info", rf"deepspeed info \.+ {_V}", "deepspeed"),
-    _reveal("DeepSpeed info: version=", rf"DeepSpeed info: version={_V}", "deepspeed"),
-    _reveal("Ray version", rf"Ray version\s*[:=]?\s*{_V}", "ray"),
-    _reveal("vllm version", rf"vllm version\s*[:=]?\s*{_V}", "vllm"),
-    _reveal("vLLM version", rf"vLLM version\s*[:=]?\s*{_V}", "vllm"),
-    _reveal("trl version", rf"(?:TRL|trl) version\s*[:=]?\s*{_V}", "trl"),
-    _reveal("TRL version", rf"(?:TRL|trl) version\s*[:=]?\s*{_V}", "trl"),
-    _reveal("swift.__version__:", rf"swift\.__version__: {_V}", "ms-swift"),
+    _reveal("LLM engine (v", rf"LLM engine \(v{V}\)", "vllm"),
+    _reveal("vLLM API server version ", rf"vLLM API server version {V}", "vllm"),
+    _reveal("NCCL version ", rf"NCCL version {V}", "nccl"),
+    _reveal("vLLM is using nccl==", rf"vLLM is using nccl=={V}", "nccl"),
+    _reveal("PyTorch version", rf"PyTorch version\s*[:=]?\s*{V}", "torch"),
+    _reveal("torch version", rf"torch version\s*[:=.]*\s*{V}", "torch"),
+    _reveal("transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{V}", "transformers"),
+    _reveal("Transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{V}", "transformers"),
+    _reveal('"transformers_version"', rf"transformers_version\"\s*:\s*\"{V}", "transformers"),
+    _reveal("deepspeed info", rf"deepspeed info \.+ {V}", "deepspeed"),
+    _reveal("DeepSpeed info: version=", rf"DeepSpeed info: version={V}", "deepspeed"),
+    _reveal("Ray version", rf"Ray version\s*[:=]?\s*{V}", "ray"),
+    _reveal("vllm version", rf"vllm version\s*[:=]?\s*{V}", "vllm"),
+    _reveal("vLLM version", rf"vLLM version\s*[:=]?\s*{V}", "vllm"),
+    *(_reveal(*row) for framework in trainers() for row in framework.words.versions),
 )
 
-# Directories of packages that belong to one framework, the more specific first: EasyR1 and DeepScaleR live in verl's.
-_FRAMEWORKS: tuple[tuple[str, str], ...] = (
-    ("easyr1", r"/easyr1[^/]*/|/verl/workers/rollout/vllm_rollout_spmd\.py"),
-    ("open-r1", r"/open[-_]r1/"),
-    ("ms-swift", r"/swift/(?:llm|trainers|cli|rlhf_trainers|pipelines|infer_engine|utils|plugin)/|/ms-swift/"),
-    ("nemo-rl", r"/nemo_rl/"),
-    ("skyrl", r"/skyrl(?:_train|_gym|-train)?/"),
-    ("openrlhf", r"/openrlhf/"),
-    ("axolotl", r"/axolotl/"),
-    ("unsloth", r"/unsloth(?:_zoo|_compiled_cache)?/|UnslothGRPOTrainer"),
-    ("prime-rl", r"/prime_rl/|/zeroband/"),
-    ("areal", r"/areal/"),
-    ("verl", r"/verl/"),
-    ("trl", r"/trl/"),
-)
-_PATTERNS = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _FRAMEWORKS)
-_TEXTS: tuple[tuple[str, str], ...] = (
-    ("ms-swift", "[INFO:swift]"),
-    ("trl", "TRL currently supports vLLM"),
-    ("trl", "trl.extras"),
-    ("verl", "verl.trainer"),
-    ("openrlhf", "openrlhf.cli"),
-    ("unsloth", "🦥"),
-)
+# Those of a framework over another before that one, in whose folders its own files may lie.
+_PATTERNS = tuple((f.name, re.compile(f.words.paths, re.IGNORECASE)) for f in trainers() if f.words.paths)
+_TEXTS = tuple((framework.name, text) for framework in trainers() for text in framework.words.texts)
 _PYTHON = re.compile(r"/(?:lib|envs)/(?:[^/]+/)?python(?P<version>3\.\d+)/")
 _DIST = re.compile(r"/site-packages/(?P<name>[a-z0-9_]+)-(?P<version>\d[\w.+]*)\.(?:dist-info|egg)", re.IGNORECASE)
 

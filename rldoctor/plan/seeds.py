@@ -1,11 +1,5 @@
 """The seeds of a plan as a topology: the engine replica that each rank belongs to, the seed that it gets, and which
-replicas sample completions of the same prompt.
-
-Formulas as the frameworks have them: TRL ``process_index // tensor_parallel`` (trl/generation/vllm_generation.py),
-ms-swift the same from 3.5 (rlhf_trainers/rollout_mixin.py), OpenRLHF ``seed + i`` (trainer/ray/vllm_engine.py), verl
-one seed for all through 0.7.0 and ``replica_rank + seed`` after (vllm_async_server.py), EasyR1 one seed
-(vllm_rollout_spmd.py), NeMo-RL ``node * 1024 + engine on the node`` (generation/vllm/vllm_worker.py), SkyRL
-``seed + i`` through skyrl-train 0.4."""
+replicas sample completions of the same prompt. How seeds are made, each framework's dialect says in settings."""
 
 from __future__ import annotations
 
@@ -17,9 +11,6 @@ from rldoctor.plan.model import RolloutPlan
 
 # Above this many ranks a table is cut in the middle.
 SHOWN = 16
-NODE_STRIDE = 1024
-# grpo_trainer.py 3.5.0 to 3.5.2, tensor parallel: every request of an engine has the engine's seed.
-SWIFT_EQUAL = ">=3.5,<3.5.3"
 # What a framework could have drawn.
 DRAWN = 20250321
 
@@ -105,15 +96,7 @@ def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
 
 def completions_per_request(plan: RolloutPlan) -> int | None:
     """How many samples of a prompt the engine draws for one request, or None where it is not known."""
-    n = plan.value("sampling.n")
-    if n is None and plan.framework == "ms-swift":
-        n = 1  # every row of a batch is a request of its own, colocated or sent to a server
-    elif n is None and plan.framework == "verl" and plan.version is not None:
-        from rldoctor.versions import version_within
-
-        # ray_trainer.py: gen_batch.repeat(n) from 0.5.0 on, n in the sampling parameters before
-        repeated = version_within(plan.version, ">=0.5")
-        n = plan.value("batch.generations") if repeated is False else 1 if repeated else None
+    n = plan.value("sampling.n", plan.value("batch.per_request"))
     return None if n is None else int(n)
 
 
@@ -152,28 +135,21 @@ def request_rule(plan: RolloutPlan) -> str | None:
 def requests_alike(plan: RolloutPlan) -> bool:
     """Whether all requests of an engine carry the same seed."""
     rule = request_rule(plan)
-    return rule == "same" or (rule == "rank" and _swift_equal(plan))
+    return rule in ("same", "engine")
 
 
 def request_seeds(plan: RolloutPlan, topology: SeedTopology, replica: int, count: int) -> list[int] | list[None]:
     """The seeds of the first ``count`` requests that a replica gets."""
-    if topology.requests not in ("same", "rank", "counter"):
+    if topology.requests not in ("same", "engine", "rank", "counter"):
         return [None] * count
     own = next((row.seed for row in topology.ranks if row.replica == replica), None) or 0
     if topology.requests == "same":
         return [plan.value("sampling.seed", own)] * count
-    if _swift_equal(plan):
+    if topology.requests == "engine":
         return [own] * count
     # The inference worker's rank is the number of its replica; the index of the request is added to it.
     base = replica if topology.requests == "rank" else own
     return [base + index for index in range(count)]
-
-
-def _swift_equal(plan: RolloutPlan) -> bool:
-    from rldoctor.versions import version_within
-
-    swift = plan.framework == "ms-swift" and plan.version is not None
-    return swift and version_within(plan.version or "", SWIFT_EQUAL) is True
 
 
 def _seed(plan: RolloutPlan, rule: Any, base: int, rank: int, size: int, each: int) -> int | None:
@@ -183,8 +159,8 @@ def _seed(plan: RolloutPlan, rule: Any, base: int, rank: int, size: int, each: i
     if rule == "rank":
         return base + rank
     if rule == "replica":
-        if plan.framework == "NeMo-RL":
-            return (replica * size // each) * NODE_STRIDE + (replica * size % each) // size
+        if stride := plan.value("seed.node_stride"):
+            return int(base + (replica * size // each) * stride + (replica * size % each) // size)
         return base + replica
     return base
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rldoctor.case import Case, Packages
 from rldoctor.check import NotApplicable
+from rldoctor.frameworks import frameworks
 from rldoctor.lookup import find
 from rldoctor.model import Level
 from rldoctor.probe import Job, Probe, Request
@@ -16,11 +17,12 @@ from rldoctor.probe import Job, Probe, Request
 # its engine through LLM and its kernels through `_custom_ops`.
 Row = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 FRAMEWORKS: tuple[Row, ...] = (
-    ("vllm", "vllm", ("LLM", "SamplingParams"), ("vllm._custom_ops",)),
-    ("trl", "trl", ("GRPOTrainer", "GRPOConfig"), ()),
-    ("verl", "verl", (), ()),
-    ("openrlhf", "openrlhf", (), ()),
-    ("ms-swift", "swift", (), ()),
+    *(
+        (package.name, package.modules[0], package.attributes, package.further)
+        for framework in sorted(frameworks(), key=lambda framework: framework.trains)  # engines take longest
+        for package in framework.packages
+        if not package.device
+    ),
     ("deepspeed", "deepspeed", (), ()),
     ("peft", "peft", ("PeftModel", "LoraConfig"), ()),
     ("bitsandbytes", "bitsandbytes", (), ()),

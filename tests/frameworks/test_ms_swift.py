@@ -108,7 +108,7 @@ def test_a_colocated_engine(launches: Launches) -> None:
         ("3.3.0", "--num_infer_workers 1", "random", None),
         # 3.5.0 line 436: process_index // vllm_tensor_parallel_size; a request's seed only with tensor parallel ranks
         ("3.5.0", "--vllm_mode colocate", "replica", "none"),
-        ("3.5.0", "--vllm_mode colocate --vllm_tensor_parallel_size 2", "replica", "rank"),
+        ("3.5.0", "--vllm_mode colocate --vllm_tensor_parallel_size 2", "replica", "engine"),
         # https://github.com/modelscope/ms-swift/pull/4712
         ("3.6.4", "--vllm_mode colocate --vllm_tensor_parallel_size 2", "replica", "counter"),
         ("4.5.2", "--vllm_mode colocate --vllm_tensor_parallel_size 2", "replica", "counter"),

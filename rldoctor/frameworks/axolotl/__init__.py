@@ -1,1 +1,18 @@
 """axolotl."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Memory, Package, Sync, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="axolotl",
+    title="axolotl",
+    packages=(Package(name="axolotl", modules=("axolotl",)),),
+    over=("trl",),
+    programs=("axolotl",),
+    variables="AXOLOTL_",
+    words=Words(paths=r"/axolotl/"),
+    memory=Memory(whole_logits=True, keeps_reference=True),
+    sync=Sync(one_by_one=True, own_names=""),
+)

@@ -8,8 +8,10 @@ from typing import ClassVar
 
 from rldoctor.formats.native import Native
 from rldoctor.formats.yaml.reader import YamlFile
-from rldoctor.frameworks import Dialect, Draft, Rule, inverted
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import within
+from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.frameworks.trl.engine import engine, placement, start
 from rldoctor.frameworks.trl.table import BESIDE, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, sampling, strategy

@@ -1,1 +1,27 @@
-"""EasyR1."""
+"""EasyR1, a fork of verl that kept its parent's distribution name: https://github.com/hiyouga/EasyR1 (setup.py)."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Package, Repository, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="easyr1",
+    title="EasyR1",
+    packages=(
+        Package(
+            name="easyr1",
+            modules=("verl",),
+            distribution="verl",
+            has="verl/trainer/main.py",
+            lacks="verl/trainer/main_ppo.py",
+            requires="mathruler",
+            published=False,
+            repository=Repository(
+                url="https://github.com/hiyouga/EasyR1", file="requirements.txt", tags="v", head="0.3.3.dev0"
+            ),
+        ),
+    ),
+    over=("verl", "vllm"),
+    words=Words(paths=r"/easyr1[^/]*/|/verl/workers/rollout/vllm_rollout_spmd\.py"),
+)

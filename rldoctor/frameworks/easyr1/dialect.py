@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rldoctor.frameworks import Dialect, Draft, Rule, inverted
 from rldoctor.frameworks.batch import count_completions
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import between
+from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.plan.model import Form
 
 _ACTOR, _CRITIC, _REF, _ROLLOUT = "worker.actor", "worker.critic", "worker.ref", "worker.rollout"

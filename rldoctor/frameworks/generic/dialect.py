@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from rldoctor.formats.native import Native
-from rldoctor.frameworks import Dialect, Draft
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.vllm.dialect import ENGINE, VLLM
 from rldoctor.launch.launch import Launch

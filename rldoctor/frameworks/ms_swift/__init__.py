@@ -1,1 +1,31 @@
 """ms-swift."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Memory, Package, V, Words
+
+# swift/utils and its templates (https://github.com/modelscope/ms-swift)
+_VARIABLES = """
+SWIFT_ MODELSCOPE_ NPROC_PER_NODE NNODES NODE_RANK LOCAL_SIZE USE_HF MAX_PIXELS MIN_PIXELS VIDEO_MAX_PIXELS
+VIDEO_MIN_PIXELS VIDEO_TOTAL_PIXELS IMAGE_MAX_TOKEN_NUM VIDEO_MAX_TOKEN_NUM SPATIAL_MERGE_SIZE SIZE_FACTOR FPS
+FPS_MIN_FRAMES FPS_MAX_FRAMES NFRAMES MAX_NUM INPUT_SIZE ENABLE_AUDIO_OUTPUT
+"""
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="ms-swift",
+    title="ms-swift",
+    packages=(Package(name="ms-swift", modules=("swift",)),),
+    over=("trl", "vllm"),
+    programs=("swift", "megatron"),
+    variables=_VARIABLES,
+    words=Words(
+        paths=r"/swift/(?:llm|trainers|cli|rlhf_trainers|pipelines|infer_engine|utils|plugin)/|/ms-swift/",
+        texts=("[INFO:swift]",),
+        versions=(("swift.__version__:", rf"swift\.__version__: {V}", "ms-swift"),),
+    ),
+    memory=Memory(whole_logits=True, keeps_reference=True),
+    # Asynchronous generation is a thread beside the trainer's engine (v3.4.1, swift/trainers/rlhf_trainer/
+    # grpo_trainer.py, `evaluation_loop`); later releases demand a rollout server (`rlhf_args.py`).
+    in_trainer="<3.5",
+)

@@ -10,12 +10,14 @@ from rldoctor.edits.spelling import Spelling, variable
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.formats.yaml.reader import YamlFile
-from rldoctor.frameworks import Dialect, Draft, Rule
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.ms_swift.engine import engine, seeds
 from rldoctor.frameworks.ms_swift.place import placement, serves, start
 from rldoctor.frameworks.ms_swift.table import BESIDE, TABLE
 from rldoctor.frameworks.ms_swift.trainer import batch, evaluation, training
 from rldoctor.frameworks.releases import name_anew, within, writing
+from rldoctor.frameworks.rule import Rule
 from rldoctor.launch.launch import Launch
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.ms_swift.place import megatron, on_ray, serves, world
 from rldoctor.frameworks.releases import between, within
 from rldoctor.plan.model import Setting
@@ -98,6 +98,7 @@ def _adapters(draft: Draft) -> None:
 
 def seeds(draft: Draft) -> None:
     """Seeds of engines and requests; ``set_seed(seed, device_specific=True)`` is the trainer's."""
+    draft.derive("batch.per_request", 1, "every row of a batch is a request of its own, colocated or sent to a server")
     mode = draft.value("placement.mode")
     if serves(draft):
         _server_seeds(draft)
@@ -126,7 +127,7 @@ def _request_seeds(draft: Draft, ranks: int) -> None:
         )
     else:
         draft.derive(
-            "seed.per_request", "rank", "all requests of an engine get its seed", "engine.tensor_parallel_size"
+            "seed.per_request", "engine", "all requests of an engine get its seed", "engine.tensor_parallel_size"
         )
 
 

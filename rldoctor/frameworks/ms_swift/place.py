@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import between
 from rldoctor.launch.launchers.processes import processes
 from rldoctor.plan.model import Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rldoctor.formats.values import convert
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.ms_swift.place import megatron, serves, world
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.trl.trainer import strategy

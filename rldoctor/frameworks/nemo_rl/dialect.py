@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from rldoctor.edits.spelling import Spelling
 from rldoctor.formats.hydra.overrides import interpolated
 from rldoctor.formats.native import Native
-from rldoctor.frameworks import Draft, Rule
 from rldoctor.frameworks.defaults import filled
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.nemo_rl.config import complete, inherited, named, own_file, shaped, stand_ins
 from rldoctor.frameworks.nemo_rl.engine import PASSED, engine, lengths, seeds
 from rldoctor.frameworks.nemo_rl.place import batch, placement, trainer
@@ -25,6 +25,7 @@ from rldoctor.frameworks.nemo_rl.table import (
     PACKED,
     TABLE,
 )
+from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.rules import Deciding, not_twice
 from rldoctor.launch.launch import Launch
 from rldoctor.model import Edit

@@ -3,7 +3,7 @@ vllm/vllm_worker.py from 0.4), its lengths and its seeds."""
 
 from __future__ import annotations
 
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.nemo_rl.table import GENERATION, TABLE, VLLM
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rules import keys_of, passed_twice
@@ -59,6 +59,7 @@ def seeds(draft: Draft) -> None:
         # https://github.com/NVIDIA-NeMo/RL/issues/53
         draft.derive("seed.per_replica", "same", "no engine is given a seed")
     draft.derive("seed.per_request", "none", "no seed in the requests")
+    draft.derive("seed.node_stride", 1024, "generation/vllm/vllm_worker.py")
     draft.derive("sampling.n", 1, "each completion is a request of its own")
     draft.derive("sampling.logprobs", 0, "fixed by NeMo-RL")
     draft.derive("rollout.engine_logprobs", True, "kept beside the trainer's")

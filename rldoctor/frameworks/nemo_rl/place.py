@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.frameworks import Draft
 from rldoctor.frameworks.batch import count_completions
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.nemo_rl.table import DTENSOR, LOOPS, MEGATRON
 
 _REWARD = "env.reward_model.resources"

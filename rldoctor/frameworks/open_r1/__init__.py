@@ -1,1 +1,23 @@
 """open-r1."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Memory, Package, Repository, Sync, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="open-r1",
+    title="open-r1",
+    packages=(
+        Package(
+            name="open-r1",
+            modules=("open_r1",),
+            published=False,
+            repository=Repository(url="https://github.com/huggingface/open-r1", file="setup.py", head="0.1.0.dev0"),
+        ),
+    ),
+    over=("trl",),
+    words=Words(paths=r"/open[-_]r1/"),
+    memory=Memory(whole_logits=True, keeps_reference=True),
+    sync=Sync(one_by_one=True, own_names=""),
+)

@@ -1,1 +1,20 @@
 """OpenRLHF."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Package, Sync, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="openrlhf",
+    title="OpenRLHF",
+    packages=(Package(name="openrlhf", modules=("openrlhf",), alternatives={"vllm-latest": "vllm"}),),
+    over=("vllm",),
+    programs=("openrlhf",),
+    variables="OPENRLHF_",
+    # Its loggers take the key itself, later in --logger.wandb.key: openrlhf/cli/train_ppo_ray.py
+    secrets={"use_wandb": "wandb_key", "use_swanlab": "swanlab_key"},
+    words=Words(paths=r"/openrlhf/", texts=("openrlhf.cli",)),
+    # vllm_worker_wrap.py, ppo_actor.py
+    sync=Sync(one_by_one=True, own_names=""),
+)

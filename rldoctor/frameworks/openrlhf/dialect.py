@@ -8,11 +8,13 @@ from typing import ClassVar
 
 from rldoctor.edits.spelling import Spelling
 from rldoctor.formats.native import Native
-from rldoctor.frameworks import Boolean, Dialect, Draft, Rule
 from rldoctor.frameworks.batch import count_completions
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.openrlhf.place import models, native_or_default, number, placement, with_ray
 from rldoctor.frameworks.openrlhf.table import BESIDE, TABLE
 from rldoctor.frameworks.releases import between, name_anew, within, writing
+from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.launch.launch import Launch
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan

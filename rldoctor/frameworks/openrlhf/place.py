@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rldoctor.formats.values import Unresolved, convert
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import between
 
 

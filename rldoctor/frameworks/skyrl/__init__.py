@@ -1,1 +1,42 @@
-"""SkyRL."""
+"""SkyRL, in two generations: skyrl-train composes YAML with Hydra, skyrl builds classes."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Memory, Package, Repository, Sync, Words
+
+_URL = "https://github.com/NovaSky-AI/SkyRL"
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="skyrl",
+    title="SkyRL",
+    packages=(
+        Package(
+            name="skyrl",
+            modules=("skyrl",),
+            extras=("skyrl-train", "fsdp"),
+            repository=Repository(url=_URL, file="pyproject.toml", tags="skyrl-v"),
+        ),
+        Package(
+            name="skyrl-train",
+            modules=("skyrl_train", "skyrl_gym"),
+            repository=Repository(url=_URL, file="skyrl-train/pyproject.toml", tags="skyrl_train-v"),
+        ),
+    ),
+    over=("vllm",),
+    programs=("skyrl",),
+    variables="SKYRL_",
+    companions=("skyrl-gym", "skyrl-agent"),
+    words=Words(
+        paths=r"/skyrl(?:_train|_gym|-train)?/",
+        stages={
+            "Started: 'save_checkpoints'": "checkpoint",
+            "Started: 'sync_weights_to_inference_engines'": "weight sync",
+            "Started: 'generate'": "rollout",
+        },
+    ),
+    # colocate_all
+    memory=Memory(leaves_device=True),
+    # fsdp_worker.py
+    sync=Sync(own_names=""),
+)

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from rldoctor.edits.spelling import Spelling
 from rldoctor.formats.native import Native
-from rldoctor.frameworks import Draft, Rule
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import within, writing
+from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.rules import Deciding, not_twice
 from rldoctor.frameworks.skyrl.engine import PASSED, engine, lengths, seeds
 from rldoctor.frameworks.skyrl.place import batch, placement, trainer

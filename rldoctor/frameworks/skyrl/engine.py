@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.rules import keys_of, passed_twice
 from rldoctor.frameworks.skyrl.release import FIRST, first, owner_of, second, servers
 from rldoctor.frameworks.skyrl.table import ENGINE, LEGACY, TABLE

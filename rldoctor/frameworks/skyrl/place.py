@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from rldoctor.formats.values import Unresolved, convert
-from rldoctor.frameworks import Draft
 from rldoctor.frameworks.batch import count_completions
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.skyrl.release import owner_of
 from rldoctor.frameworks.skyrl.table import ENGINE, PLACEMENT
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.skyrl.table import ENGINE
 from rldoctor.launch.launch import Launch

@@ -1,1 +1,30 @@
 """TRL."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Memory, Package, Sync, V, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="trl",
+    title="TRL",
+    packages=(Package(name="trl", modules=("trl",), attributes=("GRPOTrainer", "GRPOConfig")),),
+    programs=("trl",),
+    servers=(r"^trl\.scripts\.vllm_serve$", r"(?:^|/)vllm_serve\.py$"),
+    variables="TRL_",
+    words=Words(
+        paths=r"/trl/",
+        texts=("TRL currently supports vLLM", "trl.extras"),
+        versions=(
+            ("trl version", rf"(?:TRL|trl) version\s*[:=]?\s*{V}", "trl"),
+            ("TRL version", rf"(?:TRL|trl) version\s*[:=]?\s*{V}", "trl"),
+            # import_utils.py
+            ("TRL currently supports vLLM versions", rf"You have version {V} installed", "vllm"),
+        ),
+        early=("TRL currently supports vLLM versions",),
+        stages={"/init_communicator/": "weight sync"},
+    ),
+    memory=Memory(whole_logits=True, keeps_reference=True),
+    # VLLMClient.update_named_param; the parameters' own names: vllm_generation.py
+    sync=Sync(one_by_one=True, own_names=""),
+)

@@ -13,8 +13,10 @@ from rldoctor.edits.spelling import Spelling
 from rldoctor.formats.native import Native
 from rldoctor.formats.python.reader import PythonFile
 from rldoctor.formats.values import Unresolved
-from rldoctor.frameworks import Dialect, Draft, Rule
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import writing
+from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.trl.engine import between, engine, placement, start
 from rldoctor.frameworks.trl.table import ACCELERATE, ALGORITHMS, BESIDE, LAUNCH, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, precision, sampling, strategy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rldoctor.formats.values import Unresolved
-from rldoctor.frameworks import Draft
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import within
 from rldoctor.launch.launchers.processes import processes
 from rldoctor.plan.model import Setting, Source

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
-from rldoctor.frameworks import Dialect, Draft, Rule
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import within
+from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.trl.engine import between
 from rldoctor.frameworks.vllm.dialect import ENGINE, VLLM
 from rldoctor.launch.launch import Launch

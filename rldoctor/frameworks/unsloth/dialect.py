@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
-from rldoctor.frameworks import Draft, Rule
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import within
+from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.trl.dialect import TRL, algorithm
 from rldoctor.frameworks.trl.engine import start, without
 from rldoctor.frameworks.trl.table import BESIDE, TABLE

@@ -1,1 +1,17 @@
 """verl."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Package, Sync, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="verl",
+    title="verl",
+    packages=(Package(name="verl", modules=("verl",)),),
+    over=("vllm",),
+    variables="VERL_",
+    words=Words(paths=r"/verl/", texts=("verl.trainer",)),
+    # unfuse_moe_params in workers/engine/fsdp/utils.py came with 0.9
+    sync=Sync(own_names="<0.9"),
+)

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
-from rldoctor.frameworks import Dialect, Draft, Rule
 from rldoctor.frameworks.batch import count_completions
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import between
+from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.verl.config import configuration, generates
 from rldoctor.frameworks.verl.table import BESIDE, TABLE
 from rldoctor.launch.launch import Launch
@@ -71,6 +73,11 @@ def _lengths(draft: Draft) -> None:
 
 
 def _seeds(draft: Draft) -> None:
+    # ray_trainer.py: gen_batch.repeat(n) from 0.5.0 on, n in the sampling parameters before
+    if between(draft, "verl", "0.5"):
+        draft.derive("batch.per_request", 1, "a batch holds every prompt n times")
+    elif between(draft, "verl", "0"):
+        draft.derive("batch.per_request", draft.value("batch.generations"), "rollout.n", "batch.generations")
     given = draft.value("seed.engine")
     if between(draft, "verl", "0", "0.9"):
         draft.derive("seed.engine", 0, "rollout.seed is not set: 0")
@@ -177,6 +184,7 @@ class Verl(Dialect):
     )
     keys = ("actor_rollout_ref",)
     style = Form.OVERRIDE
+    composes = True
     append = "++"
     strict = frozenset({Form.OVERRIDE})
     table: ClassVar[Mapping[str, str | Rule]] = TABLE

@@ -1,1 +1,16 @@
-"""Plain vLLM."""
+"""Plain vLLM: its server, and scripts that drive it."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Package
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="vllm",
+    title="vLLM",
+    packages=(
+        Package(name="vllm", modules=("vllm",), attributes=("LLM", "SamplingParams"), further=("vllm._custom_ops",)),
+    ),
+    trains=False,
+    programs=("vllm",),
+)

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
-from rldoctor.frameworks import Boolean, Dialect, Draft, Rule
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.launch.launch import Launch
 from rldoctor.plan.model import Form
 from rldoctor.plan.vocabulary import terms

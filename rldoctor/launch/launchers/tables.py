@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import re
 
+from rldoctor.frameworks import frameworks
+
 # Console programs whose first argument is a command of its own.
 SUBCOMMANDS = frozenset(
-    {
-        "vllm",
-        "trl",
-        "swift",
-        "megatron",
-        "axolotl",
-        "ray",
-        "accelerate",
-        "unsloth",
-        "openrlhf",
-        "llamafactory-cli",
-        "skyrl",
-        "rl",
-    }
+    ("ray", "accelerate", "llamafactory-cli", *(name for framework in frameworks() for name in framework.programs))
 )
 # Programs that only wrap another: what follows their options is the command. Options listed take a value of their own.
 WRAPPERS: dict[str, frozenset[str]] = {

@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rldoctor.case import Series
-from rldoctor.logs.metrics import blocks, console, samples
-from rldoctor.logs.metrics.track import Block, Taken, Track, merge
+from rldoctor.frameworks import logged
+from rldoctor.frameworks.metrics import Taken
+from rldoctor.logs.metrics import console, samples
+from rldoctor.logs.metrics.blocks import opened
+from rldoctor.logs.metrics.track import Block, Track, merge
 
 # For readers that jump through a log by a search for literals: every line that holds or opens a record contains one of
 # these. After a line that was fed, they go on feeding while :meth:`Collector.follows` says so. What only numbers the
@@ -17,11 +20,7 @@ from rldoctor.logs.metrics.track import Block, Taken, Track, merge
 LITERALS = (
     "'epoch': ",
     '"epoch": ',
-    "global_step/max_steps",
     "'iteration': ",
-    "critic/score/mean:",
-    "Global step ",
-    "policy_loss=",
     '{"step": ',
     '"train/global_step"',
     '"completion": ',
@@ -29,16 +28,16 @@ LITERALS = (
     "─ Step ",
     " - Step ",
     ") Step ",
-    "===== Step ",
-    "• Loss: ",
-    "• Generation KL Error: ",
-    "• Avg Reward: ",
-    "• Mean Generation Length: ",
+    *(literal for held in logged().values() for literal in held.literals),
 )
 # The same for lines without their prefixes, and with the bars.
 _MARK = re.compile(
-    r"""'epoch'|"epoch"|"step"|"train/global_step"|"completion"|"output"|step:\d|Step \d|Global step|policy_loss="""
-    r"""|'iteration'|%\|"""
+    "|".join(
+        (
+            r"""'epoch'|"epoch"|"step"|"train/global_step"|"completion"|"output"|'iteration'|%\|""",
+            *dict.fromkeys(held.marks for held in logged().values() if held.marks),
+        )
+    )
 )
 
 # Ray's "(TaskRunner pid=123)", torchrun's "[rank0]:" and "[default0]:", coloured or not.
@@ -73,7 +72,7 @@ class Collector:
     def follows(self, source: str) -> bool:
         """Whether the next lines of the source belong to a record that is open."""
         return any(
-            key[0] == source and not isinstance(block, blocks.NemoBlock) for key, (block, _) in self._open.items()
+            key[0] == source and not getattr(block, "scattered", False) for key, (block, _) in self._open.items()
         )
 
     def series(self) -> dict[str, Series]:
@@ -97,7 +96,7 @@ class Collector:
             track.position, track.total = int(bar.group(1)), int(bar.group(2))
         if title := samples.TITLE.search(body):
             self._begin(key, samples.RichTable(int(title.group(1))), number)
-        elif block := blocks.opened(body):
+        elif block := opened(body):
             self._begin(key, block, number)
         elif (reading := console.read(body)) is not None:
             self._track(source).add(reading, number)

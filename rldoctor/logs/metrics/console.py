@@ -1,27 +1,20 @@
-"""Records that stand in one line of a log: dictionaries, JSON, verl's ``step:N - ...`` and OpenRLHF's progress bar."""
+"""Records that stand in one line of a log: dictionaries, JSON, and what a framework prints in a form of its own."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
+from rldoctor.frameworks import logged
+from rldoctor.frameworks.metrics import pairs
 from rldoctor.logs.metrics.names import ANCHORS, translate
 from rldoctor.logs.metrics.track import Reading
 from rldoctor.logs.metrics.values import flatten, number
 
-# Longest record that is looked at, in characters; verl's lines have a few thousand.
+# Longest record that is looked at, in characters; frameworks' own lines have a few thousand.
 LONGEST = 256 * 1024
 
-_VERL = re.compile(r"(?:^|\s)step:(\d+) - (\S.*)")
-_OPENRLHF = re.compile(r"Global step (\d+): (\{.*)")
-_PAIR = re.compile(
-    r"""(['"])([\w ./()@:\-]{1,100})\1:\s*"""
-    r"""('[^'\n]{0,64}'|"[^"\n]{0,64}"|(?:np\.\w+|tensor|array)\([^)]{0,64}\)|[^\s,}\]]{1,64})"""
-)
-_EPISODE = re.compile(r"Episode \[\d+/\d+\]:[^\[\]]{0,400}\[([^\[\]]*\bpolicy_loss=[^\[\]]*)\]")
-_POSTFIX = re.compile(r"(\w+)=([^,\]\s]+)")
-# Which records of a log are training steps: transformers adds the epoch, ms-swift the position, JSON lines have a step.
+# Which records of a log are training steps: transformers adds the epoch, others their position, JSON lines have a step.
 _NUMBERED = ("global_step/max_steps", "iteration")
 
 
@@ -29,31 +22,14 @@ def read(text: str) -> Reading | None:
     """The record in a line without prefixes, or None where there is none."""
     if len(text) > LONGEST:
         return None
-    if match := _VERL.search(text):
-        return _verl(match)
-    if match := _OPENRLHF.search(text):
-        values = translate(pairs(match.group(2)), "openrlhf")
-        return Reading(values, step=int(match.group(1))) if values else None
-    if match := _EPISODE.search(text):
-        values = translate(dict(_POSTFIX.findall(match.group(1))), "openrlhf")
-        return Reading(values) if values else None
+    for framework, held in logged().items():
+        for line in held.lines:
+            if match := line.pattern.search(text):
+                values = translate(line.read(match["record"]), framework)
+                step = match.groupdict().get("step")
+                return Reading(values, step=int(step) if step else None) if values else None
     start = text.find("{")
     return _dictionary(text[start:]) if start >= 0 else None
-
-
-def pairs(text: str) -> dict[str, str]:
-    """The quoted names of a printed dictionary with the text of their values, whatever else stands in it."""
-    return {name: value for _, name, value in _PAIR.findall(text)}
-
-
-def _verl(match: re.Match[str]) -> Reading | None:
-    record: dict[str, str] = {}
-    for part in match.group(2).split(" - "):
-        name, colon, value = part.strip().rpartition(":")
-        if colon:
-            record[name] = value
-    values = translate(record, "verl")
-    return Reading(values, step=int(match.group(1))) if values else None
 
 
 def _dictionary(text: str) -> Reading | None:
@@ -72,7 +48,7 @@ def _dictionary(text: str) -> Reading | None:
 def record_reading(record: dict[str, Any]) -> Reading | None:
     """The reading of one record of a JSON-lines file, a state file or a log; None where it is no training step.
 
-    verl's file logger nests the metrics under ``data``, EasyR1's nests every part of a name."""
+    Some nest the metrics under ``data``, some nest every part of a name."""
     inner = record.get("data")
     flat = flatten(inner if isinstance(inner, dict) else record)
     values = translate(flat)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from rldoctor.logs.metrics.track import Reading, Taken
+from rldoctor.frameworks.metrics import Taken
+from rldoctor.logs.metrics.track import Reading
 
 # A shorter completion may be a plain answer that a sure policy gives every time.
 SHORTEST = 8

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Protocol
 
 from rldoctor.case import Series
+from rldoctor.frameworks.metrics import Taken
 
 # Beyond this many steps every second one is dropped: no check needs more, and memory stays bounded.
 MOST_STEPS = 20_000
@@ -21,16 +21,6 @@ class Reading:
     values: Mapping[str, tuple[str, float]]
     step: int | None = None
     epoch: float | None = None
-
-
-class Taken(Enum):
-    """What a block did with a line: not its own (the block stays open), taken, taken as its last, or the block had
-    ended before it."""
-
-    NO = "no"
-    YES = "yes"
-    LAST = "last"
-    ENDED = "ended"
 
 
 class Block(Protocol):

@@ -50,11 +50,11 @@ def test_requests_that_are_spread_by_load_are_a_note() -> None:
 
 def test_verl_with_fewer_prompts_than_replicas() -> None:
     plan: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 8, "batch__generations": 16}
-    found = finding(check, "verl", version="0.5.0", **plan, batch__generation=64)
+    found = finding(check, "verl", version="0.5.0", **plan, batch__per_request=1, batch__generation=64)
     assert found.severity is Severity.ERROR and "2 of them get the same prompts" in found.message
     # Before 0.5 the engine drew the n samples of one request.
-    assert quiet(check, "verl", version="0.4.1", **plan, batch__generation=64)
-    assert quiet(check, "verl", version="0.5.0", **plan, batch__generation=1024)
+    assert quiet(check, "verl", version="0.4.1", **plan, batch__per_request=16, batch__generation=64)
+    assert quiet(check, "verl", version="0.5.0", **plan, batch__per_request=1, batch__generation=1024)
 
 
 def test_peers_that_disagree() -> None:
@@ -75,6 +75,7 @@ def test_one_seed_in_every_request() -> None:
 
 def test_verls_full_determinism() -> None:
     plan: dict[str, Any] = {"seed__per_request": "same", "seed__deterministic": True, "batch__generations": 8}
+    plan["batch__per_request"] = 1
     assert finding(check, "verl", version="0.9.0", **plan).fixes[0].edits[0].option == "seed.deterministic"
 
 
@@ -88,7 +89,12 @@ def test_ms_swifts_colocated_workers() -> None:
 
 def test_ms_swifts_equal_requests() -> None:
     # https://github.com/modelscope/ms-swift/pull/4712
-    assert "all alike on each engine" in finding(check, "ms-swift", version="3.5.1", **SWIFT, sampling__n=1).message
+    assert (
+        "all alike on each engine"
+        in finding(
+            check, "ms-swift", version="3.5.1", **{**SWIFT, "seed__per_request": "engine"}, sampling__n=1
+        ).message
+    )
     assert quiet(check, "ms-swift", version="3.5.3", **{**SWIFT, "seed__per_request": "counter"}, sampling__n=1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rldoctor.frameworks import logged
 from rldoctor.logs.metrics import names
 from rldoctor.logs.metrics.names import framework_of, table, translate
 
@@ -11,8 +12,8 @@ FRAMEWORKS = ("trl", "verl", "openrlhf", "nemo-rl", "skyrl")
 
 
 def test_every_framework_has_a_source() -> None:
-    assert set(FRAMEWORKS) <= set(names.SOURCES)
-    assert all(url.startswith("https://github.com/") for url in names.SOURCES.values())
+    assert set(FRAMEWORKS) <= {name for name, held in logged().items() if held.names}
+    assert all(held.source.startswith("https://github.com/") for held in logged().values())
 
 
 def test_one_vocabulary() -> None:

@@ -1,0 +1,158 @@
+"""What a framework is to rldoctor: one record, plain data, from which every register derives."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rldoctor.frameworks.dialect import Dialect
+    from rldoctor.frameworks.metrics import Metrics
+    from rldoctor.tables.options.parts import Layout
+
+# A version in a line of a log, as a group of its own.
+V = r"(\d+(?:\.\d+)+[\w.+-]*)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    """Where a package that the index does not have declares its requirements: ``file`` below the root, ``tags`` the
+    prefix of release tags before the version, ``head`` the version of the newest commit where people install that."""
+
+    url: str
+    file: str
+    tags: str | None = None
+    head: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """One distribution of a framework. ``name`` is what it is called here, canonical.
+
+    ``modules`` are its import packages, older names too, the present one first. ``distribution`` is what it calls
+    itself where a fork kept its parent's name; then ``has`` and ``lacks`` are files of its source, ``requires`` a
+    requirement of its metadata, that tell it from the parent. ``extras`` are those that it is installed through,
+    ``alternatives`` extras that admit more than the extra they are mapped to. ``published`` says whether the package
+    index has it, ``repository`` where its declarations are read else or besides. ``attributes`` are taken from the
+    module by the import probe (lazy packages load little before); ``device`` says that the import needs a GPU."""
+
+    name: str
+    modules: tuple[str, ...]
+    distribution: str = ""
+    has: str = ""
+    lacks: str = ""
+    requires: str = ""
+    extras: tuple[str, ...] = ()
+    alternatives: Mapping[str, str] = field(default_factory=dict)
+    published: bool = True
+    repository: Repository | None = None
+    attributes: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
+    device: bool = False
+
+    @property
+    def installed_as(self) -> str:
+        """The name of its distribution."""
+        return self.distribution or self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """How a log shows the framework. ``paths`` is an expression over the files of frames, ``texts`` are literals of
+    lines; ``versions`` are rows of literal, expression whose first group is the version, and whose version it is.
+    ``early`` is said soon after the start, ``stages`` names the stage that a literal announces."""
+
+    paths: str = ""
+    texts: tuple[str, ...] = ()
+    versions: tuple[tuple[str, str, str], ...] = ()
+    early: tuple[str, ...] = ()
+    stages: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What its trainer keeps on a device, as far as no option says it.
+
+    ``whole_logits``: the logits of a micro batch at once unless told otherwise. ``keeps_reference``: the reference
+    model stays on the devices, whole or sharded as the policy. ``leaves_device``: the trainer is on the host before
+    the engine wakes. ``shares_weights``: trainer and engine have one copy of the weights, and the engine is sized by
+    the framework."""
+
+    whole_logits: bool = False
+    keeps_reference: bool = False
+    leaves_device: bool = False
+    shares_weights: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync:
+    """How new weights reach the engine: ``one_by_one``, each tensor in a call of its own; ``own_names`` for which
+    releases the names are those of the parameters and not of a checkpoint (a specifier, empty for all of them, None
+    for none)."""
+
+    one_by_one: bool = False
+    own_names: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framework:
+    """One framework. ``home`` is its folder's module. Beside the record may stand ``dialect`` (and ``serve``) with a
+    ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, and ``options/NAME.json``, read when needed.
+
+    ``title`` is the name that people write, and that plans carry. ``over`` names the distributions of which it replaces
+    parts while they run (classes, defaults, functions): what is known of them need not hold below it. ``trains`` is
+    false for an engine. ``programs`` are console programs whose first argument is a command, ``servers`` expressions
+    over modules and programs that only serve. ``variables`` are prefixes (``VERL_``) and names of environment variables
+    that it reads; ``secrets`` options that hold a key, with a name that says so; ``companions`` distributions whose
+    declarations are read too. ``in_trainer`` is for which releases the engine lives in the trainer beside a thread that
+    generates."""
+
+    home: str
+    name: str
+    title: str
+    packages: tuple[Package, ...] = ()
+    over: tuple[str, ...] = ()
+    trains: bool = True
+    programs: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    variables: str = ""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    companions: tuple[str, ...] = ()
+    words: Words = Words()
+    memory: Memory = Memory()
+    sync: Sync = Sync()
+    in_trainer: str | None = None
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The import packages of all its distributions."""
+        return tuple(module for package in self.packages for module in package.modules)
+
+    def dialects(self) -> tuple[Dialect, ...]:
+        """How its launches are read: its trainer's dialect, and its server's where it has one."""
+        found = (self._part(name) for name in ("dialect", "serve"))
+        return tuple(module.DIALECT for module in found if module is not None)
+
+    def layouts(self) -> Mapping[str, Layout]:
+        """Where its releases declare their options, by the distribution whose options they are."""
+        module = self._part("layout")
+        return {} if module is None else module.LAYOUTS
+
+    def metrics(self) -> Metrics | None:
+        """The names under which it logs a step, or None where it logs as another framework does."""
+        module = self._part("metrics")
+        return None if module is None else module.METRICS
+
+    def table(self, owner: str) -> Path:
+        """The file with the options of a distribution in all its releases."""
+        home = importlib.import_module(self.home)
+        return Path(str(home.__file__)).parent / "options" / f"{owner}.json"
+
+    def _part(self, name: str) -> ModuleType | None:
+        module = f"{self.home}.{name}"
+        return importlib.import_module(module) if find_spec(module) is not None else None

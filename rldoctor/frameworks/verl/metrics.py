@@ -1,0 +1,57 @@
+"""verl logs a step in one line: ``step:N - name:value - name:value``."""
+
+from __future__ import annotations
+
+import re
+
+from rldoctor.frameworks.metrics import Line, Metrics
+
+_NAMES = """
+actor/loss                          loss
+actor/pg_loss                       policy_loss
+actor/grad_norm                     grad_norm
+actor/lr                            learning_rate
+actor/kl_loss                       kl
+actor/reward_kl_penalty             kl
+actor/kl_penalty                    kl
+critic/kl                           kl
+actor/entropy                       entropy
+actor/entropy_loss                  entropy
+actor/pg_clipfrac                   clip_ratio
+actor/pg_clipfrac_higher            clip_ratio
+critic/score/mean                   reward
+critic/score/max                    reward_max
+critic/score/min                    reward_min
+critic/rewards/mean                 reward
+critic/rewards/max                  reward_max
+critic/rewards/min                  reward_min
+critic/advantages/max               advantage_max
+critic/advantages/min               advantage_min
+response_length/mean                completion_length_mean
+response_length/max                 completion_length_max
+response_length/min                 completion_length_min
+response_length/clip_ratio          clipped_ratio
+training/rollout_probs_diff_mean    sampling_prob_difference_mean
+training/rollout_probs_diff_max     sampling_prob_difference_max
+training/rollout_actor_probs_pearson_corr sampling_prob_correlation
+rollout_corr/kl                     sampling_kl
+mismatch/mismatch_kl                sampling_kl
+rollout_corr/rollout_is_mean        importance_ratio_mean
+mismatch/rollout_is_mean            importance_ratio_mean
+rollout_corr/rollout_is_max         importance_ratio_max
+"""
+
+
+def _read(text: str) -> dict[str, str]:
+    parts = (part.strip().rpartition(":") for part in text.split(" - "))
+    return {name: value for name, colon, value in parts if colon}
+
+
+METRICS = Metrics(
+    source="https://github.com/verl-project/verl/blob/main/verl/trainer/ppo/metric_utils.py",
+    names=_NAMES,
+    markers=("actor/", "critic/score", "critic/rewards", "response_length/"),
+    literals=("critic/score/mean:",),
+    marks=r"step:\d",
+    lines=(Line(re.compile(r"(?:^|\s)step:(?P<step>\d+) - (?P<record>\S.*)"), _read),),
+)
