@@ -3,8 +3,9 @@
 What it looks for
     In a real rollout on a miniature model: log-probabilities of sampled tokens that are NaN or infinite, and sampled
     completions that consist of one and the same token although the engine's own log-probabilities make that
-    impossible; and log-probabilities of requests that compete for the KV cache. In a log: torch's refusal to sample
-    from probabilities that are no numbers.
+    impossible; log-probabilities of requests that compete for the KV cache; and draws that do not follow the
+    distribution of the model (a G-test for each sampling parameter, bound at five standard deviations). In a log:
+    torch's refusal to sample from probabilities that are no numbers.
 
 Why it hurts
     Rewards and ratios are computed from garbage; typical are completions of ``!!!!`` (token 0), which is what sampling
@@ -29,6 +30,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, Reach
 
+from ..observed.draws import draws, power, sampled
 from ..observed.rollout import (
     NEVER,
     Completion,
@@ -113,6 +115,26 @@ def one_token(case: Case) -> Iterator[Finding | Reach]:
                     fixes=_fixes(job),
                 )
         yield Reach(f"completions from {describe(job)} vary")
+
+
+@check.observed(needs=["observations.sampling"])
+def another_distribution(case: Case) -> Iterator[Finding | Reach]:
+    """Tokens that do not follow the probabilities which the engine itself reports for them."""
+    for job in sampled(case):
+        found = draws(job)
+        # A parameter that is ignored is a pattern of its own (RLD219).
+        wrong = [one for one in found if one.wrong and (not one.ignored or one.name == "temperature 1")]
+        if wrong:
+            yield check.finding(
+                f"{describe(job)} draws tokens from another distribution than the model's "
+                f"({', '.join(one.name for one in wrong)})",
+                grade=Grade.OBSERVED,
+                evidence=tuple(
+                    Evidence(text=text, source="sampling scenario") for one in wrong for text in (str(one), one.worst)
+                ),
+                fixes=(Fix(title="another release of vLLM, or another sampler (VLLM_USE_FLASHINFER_SAMPLER=0)"),),
+            )
+        yield Reach(f"{sum(one.count for one in found)} draws from {describe(job)} fit the model; {power(found)}")
 
 
 def repeats_one_token(rows: list[Completion]) -> bool:

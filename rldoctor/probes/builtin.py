@@ -14,6 +14,7 @@ from rldoctor.probes.scenarios.lengths import lengths
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.min_tokens import min_tokens
 from rldoctor.probes.scenarios.requests import requests
+from rldoctor.probes.scenarios.sampling import sampling
 from rldoctor.probes.scenarios.seeds import seeds
 from rldoctor.probes.scenarios.shared_engine import shared_engine
 from rldoctor.probes.scenarios.sleep import sleep
@@ -34,6 +35,7 @@ __all__ = [
     "placement",
     "requests",
     "rollout",
+    "sampling",
     "seeds",
     "shared_engine",
     "sleep",

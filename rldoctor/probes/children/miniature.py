@@ -192,12 +192,12 @@ def _write_qwen2(directory: Path, config: dict[str, Any]) -> None:
     def matrix(rows: int, columns: int, scale: float) -> Any:
         return torch.randn(rows, columns, generator=chance) * scale
 
-    # Scales at which every layer adds to the stream as much as it holds and tokens differ by some units of logit: a
-    # model that reacts to its weights, unlike one whose distribution is flat.
+    # Scales at which every layer adds to the stream as much as it holds, and a distribution of one to two nats, as real
+    # models have: a flat one tells neither one temperature from another nor a weight that is a little off.
     weights = {
         "model.embed_tokens.weight": matrix(vocab, hidden, 1.0),
         "model.norm.weight": torch.ones(hidden),
-        "lm_head.weight": matrix(vocab, hidden, 0.1),
+        "lm_head.weight": matrix(vocab, hidden, 0.3),
     }
     for index in range(config["num_hidden_layers"]):
         layer = f"model.layers.{index}."

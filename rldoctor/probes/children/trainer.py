@@ -93,6 +93,12 @@ class Trainer:
         told = [torch.log_softmax(logits / temperature, dim=-1).gather(1, wanted) for temperature in temperatures]
         return [values.squeeze(1).tolist() for values in told]
 
+    def next_logits(self, prompt: Sequence[int]) -> Any:
+        """The logits of the token that follows a prompt: float32, one for each row of the vocabulary, on the CPU."""
+        ids = torch.tensor([list(prompt)], device=self.device)
+        with torch.no_grad():
+            return self.model(input_ids=ids).logits[0, -1].float().cpu()
+
     def of_rows(self, rows: Sequence[Mapping[str, Any]], prompts: Callable[[str], Sequence[int]]) -> list[list[float]]:
         """The log-probabilities of completions (rows of ``Stand.generate``) at temperature 1."""
         return [self.log_probabilities(prompts(row["request"]), row["token_ids"])[0] for row in rows]

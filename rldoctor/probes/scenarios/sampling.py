@@ -1,0 +1,33 @@
+"""The ``sampling`` scenario: tokens drawn at one place against the trainer's distribution there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rldoctor.case import Case
+from rldoctor.model import Level
+from rldoctor.probe import Request
+from rldoctor.scenario import Basis, Run, Scenario
+
+# With so many draws a temperature that is off by a few percent shows where the distribution is that of a real model.
+DRAWS = 768
+# What launches choose that choose another temperature than 1.
+OTHER_TEMPERATURE = 0.6
+SECONDS = 180.0
+
+
+def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
+    planned = case.plan.value("sampling.temperature") if case.plan is not None else None
+    other = float(planned) if isinstance(planned, int | float) and planned > 0 and planned != 1 else OTHER_TEMPERATURE
+    return {"sampling": Run(arguments={"draws": DRAWS, "temperature": other}, time_limit=SECONDS)}
+
+
+sampling = Scenario(
+    name="sampling",
+    level=Level.COMPARE,
+    program=Path(__file__).parents[1] / "children" / "scenarios" / "sampling.py",
+    runs=_runs,
+    reads=("plan", "model"),
+    seconds=6.0,
+)
