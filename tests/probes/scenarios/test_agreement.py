@@ -50,7 +50,7 @@ def records(case: Case, name: str) -> dict[str, Any]:
 @pytest.mark.engine
 def test_what_is_recorded_of_a_healthy_engine(healthy: Case) -> None:
     told = records(healthy, "agreement")
-    assert told["trainer"]["dtype"] == told["engine"]["dtype"] == "bfloat16"
+    assert told["trainer"]["dtype"] == told["engine"]["dtype"] == "float32"
     assert [row["prompt_tokens"] for row in told["plain"]] == [16, 160, 304, 448, 592, 736, 880, 1024]
     assert all(len(row["engine"]) == len(row["prefill"]) == len(row["trainer"]) == 16 for row in told["plain"])
     assert set(told["heated"]["rows"][0]["trainer"]) == {"1.0", "0.6"}
