@@ -39,7 +39,8 @@ class Packages:
 
     ``complete`` is false for an assumed environment: a distribution it does not name is unknown, not absent. ``broken``
     holds names that are installed in a version that cannot be told, with the reason. ``include`` is the directory
-    with ``Python.h``, None where the headers are not installed."""
+    with ``Python.h``, None where the headers are not installed. ``named`` says that the user named this interpreter as
+    the one that the run starts with."""
 
     python: str
     distributions: tuple[Distribution, ...] = ()
@@ -48,6 +49,7 @@ class Packages:
     complete: bool = True
     broken: dict[str, str] = field(default_factory=dict)
     include: str | None = None
+    named: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,8 @@ class Series:
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """All facts. What is missing is explained under its dotted name: in ``unknown`` where it was not obtained, in
-    ``absent`` (with the reason) where it does not exist or make sense here."""
+    ``absent`` (with the reason) where it does not exist or make sense here. ``assumed`` names the sections that an
+    assumed machine gave (``packages``, ``gpus``, ``environment``, ``nodes``)."""
 
     schema_version: int = SCHEMA_VERSION
     tool: str = ""
@@ -191,3 +194,4 @@ class Case:
     observations: dict[str, Any] = field(default_factory=dict)
     unknown: dict[str, Unknown] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()

@@ -169,6 +169,38 @@ class Incident:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Missing:
+    """Something that a verdict speaks about and that was not reached: ``what`` is a clause, ``how`` the option that
+    supplies it."""
+
+    what: str
+    how: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.how})" if self.how else self.what
+
+
+class State(str, Enum):
+    """What a report comes to."""
+
+    PASSED = "passed"
+    """Everything that the verdict speaks about was reached, and nothing at or above the threshold was found."""
+    FINDINGS = "findings"
+    NOT_JUDGED = "not-judged"
+    """Nothing at or above the threshold was found, and something that the verdict speaks about was not reached."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The state of a report, from which severity on findings fail it (``error``, ``warning`` or ``never``), and what
+    was not reached."""
+
+    state: State
+    fail_on: str = "error"
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a command found: results in order of their codes, findings with the most likely root cause first."""
 
@@ -176,6 +208,9 @@ class Report:
     results: tuple[CheckResult, ...]
     notes: tuple[str, ...] = ()
     """What the reader should know of how the report came about: levels skipped and why, plugins that failed."""
+    missing: tuple[Missing, ...] = ()
+    """What the verdict speaks about and was not reached."""
+    verdict: Verdict | None = None
     incident: Incident | None = None
     ranked: tuple[Finding, ...] | None = None
     """The findings in an order that the evidence gave (a log's), where there is a better one than severity and code."""

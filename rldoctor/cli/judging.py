@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rldoctor.cli.exits import threshold_of, verdict
+from rldoctor.cli.exits import OF_STATE, threshold_of
 from rldoctor.cli.options import (
     Assume,
     Codes,
@@ -26,7 +26,7 @@ from rldoctor.cli.options import (
     split,
 )
 from rldoctor.errors import InputError
-from rldoctor.model import Outcome, Report
+from rldoctor.model import Report
 from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
@@ -52,13 +52,16 @@ class Judging:
         opened = session.open_session(options)
         return cls(opened, threshold_of(fail_on, opened), render, output)
 
-    def end(self, judged: Report, required: set[str], shown: str | None = None) -> int:
+    def end(self, judged: Report, shown: str | None = None) -> int:
         """Hands over the report, or what is ``shown`` in its place, and says what it comes to."""
+        from rldoctor import verdict
         from rldoctor.report.summary import sentence
 
+        judged = verdict.over(judged, self.threshold)
         deliver(self.render(judged) if shown is None else shown, self.output)
         progress(sentence(judged))
-        return verdict(judged, self.threshold, required)
+        assert judged.verdict is not None
+        return OF_STATE[judged.verdict.state]
 
 
 def check(
@@ -112,7 +115,7 @@ def check(
         for file in save(edited) if fix else ():
             progress(f"changed {file}")
         shown = edited.diff() if diff else None
-    return judging.end(judged, judging.session.required, shown)
+    return judging.end(judged, shown)
 
 
 def triage(
@@ -142,7 +145,7 @@ def triage(
     )
     judging = Judging.begin(options, fail_on, format_, output)
     judged = session.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()))
-    return judging.end(judged, judging.session.required)
+    return judging.end(judged)
 
 
 def hang(
@@ -170,5 +173,4 @@ def hang(
     saved = tuple(from_ or ())
     wish = Wish(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
     judged = examine(judging.session, wish, progress)
-    # Without stacks "no findings" would say more than is known.
-    return judging.end(judged, {r.code for r in judged.results if r.outcome is Outcome.NOT_CHECKED})
+    return judging.end(judged)

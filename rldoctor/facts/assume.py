@@ -16,6 +16,7 @@ from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
 from rldoctor.errors import InputError
 from rldoctor.facts.redact import redact_variable
 from rldoctor.frameworks import packages
+from rldoctor.knowledge.packages import is_known, meant_by
 from rldoctor.lookup import PROVIDERS, canonical
 
 ASSUMED = "judged for an assumed machine"
@@ -76,6 +77,26 @@ def parse(items: Iterable[str]) -> Assumptions:
         else:
             raise InputError(f"--assume {item}: a second machine; only one can be assumed")
     return Assumptions(machine=machine, versions=versions)
+
+
+def verify(items: Iterable[str], read: Iterable[str] = ()) -> None:
+    """Raises :class:`InputError` for a package that is given as ``PKG==VERSION`` and that nothing reads (``read`` are
+    those that plugins' checks do), and for one of a machine that is most likely a misspelled name: an environment may
+    hold any others."""
+    given = tuple(items)
+    assumed = parse(given)
+    also = {canonical(name) for name in read}
+    for name, version in assumed.versions.items():
+        if not is_known(name) and name not in also:
+            meant = meant_by(name)
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise InputError(f"--assume {name}=={version}: no check reads a package {name}{hint}")
+    named = (assumed.machine and assumed.machine.packages) or {}
+    for name in named:
+        meant = None if is_known(name) or name in also else meant_by(name)
+        if meant is not None and meant not in named:
+            file = next(item for item in given if item.endswith(".json") or "==" not in item)
+            raise InputError(f"--assume {file}: no check reads a package {name}; did you mean {meant}?")
 
 
 def apply(case: Case, items: Iterable[str]) -> Case:
@@ -147,7 +168,8 @@ def _on_machine(case: Case, machine: Machine) -> Case:
         unknown.pop("gpus", None)
     if machine.nodes is not None:
         case = replace(case, nodes=machine.nodes)
-    return replace(case, unknown=unknown)
+    named = {"packages": machine.packages, "environment": machine.env, "gpus": machine.gpus, "nodes": machine.nodes}
+    return replace(case, unknown=unknown, assumed=tuple(name for name, told in named.items() if told is not None))
 
 
 def _packages(collected: Packages | None, machine: Machine) -> Packages | None:

@@ -53,6 +53,7 @@ def collect(request: Request) -> Packages:
         python=target.version,
         distributions=distributions,
         executable=target.executable,
+        named=request.python is not None,
         prefix=target.prefix,
         broken=broken,
         include=target.include,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rldoctor.case import Case
@@ -11,7 +11,7 @@ from rldoctor.flow.failed_runs import explained
 from rldoctor.flow.judge import join_cases, judge
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.lookup import find
-from rldoctor.model import CheckResult, Finding, Grade, Outcome, Report
+from rldoctor.model import CheckResult, Finding, Grade, Missing, Outcome, Report
 from rldoctor.registry import Registry
 
 
@@ -68,7 +68,15 @@ def join(reports: list[Report]) -> Report:
         target="; ".join(one.target for one in reports),
         results=tuple(join_cases(results) for results in by_code.values()),
         notes=tuple(dict.fromkeys(note for one in reports for note in one.notes)),
+        missing=tuple(dict.fromkeys(one for report in reports for one in _missing_in(report, reports))),
     )
+
+
+def _missing_in(report: Report, reports: list[Report]) -> Iterator[Missing]:
+    """What one of several reports did not reach, with its target where others did."""
+    for missing in report.missing:
+        shared = all(missing in other.missing for other in reports)
+        yield missing if shared else replace(missing, what=f"{report.target}: {missing.what}")
 
 
 def _where(finding: Finding, reports: list[Report]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rldoctor import bundle, registry, settings
+from rldoctor import bundle, registry, settings, verdict
 from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.errors import InputError
@@ -15,7 +15,7 @@ from rldoctor.flow import collect as collecting
 from rldoctor.flow import depth, engine, prove
 from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import AnyProbe, Progress
-from rldoctor.model import Level, Report
+from rldoctor.model import Level, Missing, Report
 from rldoctor.probe import Request
 from rldoctor.registry import Registry
 from rldoctor.settings import Settings
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # A day; poll(2) counts milliseconds in 32 bits.
 LONGEST = 86_400
+# How the needs of a check name a package.
+PACKAGE = "packages."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,11 @@ def open_session(options: Options) -> Session:
     if options.soak is not None and level is not None and level < Level.ROLLOUT:
         raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
     found = registry.load(project.disable_plugins)
+    if options.assume:
+        from rldoctor.facts import assume
+
+        needs = [need for check in found.checks.values() for d in check.detectors for need in d.needs]
+        assume.verify(options.assume, {need[len(PACKAGE) :] for need in needs if need.startswith(PACKAGE)})
     try:
         found.select((*project.select, *project.require), tuple(ignore.code for ignore in project.ignore))
     except InputError as error:
@@ -125,8 +132,19 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
         notes = [deep.reason] if deep.reason else []
         judged = engine.report(probed, session.checks, session.registry, notes)
         judged = prove.prove(probed, _without_ignored(session, judged), session.registry, request, progress)
+        judged = replace(judged, missing=_missing(session, probed, judged))
         examined.append(Examined(_with_kept_logs(session, probed, judged), judged))
     return examined
+
+
+def _missing(session: Session, case: Case, judged: Report) -> tuple[Missing, ...]:
+    """What the verdict on a case speaks about and was not reached, a level that was asked for included."""
+    subject = verdict.Subject.ENVIRONMENT if case.plan is None else verdict.Subject.LAUNCH
+    found = verdict.missing(subject, case, judged, engine.sections(session.checks, ()), session.required)
+    asked = session.level if session.options.level is not None else None
+    if session.options.soak is not None:
+        asked = asked or Level.ROLLOUT
+    return (*found, *verdict.not_run(case, session.probes, asked)) if asked is not None else found
 
 
 def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
@@ -166,6 +184,8 @@ def triage(
         logs, session.checks, known, all_runs, vocabulary=everything, baseline=baseline, progress=progress
     )
     judged = _without_ignored(session, judged)
+    missing = verdict.missing(verdict.Subject.LOG, known, judged, {"log"}, session.required)
+    judged = replace(judged, missing=missing)
     framework = judged.incident.framework if judged.incident else None
     return fixes.spelled_report(judged, known.plan or (fixes.unread_plan(framework) if framework else None))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rldoctor import settings
+from rldoctor import settings, verdict
 from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.errors import InputError
@@ -20,7 +20,7 @@ from rldoctor.hang.model import NAME, GpuUse, Hang, hang_of
 from rldoctor.hang.names import ranks_named
 from rldoctor.hang.standing import Standing, standings
 from rldoctor.logs.order import OUTSIDE, STALLS
-from rldoctor.model import CheckResult, Report
+from rldoctor.model import CheckResult, Outcome, Report
 
 Progress = Callable[[str], None]
 
@@ -70,7 +70,10 @@ def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[st
     # What a log says failed comes before what then waited for it.
     causes = [f for f in logged.findings if f.code not in _NOT_FROM_LOGS] if logged is not None else []
     ranked = (*causes, *(f for f in report.findings if f not in causes))
-    report = replace(report, ranked=ranked, incident=incident_of(hang, ranked))
+    # Without stacks "nothing found" would say more than is known.
+    open_ = {result.code for result in results if result.outcome is Outcome.NOT_CHECKED}
+    missing = verdict.missing(verdict.Subject.STALL, case, report, (), open_)
+    report = replace(report, ranked=ranked, incident=incident_of(hang, ranked), missing=missing)
     return settings.silence(report, session.settings.ignore, datetime.date.today())
 
 

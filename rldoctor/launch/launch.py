@@ -95,17 +95,18 @@ class Launch:
         try:
             return None if source is None else read_yaml(source)
         except InputError as error:
-            self.notes.append(Note(text=str(error), file=self.file, line=self.line))
+            self.notes.append(Note(text=str(error), file=self.file, line=self.line, unread=True))
             return None
 
     def _open(self, name: str) -> Source | None:
         try:
             source = self.files.open(name)
         except InputError as error:
-            self.notes.append(Note(text=str(error), file=self.file, line=self.line))
+            self.notes.append(Note(text=str(error), file=self.file, line=self.line, unread=True))
             return None
         if source is None:
-            self.notes.append(Note(text=f"{name}: named here, not found", file=self.file, line=self.line))
+            missing = f"{name}: named here, not found"
+            self.notes.append(Note(text=missing, file=self.file, line=self.line, unread=True))
         return source
 
 

@@ -26,6 +26,8 @@ MAX_LAYERS = 5
 _SHELL_LINE = re.compile(r"#!.*\b(ba|z|da|k)?sh\b|#SBATCH\b")
 # The generic dialect's own claim; a launch that nobody else claims is kept only where it yields something.
 WEAK = 1
+# The claim from which a launch is plainly a framework's: its entry point, its sections, its imports.
+PLAIN = 50
 
 
 @dataclass
@@ -75,12 +77,16 @@ def read(
     launches = list(_launches(open_source(path), reader))
     chosen = _chosen(launches, forced)
     plans = [dialect.read(launch) for launch, dialect in chosen]
+    if forced is not None and not any(given.option for plan in plans for given in plan.given):
+        raise InputError(f"{path}: nothing in it is a setting of {forced.name}, as which --framework reads it")
     return joined([replace(plan, notes=(*plan.notes, *reader.notes)) for plan in plans])
 
 
 def _chosen(launches: list[Launch], forced: Dialect | None) -> list[tuple[Launch, Dialect]]:
     if forced is not None:
         claimed = [(launch, forced) for launch in launches if forced.claims(launch)]
+        if not claimed:
+            _refuse_anothers(launches, forced)
         return claimed or [(launch, forced) for launch in launches if _starts_python(launch)]
     found = []
     for launch in launches:
@@ -91,6 +97,17 @@ def _chosen(launches: list[Launch], forced: Dialect | None) -> list[tuple[Launch
     # A data preparation step beside a real launch is no launch.
     strong = [entry for entry in found if entry[0] > WEAK]
     return [(launch, dialect) for _, launch, dialect in strong or found]
+
+
+def _refuse_anothers(launches: list[Launch], forced: Dialect) -> None:
+    """Raises :class:`InputError` where a launch is plainly of another framework than the one that was named."""
+    for launch in launches:
+        score, dialect = max(((d.claims(launch), d) for d in all_dialects()), key=lambda pair: pair[0])
+        if score >= PLAIN:
+            what = launch.entry or "what it sets"
+            raise InputError(
+                f"{launch.file}:{launch.line}: {what} is {dialect.name}'s, not {forced.name}'s; leave --framework out"
+            )
 
 
 def _starts_python(launch: Launch) -> bool:
@@ -257,7 +274,7 @@ def _follow(launch: Launch, program: Program, command: Command) -> None:
             return
         launch.python = read_python(script)
     except InputError as error:
-        launch.notes.append(Note(text=str(error), file=launch.file, line=launch.line))
+        launch.notes.append(Note(text=str(error), file=launch.file, line=launch.line, unread=True))
         return
     launch.process.update(_guard(launch.python.main_guard))
     for native in launch.python.variables():

@@ -88,11 +88,12 @@ class UnknownOption:
 @dataclass(frozen=True, kw_only=True)
 class Note:
     """What the reader should know of how the plan came about: an impossible value, an option given twice, a file not
-    found."""
+    found. ``unread`` says that settings may stand in what could not be read."""
 
     text: str
     file: str | None = None
     line: int | None = None
+    unread: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

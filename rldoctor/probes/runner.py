@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.facts.environment import of
+from rldoctor.facts.interpreter import resolve
 from rldoctor.facts.redact import redact_text
 from rldoctor.probe import Job, JobResult, ProbeError, Request
 from rldoctor.probes.capture import Log, Results
@@ -68,9 +68,7 @@ def _run(program: Path, job: Job, request: Request, directory: Path, started: fl
 
 def interpreter(request: Request) -> str:
     """The target's interpreter. Its links are kept: a virtual environment is known by the link's own place."""
-    if request.python is None:
-        return sys.executable
-    return str(Path(shutil.which(request.python) or request.python).absolute())
+    return sys.executable if request.python is None else str(resolve(request.python))
 
 
 def _result(log: Log, results: Results, status: dict[str, Any], timed_out: bool, seconds: float) -> JobResult:

