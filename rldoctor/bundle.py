@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from rldoctor import redact
 from rldoctor.case import SCHEMA_VERSION, Case
 from rldoctor.errors import InputError
 from rldoctor.printable import storable
@@ -27,8 +28,8 @@ _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def dump(case: Case) -> str:
-    """The case as indented JSON."""
-    data: Any = storable(msgspec.to_builtins(case))
+    """The case as indented JSON, secrets removed."""
+    data: Any = redact.tree(storable(msgspec.to_builtins(case)))
     for values in _metric_values(data):
         values[:] = [value if math.isfinite(value) else str(value) for value in values]
     return msgspec.json.format(msgspec.json.encode(data), indent=1).decode()
@@ -51,7 +52,7 @@ def load(path: Path) -> Case:
 
 
 def parse(raw: bytes, source: str) -> Case:
-    """Decodes and validates a bundle's bytes; ``source`` names it in errors."""
+    """Decodes and validates a bundle's bytes; ``source`` names it in errors. Others may have made it: secrets go."""
     try:
         data: Any = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -68,7 +69,7 @@ def parse(raw: bytes, source: str) -> Case:
     try:
         case = msgspec.convert(data, Case)
         jobs = {name: _jobs(told) for name, told in case.observations.items() if name != HANG}
-        return replace(case, observations={**case.observations, **jobs})
+        return redact.tree(replace(case, observations={**case.observations, **jobs}))
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(f"{source}: damaged bundle: {error}") from error
 

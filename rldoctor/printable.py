@@ -15,6 +15,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+def plain(text: str) -> str:
+    """The text in characters that JSON can carry: bytes that are no UTF-8 come as escapes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def storable(value: T) -> T:
     """The same value with lone surrogates as escapes (``\\udce9``) in all its texts."""
     changed: T = _mapped(value, lambda text: _SURROGATE.sub(_escape, text))

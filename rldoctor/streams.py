@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from rldoctor import redact
 from rldoctor.errors import InputError
 
 
@@ -47,7 +48,7 @@ def deliver(text: str, output: Path | None = None) -> None:
 def progress(line: str) -> None:
     """Tells a person what is going on, where anybody can be told."""
     try:
-        print(f"rldoctor: {line}", file=sys.stderr, flush=True)
+        print(f"rldoctor: {redact.text(line)}", file=sys.stderr, flush=True)
     except OSError:
         discard(sys.stderr)
 

@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rldoctor.facts.redact import redact_text
+from rldoctor import redact
 
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 PLAYED = {"enable_sleep_mode": True, "enforce_eager": True, "max_model_len": 2048}
@@ -83,7 +83,7 @@ def recorded(case: dict[str, Any], launch: str) -> dict[str, str]:
         "date": datetime.date.today().isoformat(),
         "versions": ", ".join([*names, f"Python {case['packages']['python']}"]),
         "hardware": ", ".join([*gpus, f"driver {devices['driver']}"]) if gpus else "no GPU",
-        "launch": redact_text(" ".join(plain(launch).split())),
+        "launch": redact.text(" ".join(plain(launch).split())),
     }
 
 

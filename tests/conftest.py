@@ -9,11 +9,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from rldoctor.api import Case
 from tests.live import imports_case, rollout_case
 
 ROOT = Path(__file__).resolve().parent.parent
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("rldoctor", deadline=None)
+settings.load_profile("rldoctor")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rldoctor import __version__, streams
+from rldoctor import __version__, redact, streams
 from rldoctor.cli import catalogue, facts, judging
 from rldoctor.cli.exits import ExitCode
 from rldoctor.errors import InputError, one_line
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Nearly all that a start-up makes lives to the end; looking for garbage every 700 objects costs a tenth of it.
     gc.set_threshold(50_000, 20, 50)
     streams.prepare()
+    redact.begin(os.environ)
     try:
         signal.signal(signal.SIGTERM, _terminated)
         code = app(args=arguments, standalone_mode=False)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rldoctor import redact
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import Assume, Devices, Level, Model, Output, Python, Target, TimeLimit
 from rldoctor.errors import InputError
@@ -53,7 +54,7 @@ def diff(
 
     render = difference.renderer(format_, to_file=output is not None)
     found = differences(bundles.load(first), bundles.load(second))
-    deliver(render(found, str(first), str(second)), output)
+    deliver(render(redact.tree(found), str(first), str(second)), output)
     progress(f"{len(found)} {'difference' if len(found) == 1 else 'differences'}")
     return ExitCode.FINDINGS if found else ExitCode.OK
 
@@ -93,6 +94,6 @@ def compat(
         )
     )
     found = answer.judge(session.gather(opened, progress), packages or ())
-    deliver(render(found), output)
+    deliver(render(redact.tree(found)), output)
     progress(answer.sentence(found))
     return {"consistent": ExitCode.OK, "changes": ExitCode.FINDINGS}.get(found.outcome, ExitCode.CANNOT_JUDGE)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rldoctor import redact
 from rldoctor.cli.exits import OF_STATE, threshold_of
 from rldoctor.cli.options import (
     Assume,
@@ -58,7 +59,7 @@ class Judging:
         from rldoctor.report.summary import sentence
 
         judged = verdict.over(judged, self.threshold)
-        deliver(self.render(judged) if shown is None else shown, self.output)
+        deliver(self.render(redact.tree(judged)) if shown is None else redact.text(shown), self.output)
         progress(sentence(judged))
         assert judged.verdict is not None
         return OF_STATE[judged.verdict.state]

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Meta
 from packaging.version import InvalidVersion, Version
 
+from rldoctor import redact
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
 from rldoctor.errors import InputError
-from rldoctor.facts.redact import redact_variable
 from rldoctor.frameworks import packages
 from rldoctor.knowledge.packages import is_known, meant_by
 from rldoctor.lookup import PROVIDERS, canonical
@@ -158,7 +158,7 @@ def _on_machine(case: Case, machine: Machine) -> Case:
         if packages is None:
             unknown["packages"] = Unknown(reason="the assumed machine names no python", how='"python" in machine.json')
     if machine.env is not None:
-        environment = {name: redact_variable(name, value) for name, value in sorted(machine.env.items())}
+        environment = {name: redact.variable(name, value) for name, value in sorted(machine.env.items())}
         case = replace(case, environment=environment)
         unknown.pop("environment", None)
     if machine.gpus is not None:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from rldoctor.facts.redact import redact_variable
+from rldoctor import redact
 from rldoctor.frameworks import trainers
 from rldoctor.probe import Request
 
@@ -42,13 +42,13 @@ def of(request: Request) -> Mapping[str, str]:
 
 
 def collect(request: Request) -> dict[str, str]:
-    """The allowed variables, sorted by name; a secret's value is ``<redacted>``."""
+    """The allowed variables, sorted by name; a mark in place of a secret."""
     return select(of(request))
 
 
 def select(environ: Mapping[str, str]) -> dict[str, str]:
-    """Those of the variables that are on the allow-list, secrets redacted."""
-    return {name: redact_variable(name, environ[name]) for name in sorted(environ) if is_allowed(name)}
+    """Those of the variables that are on the allow-list, secrets removed."""
+    return {name: redact.variable(name, environ[name]) for name in sorted(environ) if is_allowed(name)}
 
 
 def is_allowed(name: str) -> bool:

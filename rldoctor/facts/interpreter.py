@@ -19,8 +19,8 @@ import msgspec
 
 from rldoctor.errors import InputError
 from rldoctor.facts.environment import of
-from rldoctor.facts.redact import without_secrets
 from rldoctor.probe import Request
+from rldoctor.redact import without_secrets
 
 TIME_LIMIT = 20.0
 OLDEST = (3, 8)

@@ -9,7 +9,7 @@ from typing import Any
 from rldoctor.case import ModelFiles, Unknown
 from rldoctor.errors import InputError
 from rldoctor.facts import hub_cache
-from rldoctor.facts.redact import plain
+from rldoctor.printable import plain
 from rldoctor.probe import Request
 
 # The largest config.json in the wild is some 100 KB; tokenizer configurations that list every added token reach MBs.

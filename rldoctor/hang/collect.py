@@ -10,16 +10,16 @@ from dataclasses import replace
 
 import msgspec
 
-from rldoctor import __version__
+from rldoctor import __version__, redact
 from rldoctor.case import Case, Gpus
 from rldoctor.facts import environment, gpus
 from rldoctor.facts.deadline import within
-from rldoctor.facts.redact import plain, redact_text
 from rldoctor.hang import files, flight_recorder, proc, ray_cluster, runs, sampling, stacks
 from rldoctor.hang import gpus as devices
 from rldoctor.hang.model import NAME, FlightRecord, Hang, RayCluster, Seen
 from rldoctor.hang.runs import Run
 from rldoctor.hang.sampling import Watched
+from rldoctor.printable import plain
 from rldoctor.probe import Request
 
 SECONDS = 5.0
@@ -58,7 +58,7 @@ def collect(pid: int | None, seconds: float, trigger: bool, progress: Callable[[
     )
     return Case(
         tool=f"rldoctor {__version__}",
-        target=redact_text(plain(run.first.line)),
+        target=redact.text(plain(run.first.line)),
         gpus=told if isinstance(told, Gpus) else None,
         observations={NAME: msgspec.to_builtins(hang)},
     )
@@ -75,10 +75,10 @@ def _seen(watched: Watched, host: str) -> Seen:
         pid=process.pid,
         parent=process.parent,
         role=role.kind,
-        name=redact_text(plain(role.name))[:120],
+        name=redact.text(plain(role.name))[:120],
         rank=role.rank,
         host=host,
-        command=redact_text(plain(" ".join(watched.member.command)))[:_LONGEST_COMMAND],
+        command=plain(" ".join(redact.argv(watched.member.command)))[:_LONGEST_COMMAND],
         state=watched.state if watched.states else process.state,
         age=proc.age(process),
         cpu=watched.cpu,
@@ -109,7 +109,7 @@ def _ray(run: Run, progress: Callable[[str], None], lacking: list[str]) -> RayCl
     try:
         return ray_cluster.ask(run, dict(os.environ))
     except ray_cluster.NoAnswerError as error:
-        lacking.append(redact_text(plain(str(error))))
+        lacking.append(redact.text(plain(str(error))))
         return None
 
 

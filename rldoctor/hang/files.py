@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from rldoctor import redact
 from rldoctor.facts.deadline import within
-from rldoctor.facts.redact import plain, redact_text
 from rldoctor.hang import proc
 from rldoctor.hang.model import LogTail
 from rldoctor.logs.model import Frame
+from rldoctor.printable import plain
 
 # What a run stands on may be a file system that does not answer.
 TIME_LIMIT = 5.0
@@ -41,7 +42,7 @@ class Sources:
         lines = self._lines(file)
         known = frame.line is not None and 0 < frame.line <= len(lines)
         code = lines[(frame.line or 1) - 1].strip()[:_WIDEST] if known else ""
-        return replace(frame, file=file, code=redact_text(plain(code)))
+        return replace(frame, file=file, code=redact.text(plain(code)))
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
@@ -90,7 +91,7 @@ def _tail(pid: int, number: int, target: str) -> LogTail | None:
         opened.seek(max(0, status.st_size - _TAIL))
         read = opened.read(_TAIL)
     lines = [line.rpartition("\r")[2][:_WIDEST] for line in read.decode("utf-8", "replace").split("\n")]
-    kept = [redact_text(plain(line)) for line in lines if line.strip()][-LINES:]
+    kept = redact.lines(plain(line) for line in lines if line.strip())[-LINES:]
     return LogTail(file=plain(target), quiet=round(max(0.0, time.time() - status.st_mtime), 1), lines=tuple(kept))
 
 

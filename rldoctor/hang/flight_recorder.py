@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rldoctor.facts.redact import plain, redact_text
+from rldoctor import redact
 from rldoctor.hang.model import Collective, FlightRecord
 from rldoctor.logs.model import Frame
+from rldoctor.printable import plain
 
 LARGEST = 128 << 20
 MOST = 1024
@@ -145,7 +146,7 @@ def _frame(frames: object) -> Frame | None:
     """The innermost frame outside torch; a recorder lists them innermost first."""
     for one in frames if isinstance(frames, list) else ():
         if isinstance(one, dict) and "/torch/" not in _text(one.get("filename")):
-            return Frame(redact_text(_text(one.get("filename"))), _number(one.get("line")), _text(one.get("name")))
+            return Frame(redact.text(_text(one.get("filename"))), _number(one.get("line")), _text(one.get("name")))
     return None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from rldoctor import bundle
+from rldoctor import bundle, redact
 from rldoctor.case import Case
 from rldoctor.errors import InputError
 from rldoctor.hang import files
@@ -22,8 +22,9 @@ STACKS, LOGS = "stacks", "logs"
 
 
 def save(case: Case, named: Path | None) -> Path:
-    """Writes the folder, new and for its owner alone; unnamed it lies in the current folder, or where temporary files
-    do. Raises :class:`InputError` where it cannot be written."""
+    """Writes the folder, without secrets, new and for its owner alone; unnamed it lies in the current folder, or where
+    temporary files do. Raises :class:`InputError` where it cannot be written."""
+    case = redact.tree(case)
     hang = hang_of(case)
     folder = _made(named, f"rldoctor-hang-{_plain(hang.hosts[0])}-{time.strftime('%Y%m%d-%H%M%S')}")
     try:

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from rldoctor.facts.redact import plain, redact_text
+from rldoctor import redact
 from rldoctor.hang import proc
 from rldoctor.hang.model import RayActor, RayBundles, RayCluster, RayDemand
 from rldoctor.hang.runs import Run
+from rldoctor.printable import plain
 from rldoctor.probe import Job, JobResult, Request
 from rldoctor.probes.runner import run_job
 
@@ -84,7 +85,7 @@ def _cluster(address: str, result: JobResult) -> RayCluster:
 
 def _actor(told: dict[str, Any]) -> RayActor:
     actor = msgspec.convert(told, RayActor)
-    return replace(actor, kind=plain(actor.kind), name=plain(actor.name), death=redact_text(plain(actor.death)))
+    return replace(actor, kind=plain(actor.kind), name=plain(actor.name), death=redact.text(plain(actor.death)))
 
 
 def _resources(told: object) -> dict[str, float]:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from rldoctor import redact
 from rldoctor.errors import InputError
-from rldoctor.facts.redact import redact_text
 from rldoctor.hang import proc
 from rldoctor.hang.proc import Process
 from rldoctor.hang.roles import Role, is_python, role_of
@@ -31,7 +31,7 @@ class Member:
     @property
     def line(self) -> str:
         """One line for a list of candidates."""
-        shown = redact_text(" ".join(self.command)) or self.process.name
+        shown = " ".join(redact.argv(self.command)) or self.process.name
         cut = f"{shown[:_NAME_LENGTH]}..." if len(shown) > _NAME_LENGTH else shown
         return f"{self.process.pid}  {self.role.kind}  {cut}"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rldoctor.facts.redact import redact_text
+from rldoctor import redact
 from rldoctor.logs.model import Frame
 
 PROGRAM = "py-spy"
@@ -82,7 +82,7 @@ def _reason(said: str) -> str:
     if any(word in said.lower() for word in _REFUSED):
         return f"this process may not be read (ptrace is refused); {_ALLOW}"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return f"py-spy: {redact_text(lines[0])[:200]}" if lines else "py-spy failed without a word"
+    return f"py-spy: {redact.text(lines[0])[:200]}" if lines else "py-spy failed without a word"
 
 
 def _stack(thread: dict[str, Any], pid: int) -> Stack:

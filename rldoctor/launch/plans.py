@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rldoctor import redact
 from rldoctor.case import Case, Distribution
 from rldoctor.facts import hub_cache
 from rldoctor.lookup import canonical, find
@@ -97,4 +98,4 @@ def _installed(directory: str) -> InstalledOptions:
 
 def _variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that decide a launch; where a file would set them again, the file's value counts."""
-    return {name: value for name, value in environment.items() if value != "<redacted>"}
+    return {name: value for name, value in environment.items() if not redact.is_mark(value)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rldoctor.facts.redact import REDACTED, is_secret, is_secret_option, redact_text
+from rldoctor import redact
 from rldoctor.frameworks import trainers
 from rldoctor.plan.model import Given, Note, RolloutPlan, Setting
 
@@ -14,7 +14,7 @@ _KEYS = {option: name for framework in trainers() for option, name in framework.
 
 
 def without_secrets(plan: RolloutPlan) -> RolloutPlan:
-    """The plan with ``<redacted>`` in place of tokens, keys and passwords, under whatever name they stand."""
+    """The plan with marks in place of tokens, keys and passwords, under whatever name they stand."""
     return replace(
         plan,
         settings={name: _setting(name, setting) for name, setting in plan.settings.items()},
@@ -28,12 +28,12 @@ def without_secrets(plan: RolloutPlan) -> RolloutPlan:
 def _setting(name: str, setting: Setting) -> Setting:
     names = (name, setting.key or "", *setting.path)
     value = _value(names, setting.value)
-    # A dictionary's own text holds the secrets of its entries in more ways than can be told.
+    # The text of a dictionary holds the secrets of its entries in many spellings.
     hidden = value != setting.value or any(_is_secret(part, setting.raw) for part in names)
     return replace(
         setting,
         value=value,
-        raw=REDACTED if hidden and setting.raw else _text(setting.raw),
+        raw=redact.mark(setting.key or name) if hidden and setting.raw else _text(setting.raw),
         how=_text(setting.how),
         unknown=_text(setting.unknown),
     )
@@ -44,11 +44,11 @@ def _given(given: Given) -> Given:
 
 
 def _note(note: Note) -> Note:
-    return replace(note, text=redact_text(note.text))
+    return replace(note, text=redact.text(note.text))
 
 
 def _text(text: str | None) -> str | None:
-    return None if text is None else redact_text(text)
+    return None if text is None else redact.text(text)
 
 
 def _value(names: tuple[str, ...], value: Any) -> Any:
@@ -59,12 +59,16 @@ def _value(names: tuple[str, ...], value: Any) -> Any:
         return type(value)(_value(names, item) for item in value)
     if not isinstance(value, str):
         return value
-    return REDACTED if any(_is_secret(part, value) for part in names) else redact_text(value)
+    for name in names:
+        if _is_secret(name, value):
+            redact.remember(name, value)
+            return redact.mark(name)
+    return redact.text(value)
 
 
 def _is_secret(key: str, value: str | None) -> bool:
     *above, name = key.lstrip("-+").replace("-", "_").split(".")
     if name.isupper():
-        return is_secret(name, value or "")
+        return redact.is_secret_variable(name, value or "")
     names = (_KEYS.get(name, name), "_".join([*above[-1:], name]))
-    return any(is_secret_option(name, value or "") for name in names)
+    return any(redact.is_secret_option(name, value or "") for name in names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from rldoctor import redact
 from rldoctor.logs.bare import add_endings
 from rldoctor.logs.encodings import text_of
 from rldoctor.logs.literals import Hit
@@ -46,6 +47,8 @@ class _Reader:
 
     def read(self) -> FileRecord:
         for block in self.source.blocks():
+            if block.offset == 0:  # where runs print their command and their settings
+                redact.learn(block.data)
             self._block(block, self.table.find(block.data))
             self.tail = (self.tail + block.data)[-TAIL:]
         self.region.leave()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rldoctor.facts.redact import without_secrets
+from rldoctor.redact import without_secrets
 
 # What a probe runs must neither call home nor fetch anything.
 QUIET = {

@@ -4,6 +4,7 @@ that something refers to."""
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import shutil
@@ -14,8 +15,11 @@ from typing import Any
 
 import msgspec
 
+from rldoctor import redact
 from rldoctor.model import Report
 
+# Characters of a log that are searched for secrets at a time.
+_AT_ONCE = 1 << 20
 # Those that are to go, by their names, with the process that made them: a fork of it removes nothing.
 _going: dict[str, tuple[Path, int]] = {}
 
@@ -34,8 +38,18 @@ def keep_logs(observations: Mapping[str, Any], report: Report) -> dict[str, Any]
     failed = [job for jobs in observations.values() for job in jobs.values() if job.get("ended") != "done"]
     told = msgspec.json.encode((failed, report))
     for name in [name for name in _going if name.encode() in told]:
-        del _going[name]
+        folder, _ = _going.pop(name)
+        for log in folder.glob("log*"):
+            _redact(log)
     return {name: {key: _settled(job) for key, job in jobs.items()} for name, jobs in observations.items()}
+
+
+def _redact(log: Path) -> None:
+    """Takes the secrets out of a log that stays."""
+    with contextlib.suppress(OSError):
+        with log.open(encoding="utf-8", errors="surrogateescape", newline="") as opened:
+            clean = [redact.text("".join(lines)) for lines in iter(lambda: opened.readlines(_AT_ONCE), [])]
+        log.write_text("".join(clean), encoding="utf-8", errors="surrogateescape", newline="")
 
 
 def _settled(job: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rldoctor import redact
 from rldoctor.facts.environment import of
 from rldoctor.facts.interpreter import resolve
-from rldoctor.facts.redact import redact_text
 from rldoctor.probe import Job, JobResult, ProbeError, Request
 from rldoctor.probes.capture import Log, Results
 from rldoctor.probes.environment import child_environment
@@ -96,7 +96,7 @@ def _result(log: Log, results: Results, status: dict[str, Any], timed_out: bool,
         signal=_signal_name(code) if ended == "died" else None,
         error=error,
         log=str(log.path),
-        tail=tuple(map(redact_text, log.tail())),
+        tail=tuple(redact.lines(log.tail())),
     )
 
 
@@ -105,7 +105,7 @@ def _error(told: object) -> ProbeError:
     frames = told.get("frames")
     return ProbeError(
         type=str(told.get("type", "unknown")),
-        message=redact_text(str(told.get("message", ""))),
+        message=redact.text(str(told.get("message", ""))),
         frames=tuple(map(str, frames)) if isinstance(frames, list) else (),
     )
 

@@ -89,7 +89,7 @@ def test_a_whole_machine(machine: Path) -> None:
     assert (case.packages.python, case.packages.executable, case.packages.complete) == ("3.12", None, False)
     assert versions(case) == {"vllm": "0.8.5", "flash-attn": "2.7.4.post1"}
     assert isinstance(lookup(case, "packages.torch"), Unknown)
-    assert case.environment == {"HF_TOKEN": "<redacted>", "NCCL_CUMEM_ENABLE": "0"}
+    assert case.environment == {"HF_TOKEN": "<removed:HF_TOKEN>", "NCCL_CUMEM_ENABLE": "0"}
     assert case.nodes == 2 and case.model == HERE.model
     assert case.gpus is not None and case.gpus.vendor == "nvidia"
     assert [(g.index, g.memory_total, g.compute_capability) for g in case.gpus.devices] == [

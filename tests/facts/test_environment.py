@@ -51,7 +51,7 @@ def test_everything_else_is_not_even_read(name: str) -> None:
 
 def test_a_token_is_kept_as_a_fact_without_its_value() -> None:
     found = environment.select({"HF_TOKEN": "hf_secret", "HF_HOME": "/data/hf"})
-    assert found == {"HF_HOME": "/data/hf", "HF_TOKEN": "<redacted>"}
+    assert found == {"HF_HOME": "/data/hf", "HF_TOKEN": "<removed:HF_TOKEN>"}
 
 
 def test_the_request_brings_its_environment_or_has_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ class TestOneProgram:
         kept = {file: file.read_text() for file in (tmp_path / "kept").rglob("*") if file.is_file()}
         assert len(kept) == 3
         assert not [file for file, text in kept.items() if secret in text]
-        assert "login with <redacted>" in "".join(kept.values())
+        assert "login with <removed:" in "".join(kept.values())
 
     def test_a_process_that_ends_meanwhile(self, start: Start, tmp_path: Path, py_spy: str) -> None:
         (tmp_path / "child.py").write_text("import os, time\nwhile not os.path.exists('end'): time.sleep(0.05)")

@@ -62,7 +62,7 @@ def test_no_secret_reaches_a_bundle_and_all_else_does(tmp_path: Path, name: str,
     (plan,) = plans(tmp_path / name, Case())
     stored = bundle.dump(Case(plan=plan))
     assert "SESAME" not in stored
-    assert "<redacted>" in stored
+    assert "<removed:" in stored
     assert "2048" in stored
 
 
@@ -73,8 +73,8 @@ def plan(tmp_path: Path) -> RolloutPlan:
 
 
 def test_that_a_secret_is_set_is_a_fact(plan: RolloutPlan) -> None:
-    assert plan.value("env.WANDB_API_KEY") == "<redacted>"
-    assert plan.value("model.path") == "https://<redacted>@host/model"
+    assert plan.value("env.WANDB_API_KEY") == "<removed:WANDB_API_KEY>"
+    assert plan.value("model.path") == "https://<removed:credentials>@host/model"
 
 
 def test_keys_and_tokens_that_are_none_stay(plan: RolloutPlan) -> None:

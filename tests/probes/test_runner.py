@@ -62,8 +62,8 @@ def main(arguments):
     raise RuntimeError("401 for https://me:SESAME@host")
 run(main)"""
     result = run_child(tmp_path, source)
-    assert result.tail[0] == "cloning https://<redacted>@host/model with hub_token=<redacted>"
-    assert result.error is not None and result.error.message == "401 for https://<redacted>@host"
+    assert result.tail[0] == "cloning https://<removed:credentials>@host/model with hub_token=<removed:hub_token>"
+    assert result.error is not None and result.error.message == "401 for https://<removed:credentials>@host"
     assert "SESAME" not in str(result.tail)
 
 

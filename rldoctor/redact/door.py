@@ -1,0 +1,192 @@
+"""What passes the door: a text, lines, the words of a command, variables, or a whole tree of values."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from rldoctor.printable import plain
+from rldoctor.redact import kinds, memory, named, urls
+from rldoctor.redact.marks import mark
+from rldoctor.redact.names import is_secret_option, is_secret_variable
+from rldoctor.redact.spans import Span, cut
+
+T = TypeVar("T")
+
+_ASSIGNMENT = re.compile(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
+# What makes a closer look at a line worth while, among the many of a log; so far around it, in bytes.
+_TELLING = re.compile(
+    rb"(?i:api_?-?key|secret|passw|credential|authorization|bearer |_token\b|-token\b|[\"' ]token[\"'=]|_key=|_pat\b"
+    rb"|cookie:|webhook)|_TOKEN|_KEY|_PASS|://[^\s/@]{1,200}@"
+)
+_FAR = 4096
+# The next word of a command is a header, or a name and a password.
+_HEADER_OPTIONS = frozenset(("-H", "--header"))
+_LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
+
+
+def text(value: str) -> str:
+    """The text without secrets."""
+    found = [*_learned(value, [*kinds.find(value), *named.find(value), *urls.find(value)]), *memory.find(value)]
+    return cut(value, found) if found else value
+
+
+def lines(values: Iterable[str]) -> list[str]:
+    """Lines without secrets, as many as before; a key that goes over several is found."""
+    kept = [line.replace("\n", " ") for line in values]
+    return text("\n".join(kept)).split("\n") if kept else []
+
+
+def argv(command: Sequence[str]) -> list[str]:
+    """The words of a command without secrets; what belongs to an option is known before the words are joined."""
+    shown: list[str] = []
+    before = ""
+    for word in command:
+        shown.append(_word(before, word))
+        before = word
+    return shown
+
+
+def _word(before: str, word: str) -> str:
+    if before.startswith("-") and "=" not in before and not word.startswith("--") and is_secret_option(before, word):
+        return _removed(before, word)
+    if before in _LOGIN_OPTIONS and ":" in word:
+        return _removed("password", word)
+    if before in _HEADER_OPTIONS:
+        name, colon, value = word.partition(":")
+        return f"{name}{colon} {text(f'{name}:{value}').partition(':')[2].strip()}" if colon else text(word)
+    assignment = _ASSIGNMENT.match(word)
+    if assignment:
+        name, value = assignment[1], word[assignment.end() :]
+        if is_secret_option(name, value):
+            return f"{assignment[0]}{_removed(name, value)}"
+    return text(word)
+
+
+def variable(name: str, value: str) -> str:
+    """The value of an environment variable: that a secret was set is kept, the secret is not."""
+    if is_secret_variable(name, value):
+        return _removed(name, value)
+    if name.lower().endswith("_proxy"):  # user:password@host is accepted without a scheme too
+        value = cut(value, _learned(value, urls.find_bare(value)))
+    return text(plain(value))
+
+
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a child process may have."""
+    return {name: value for name, value in variables.items() if not is_secret_variable(name, value)}
+
+
+def environ(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables by name, each as :func:`variable` shows it."""
+    return {name: variable(name, value) for name, value in variables.items()}
+
+
+def learn(data: bytes) -> None:
+    """Keeps in mind what a part of a log shows to be secret, for the texts that leave."""
+    position = 0
+    for sign in _TELLING.finditer(data):
+        if sign.start() >= position:
+            start = data.rfind(b"\n", max(0, sign.start() - _FAR), sign.start()) + 1
+            end = data.find(b"\n", sign.end(), sign.end() + _FAR)
+            position = end if end >= 0 else min(len(data), sign.end() + _FAR)
+            text(data[start or max(0, sign.start() - _FAR) : position].decode("utf-8", "replace"))
+
+
+def begin(variables: Mapping[str, str]) -> None:
+    """Forgets what was known, and learns the secrets of this process's own environment."""
+    memory.forget_all()
+    for name, value in variables.items():
+        if is_secret_variable(name, value):
+            memory.remember(name, value)
+
+
+def tree(value: T) -> T:
+    """The same value with every text in it redacted: dictionaries (their keys are names), lists, tuples, and data
+    classes, whose type stays."""
+    known = memory.count()
+    clean = _tree(value)
+    # What one place told may stand without its name in a place before it.
+    return clean if memory.count() == known else _tree(clean)  # type: ignore[no-any-return]
+
+
+def _tree(value: Any) -> Any:
+    if isinstance(value, str):
+        return text(value) if type(value) is str else value
+    if isinstance(value, Mapping):
+        return _mapping(value)
+    if isinstance(value, list | tuple):
+        return _sequence(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changed = {}
+        for field in dataclasses.fields(value):
+            if not field.init:
+                continue
+            present = getattr(value, field.name)
+            clean = _tree(present)
+            if clean is not present:
+                changed[field.name] = clean
+        return dataclasses.replace(value, **changed) if changed else value
+    return value
+
+
+def _mapping(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    clean: dict[Any, Any] = {}
+    changed = False
+    entry = value.get("name")
+    for key, item in value.items():
+        name = key if isinstance(key, str) else ""
+        if key == "value" and isinstance(entry, str):  # a manifest's {"name": "HF_TOKEN", "value": ...}
+            name = entry
+        shown = _under(name, item)
+        kept = text(key) if isinstance(key, str) and type(key) is str else key
+        changed = changed or shown is not item or kept != key
+        clean[kept] = shown
+    return clean if changed else value
+
+
+def _under(name: str, value: Any) -> Any:
+    if isinstance(value, str) and type(value) is str:
+        return _removed(name, value) if name and is_secret_option(name, value) else text(value)
+    if isinstance(value, list | tuple) and name and any(isinstance(item, str) for item in value):
+        shown = [_under(name, item) for item in value]
+        if any(new is not old for new, old in zip(shown, value, strict=True)):
+            return _like(value, shown)
+    return _tree(value)
+
+
+def _sequence(value: list[Any] | tuple[Any, ...]) -> Any:
+    is_command = any(isinstance(item, str) and item.startswith("-") for item in value)
+    if is_command and all(isinstance(item, str) for item in value):
+        shown: list[Any] = argv(value)
+    else:
+        shown = [_tree(item) for item in value]
+    if all(new is old or (isinstance(new, str) and new == old) for new, old in zip(shown, value, strict=True)):
+        return value
+    return _like(value, shown)
+
+
+def _like(value: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
+    if isinstance(value, list):
+        return items
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+
+def _removed(name: str, value: str) -> str:
+    memory.remember(name, value)
+    return mark(name)
+
+
+def _learned(value: str, found: Iterable[Span]) -> list[Span]:
+    """The stretches, what they hold kept in mind."""
+    spans = list(found)
+    for span in spans:
+        held = value[span.start : span.end]
+        memory.remember(span.name, held)
+        if span.name == "credentials":
+            _, colon, password = held.partition(":")
+            if colon:
+                memory.remember("password", password)
+    return spans

@@ -1,0 +1,122 @@
+"""Which names say that their value is a secret.
+
+Launch files and requests are full of innocent keys and tokens (``prompt_key``, ``pad_token``, ``max_tokens``), so a
+name is judged word by word, and one that only may hold a secret does so where the value looks drawn at random.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# These say it wherever they stand in a name.
+_ALWAYS = _set(
+    "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
+    "jwt webhook webhooks apikey apikeys accesskey secretkey privatekey apitoken authtoken accesstoken pswd"
+)
+# Numbers are secrets too under these.
+_PASSWORDS = _set("password passwords passwd passphrase pswd")
+# With one of these before it, a key or a token is one that opens something.
+_OPENS = _set(
+    "api access secret private license encryption admin master signing auth account client service storage shared root "
+    "deploy ssh app wandb swanlab comet neptune clearml mlflow openai anthropic azure aws gcp google gemini hf hub "
+    "huggingface modelscope github gitlab bitbucket slack discord telegram dingtalk feishu lark wechat serper tavily "
+    "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf"
+)
+_KEYS_AND_TOKENS = _set("key keys token tokens")
+# Tokens that a model reads or a budget counts.
+_OF_A_MODEL = _set(
+    "max min num n count total per avg mean len length limit budget size special added pad eos bos eot eom unk stop "
+    "mask sep cls image images video audio prompt prompts completion response output input generated decode decoded "
+    "new next first last prev batched ids scheduled cached think thinking begin end start text chat implicit"
+)
+# The last word of a name that may hold a secret; the value decides.
+_PERHAPS = _set("key token sig signature pat auth")
+# A password, or one of several passes over something.
+_PASS = _set("pass pwd")
+_PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
+_VARIABLE_WORDS = re.compile(
+    r"\w*(?:KEY|SECRET|PASSWORD)S?|AUTH(?:ORIZATION)?|BEARER|COOKIES?|CREDENTIALS?|JWT|PASS|PASSPHRASE|PASSWD|PRIVATE"
+    r"|PAT|PWD|TOKENS?|WEBHOOKS?|DSN"
+)
+_NO_SECRETS = frozenset(("PWD", "OLDPWD"))
+# Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
+_HARMLESS = re.compile(r"\d{0,9}|true|false|yes|no|on|off|none|null|auto|default|required|optional", re.IGNORECASE)
+_NOTHING = re.compile(r"|true|false|yes|no|none|null", re.IGNORECASE)
+# What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, <your key>, ***.
+_REFERENCE = re.compile(r"\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|<[^<>]*>|\*+|\.{3,}|[xX]{3,}")
+# A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
+_SPECIAL_TOKEN = re.compile(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
+_DRAWN = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*:-]{16,200}")
+_DIGEST = re.compile(r"(?:0x|sha\d+[:-])?[0-9a-f]{6,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_FILE = re.compile(r"\.(?:py|json|ya?ml|txt|sh|pt|pem|log|bin|safetensors)$")
+_LONG = 128
+
+
+def words(name: str) -> list[str]:
+    """The words of a name, in lower case: ``hubApiKey``, ``HUB_API_KEY`` and ``hub-api-key`` alike."""
+    return [word.lower() for word in _WORDS.findall(name[-_LONG:])]
+
+
+def is_secret_variable(name: str, value: str) -> bool:
+    """Whether an environment variable holds a secret: KEY or TOKEN is a word of its name, the value no mere number."""
+    parts = re.split(r"[^A-Z0-9]+", name[-_LONG:].upper())
+    telling = [part for part in parts if _VARIABLE_WORDS.fullmatch(part)]
+    if not telling or name.upper() in _NO_SECRETS or _is_nothing(value):
+        return False
+    if any(part.lower() in _PASSWORDS | _PASS or "PASSWORD" in part for part in telling):
+        return True
+    if _HARMLESS.fullmatch(value):
+        return False
+    only_tokens = all(part in ("TOKEN", "TOKENS") for part in telling)
+    return not (only_tokens and (_SPECIAL_TOKEN.fullmatch(value) or not _OF_A_MODEL.isdisjoint(words(name))))
+
+
+def is_secret_option(name: str, value: str) -> bool:
+    """Whether an option or key of this name is given a secret; of ``a.b.api_key`` the last part counts. A switch, a
+    number or a reference to a variable is none."""
+    name = name.lstrip("-+").rpartition(".")[2]
+    if name.isupper():
+        return is_secret_variable(name, value)
+    found = words(name)
+    if not found or _is_nothing(value):
+        return False
+    if not _PASSWORDS.isdisjoint(found):
+        return True
+    if _HARMLESS.fullmatch(value):
+        return False
+    if not _ALWAYS.isdisjoint(found) or found == ["token"]:
+        return not _SPECIAL_TOKEN.fullmatch(value)
+    if _opens(found):
+        return True
+    if found[-1] in _PASS:
+        return _PASSES.isdisjoint(found) and not value.startswith(("/", "~"))
+    return found[-1] in _PERHAPS and looks_drawn(value) and _OF_A_MODEL.isdisjoint(found)
+
+
+def _opens(found: list[str]) -> bool:
+    """Whether a word that opens something stands right before a key or a token: ``hub_token``, ``access_key_id``."""
+    return any(before in _OPENS and word in _KEYS_AND_TOKENS for before, word in itertools.pairwise(found))
+
+
+def looks_drawn(value: str) -> bool:
+    """Whether a value looks drawn at random: long, letters and digits mixed, no path, no digest, no name of a model."""
+    if not _DRAWN.fullmatch(value) or _DIGEST.fullmatch(value) or value.count("/") > 1 or _SPECIAL_TOKEN.search(value):
+        return False
+    digits = sum(character.isdigit() for character in value)
+    letters = sum(character.isalpha() for character in value)
+    runs = re.findall(r"[A-Za-z]+|\d+", value)
+    return (
+        digits >= 3 and letters >= 3 and len(runs) >= 5 and not re.search(r"\.(?:py|json|yaml|txt|sh|pt|pem)$", value)
+    )
+
+
+def _is_nothing(value: str) -> bool:
+    return bool(_NOTHING.fullmatch(value) or _REFERENCE.fullmatch(value))

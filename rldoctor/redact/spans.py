@@ -1,0 +1,42 @@
+"""Stretches of a text that are to be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rldoctor.redact.marks import mark
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """The characters from ``start`` up to ``end``, and the name of what they hold."""
+
+    start: int
+    end: int
+    name: str
+
+
+def cut(text: str, spans: Iterable[Span]) -> str:
+    """The text with a mark in place of each stretch; of stretches that overlap the first one names the whole. A stretch
+    over several lines leaves as many lines."""
+    parts: list[str] = []
+    position = 0
+    for span in merged(spans):
+        taken = text[span.start : span.end]
+        parts += [text[position : span.start], "\n".join([mark(span.name)] * (taken.count("\n") + 1))]
+        position = span.end
+    return "".join([*parts, text[position:]])
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Stretches in their order, none of which touches another."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        if span.start == span.end:
+            continue
+        if found and span.start < found[-1].end:
+            found[-1] = Span(found[-1].start, max(found[-1].end, span.end), found[-1].name)
+        else:
+            found.append(span)
+    return found

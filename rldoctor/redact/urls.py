@@ -1,0 +1,56 @@
+"""Credentials in URLs and connection strings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rldoctor.redact.spans import Span
+
+_RUN = re.compile(r"[^\s\"'`<>\\|]{0,2048}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")
+_PATH = re.compile(r"[/?#]")
+_BARE = re.compile(r"^(?!\w+://)\S{1,2048}(?=@)")
+# A name that a person logs in with is no secret: git@github.com.
+_LOGIN = re.compile(r"[a-z][a-z0-9_-]{0,15}")
+_BY_LOGIN = ("ssh", "git+ssh", "git", "sftp", "rsync", "scp")
+
+
+def find(text: str) -> Iterator[Span]:
+    """Where the user's part of a URL stands."""
+    position = text.find("://")
+    while position >= 0:
+        begin = position + 3
+        following = text.find("://", begin)
+        run = _RUN.match(text, begin)
+        end = run.end() if run else begin
+        if 0 <= following < end:
+            scheme = _SCHEME.search(text, max(begin, following - 32), following)
+            end = scheme.start() if scheme else following
+        length = _credentials(text[begin:end])
+        if length and not _is_login(text[:position][-16:], text[begin : begin + length]):
+            yield Span(begin, begin + length, "credentials")
+        position = following
+
+
+def _credentials(rest: str) -> int:
+    """How many characters of what follows ``://`` are credentials. Passwords are not always percent-encoded: they hold
+    commas, slashes and further ``@``."""
+    path = _PATH.search(rest)
+    authority = rest[: path.start()] if path else rest
+    host, colon, port = authority.rpartition(":")
+    if "@" not in authority and not (colon and not port.isdigit() and not host.startswith("[")):
+        return 0
+    return max(rest.rfind("@"), 0)
+
+
+def _is_login(before: str, user: str) -> bool:
+    scheme = _SCHEME.search(before)
+    return bool(scheme and scheme[0] in _BY_LOGIN and _LOGIN.fullmatch(user))
+
+
+def find_bare(value: str) -> Iterator[Span]:
+    """The credentials of a value that may be a URL without its scheme: ``user:password@host``."""
+    hit = _BARE.match(value)
+    if hit:
+        yield Span(hit.start(), hit.end(), "credentials")

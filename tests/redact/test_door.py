@@ -1,0 +1,223 @@
+"""Secrets do not leave; that something was set does, and all that only looks like a secret."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rldoctor import redact
+
+HF = "hf_" + "aB3" * 12
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> None:
+    redact.begin({})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HF_TOKEN", HF),
+        ("HUGGING_FACE_HUB_TOKEN", "anything"),
+        ("VLLM_API_KEY", "letmein"),
+        ("RAY_REDIS_PASSWORD", "12345"),
+        ("SLURM_JWT", "x.y.z"),
+        ("MODELSCOPE_CREDENTIALS_PATH", "/home/me/.credentials"),
+        ("wandb_apikey", "0123abc"),
+        ("VLLM_CLIENT_SECRET", "s"),
+        ("GH_PAT", "anything"),
+        ("DB_PASS", "12345"),
+        ("SLACK_WEBHOOK", "https://hooks.slack.com/x"),
+    ],
+)
+def test_a_secret_is_known_by_the_name_of_its_variable(name: str, value: str) -> None:
+    assert redact.variable(name, value) == f"<removed:{name}>"
+    assert redact.without_secrets({name: value, "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("IMAGE_MAX_TOKEN_NUM", "1024"),
+        ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "true"),
+        ("EOS_TOKEN", "<|im_end|>"),
+        ("HF_TOKEN", ""),
+        ("PWD", "/home/me"),
+        ("CUDA_VISIBLE_DEVICES", "GPU-8f6a1c2e-0b1d-4c3e-9a5f-1234567890ab"),
+        ("LD_LIBRARY_PATH", "/opt/hf_transfer/lib:/usr/lib/sk-learn"),
+        ("PYTHONPATH", "/src/tokenizers=fast:/runs/task-0123456789abcdefghij"),
+        ("no_proxy", "localhost,127.0.0.1,.cluster.local"),
+    ],
+)
+def test_a_variable_that_only_looks_like_a_secret_stays(name: str, value: str) -> None:
+    assert redact.variable(name, value) == value
+    assert redact.without_secrets({name: value}) == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("https_proxy", "http://me:secret@proxy:8080", "http://<removed:credentials>@proxy:8080"),
+        ("HTTP_PROXY", "http://me:p@ss/w@proxy:8080", "http://<removed:credentials>@proxy:8080"),
+        ("all_proxy", "me:secret@proxy:8080", "<removed:credentials>@proxy:8080"),
+        ("HF_ENDPOINT", "https://mirror/hub?token=abcdef&x=1", "https://mirror/hub?token=<removed:token>&x=1"),
+        ("VLLM_EXTRA", f"--model a --hf {HF} -v", "--model a --hf <removed:huggingface-token> -v"),
+    ],
+)
+def test_a_secret_inside_a_value_is_cut_out(name: str, value: str, kept: str) -> None:
+    assert redact.variable(name, value) == kept
+
+
+@pytest.mark.parametrize(
+    ("token", "kind"),
+    [
+        (HF, "huggingface-token"),
+        ("sk-proj-0123456789abcdefghij", "openai-key"),
+        ("ghp_" + "a1" * 18, "github-token"),
+        ("github_pat_" + "a1" * 20, "github-token"),
+        ("glpat-0123456789abcdefghij", "gitlab-token"),
+        ("AKIA" + "A1" * 8, "aws-key"),
+        ("xoxb-0123456789-abcdef", "slack-token"),
+        ("nvapi-" + "a1" * 20, "nvidia-key"),
+        ("AIza" + "a1" * 18, "google-key"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "jwt"),
+        ("gsk_" + "a1" * 20, "groq-key"),
+        ("dckr_pat_" + "a1" * 14, "docker-token"),
+    ],
+)
+def test_issuers_prefixes_give_tokens_away(token: str, kind: str) -> None:
+    assert redact.text(f"loading with {token}, done") == f"loading with <removed:{kind}>, done"
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ("serve --api-key S3 --port 80", "serve --api-key <removed:api-key> --port 80"),
+        ("serve --admin-key S3", "serve --admin-key <removed:admin-key>"),
+        ("serve --api-key=S3,4;x", "serve --api-key=<removed:api-key>"),
+        ("Authorization: Bearer S3", "Authorization: <removed:Authorization>"),
+        ("-H 'Authorization: Bearer S3' -v", "-H 'Authorization: <removed:Authorization>' -v"),
+        ("the header was Bearer S3cr3t-of-mine", "the header was Bearer <removed:bearer>"),
+        ("Cookie: a=S3; b=S4", "Cookie: <removed:Cookie>"),
+        ("curl -u bob:S3 http://h", "curl -u bob:<removed:password> http://h"),
+        ("{'api_key': 'S3', 'max_tokens': 512}", "{'api_key': '<removed:api_key>', 'max_tokens': 512}"),
+        ('{"env": {"X_PASS": "S3"}}', '{"env": {"X_PASS": "<removed:X_PASS>"}}'),
+        (r'{"more": "{\"api_key\": \"S 3\"}", "n": 1}', r'{"more": "{\"api_key\": \"<removed:api_key>\"}", "n": 1}'),
+        ('"api_keys": ["S3", "S4"]', '"api_keys": [<removed:api_keys>]'),
+        ("['--api-key', 'S3', '--x']", "['--api-key', '<removed:api-key>', '--x']"),
+        ('os.environ["WANDB_API_KEY"] = "S3"', 'os.environ["WANDB_API_KEY"] = "<removed:WANDB_API_KEY>"'),
+        ("hub_token: S3\nseed: 1", "hub_token: <removed:hub_token>\nseed: 1"),
+        ("- name: HF_TOKEN\n  value: S3\n- name: X", "- name: HF_TOKEN\n  value: <removed:HF_TOKEN>\n- name: X"),
+        ('password = "S 3"', 'password = "<removed:password>"'),
+        ("postgres://user:S,3@host/db", "postgres://<removed:credentials>@host/db"),
+        ("mongodb+srv://a:S/3@host/x", "mongodb+srv://<removed:credentials>@host/x"),
+        ("redis://:S3@host:1/0", "redis://<removed:credentials>@host:1/0"),
+        ("http://a:S3@h,http://b:S4@h", "http://<removed:credentials>@h,http://<removed:credentials>@h"),
+        ("AccountName=x;AccountKey=S3/+==;End=s", "AccountName=x;AccountKey=<removed:AccountKey>;End=s"),
+        ("dbname=x password=S3 host=h", "dbname=x password=<removed:password> host=h"),
+        ("machine h login me password S3", "machine h login me password <removed:password>"),
+        ("token=S3", "token=<removed:token>"),
+    ],
+)
+def test_a_secret_is_found_where_its_name_stands(written: str, left: str) -> None:
+    assert redact.text(written) == left
+    assert redact.text(left) == left
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [
+        "max_tokens=512 tokenizer=Qwen/Qwen2.5-7B num_tokens: 12 pad_token='<|endoftext|>' eos_token: </s>",
+        "prompt_key=question reward_fn_key: data_source image_key: images",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "cache_key=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+        "KeyError: 'model.layers.0.self_attn.q_proj.weight'",
+        'File "/x/vllm/core/scheduler.py", line 702, in _schedule_running',
+        "/home/u/.cache/huggingface/hub/models--Qwen--Qwen2.5/snapshots/989aa7980e4cf806f80c7fef2b1adb7bc71aa306",
+        "Unexpected token: } at 5; decoded_token='Hello'; tokens/s: 1234.5",
+        "export HF_TOKEN=$HF_TOKEN; HF_TOKEN is not set; api_key=os.environ['X']",
+        "http://localhost:8000/v1 https://huggingface.co/org/model@main git@github.com:x/y.git",
+        "git+https://github.com/x/y@abc123 ssh://git@github.com/x/y",
+        'checks: {"pass": 3}, first_pass=yes, bypass: cudagraph, compass, passing=x',
+        "signature: (self, x) authors = ['a'] author_email=foo@bar authentication: none",
+        "key=lambda x: x, group_key=(1, 2), tensor_keys: ['input_ids'], monkey: patch, keyword=foo",
+        "run-20261121_012213-abc123de",
+        "basic configuration of the bearer",
+    ],
+)
+def test_ordinary_texts_come_through(ordinary: str) -> None:
+    assert redact.text(ordinary) == ordinary
+
+
+def test_a_private_key_goes_with_all_its_lines_and_their_number_stays() -> None:
+    key = ["-----BEGIN PRIVATE KEY-----", "MIIEpAIBAAKCAQEA7bq5", "c2VjcmV0c2VjcmV0", "-----END PRIVATE KEY-----"]
+    assert redact.lines(["before", *key, "after"]) == ["before", *["<removed:private-key>"] * 4, "after"]
+    assert redact.lines([*key[:-1], "an error"]) == [*["<removed:private-key>"] * 3, "an error"]
+    assert redact.lines([*key[1:], "after"]) == [*["<removed:private-key>"] * 3, "after"]
+
+
+def test_words_of_a_command_are_known_before_they_are_joined() -> None:
+    command = ["serve", "--api-key", "-a b", "-H", "X-Auth-Token: S3", "DB_PASS=a b,c", "--max-tokens", "5"]
+    assert " ".join(redact.argv(command)) == (
+        "serve --api-key <removed:api-key> -H X-Auth-Token: <removed:X-Auth-Token> "
+        "DB_PASS=<removed:DB_PASS> --max-tokens 5"
+    )
+
+
+def test_a_tree_is_known_by_its_keys() -> None:
+    tree = {
+        "env": [{"name": "HF_TOKEN", "value": "S3"}, {"name": "SEED", "value": "1"}],
+        "a": {"api_key": ["S3", "S4"], "n": 3, "eos_token": "</s>"},
+        "command": ("serve", "--api-key", "S3"),
+    }
+    assert redact.tree(tree) == {
+        "env": [{"name": "HF_TOKEN", "value": "<removed:HF_TOKEN>"}, {"name": "SEED", "value": "1"}],
+        "a": {"api_key": ["<removed:api_key>"] * 2, "n": 3, "eos_token": "</s>"},
+        "command": ("serve", "--api-key", "<removed:api-key>"),
+    }
+    assert redact.tree(tree["env"][1]) is tree["env"][1]  # type: ignore[index]
+
+
+def test_a_secret_once_known_is_removed_wherever_it_stands() -> None:
+    secret = 'quite"secret/1234567'
+    redact.begin({"HF_TOKEN": secret})
+    assert redact.text(f"login({secret})") == "login(<removed:HF_TOKEN>)"
+    assert redact.text(f"login({json.dumps(secret)})") == 'login("<removed:HF_TOKEN>")'
+    assert redact.text("login(quite%22secret%2F1234567)") == "login(<removed:HF_TOKEN>)"
+    assert redact.text(f"a {secret[:12]}\n  {secret[12:]} b") == "a <removed:HF_TOKEN>\n  <removed:HF_TOKEN> b"
+    assert redact.tree(["S0mething-else", "token=S0mething-else"]) == ["<removed:token>", "token=<removed:token>"]
+
+
+def test_an_ordinary_word_is_not_remembered() -> None:
+    redact.begin({"RAY_REDIS_PASSWORD": "vllm", "DB_PASS": "12345678", "X_SECRET": "/etc/secret/file"})
+    text = "vllm serve /etc/secret/file --port 12345678"
+    assert redact.text(text) == text
+
+
+def test_a_log_is_learned_from() -> None:
+    redact.learn(b"step 1\nusing api_key='Zq81-xxyy-77' for the judge\nstep 2\n")
+    assert redact.text("401 for Zq81-xxyy-77") == "401 for <removed:api_key>"
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("hub_token", True),
+        ("token", True),
+        ("wandb-api-key", True),
+        ("hubApiKey", True),
+        ("ssl_keyfile_password", True),
+        ("secret_access_key", True),
+        ("pad_token", False),
+        ("prompt_key", False),
+        ("max_num_batched_tokens", False),
+        ("ssl_keyfile", False),
+    ],
+)
+def test_the_words_that_make_a_secret_of_an_option(name: str, secret: bool) -> None:
+    assert redact.is_secret_option(name, "open sesame") is secret
+    assert not redact.is_secret_option(name, "") and not redact.is_secret_option(name, "$NAME")
+    assert redact.text(f"{name}=sesame") == (f"{name}={redact.mark(name)}" if secret else f"{name}=sesame")
