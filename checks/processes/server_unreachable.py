@@ -190,7 +190,7 @@ def server_not_up(case: Case, event: LogEvent) -> Iterator[Finding]:
 def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A run that ends in these lines waits for a server."""
     if (
-        event.incident.kind == "clean"
+        event.incident.kind != "crashed"
         and any(event.literal in line for line in event.run.tail[-4:])
         and event.count >= 3
     ):

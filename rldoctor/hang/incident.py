@@ -17,7 +17,7 @@ def incident_of(hang: Hang, findings: Sequence[Finding]) -> Incident:
     odd = _odd_one(hang) if stalled else None
     files = [frame.file for one in standings(hang) for frame in one.frames]
     return Incident(
-        kind="stalled" if stalled else "clean",
+        kind="stalled" if stalled else "unfinished",
         first_rank=(odd.seen.rank if odd.seen.role == "rank" else odd.label) if odd is not None else None,
         stage=odd.stage if odd is not None else None,
         exception=f"{odd.label} {odd.where}" if odd is not None else None,

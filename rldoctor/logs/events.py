@@ -15,6 +15,10 @@ from rldoctor.logs.table import Table
 
 _NUMBERS = re.compile(r"\d+")
 _HEX = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16,}\b")
+_QUIET = ("DEBUG", "INFO", "WARNING")
+_ADVICE = re.compile(
+    r"(?i:\b(?:if|when|in case|to (?:avoid|prevent|fix)|may|might|please|consider|such as|note that)\b)|Warning:"
+)
 # Of one literal, so many different lines are judged.
 _MOST_EVENTS = 24
 
@@ -118,8 +122,23 @@ def _carried(exception: LoggedException | None) -> LoggedException | None:
 
 
 def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) -> str | None:
-    """Why a signature is not asked: unless it is a silent one, not about what was caught in a run that went on, and
-    only where the run did not end well."""
-    if not signature.silent and (group.handled or run.incident.kind == "clean"):
-        return "the run went on behind it"
+    """Why a signature is not asked: unless it is a silent one, not about what was caught in a run that went on. Where
+    nothing failed otherwise, a line counts that is said with weight and behind which no work is seen."""
+    if not signature.silent:
+        if group.handled or (run.incident.kind != "crashed" and _went_on(group, event)):
+            return "the run went on behind it"
+        if run.incident.kind != "crashed" and not _has_weight(event):
+            return "a line without weight in a run that nothing ended"
     return next((f"“{text}” rules it out" for text in signature.unless if text in event.text), None)
+
+
+def _went_on(group: _Group, event: LogEvent) -> bool:
+    """Whether the log shows work behind a line: steps, answered requests, or the end that was planned."""
+    record = group.piece.record
+    return max(record.last_sign, record.done) > event.number
+
+
+def _has_weight(event: LogEvent) -> bool:
+    """Whether a line speaks of something that happened: no information, no warning, no advice about what might."""
+    said = event.line[: max(0, event.line.find(event.literal))]
+    return event.level not in _QUIET and _ADVICE.search(said) is None

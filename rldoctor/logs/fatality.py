@@ -138,21 +138,19 @@ def _roles(record: FileRecord, table: Table) -> dict[int, dict[str, set[Role]]]:
 
 
 def _went_on(failure: Failure) -> bool:
-    """Whether the process that printed the exception went on working."""
+    """Whether the process that printed the exception is seen at work again: its next steps, requests that it answers;
+    for what somebody may have caught also its logger, and lines such as it wrote before. What scripts append to a log
+    is none of these."""
     after = failure.after
     raw = failure.raw
-    if isinstance(raw, RawDeath):
-        return after.done or after.moved >= 2 or after.informed >= 3
-    if raw.quoted:
-        return after.moved > 0 or after.ordinary > 0
-    if raw.native is NativeEnd.SURE:
-        # Whoever ended so writes nothing more: it was text, or several processes write without saying who they are.
-        return after.done or after.moved >= 2
-    if raw.ranked or _UNCAUGHT.match(raw.exception.header):
-        return False
-    if uncaught(failure):
-        return after.done or after.moved >= 2 or (after.moved >= 1 and after.ordinary >= 2) or after.informed >= 3
-    return after.done or after.moved >= 1 or after.ordinary >= 3
+    if isinstance(raw, RawException):
+        if raw.quoted:
+            return after.moved + after.informed + after.repeated + after.ordinary > 0
+        if raw.ranked or _UNCAUGHT.match(raw.exception.header):
+            return False
+        if not uncaught(failure):
+            return after.moved >= 1 or after.informed + after.repeated >= 3
+    return after.moved >= 2
 
 
 def _reconsider(verdicts: Verdicts) -> None:
@@ -160,7 +158,7 @@ def _reconsider(verdicts: Verdicts) -> None:
     end; and where it ended badly without a cause in sight, what looked uncaught was not caught."""
     failures = verdicts.failures
     if failures and not any(uncaught(f) or f.launcher for f in failures):
-        logged_only = [f for f in failures if f.slice.record.done > f.last]
+        logged_only = [f for f in failures if f.slice.record.last_word > f.last]
         for failure in logged_only:
             failures.remove(failure)
             verdicts.handled.append(failure)

@@ -69,7 +69,7 @@ def _incident(
         "partial": partial,
     }
     if shown is None:
-        return Incident(kind="clean", **common)  # type: ignore[arg-type]
+        return Incident(kind="unknown", **common)  # type: ignore[arg-type]
     link = telling(shown.exception)
     own = link.user_frame or next((x.user_frame for x in shown.exception.chain if x.user_frame), None)
     return Incident(

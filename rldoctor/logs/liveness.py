@@ -1,4 +1,6 @@
-"""Tells lines that show a run going on from those that a dying or ending process writes."""
+"""Tells lines that show a run going on from those that a dying or ending process writes.
+
+What scripts, schedulers and people append to a log (an epilogue, ``pip list``, a message of restart) is neither."""
 
 from __future__ import annotations
 
@@ -6,22 +8,26 @@ import re
 
 from rldoctor.logs.prefixes import Line
 
-# What training prints as it moves: metrics, steps, epochs, finished phases.
+# What training prints as it moves: metrics, steps, epochs, finished phases; what a server says of answered requests.
 _PROGRESS = re.compile(
     r"\{['\"](?:loss|reward|train_runtime|eval_|kl|grad_norm)"
     r"|(?:^|[\s\[(,'\"])(?:global_|training[_ ]|train[_ ])?(?:step|steps|epoch|iteration|iter|"
     r"episode)['\"]?\s*[:=#/ ]\s*\d+"
     r"|(?:^|\s)(?:loss|reward|kl|rewards?/mean|critic/\S+|actor/\S+)\s*[:=]\s*-?\d"
     r"|\bAvg (?:prompt|generation) throughput"
+    r"|\"(?:GET|POST|PUT) /[^\"\s]{0,200} HTTP/[\d.]+\" 2\d\d\b"
     r"|(?i:\bsav(?:ed|ing) (?:model |the model |a )?(?:checkpoint|to)\b|\bcheckpoint saved\b)"
 )
-# What a program prints when it came to its end as planned.
+# The last words of trainers: transformers (TRL, axolotl, unsloth), verl, ms-swift, NeMo-RL.
+_LAST_WORDS = re.compile(
+    r"'train_runtime'|\"train_runtime\"|Training completed\. Do not forget to share your model"
+    r"|Final validation metrics:|End time of running main: |Max number of (?:steps|epochs) has been reached"
+)
+# What a script prints when it came to its end as planned, and what launchers say of one that did.
 _DONE = re.compile(
-    r"^\W{0,4}(?:DONE|Done|done|OK|SUCCESS|Finished|finished|Success)\W{0,3}$"
-    r"|'train_runtime'"
-    r"|(?i:\btraining (?:is )?(?:completed?|finished|done)\b|\b(?:all|everything) (?:done|finished)\b|\bjob "
-    r"(?:succeeded|finished)\b)"
-    r"|\bexit(?:ed with)? code:? 0\b|\brc 0\b|return code = 0\b"
+    r"^\W{0,4}(?:rank \d+ )?(?:DONE|Done|done|OK|SUCCESS|Finished|finished|Success)\W{0,3}$"
+    r"|(?i:\btraining (?:is )?(?:completed?|finished|done)\b|\b(?:all|everything) (?:done|finished)\b)"
+    r"|\bJob '[^']{1,80}' succeeded|\bexit(?:ed with)? code:? 0\b|\brc 0\b|return code = 0\b"
 )
 # What a process writes on its way out, or only repeats: none of it shows that work went on.
 _NOISE = re.compile(
@@ -45,29 +51,35 @@ _NOISE = re.compile(
     r"|(?i:for (?:debugging|more) |please |to (?:fix|troubleshoot|suppress|enable)|see https?:|refer to|consider )"
 )
 _BAR = re.compile(r"(\d{1,12})/(\d{1,12}) \[")
+_COMPLAINTS = ("ERROR", "CRITICAL", "WARNING")
+_LOOKED_AT = 400
+
+
+def is_last_word(line: Line) -> bool:
+    """Whether a trainer says that it came to its end."""
+    return line.level not in ("ERROR", "CRITICAL") and _LAST_WORDS.search(line.text[:_LOOKED_AT]) is not None
 
 
 def is_done(line: Line) -> bool:
-    """Whether the line says that the program reached its end."""
-    return line.level not in ("ERROR", "CRITICAL") and _DONE.search(line.text[:400]) is not None
+    """Whether the line says that the program reached its end. Scripts write so after a failure too."""
+    if line.level in ("ERROR", "CRITICAL"):
+        return False
+    return is_last_word(line) or _DONE.search(line.text[:_LOOKED_AT]) is not None
 
 
 def is_progress(line: Line) -> bool:
-    """Whether the line says that work went on."""
-    if line.level in ("ERROR", "CRITICAL", "WARNING"):
+    """Whether the line says that work went on: a step, an answered request, a trainer's last words."""
+    if line.level in _COMPLAINTS:
         return False
-    text = line.text[:400]
-    return _PROGRESS.search(text) is not None or is_done(line)
+    return _PROGRESS.search(line.text[:_LOOKED_AT]) is not None or is_last_word(line)
 
 
 def is_ordinary(line: Line) -> bool:
     """Whether the line is neither noise of an ending process nor a complaint."""
-    if line.level in ("ERROR", "CRITICAL", "WARNING"):
-        return False
-    return _NOISE.search(line.text[:400]) is None
+    return line.level not in _COMPLAINTS and _NOISE.search(line.text[:_LOOKED_AT]) is None
 
 
 def bar_position(line: Line) -> int | None:
-    """Where a progress bar stands, None where the line is none."""
-    match = _BAR.search(line.text[:400]) if "%|" in line.text[:400] else None
+    """Where a progress bar is, None where the line is none."""
+    match = _BAR.search(line.text[:_LOOKED_AT]) if "%|" in line.text[:_LOOKED_AT] else None
     return int(match[1]) if match is not None else None

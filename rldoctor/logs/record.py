@@ -6,10 +6,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rldoctor.logs.liveness import bar_position, is_done, is_ordinary, is_progress
+from rldoctor.logs.liveness import bar_position, is_ordinary, is_progress
 from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import LoggedException, Origin
 from rldoctor.logs.prefixes import Line
+from rldoctor.logs.templates import template
 
 # Of a literal that is found all over, the first hits are kept with their surroundings, the last without.
 KEEP = 32
@@ -26,27 +27,30 @@ class Sign(Enum):
     """What one line of a process shows about it after an exception."""
 
     PROGRESS = "progress"
-    DONE = "done"
     BAR = "bar"
     INFORMED = "informed"
+    REPEATED = "repeated"
     ORDINARY = "ordinary"
 
 
 @dataclass(frozen=True)
 class Life:
-    """How much a process wrote: signs of progress (``moved``), other lines that no ending process writes
-    (``ordinary``, of which a logger's INFO are ``informed``), and whether it said that all was ``done``."""
+    """Proof that a process went on: signs of progress (``moved``), a logger's INFO (``informed``), and lines such as it
+    wrote before (``repeated``). Other lines (``ordinary``) prove nothing, but end what a sample quoted."""
 
     moved: int = 0
-    ordinary: int = 0
     informed: int = 0
-    done: bool = False
+    repeated: int = 0
+    ordinary: int = 0
 
 
 @dataclass
 class Aftermath:
-    """The lines of a process after an exception, as far as they show something, by number."""
+    """The lines of a process after an exception, as far as they show something, by number. ``usual`` are the templates
+    of what it wrote before: whoever writes such a line again is still at work, whoever writes another may be a script
+    that runs after it."""
 
+    usual: frozenset[str] = frozenset()
     signs: list[tuple[int, Sign, int]] = field(default_factory=list)
     seen: int = 0
     upto: int = 0
@@ -57,23 +61,26 @@ class Aftermath:
         self.upto = number
         position = bar_position(line)
         if is_progress(line):
-            self.signs.append((number, Sign.DONE if is_done(line) else Sign.PROGRESS, 0))
+            self.signs.append((number, Sign.PROGRESS, 0))
         elif position is not None:
             self.signs.append((number, Sign.BAR, position))
         elif is_ordinary(line):
-            self.signs.append((number, Sign.INFORMED if line.level == "INFO" else Sign.ORDINARY, 0))
+            if line.level == "INFO":
+                self.signs.append((number, Sign.INFORMED, 0))
+            else:
+                again = template(line.text) in self.usual
+                self.signs.append((number, Sign.REPEATED if again else Sign.ORDINARY, 0))
 
     def until(self, last: int) -> Life:
         """What the lines up to ``last`` show. A single bar is only redrawn as it closes; two positions are progress."""
         signs = [(sign, position) for number, sign, position in self.signs if number <= last]
         kinds = [sign for sign, _ in signs]
         bars = {position for sign, position in signs if sign is Sign.BAR}
-        informed = kinds.count(Sign.INFORMED)
         return Life(
-            moved=kinds.count(Sign.PROGRESS) + kinds.count(Sign.DONE) + max(0, len(bars) - 1),
-            ordinary=kinds.count(Sign.ORDINARY) + informed,
-            informed=informed,
-            done=Sign.DONE in kinds,
+            moved=kinds.count(Sign.PROGRESS) + max(0, len(bars) - 1),
+            informed=kinds.count(Sign.INFORMED),
+            repeated=kinds.count(Sign.REPEATED),
+            ordinary=kinds.count(Sign.ORDINARY),
         )
 
 
@@ -170,8 +177,9 @@ class Start:
 class FileRecord:
     """One file's yield. Numbers count lines from 1; ``starts`` are lines at which a program was started, ``stages``
     where a stage of training began, ``rank_of`` the rank of a process (by pid and node) where some line tells both,
-    ``metrics`` what was logged from a line on, ``done`` the last line that said that all was done, ``tail`` the last
-    lines by number."""
+    ``metrics`` what was logged from a line on, ``done`` the last line that said that all was done, ``last_word`` the
+    last one in which a trainer did, ``alive`` the last one that shows work going on, ``tail`` the last lines by
+    number."""
 
     name: str
     origin: Origin
@@ -189,6 +197,13 @@ class FileRecord:
     tail: list[tuple[int, Line]] = field(default_factory=list)
     metrics: list[tuple[int, Collector]] = field(default_factory=lambda: [(1, Collector())])
     done: int = 0
+    last_word: int = 0
+    alive: int = 0
     lines: int = 0
     size: int = 0
     partial: str | None = None
+
+    @property
+    def last_sign(self) -> int:
+        """The last line that shows work going on, 0 where none does."""
+        return max(self.alive, *(collector.last for _, collector in self.metrics))

@@ -8,7 +8,7 @@ from rldoctor.logs.deaths import Death, died
 from rldoctor.logs.dumps import DumpParser, SummaryParser
 from rldoctor.logs.forms import names_function
 from rldoctor.logs.headers import header_of
-from rldoctor.logs.liveness import is_done
+from rldoctor.logs.liveness import bar_position, is_done, is_last_word, is_ordinary, is_progress
 from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import Origin
 from rldoctor.logs.notes import MANY, Notes
@@ -31,6 +31,7 @@ from rldoctor.logs.record import (
 )
 from rldoctor.logs.runs import is_launchers, slices
 from rldoctor.logs.table import Anchor, Table, Use
+from rldoctor.logs.templates import template
 from rldoctor.logs.tracebacks import TracebackParser
 
 BEFORE = 12
@@ -61,6 +62,7 @@ class Region:
         self._listeners: list[RawEvent] = []
         self._watched: list[tuple[Origin, Aftermath]] = []
         self._time: float | None = None
+        self._bar: int | None = None
         self._tokens = 0
         self.notes = Notes(record, table)
         # Of every end, the process that printed it (a remote exception happened in another) and what came after.
@@ -102,6 +104,12 @@ class Region:
         """A line of the log's end, after the pass: shows whether its process went on."""
         if is_done(line):
             self.record.done = number
+        if is_last_word(line):
+            self.record.last_word = number
+        bar = bar_position(line)
+        if is_progress(line) or (bar is not None and bar != self._bar):
+            self.record.alive = number
+        self._bar = bar if bar is not None else self._bar
         self.record.tail.append((number, line))
         if len(self.record.tail) > 200:
             del self.record.tail[:100]
@@ -228,6 +236,7 @@ class Region:
     def _watch_for(self, origin: Origin, last: int, mark: Aftermath, count: int) -> None:
         """Begins to watch what the process does after an end."""
         mark.upto = last
+        mark.usual = frozenset(template(line.text) for line in self._recent.get(origin, ()) if is_ordinary(line))
         self._marks.append((origin, mark))
         if count <= MANY:
             self._watched.append((origin, mark))

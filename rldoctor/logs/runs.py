@@ -111,14 +111,14 @@ def is_launchers(raw: RawException, record: FileRecord) -> bool:
 
 
 def _after_launchers(record: FileRecord) -> list[int]:
-    """A launcher's own exception after which somebody went on writing, or failed anew."""
+    """A launcher's own exception after which steps are taken, or something fails anew."""
     found = []
     for raw in record.exceptions:
         if not is_launchers(raw, record):
             continue
         after = raw.aftermath.until(record.lines or raw.aftermath.upto)
         anew = any(e.number > raw.last and _fails_alone(e, record) for e in record.exceptions)
-        if after.done or after.moved >= 1 or after.ordinary >= 2 or anew:
+        if after.moved >= 1 or anew:
             found.append(raw.last + 1)
     return found
 

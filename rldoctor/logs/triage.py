@@ -12,10 +12,10 @@ from rldoctor.case import Case, Distribution, Packages, Series
 from rldoctor.check import Check
 from rldoctor.errors import InputError
 from rldoctor.logs.asking import ask
+from rldoctor.logs.endings import ended
 from rldoctor.logs.events import events_of
 from rldoctor.logs.incident import first_failure, log_run
 from rldoctor.logs.metrics import is_metric_file, merge, read_files
-from rldoctor.logs.order import STALLS
 from rldoctor.logs.rank import ranked
 from rldoctor.logs.reading import read
 from rldoctor.logs.record import FileRecord
@@ -23,7 +23,7 @@ from rldoctor.logs.runs import Slice, slices
 from rldoctor.logs.sources import Source, TextSource, sources_of
 from rldoctor.logs.table import Table
 from rldoctor.lookup import canonical
-from rldoctor.model import Report, Severity
+from rldoctor.model import Report
 
 if TYPE_CHECKING:
     from rldoctor.logs.novelty import Compared
@@ -163,9 +163,7 @@ def _one_run(
     findings = ranked(found, logged)
     if compared is not None:
         findings = compared.supported(findings, logged.new)
-    incident = logged.incident
-    if incident.kind == "clean" and any(f.code in STALLS and f.severity is not Severity.NOTE for f in findings):
-        incident = replace(incident, kind="stalled")
+    incident = ended(logged.incident, pieces, found, findings)
     return Report(target=target, results=results, incident=incident, ranked=findings)
 
 

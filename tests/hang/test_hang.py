@@ -68,7 +68,7 @@ class TestOneProgram:
         program = start(BUSY)
         program.until("ready")
         report = hang(tmp_path, program.pid, "--seconds", 2, code=0)
-        assert report["findings"] == [] and report["incident"]["kind"] == "clean"
+        assert report["findings"] == [] and report["incident"]["kind"] == "unfinished"
 
     def test_secrets_stay_here(self, start: Start, tmp_path: Path, py_spy: str) -> None:
         secret = "hf_" + "S3cret" * 6
@@ -233,7 +233,7 @@ class TestTorchrun:
 
     def test_a_run_that_goes_on(self, run: Any, tmp_path: Path, py_spy: str) -> None:
         report = hang(tmp_path, run("yes").pid, "--seconds", 3, code=0)
-        assert report["findings"] == [] and report["incident"]["kind"] == "clean"
+        assert report["findings"] == [] and report["incident"]["kind"] == "unfinished"
 
 
 ENGINE = """
@@ -265,7 +265,7 @@ def test_an_engine_that_was_stopped(start: Start, patient: Path, tmp_path: Path,
     program = start(source, "train.py", patient, session=False, VLLM_CPU_KVCACHE_SPACE="1", HF_HUB_OFFLINE="1")
     program.until("engine is up", seconds=300)
     report = hang(tmp_path, program.pid, "--seconds", 2, code=0)
-    assert report["findings"] == [] and report["incident"]["kind"] == "clean"
+    assert report["findings"] == [] and report["incident"]["kind"] == "unfinished"
     below = psutil.Process(program.pid).children()
     (engine,) = [process for process in below if "EngineCore" in " ".join(process.cmdline())]
     engine.suspend()
@@ -328,4 +328,4 @@ def test_an_actor_that_works(start: Start, python_with_ray: Path, tmp_path: Path
     program = start(RAY_WORKS, "train.py", python_with_ray, RAY_USAGE_STATS_ENABLED="0")
     program.until("generating")
     report = hang(tmp_path, program.pid, "--seconds", 2, code=0)
-    assert report["findings"] == [] and report["incident"]["kind"] == "clean"
+    assert report["findings"] == [] and report["incident"]["kind"] == "unfinished"

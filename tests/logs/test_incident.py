@@ -37,11 +37,11 @@ def codes(report: Report) -> list[str]:
     return [finding.code for finding in report.findings]
 
 
-def test_a_healthy_log_is_clean() -> None:
+def test_a_healthy_log_has_finished() -> None:
     report = triage_text(HEALTHY)
     assert report.incident is not None
     assert (report.incident.kind, report.incident.exception, report.incident.versions) == (
-        "clean",
+        "finished",
         None,
         {"vllm": "0.11.0"},
     )
@@ -110,7 +110,7 @@ def test_rays_worker_is_named_where_there_are_no_ranks() -> None:
 def test_an_exception_after_which_the_run_goes_on_is_no_crash(printed: str) -> None:
     lines = HEALTHY.splitlines(keepends=True)
     report = triage_text("".join([*lines[:3], printed, *lines[3:]]))
-    assert report.incident is not None and report.incident.kind == "clean"
+    assert report.incident is not None and report.incident.kind == "finished"
     assert codes(report) == []
 
 
@@ -155,7 +155,7 @@ MENTION = "What does Fatal Python error: Segmentation fault mean?"
 def test_a_crash_that_a_sample_quotes_is_none(crash: str, show: Callable[[str], str]) -> None:
     lines = HEALTHY.splitlines(keepends=True)
     report = triage_text("".join([*lines[:3], show(crash), *lines[3:]]))
-    assert report.incident is not None and report.incident.kind == "clean"
+    assert report.incident is not None and report.incident.kind == "finished"
     assert codes(report) == []
     failed = triage_text("".join([*lines[:3], show(crash), *lines[3:-2], REWARD_RAISES]))
     assert failed.incident is not None and failed.incident.exception == "KeyError: 'answer'"
@@ -190,7 +190,7 @@ def test_the_last_of_several_runs_counts() -> None:
     banner = "W1120 20:49:01 1 run.py:874] Setting OMP_NUM_THREADS environment variable for each process to be 1\n"
     crashed = banner + HEALTHY.replace("DONE\n", "") + ranked(1, REWARD_RAISES) + elastic(1)
     fine = banner + HEALTHY
-    assert incident(crashed + fine).kind == "clean"
+    assert incident(crashed + fine).kind == "finished"
     found = incident(fine + crashed)
     assert (found.kind, found.first_rank) == ("crashed", "1")
     twice = incident(crashed + banner + ranked(2, OUT_OF_MEMORY) + elastic(2))

@@ -54,8 +54,10 @@ MOST_SOURCES = 4096
 
 @dataclass
 class Collector:
-    """Takes lines in their order and keeps what they say about training steps, in bounded memory."""
+    """Takes lines in their order and keeps what they say about training steps, in bounded memory. ``last`` is the
+    number of the last line that held a step, 0 where none did."""
 
+    last: int = 0
     _tracks: dict[str, Track] = field(default_factory=dict)
     _samples: dict[str, Track] = field(default_factory=dict)
     _open: dict[tuple[str, str], tuple[Block, int]] = field(default_factory=dict)
@@ -100,6 +102,7 @@ class Collector:
             self._begin(key, block, number)
         elif (reading := console.read(body)) is not None:
             self._track(source).add(reading, number)
+            self.last = number
         elif body.startswith('{"') and len(body) <= console.LONGEST:
             self._read_samples(source, number, body)
 
@@ -120,6 +123,7 @@ class Collector:
     def _close(self, key: tuple[str, str]) -> None:
         block, number = self._open.pop(key)
         if (reading := block.reading()) is not None:
+            self.last = max(self.last, number)
             is_table = isinstance(block, samples.RichTable)
             self._track(key[0], self._samples if is_table else self._tracks).add(reading, number)
 

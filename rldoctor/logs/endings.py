@@ -1,0 +1,112 @@
+"""How a run ended, each ending from evidence of its own: nothing is well that shows no proof of life."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rldoctor.logs.liveness import is_last_word
+from rldoctor.logs.order import STALLS
+from rldoctor.logs.prefixes import Line
+from rldoctor.logs.quoting import is_quoted
+from rldoctor.logs.rank import Found, explains
+from rldoctor.logs.runs import Slice
+from rldoctor.model import Evidence, Finding, Incident, Severity
+
+# Words of a failure. Those of the first group say so wherever they stand, the others where no logger calls the line
+# mere information.
+_FAILURE = re.compile(
+    r"\b\w*(?:Error|Exception|ERROR|FATAL)\b|(?i:\b(?:fatal|failed|failure|abort(?:ed)?|killed|crash(?:ed)?|panic|"
+    r"segfault|segmentation fault|core dumped|cannot|refused|denied|out of memory|timed out|unrecoverable|"
+    r"cancelled at)\b)"
+)
+_HARMLESS = re.compile(
+    r"Warning:|^\s*(?:wandb|swanlab):|Exception ignored in|resource_tracker|\[shutdown\]|"
+    r"\b(?:0|no) (?:errors?|failed)\b"
+)
+_QUIET = ("DEBUG", "INFO", "WARNING")
+_MOST_SUSPECTS = 3
+# Records of a logger, or lines with a process, from which on a text is taken for a log.
+_RECORDS = 3
+# A trainer's own bar has no title, or one of these; others count shards, graphs and prompts.
+_TRAINERS_BAR = re.compile(
+    r"\s*(?:(?:Training Progress|Train\w*|Epochs?|Episodes?|Steps?|Iterations?|Global step)\b[^|%]{0,60}?:? *)?"
+    r"\d+%\|[^|]{0,300}\| *(?P<at>\d{1,12})/(?P<of>\d{1,12}) \["
+)
+_COUNTED = re.compile(
+    r"'global_step/max_steps': '(?P<at>\d+)/(?P<of>\d+)'|={3,} Step (?P<step>\d+)/(?P<steps>\d+) ={3,}"
+    r"|(?:^|\s)step:(?P<verl>\d+) - "
+)
+
+
+def ended(incident: Incident, pieces: Sequence[Slice], found: Sequence[Found], findings: Sequence[Finding]) -> Incident:
+    """The incident with the ending that the whole run shows. ``found`` are the signatures' findings with their lines,
+    ``findings`` what of them is reported."""
+    at, of = _position(pieces)
+    step = None if at is None else f"{at} of {of}" if of else str(at)
+    incident = replace(incident, step=step)
+    if incident.kind == "crashed":
+        return incident
+    serious = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    if any(finding.code in STALLS for finding in serious):
+        return replace(incident, kind="stalled")
+    alone = next((item for finding in serious for item in found if item.finding.code == finding.code), None)
+    if alone is not None and alone.event is not None and explains(alone):
+        event = alone.event
+        return replace(
+            incident,
+            kind="crashed",
+            first_rank=event.origin.rank or (event.origin.label if event.origin.actor else None),
+            exception=event.line.strip()[:600],
+            source=event.source,
+            line=event.number,
+        )
+    if any(item.measured and item.finding.severity is not Severity.NOTE for item in found):
+        return replace(incident, kind="unhealthy")
+    done = max((piece.record.done for piece in pieces), default=0)
+    if done or (at is not None and at == of):
+        return replace(incident, kind="finished")
+    suspects = tuple(_suspects(pieces))[:_MOST_SUSPECTS]
+    if suspects or not _is_log(pieces, at):
+        return replace(incident, kind="unknown", suspects=suspects)
+    return replace(incident, kind="unfinished")
+
+
+def _lines(pieces: Sequence[Slice]) -> Iterator[tuple[Slice, int, Line]]:
+    for piece in pieces:
+        for number, line in piece.record.tail:
+            if piece.first <= number <= piece.last:
+                yield piece, number, line
+
+
+def _position(pieces: Sequence[Slice]) -> tuple[int | None, int | None]:
+    """The last step that the end of the logs shows, and how many there are to be."""
+    at = of = None
+    for _, _, line in _lines(pieces):
+        for match in (_TRAINERS_BAR.match(line.text), _COUNTED.search(line.text, 0, 400)):
+            if match is not None:
+                parts = match.groupdict()
+                at = next((int(parts[name]) for name in ("at", "step", "verl") if parts.get(name)), at)
+                of = next((int(parts[name]) for name in ("of", "steps") if parts.get(name)), of)
+    return at, of
+
+
+def _is_log(pieces: Sequence[Slice], at: int | None) -> bool:
+    """Whether anything shows that a program wrote this: steps, answered requests, a logger's records, processes that
+    are named."""
+    if at is not None or any(piece.record.last_sign for piece in pieces):
+        return True
+    told = sum(1 for _, _, line in _lines(pieces) if line.level or line.stamp or line.origin.pid or line.origin.rank)
+    return told >= _RECORDS
+
+
+def _suspects(pieces: Sequence[Slice]) -> Iterator[Evidence]:
+    """The lines of the end, behind the last sign of life, that look like a failure."""
+    for piece, number, line in _lines(pieces):
+        text = line.text
+        if number <= piece.record.last_sign or line.level in _QUIET or is_last_word(line):
+            continue
+        match = _FAILURE.search(text[:400])
+        if match is not None and not _HARMLESS.search(text[:400]) and not is_quoted(text, match.start()):
+            yield Evidence(text=text.strip()[:500], source=piece.record.name, line=number)
