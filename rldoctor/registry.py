@@ -8,6 +8,7 @@ import pkgutil
 import sys
 from dataclasses import dataclass, field
 
+from rldoctor import frameworks
 from rldoctor.check import Check
 from rldoctor.errors import InputError, one_line
 from rldoctor.plugins import BrokenPlugin, entries
@@ -71,6 +72,7 @@ def load(disabled: tuple[str, ...] = ()) -> Registry:
             registry.broken.append(BrokenPlugin(entry.name, f"its entry point names no module: {entry.value!r}"))
         else:
             _load(registry, entry.name, module)
+    registry.broken += frameworks.broken()
     return registry
 
 

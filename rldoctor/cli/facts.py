@@ -61,7 +61,8 @@ def diff(
 
 def compat(
     packages: Annotated[
-        list[str] | None, typer.Argument(help="What there shall be, such as trl==0.19.0 vllm; else what is installed.")
+        list[str] | None,
+        typer.Argument(help="What there shall be, such as vllm==0.8.5; else what is installed."),
     ] = None,
     python: Python = None,
     assume: Assume = None,

@@ -35,7 +35,7 @@ def judge(case: Case, names: Sequence[str] = ()) -> Answer:
         where = case.packages.executable or case.packages.prefix or "this environment"
         raise InputError(
             f"no RL framework and no vLLM in {where}: give --python of the environment to judge, or name packages"
-            " (rldoctor compat trl==0.19.0 vllm)"
+            " (rldoctor compat vllm==0.8.5 transformers)"
         )
     clashes = tuple(dict.fromkeys(world.clashes(world.versions)))
     found: tuple[Remedy, ...] = ()

@@ -22,7 +22,7 @@ def parse(texts: Iterable[str]) -> dict[str, Wanted]:
             requirement = Requirement(text)
         except InvalidRequirement as error:
             said = str(error).splitlines()[0]
-            raise InputError(f"{text!r}: a package is expected, such as vllm or trl==0.19.0 ({said})") from None
+            raise InputError(f"{text!r}: a package is expected, such as torch or vllm==0.8.5 ({said})") from None
         if requirement.url or requirement.marker:
             raise InputError(f"{text!r}: a name and versions are expected, without an address or a marker")
         name = canonical(requirement.name)

@@ -21,13 +21,21 @@ V = r"(\d+(?:\.\d+)+[\w.+-]*)"
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """Where a package that the index does not have declares its requirements: ``file`` below the root, ``tags`` the
-    prefix of release tags before the version, ``head`` the version of the newest commit where people install that."""
+    """A repository whose tags (``tag`` and the version) are releases that the package index does not have.
 
-    url: str
-    file: str
-    tags: str | None = None
-    head: str | None = None
+    ``requirements`` is the file that declares what it needs. ``version_file`` states the version of the newest commit,
+    where that is what people install. ``snapshots`` is for a repository whose version never changes: its commits that
+    touched that file, each under the version with the commit's day behind it (``0.1.0.dev0+20250401``)."""
+
+    name: str
+    tag: str
+    requirements: str
+    version_file: str | None = None
+    snapshots: str | None = None
+
+    @property
+    def url(self) -> str:
+        return f"https://github.com/{self.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +46,11 @@ class Package:
     itself where a fork kept its parent's name; then ``has`` and ``lacks`` are files of its source, ``requires`` a
     requirement of its metadata, that tell it from the parent. ``extras`` are those that it is installed through,
     ``alternatives`` extras that admit more than the extra they are mapped to. ``published`` says whether the package
-    index has it, ``repository`` where its declarations are read else or besides. ``attributes`` are taken from the
+    index has it, ``repository`` where its declarations are read else or besides.
+
+    Of the options, releases from ``since`` on are read; with ``monthly``, of calendar versions, the last of each month.
+    ``beside`` are repositories with files that it does not package but people launch from a clone, each with the tag of
+    a release there (None where only the newest commit can be had). ``attributes`` are taken from the
     module by the import probe (lazy packages load little before); ``device`` says that the import needs a GPU."""
 
     name: str
@@ -51,6 +63,9 @@ class Package:
     alternatives: Mapping[str, str] = field(default_factory=dict)
     published: bool = True
     repository: Repository | None = None
+    since: str = ""
+    monthly: bool = False
+    beside: tuple[tuple[str, str | None], ...] = ()
     attributes: tuple[str, ...] = ()
     further: tuple[str, ...] = ()
     device: bool = False
@@ -65,12 +80,14 @@ class Package:
 class Words:
     """How a log shows the framework. ``paths`` is an expression over the files of frames, ``texts`` are literals of
     lines; ``versions`` are rows of literal, expression whose first group is the version, and whose version it is.
-    ``early`` is said soon after the start, ``stages`` names the stage that a literal announces."""
+    ``early`` is said soon after the start, ``stages`` names the stage that a literal announces, ``generated`` is
+    the folder of code that it writes while it runs."""
 
     paths: str = ""
     texts: tuple[str, ...] = ()
     versions: tuple[tuple[str, str, str], ...] = ()
     early: tuple[str, ...] = ()
+    generated: str = ""
     stages: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -6,11 +6,12 @@ import re
 
 from rldoctor.frameworks import trainers
 
+_GENERATED = "".join(rf"|/{f.words.generated}/" for f in trainers() if f.words.generated)
 # Environments and the standard library, wherever they lie.
 _INSTALLED = re.compile(
     r"site-packages/|dist-packages/|/lib(?:64)?/python\d|/(?:mini|ana)conda\d?/|/(?:opt|usr/local|usr)/(?:venv|conda|lib)/"
     r"|/\.?venv[^/]*/|/envs/[^/]+/lib/|^<frozen|^<(?:string|stdin|template|attrs|__array_function__)|\.pyx$|\.pxi$"
-    r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|/unsloth_compiled_cache/|^/(?:root|home/[^/]+)/\.cache/|\.cache/huggingface/"
+    r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|^/(?:root|home/[^/]+)/\.cache/|\.cache/huggingface/" + _GENERATED
 )
 # Frameworks have folders that are called like what they adapt (``NAME/models/generation/vllm/``).
 _TRAINERS = frozenset(module for framework in trainers() for module in framework.modules)

@@ -6,8 +6,7 @@ import pytest
 
 from rldoctor.tables import declarations, refresh, registries
 from rldoctor.tables.options import make as options_make
-from rldoctor.tables.options.layouts import LAYOUTS
-from rldoctor.tables.options.table import DATA
+from rldoctor.tables.options.layouts import covered, file_of
 from rldoctor.tables.sources.releases import Publications
 from tests.tables.conftest import Serve
 
@@ -18,7 +17,7 @@ def test_a_package_without_tables_is_refused(capsys: pytest.CaptureFixture[str])
 
 
 def test_an_index_that_does_not_answer_leaves_every_table_as_it_was(serve: Serve) -> None:
-    before = {file: file.read_bytes() for file in (registries.TABLE, DATA / "vllm.json")}
+    before = {file: file.read_bytes() for file in (registries.TABLE, file_of("vllm"))}
     said: list[str] = []
     assert not refresh.refresh("vllm", Publications(f"{serve().address}/nowhere"), said.append)
     assert [line.partition(": ")[0] for line in said[:3]] == ["vllm, declarations", "vllm, options", "vllm, registries"]
@@ -33,4 +32,4 @@ def test_known_defects_that_the_newest_release_may_have_are_for_a_person_to_judg
 
 
 def test_every_table_says_what_it_covers() -> None:
-    assert set(options_make.COVERED) == set(LAYOUTS)
+    assert set(options_make.COVERED) == set(covered())

@@ -8,7 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="axolotl",
     title="axolotl",
-    packages=(Package(name="axolotl", modules=("axolotl",)),),
+    packages=(Package(name="axolotl", modules=("axolotl",), since="0.5.0"),),
     over=("trl",),
     programs=("axolotl",),
     variables="AXOLOTL_",

@@ -18,8 +18,9 @@ FRAMEWORK = Framework(
             requires="mathruler",
             published=False,
             repository=Repository(
-                url="https://github.com/hiyouga/EasyR1", file="requirements.txt", tags="v", head="0.3.3.dev0"
+                name="hiyouga/EasyR1", tag="v", requirements="requirements.txt", version_file="verl/__init__.py"
             ),
+            since="0.3.0",
         ),
     ),
     over=("verl", "vllm"),

@@ -15,7 +15,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="ms-swift",
     title="ms-swift",
-    packages=(Package(name="ms-swift", modules=("swift",)),),
+    packages=(Package(name="ms-swift", modules=("swift",), since="3.0.0"),),
     over=("trl", "vllm"),
     programs=("swift", "megatron"),
     variables=_VARIABLES,

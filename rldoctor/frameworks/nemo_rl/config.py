@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from rldoctor.formats.native import Native
 from rldoctor.formats.yaml.reader import YamlFile
+from rldoctor.frameworks.nemo_rl.layout import NEMO_RL
 from rldoctor.launch.launch import Launch
-from rldoctor.tables.options.layouts import NEMO_RL
 
 # examples/run_*.py: what each takes without --config, beside itself in configs/.
 _UNNAMED = {

@@ -8,7 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="openrlhf",
     title="OpenRLHF",
-    packages=(Package(name="openrlhf", modules=("openrlhf",), alternatives={"vllm-latest": "vllm"}),),
+    packages=(Package(name="openrlhf", modules=("openrlhf",), since="0.5.0", alternatives={"vllm-latest": "vllm"}),),
     over=("vllm",),
     programs=("openrlhf",),
     variables="OPENRLHF_",

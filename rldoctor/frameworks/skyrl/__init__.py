@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rldoctor.frameworks.record import Framework, Memory, Package, Repository, Sync, Words
 
-_URL = "https://github.com/NovaSky-AI/SkyRL"
+_REPOSITORY = "NovaSky-AI/SkyRL"
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -15,12 +15,15 @@ FRAMEWORK = Framework(
             name="skyrl",
             modules=("skyrl",),
             extras=("skyrl-train", "fsdp"),
-            repository=Repository(url=_URL, file="pyproject.toml", tags="skyrl-v"),
+            repository=Repository(name=_REPOSITORY, tag="skyrl-v", requirements="pyproject.toml"),
+            since="0.1.0",
+            beside=((_REPOSITORY, "skyrl-v{}"),),
         ),
         Package(
             name="skyrl-train",
             modules=("skyrl_train", "skyrl_gym"),
-            repository=Repository(url=_URL, file="skyrl-train/pyproject.toml", tags="skyrl_train-v"),
+            repository=Repository(name=_REPOSITORY, tag="skyrl_train-v", requirements="skyrl-train/pyproject.toml"),
+            since="0.1.0",
         ),
     ),
     over=("vllm",),

@@ -8,7 +8,14 @@ FRAMEWORK = Framework(
     home=__name__,
     name="verl",
     title="verl",
-    packages=(Package(name="verl", modules=("verl",)),),
+    packages=(
+        Package(
+            name="verl",
+            modules=("verl",),
+            since="0.2",
+            beside=(("verl-project/verl", "v{}"), ("verl-project/verl-recipe", None)),
+        ),
+    ),
     over=("vllm",),
     variables="VERL_",
     words=Words(paths=r"/verl/", texts=("verl.trainer",)),

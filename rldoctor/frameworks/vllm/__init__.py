@@ -9,7 +9,13 @@ FRAMEWORK = Framework(
     name="vllm",
     title="vLLM",
     packages=(
-        Package(name="vllm", modules=("vllm",), attributes=("LLM", "SamplingParams"), further=("vllm._custom_ops",)),
+        Package(
+            name="vllm",
+            modules=("vllm",),
+            since="0.6.3",
+            attributes=("LLM", "SamplingParams"),
+            further=("vllm._custom_ops",),
+        ),
     ),
     trains=False,
     programs=("vllm",),

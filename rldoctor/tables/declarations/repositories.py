@@ -11,8 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rldoctor.frameworks.record import Repository
 from rldoctor.tables.sources.git import CloneTree, tags
-from rldoctor.tables.sources.releases import Repository, newest_version
+from rldoctor.tables.sources.releases import newest_version
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor.tables.options.combine import combined
-from rldoctor.tables.options.layouts import LAYOUTS
+from rldoctor.tables.options.layouts import layout_of
 from rldoctor.tables.options.optionset import OptionSet
 from rldoctor.tables.options.table import OptionTable
 from rldoctor.tables.sources.trees import ChainTree, DirectoryTree, PrefixTree, import_roots
@@ -37,7 +37,7 @@ class InstalledOptions:
         extractor = self._extractor(framework)
         if extractor is None:
             return None
-        layout = LAYOUTS[framework]
+        layout = layout_of(framework)
         name = group or layout.main
 
         def include(other: str | None, inner: str) -> OptionSet:
@@ -54,7 +54,7 @@ class InstalledOptions:
         if framework not in self._extractors:
             from rldoctor.tables.options.extract import Extractor  # costs more than a table, which most runs only need
 
-            layout = LAYOUTS[framework]
+            layout = layout_of(framework)
             chain = ChainTree(DirectoryTree(root) for root in self.roots)
             tree = PrefixTree(chain, layout.roots)
             markers = [folder + marker for folder in layout.roots for marker in layout.markers]

@@ -8,42 +8,30 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rldoctor.frameworks import frameworks
 from rldoctor.tables.options.extract import Extractor
-from rldoctor.tables.options.layouts import LAYOUTS
+from rldoctor.tables.options.layouts import covered, file_of, layout_of
 from rldoctor.tables.options.model import Options
-from rldoctor.tables.options.table import DATA, encoded
+from rldoctor.tables.options.table import encoded
 from rldoctor.tables.sources.releases import Publications, Release, minor
 from rldoctor.tables.sources.trees import PrefixTree
 
 Groups = dict[str, Options]
 
-# The oldest release that is read of each framework. What is older trained without vLLM rollouts, or nobody runs it.
-SINCE = {
-    "trl": "0.14.0",
-    "ms-swift": "3.0.0",
-    "verl": "0.2",
-    "easyr1": "0.3.0",
-    "openrlhf": "0.5.0",
-    "nemo-rl": "0.1.0",
-    "skyrl": "0.1.0",
-    "skyrl-train": "0.1.0",
-    "axolotl": "0.5.0",
-    "open-r1": "0.dev0",
-    "unsloth": "2025.1.1",
-    "vllm": "0.6.3",
-    "transformers": "4.46.0",
-}
-COVERED = tuple(SINCE)
-# Calendar versions with several releases a month: the last of each.
-_MONTHLY = frozenset({"unsloth"})
+# The oldest release that is read of a package that is no framework.
+_SINCE = {"transformers": "4.46.0"}
+COVERED = covered()
 
 
 def refresh(package: str, published: Publications, say: Callable[[str], None], folder: Path | None = None) -> list[str]:
     """Reads the options of every release of one framework and writes its table, into the package unless ``folder`` is
     given. Returns what changed, a line each. Raises ``OSError`` where a source does not answer."""
-    chosen = published.releases(package, SINCE[package], minor if package in _MONTHLY else lambda version: version)
+    held = next((held for framework in frameworks() for held in framework.packages if held.name == package), None)
+    since = _SINCE[package] if held is None else held.since
+    monthly = held is not None and held.monthly
+    chosen = published.releases(package, since, minor if monthly else lambda version: version)
     read = read_releases(package, chosen, say)
-    target = (folder or DATA) / f"{package}.json"
+    target = file_of(package) if folder is None else folder / f"{package}.json"
     old = json.loads(target.read_text("utf-8")) if target.exists() else {"versions": [], "groups": {}}
     content = table(package, read, datetime.date.today().isoformat())
     target.write_text(rendered(content), "utf-8")
@@ -78,7 +66,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[str]:
 
 def read_releases(framework: str, chosen: list[Release], say: Callable[[str], None]) -> dict[str, Groups]:
     """The groups of every release, oldest first; a release without any of them is left out with a warning."""
-    layout = LAYOUTS[framework]
+    layout = layout_of(framework)
     found: dict[str, Groups] = {}
     for release in chosen:
         groups = Extractor(layout, PrefixTree(release.open(), layout.roots)).groups()
@@ -92,7 +80,7 @@ def read_releases(framework: str, chosen: list[Release], say: Callable[[str], No
 def table(framework: str, read: Mapping[str, Groups], day: str) -> dict[str, Any]:
     """The table's content: per group and option the ranges of releases in which one declaration stood."""
     versions = list(read)
-    names = [group for group in LAYOUTS[framework].groups if any(group in groups for groups in read.values())]
+    names = [group for group in layout_of(framework).groups if any(group in groups for groups in read.values())]
     groups: dict[str, dict[str, Any]] = {}
     for group in names:
         options = sorted({name for release in read.values() for name in release.get(group, {})})

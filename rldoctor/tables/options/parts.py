@@ -107,3 +107,24 @@ class Layout:
     def main(self) -> str:
         """The group that is meant when none is named."""
         return next(iter(self.groups))
+
+
+def class_part(*places: str, nested: bool = False, requires: str | None = None, inherited: bool = True) -> ClassPart:
+    """A part from ``path:Class`` texts, the first of which that exists counts."""
+    split = tuple((path, name) for path, _, name in (place.partition(":") for place in places))
+    return ClassPart(split, nested, requires, inherited)
+
+
+def fields_of(*places: str, includes: tuple[str, ...] = (), command: bool = False) -> Group:
+    """A group that is one class; as a ``command`` its options are parsed with abbreviations."""
+    return Group((class_part(*places),), includes, abbreviations=command)
+
+
+def parameters_of(*places: str, includes: tuple[str, ...] = (), open_ended: bool = False) -> Group:
+    """A group that is the parameters of a function, from ``path:function`` texts."""
+    split = tuple((path, name) for path, _, name in (place.partition(":") for place in places))
+    return Group((SignaturePart(split),), includes, open=open_ended)
+
+
+# What the arguments of most trainers inherit.
+TRAINING_ARGUMENTS = ("transformers:TrainingArguments",)

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,12 +13,11 @@ from packaging.version import InvalidVersion, Version
 
 from rldoctor.case import Unknown
 from rldoctor.tables.options.combine import combined
-from rldoctor.tables.options.layouts import LAYOUTS
+from rldoctor.tables.options.layouts import file_of, layout_of
 from rldoctor.tables.options.model import MISSING, Computed, Option
 from rldoctor.tables.options.optionset import OptionSet
 from rldoctor.versions import parsed
 
-DATA = Path(__file__).with_name("data")
 Span = tuple[int, int]
 
 
@@ -32,7 +30,7 @@ class OptionTable:
 
     def __init__(self, framework: str, content: Mapping[str, Any]) -> None:
         self.framework = framework
-        self.layout = LAYOUTS[framework]
+        self.layout = layout_of(framework)
         self.generated: str = content["generated"]
         self.versions: list[str] = content["versions"]
         # Per group and option the ranges, or the name of the group that has the same ones.
@@ -241,6 +239,5 @@ def encoded(option: Option) -> dict[str, Any]:
 
 @cache
 def _load(framework: str) -> OptionTable:
-    if framework not in LAYOUTS:
-        raise KeyError(f"no option table for {framework}")
-    return OptionTable(framework, msgspec.json.decode((DATA / f"{framework}.json").read_bytes()))
+    layout_of(framework)  # a KeyError for what has none
+    return OptionTable(framework, msgspec.json.decode(file_of(framework).read_bytes()))

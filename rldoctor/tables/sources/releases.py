@@ -11,6 +11,8 @@ from pathlib import Path
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from rldoctor.frameworks import packages
+from rldoctor.frameworks.record import Repository
 from rldoctor.tables.sources.archives import CachedTree, sdist_tree, wheel_tree
 from rldoctor.tables.sources.git import CloneTree, GitError, clone_of, git, tags
 from rldoctor.tables.sources.index import archives, default_index
@@ -20,41 +22,10 @@ _LITERAL = re.compile(r"^(?:__version__|\s*version)\s*=\s*['\"](\d[^'\"]*)", re.
 _PARTS = re.compile(r"^(?:MAJOR|MINOR|PATCH|PRE_RELEASE)\s*=\s*['\"]?([\w.]*)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Repository:
-    """A repository whose tags (``tag`` and the version) are releases that the package index does not have.
-
-    ``requirements`` is the file that declares what it needs. ``version_file`` states the version of the newest commit,
-    where that is what people install. ``snapshots`` is for a repository whose version never changes: its commits that
-    touched that file, each under the version with the commit's day behind it (``0.1.0.dev0+20250401``)."""
-
-    name: str
-    tag: str
-    requirements: str
-    version_file: str | None = None
-    snapshots: str | None = None
-
-    @property
-    def url(self) -> str:
-        return f"https://github.com/{self.name}"
-
-
 # Not on the package index, or with releases there only of late.
-REPOSITORIES = {
-    "easyr1": Repository("hiyouga/EasyR1", "v", "requirements.txt", "verl/__init__.py"),
-    "open-r1": Repository("huggingface/open-r1", "v", "setup.py", "setup.py", "src/open_r1/configs.py"),
-    "nemo-rl": Repository("NVIDIA-NeMo/RL", "v", "pyproject.toml"),
-    "skyrl-train": Repository("NovaSky-AI/SkyRL", "skyrl_train-v", "skyrl-train/pyproject.toml"),
-    "skyrl": Repository("NovaSky-AI/SkyRL", "skyrl-v", "pyproject.toml"),
-}
-UNPUBLISHED = frozenset({"easyr1", "open-r1", "nemo-rl"})
-
-# Files that a framework does not package but people launch from a clone: the repository, and the tag of a release there
-# (None where only the newest commit can be had).
-_COMPANIONS: dict[str, tuple[tuple[str, str | None], ...]] = {
-    "verl": (("verl-project/verl", "v{}"), ("verl-project/verl-recipe", None)),
-    "skyrl": (("NovaSky-AI/SkyRL", "skyrl-v{}"),),
-}
+REPOSITORIES = {package.name: package.repository for package in packages() if package.repository is not None}
+UNPUBLISHED = frozenset(package.name for package in packages() if not package.published)
+_BESIDE = {package.name: package.beside for package in packages()}
 
 
 @dataclass(frozen=True)
@@ -90,7 +61,7 @@ class Publications:
             found = self._tagged(REPOSITORIES[package])
         else:
             found = self._published(package)
-            companions = [(self.clone(f"https://github.com/{name}"), tag) for name, tag in _COMPANIONS.get(package, ())]
+            companions = [(self.clone(f"https://github.com/{name}"), tag) for name, tag in _BESIDE.get(package, ())]
             if companions:
                 found = [Release(release.version, _with_companions(release, companions)) for release in found]
         found = [release for release in found if Version(release.version) >= Version(since)]

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from rldoctor.errors import InputError
+from rldoctor.frameworks.record import Repository
 from rldoctor.tables.declarations import make
 from rldoctor.tables.declarations.repositories import read
 from rldoctor.tables.sources.index import archives, metadata
-from rldoctor.tables.sources.releases import Publications, Repository
+from rldoctor.tables.sources.releases import Publications
 from tests.tables.conftest import Serve
 
 METADATA = """Metadata-Version: 2.4
@@ -129,6 +130,6 @@ def test_a_framework_without_packages_is_read_from_its_tags(tmp_path: Path) -> N
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"], ["tag", "v0.3.1"]):
         subprocess.run([*git, *command], check=True)
-    found = read(Repository("someone/framework", "v", "pyproject.toml"), tmp_path)
+    found = read(Repository(name="someone/framework", tag="v", requirements="pyproject.toml"), tmp_path)
     assert [(d.version, d.python) for d in found] == [("0.3.1", ">=3.12")]
     assert found[0].requires == ("torch==2.7.0", """vllm==0.9.0 ; (sys_platform == 'linux') and extra == "vllm\"""")
