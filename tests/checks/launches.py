@@ -122,8 +122,16 @@ def quiet(check: Check, framework: str = "TRL", **arguments: Any) -> bool:
 class LaunchFile:
     """A launch file in a folder, as an environment with ``versions`` and a node with ``gpus`` would run it."""
 
-    def __init__(self, folder: Path, text: str, versions: dict[str, str], gpus: int | None = None, **more: Any) -> None:
-        self.path = folder / "run.sh"
+    def __init__(
+        self,
+        folder: Path,
+        text: str,
+        versions: dict[str, str],
+        gpus: int | None = None,
+        name: str = "run.sh",
+        **more: Any,
+    ) -> None:
+        self.path = folder / name
         self.path.write_text(text)
         self.case = Case(
             packages=_packages(versions),

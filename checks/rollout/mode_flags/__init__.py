@@ -40,7 +40,7 @@ from rldoctor.api import (
     plan_of,
 )
 
-from .conflicts import CONFLICTS, WORKER_CONFLICTS
+from .conflicts import CONFLICTS
 
 check = Check("RLD212", "mode-flags-conflict", __doc__)
 
@@ -51,7 +51,7 @@ def conflicting(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     known = [
         row
-        for row in (*CONFLICTS, *WORKER_CONFLICTS)
+        for row in CONFLICTS
         if plan.framework in row.frameworks and installed_within(case, row.package, row.versions)
     ]
     if not known:

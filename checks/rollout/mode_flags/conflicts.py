@@ -63,7 +63,7 @@ SYNCHRONOUS = Fix.safe(
 )
 
 
-CONFLICTS = (
+MODES = (
     Conflict(
         ("ms-swift",),
         "ms-swift",
@@ -178,7 +178,7 @@ CONFLICTS = (
         ">=0.8",
         lambda plan: (
             plan.value("rollout.async") is True
-            and asked(plan, MODE) == "colocate"
+            and asked(plan, MODE) in (True, "colocate")  # a flag
             and asked(plan, "engine.enable_sleep_mode") is True
         ),
         "async_train together with vllm_enable_sleep: OpenRLHF asserts that an engine which generates all the "
@@ -294,7 +294,7 @@ def _offline_not_batched(plan: RolloutPlan) -> bool:
     return plan.value("rollout.async_engine") is False and _given(plan, "generator.batched") is not True
 
 
-WORKER_CONFLICTS = (
+WORKERS = (
     Conflict(
         ("verl",),
         "verl",
@@ -440,3 +440,5 @@ WORKER_CONFLICTS = (
         )
     ),
 )
+
+CONFLICTS = (*MODES, *WORKERS)

@@ -1,0 +1,255 @@
+"""RLD211: every row of both tables fires on a launch file and stays quiet on its nearest neighbour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rldoctor_checks.rollout.batch_divisibility.floors import FLOORS, Floor
+from rldoctor_checks.rollout.batch_divisibility.rules import RULES, Rule
+
+from rldoctor.api import Case, installed_within
+from tests.checks.launches import LaunchFile
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch that breaks a row's condition in one release, and the change that mends it."""
+
+    package: str
+    version: str
+    text: str
+    change: tuple[str, str]
+
+
+TRL = (
+    "trl grpo --num_processes 1 --model_name_or_path Qwen/Qwen2.5-7B --dataset_name d --use_vllm true "
+    "--vllm_mode colocate "
+)
+SWIFT = (
+    "NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen2.5-7B-Instruct --use_vllm true "
+    "--vllm_mode colocate "
+)
+VERL = (
+    "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "
+    "actor_rollout_ref.rollout.name=vllm "
+    "algorithm.adv_estimator=grpo trainer.n_gpus_per_node=8 trainer.nnodes=1 actor_rollout_ref.rollout.n=1 "
+)
+EASYR1 = (
+    "python3 -m verl.trainer.main worker.actor.model.model_path=Qwen/Qwen2.5-VL-7B trainer.n_gpus_per_node=8 "
+    "algorithm.adv_estimator=grpo worker.rollout.n=4 worker.actor.micro_batch_size_per_device_for_update=1 "
+)
+OPENRLHF = (
+    "python3 -m openrlhf.cli.train_ppo_ray --pretrain Qwen/Qwen2.5-7B --actor_num_nodes 1 --actor_num_gpus_per_node 8 "
+)
+NEMO = "uv run examples/run_grpo_math.py cluster.gpus_per_node=8 cluster.num_nodes=1 "
+SKYRL = (
+    "python -m skyrl_train.entrypoints.main_base trainer.policy.model.path=Qwen/Qwen2.5-1.5B "
+    "trainer.placement.policy_num_gpus_per_node=8 trainer.placement.policy_num_nodes=1 "
+    "generator.n_samples_per_prompt=1 "
+)
+
+LAUNCHES = [
+    # TRL: completions of a step, of a generation, of an evaluation step; groups of one.
+    Launch("trl", "0.16.0", TRL + "--per_device_train_batch_size 4 --num_generations 8", ("size 4", "size 8")),
+    Launch(
+        "trl",
+        "0.18.0",
+        TRL + "--per_device_train_batch_size 4 --gradient_accumulation_steps 1 --num_generations 8",
+        ("size 4", "size 8"),
+    ),
+    Launch(
+        "trl",
+        "0.19.1",
+        TRL + "--per_device_train_batch_size 4 --generation_batch_size 6 --num_generations 2",
+        ("batch_size 6", "batch_size 8"),
+    ),
+    Launch(
+        "trl",
+        "0.22.0",
+        TRL
+        + "--per_device_train_batch_size 8 --num_generations 8 --per_device_eval_batch_size 4 --eval_strategy steps",
+        ("eval_batch_size 4", "eval_batch_size 8"),
+    ),
+    Launch(
+        "trl", "0.22.0", TRL + "--per_device_train_batch_size 8 --num_generations 1", ("generations 1", "generations 2")
+    ),
+    # ms-swift
+    Launch("ms-swift", "3.4.0", SWIFT + "--per_device_train_batch_size 3 --num_generations 8", ("size 3", "size 4")),
+    Launch(
+        "ms-swift",
+        "3.6.0",
+        SWIFT + "--gradient_accumulation_steps 1 --per_device_train_batch_size 3 --num_generations 8",
+        ("size 3", "size 4"),
+    ),
+    Launch(
+        "ms-swift",
+        "3.8.0",
+        SWIFT + "--per_device_train_batch_size 3 --generation_batch_size 16 --num_generations 4",
+        ("train_batch_size 3", "train_batch_size 4"),
+    ),
+    Launch(
+        "ms-swift",
+        "3.8.0",
+        SWIFT + "--per_device_train_batch_size 4 --num_generations 1",
+        ("generations 1", "generations 4"),
+    ),
+    # verl
+    Launch(
+        "verl",
+        "0.4.1",
+        VERL + "data.train_batch_size=12 actor_rollout_ref.actor.ppo_mini_batch_size=12",
+        ("train_batch_size=12", "train_batch_size=16"),
+    ),
+    Launch(
+        "verl",
+        "0.6.1",
+        VERL + "data.train_batch_size=12 actor_rollout_ref.actor.ppo_mini_batch_size=8",
+        ("train_batch_size=12", "train_batch_size=16"),
+    ),
+    Launch(
+        "verl",
+        "0.6.1",
+        VERL + "data.train_batch_size=32 actor_rollout_ref.actor.ppo_mini_batch_size=32 "
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=3",
+        ("gpu=3", "gpu=4"),
+    ),
+    Launch(
+        "verl",
+        "0.6.1",
+        VERL + "data.train_batch_size=32 actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        ("batch_size=64", "batch_size=32"),
+    ),
+    Launch(
+        "verl",
+        "0.6.1",
+        VERL + "data.train_batch_size=32 actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        ("batch_size=4", "batch_size=8"),
+    ),
+    # EasyR1
+    Launch(
+        "easyr1",
+        "0.3.2",
+        EASYR1 + "data.rollout_batch_size=96 worker.actor.global_batch_size=64",
+        ("rollout_batch_size=96", "rollout_batch_size=128"),
+    ),
+    Launch(
+        "easyr1",
+        "0.3.2",
+        EASYR1 + "data.rollout_batch_size=12 worker.actor.global_batch_size=12",
+        ("rollout_batch_size=12", "rollout_batch_size=24"),
+    ),
+    Launch(
+        "easyr1",
+        "0.3.2",
+        EASYR1 + "data.rollout_batch_size=8 worker.actor.global_batch_size=8 "
+        "worker.actor.micro_batch_size_per_device_for_experience=12",
+        ("experience=12", "experience=8"),
+    ),
+    Launch(
+        "easyr1",
+        "0.3.2",
+        EASYR1 + "data.rollout_batch_size=64 worker.actor.global_batch_size=16 "
+        "worker.actor.micro_batch_size_per_device_for_update=3",
+        ("update=3", "update=4"),
+    ),
+    Launch(
+        "easyr1",
+        "0.3.2",
+        EASYR1 + "data.rollout_batch_size=8 worker.rollout.n=2 worker.actor.global_batch_size=2",
+        ("global_batch_size=2", "global_batch_size=8"),
+    ),
+    Launch("easyr1", "0.3.2", EASYR1 + "worker.rollout.n=1", ("n=1", "n=2")),
+    # OpenRLHF
+    Launch("openrlhf", "0.6.0", OPENRLHF + "--rollout_batch_size 100", ("size 100", "size 104")),
+    Launch("openrlhf", "0.5.6", OPENRLHF + "--vllm_num_engines 3", ("engines 3", "engines 4")),
+    Launch("openrlhf", "0.6.0", OPENRLHF + "--vllm_num_engines 12", ("engines 12", "engines 16")),
+    Launch(
+        "openrlhf",
+        "0.8.0",
+        OPENRLHF + "--train_batch_size 100 --micro_train_batch_size 4",
+        ("batch_size 100", "batch_size 96"),
+    ),
+    Launch(
+        "openrlhf",
+        "0.8.0",
+        OPENRLHF + "--rollout_batch_size 8 --n_samples_per_prompt 4 --micro_rollout_batch_size 8",
+        ("micro_rollout_batch_size 8", "micro_rollout_batch_size 4"),
+    ),
+    Launch(
+        "openrlhf", "0.8.0", OPENRLHF + "--advantage_estimator rloo --n_samples_per_prompt 1", ("prompt 1", "prompt 4")
+    ),
+    # NeMo-RL
+    Launch(
+        "nemo-rl",
+        "0.4.0",
+        NEMO + "grpo.num_prompts_per_step=32 grpo.num_generations_per_prompt=16 policy.train_global_batch_size=500",
+        ("size=500", "size=512"),
+    ),
+    Launch(
+        "nemo-rl",
+        "0.4.0",
+        NEMO + "grpo.num_prompts_per_step=3 grpo.num_generations_per_prompt=4 policy.train_global_batch_size=12",
+        (
+            "step=3 grpo.num_generations_per_prompt=4 policy.train_global_batch_size=12",
+            "step=4 grpo.num_generations_per_prompt=4 policy.train_global_batch_size=16",
+        ),
+    ),
+    # SkyRL, under both names of its package
+    *(
+        launch
+        for package, version in (("skyrl-train", "0.4.0"), ("skyrl", "0.2.0"))
+        for launch in (
+            Launch(
+                package,
+                version,
+                SKYRL + "trainer.train_batch_size=100 trainer.policy_mini_batch_size=64",
+                ("batch_size=100", "batch_size=128"),
+            ),
+            Launch(
+                package,
+                version,
+                SKYRL + "trainer.train_batch_size=32 trainer.policy_mini_batch_size=32 "
+                "trainer.micro_train_batch_size_per_gpu=3",
+                ("gpu=3", "gpu=4"),
+            ),
+            Launch(
+                package,
+                version,
+                SKYRL + "trainer.train_batch_size=32 trainer.policy_mini_batch_size=4",
+                ("mini_batch_size=4", "mini_batch_size=8"),
+            ),
+        )
+    ),
+]
+
+
+def broken(folder: Path, launch: Launch, text: str) -> set[Rule | Floor]:
+    """The rows whose condition the launch file breaks."""
+    file = LaunchFile(folder, text, {launch.package: launch.version}, gpus=8)
+    (case,) = file.cases()
+    return {row for row in (*RULES, *FLOORS) if _breaks(row, case)}
+
+
+def _breaks(row: Rule | Floor, case: Case) -> bool:
+    assert case.plan is not None
+    if case.plan.framework not in row.frameworks or not installed_within(case, row.package, row.versions):
+        return False
+    if isinstance(row, Rule):
+        dividend, divisor = row.dividend(case.plan), row.divisor(case.plan)
+        return dividend is not None and divisor is not None and dividend[0] % divisor[0] != 0
+    number, least = row.number(case.plan), row.least(case.plan)
+    return number is not None and least is not None and number < least
+
+
+@pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: f"{launch.package}-{launch.version}-{launch.change[0]}")
+def test_fires_and_stays_quiet(launch: Launch, tmp_path: Path) -> None:
+    assert launch.change[0] in launch.text
+    assert broken(tmp_path, launch, launch.text)
+    assert broken(tmp_path, launch, launch.text.replace(*launch.change)) == set()
+
+
+def test_every_row_is_among_them(tmp_path: Path) -> None:
+    shown = {row for launch in LAUNCHES for row in broken(tmp_path, launch, launch.text)}
+    assert [row for row in (*RULES, *FLOORS) if row not in shown] == []

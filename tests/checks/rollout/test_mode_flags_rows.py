@@ -1,0 +1,249 @@
+"""RLD212: every row of the table fires on a launch file and stays quiet on its nearest neighbour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rldoctor_checks.rollout.mode_flags import check
+from rldoctor_checks.rollout.mode_flags.conflicts import CONFLICTS
+
+from tests.checks.launches import LaunchFile
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch that the row with ``says`` in its message is about, and the change after which it is not."""
+
+    says: str
+    package: str
+    version: str
+    text: str
+    change: tuple[str, str]
+
+
+SWIFT = "swift rlhf --rlhf_type grpo --model Qwen/Qwen2.5-7B-Instruct --use_vllm true"
+SERVER = " --vllm_server_host 10.0.0.1 --vllm_server_port 8000"
+TRL = """from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig(output_dir="out", use_vllm=True, {})
+trainer = GRPOTrainer(model="Qwen/Qwen2.5-7B", args=args, reward_funcs=len, train_dataset=[])
+trainer.train()
+"""
+VERL = (
+    "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B actor_rollout_ref.rollout.name=vllm "
+)
+BATCHES = (
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8 "
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=8 actor_rollout_ref.actor.use_kl_loss=True"
+)
+EASYR1 = "python3 -m verl.trainer.main config=examples/config.yaml worker.actor.model.model_path=Qwen/Qwen2.5-VL-7B "
+OPENRLHF = "python3 -m openrlhf.cli.train_ppo_ray --pretrain Qwen/Qwen2.5-7B --vllm_num_engines 4 "
+NEMO = "uv run examples/run_grpo_math.py "
+SKYRL = "python -m skyrl_train.entrypoints.main_base trainer.policy.model.path=Qwen/Qwen2.5-1.5B "
+ASYNC_NEMO = (
+    NEMO + "grpo.async_grpo.enabled=true policy.generation.vllm_cfg.async_engine=true "
+    "loss_fn.use_importance_sampling_correction=true policy.generation.colocated.enabled=false"
+)
+
+LAUNCHES = [
+    Launch("switches to server mode", "ms-swift", "3.8.1", f"{SWIFT} --vllm_mode colocate{SERVER}", (SERVER, "")),
+    Launch(
+        "switches to colocate mode", "ms-swift", "3.8.1", f"{SWIFT} --vllm_mode server", ("server", f"server{SERVER}")
+    ),
+    Launch("with an engine of its own", "ms-swift", "3.12.0", f"{SWIFT} --vllm_mode colocate{SERVER}", (SERVER, "")),
+    Launch(
+        "asserts that vllm_mode is",
+        "ms-swift",
+        "3.8.1",
+        f"{SWIFT} --vllm_mode colocate --async_generate true",
+        ("true", "false"),
+    ),
+    Launch(
+        "engines have devices of their own",
+        "ms-swift",
+        "3.3.0",
+        f"NPROC_PER_NODE=8 {SWIFT} --num_infer_workers 8 --async_generate true",
+        ("async_generate true", "async_generate false"),
+    ),
+    Launch(
+        "several turns",
+        "ms-swift",
+        "3.8.1",
+        f"{SWIFT} --vllm_mode server{SERVER} --async_generate true --multi_turn_scheduler math_tip_trick",
+        (" --multi_turn_scheduler math_tip_trick", ""),
+    ),
+    Launch(
+        "never asked",
+        "trl",
+        "0.21.0",
+        TRL.format('vllm_mode="colocate", vllm_server_host="10.0.0.1"'),
+        (', vllm_server_host="10.0.0.1"', ""),
+    ),
+    Launch(
+        "are both given",
+        "trl",
+        "0.22.0",
+        TRL.format("generation_batch_size=64, steps_per_generation=4"),
+        (", steps_per_generation=4", ""),
+    ),
+    Launch(
+        "CUDA graphs are off",
+        "verl",
+        "0.4.1",
+        VERL + "actor_rollout_ref.rollout.enforce_eager=False actor_rollout_ref.rollout.free_cache_engine=True",
+        ("enforce_eager=False", "enforce_eager=True"),
+    ),
+    Launch(
+        "verl has removed it",
+        "verl",
+        "0.7.0",
+        VERL + "actor_rollout_ref.rollout.mode=sync",
+        ("mode=sync", "mode=async"),
+    ),
+    Launch(
+        "without use_remove_padding",
+        "verl",
+        "0.6.1",
+        VERL
+        + "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2 actor_rollout_ref.model.use_remove_padding=False",
+        ("padding=False", "padding=True"),
+    ),
+    Launch(
+        "together with vllm_enable_sleep",
+        "openrlhf",
+        "0.8.5",
+        OPENRLHF + "--async_train --colocate_all_models --vllm_enable_sleep",
+        (" --vllm_enable_sleep", ""),
+    ),
+    Launch(
+        "asynchronous GRPO needs the asynchronous engine",
+        "nemo-rl",
+        "0.4.0",
+        ASYNC_NEMO,
+        ("async_engine=true", "async_engine=false"),
+    ),
+    Launch(
+        "engines on devices of their own",
+        "nemo-rl",
+        "0.4.0",
+        ASYNC_NEMO,
+        ("colocated.enabled=false", "colocated.enabled=true"),
+    ),
+    Launch("samples of older weights", "nemo-rl", "0.4.0", ASYNC_NEMO, ("correction=true", "correction=false")),
+    Launch(
+        "pipeline parallel engines",
+        "nemo-rl",
+        "0.4.0",
+        NEMO + "policy.generation.vllm_cfg.pipeline_parallel_size=2 policy.generation.vllm_cfg.async_engine=false",
+        ("engine=false", "engine=true"),
+    ),
+    Launch(
+        "the actor has neither",
+        "verl",
+        "0.6.1",
+        VERL + BATCHES,
+        ("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 ", ""),
+    ),
+    Launch(
+        "log-probabilities have neither",
+        "verl",
+        "0.6.1",
+        VERL + BATCHES,
+        ("actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8 ", ""),
+    ),
+    Launch(
+        "the reference model has neither",
+        "verl",
+        "0.6.1",
+        VERL + BATCHES,
+        ("actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=8 ", ""),
+    ),
+    Launch(
+        "which takes its place",
+        "verl",
+        "0.6.1",
+        VERL + BATCHES + " actor_rollout_ref.actor.ppo_micro_batch_size=64",
+        (" actor_rollout_ref.actor.ppo_micro_batch_size=64", ""),
+    ),
+    Launch(
+        "layered_summon",
+        "verl",
+        "0.6.1",
+        VERL + BATCHES + " actor_rollout_ref.model.lora_rank=32 actor_rollout_ref.rollout.layered_summon=True "
+        "actor_rollout_ref.rollout.load_format=dummy",
+        ("load_format=dummy", "load_format=safetensors"),
+    ),
+    Launch(
+        "fsdp.enable_cpu_offload",
+        "easyr1",
+        "0.3.2",
+        EASYR1 + "worker.actor.fsdp.enable_cpu_offload=true worker.actor.global_batch_size=128 "
+        "worker.actor.micro_batch_size_per_device_for_update=4 trainer.n_gpus_per_node=8",
+        ("offload=true", "offload=false"),
+    ),
+    Launch(
+        "different numbers of devices",
+        "openrlhf",
+        "0.8.5",
+        OPENRLHF + "--colocate_actor_ref --actor_num_nodes 1 --actor_num_gpus_per_node 8 --ref_num_nodes 1 "
+        "--ref_num_gpus_per_node 4",
+        ("ref_num_gpus_per_node 4", "ref_num_gpus_per_node 8"),
+    ),
+    *(
+        launch
+        for package, version in (("skyrl-train", "0.4.0"), ("skyrl", "0.2.0"))
+        for launch in (
+            Launch(
+                "async_engine=false without",
+                package,
+                version,
+                SKYRL + "generator.async_engine=false",
+                ("=false", "=false generator.batched=true"),
+            ),
+            Launch(
+                "use_kl_in_reward",
+                package,
+                version,
+                SKYRL + "trainer.algorithm.use_kl_in_reward=true",
+                ("=true", "=true trainer.algorithm.use_kl_loss=false"),
+            ),
+            Launch(
+                "generator.max_input_length differs",
+                package,
+                version,
+                SKYRL + "trainer.max_prompt_length=512 generator.max_input_length=1024",
+                ("1024", "512"),
+            ),
+            Launch(
+                "without a critic",
+                package,
+                version,
+                SKYRL + "trainer.algorithm.advantage_estimator=gae",
+                ("=gae", "=gae trainer.critic.model.path=m"),
+            ),
+        )
+    ),
+]
+
+
+def said(folder: Path, launch: Launch, text: str) -> list[str]:
+    name = "train.py" if text.startswith("from ") else "run.sh"
+    file = LaunchFile(folder, text, {launch.package: launch.version}, gpus=8, name=name)
+    assert file.cases(), text
+    return [finding.message for finding in file.findings(check)]
+
+
+@pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: f"{launch.package}-{launch.says}")
+def test_fires_and_stays_quiet(launch: Launch, tmp_path: Path) -> None:
+    assert launch.change[0] in launch.text
+    texts = [launch.text, launch.text.replace(*launch.change)]
+    fires = [any(launch.says in message for message in said(tmp_path, launch, text)) for text in texts]
+    assert sorted(fires) == [False, True], texts
+
+
+def test_every_row_is_among_them() -> None:
+    shown = {(launch.package, row.message) for launch in LAUNCHES for row in CONFLICTS if launch.says in row.message}
+    assert [row.message for row in CONFLICTS if (row.package, row.message) not in shown] == []
