@@ -18,7 +18,7 @@ from rldoctor.case import (
     Series,
     Unknown,
 )
-from rldoctor.check import Check, Detector, NotApplicable, NotChecked, Reach, Role
+from rldoctor.check import Check, Detector, Kind, Knows, NotApplicable, NotChecked, Reach, Role
 from rldoctor.hang import stalled_run
 from rldoctor.hang.names import numbered, ranks_named
 from rldoctor.knowledge.cuda import architectures_of, driver_for, nccl_of, runs_on, toolkit_knows, toolkit_of
@@ -125,7 +125,9 @@ __all__ = [
     "Incident",
     "Job",
     "JobResult",
+    "Kind",
     "KnownIssue",
+    "Knows",
     "Level",
     "LogEvent",
     "LogRun",

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Case
 from rldoctor.model import Evidence, Finding, Fix, Grade, Severity
+from rldoctor.signature import SHORTEST_LITERAL, Condition, Fixes, LogJudge, Role, Row, Signature
 
 if TYPE_CHECKING:
     from rldoctor.logs.model import LogEvent, LogRun
+
+__all__ = [
+    "SHORTEST_LITERAL",
+    "Check",
+    "Detector",
+    "Kind",
+    "Knows",
+    "NotApplicable",
+    "NotChecked",
+    "Reach",
+    "Role",
+    "Signature",
+]
 
 
 @dataclass(frozen=True)
@@ -40,40 +55,29 @@ Judge = Callable[[Case], Iterator[Finding | Reach]]
 
 @dataclass(frozen=True)
 class Detector:
-    """One way to see a pattern: a generator over a case whose ``needs`` are known to be there."""
+    """One way to see a pattern: a generator over a case whose ``needs`` are known to be there. A ``fallback`` is also
+    given a function that says which failed runs other checks know."""
 
-    judge: Judge
+    judge: Callable[..., Iterator[Finding | Reach]]
     needs: tuple[str, ...]
     grade: Grade
+    fallback: bool = False
 
 
-class Role(str, Enum):
-    """What a matched log line is: the first cause, what a cause elsewhere brings about, a message that only passes a
-    failure on, or something that adds weight to a finding of the same code and is none by itself."""
-
-    CAUSE = "cause"
-    CASCADE = "cascade"
-    WRAPPER = "wrapper"
-    CONFIRMATION = "confirmation"
-
-
-LogJudge = Callable[[Case, "LogEvent"], Iterator[Finding]]
 RunJudge = Callable[[Case, "LogRun"], Iterator[Finding]]
+# Whether a failed run of a probe (its record in the case) shows a check's pattern.
+Knows = Callable[[Mapping[str, Any]], bool]
+FallbackJudge = Callable[[Case, Knows], Iterator[Finding | Reach]]
 
-# Shorter literals are found everywhere and make the search of large logs slow.
-SHORTEST_LITERAL = 6
 
+class Kind(str, Enum):
+    """What a check's finding says of a run."""
 
-@dataclass(frozen=True)
-class Signature:
-    """One way a log shows a pattern. ``literals`` are looked for as they stand, ``unless`` are texts whose presence
-    in the line or its exception rules the pattern out; ``silent`` ones also count in a run that ends well."""
-
-    literals: tuple[str, ...]
-    judge: LogJudge
-    role: Role = Role.CAUSE
-    unless: tuple[str, ...] = ()
-    silent: bool = False
+    CAUSE = "cause"  # why something is wrong
+    STALL = "stall"  # that the run makes no progress, also where nothing failed
+    DEATH = "death"  # that a process ended
+    ELSEWHERE = "elsewhere"  # that the cause is in another log
+    FALLBACK = "fallback"  # where it failed, as no other check knows why
 
 
 # `--select` and `explain` take codes in any case and look for capitals.
@@ -81,21 +85,44 @@ CODE = re.compile(r"[A-Z]+[0-9]+")
 
 
 class Check:
-    """One code of the vocabulary. ``doc`` is the module's docstring, which ``rldoctor explain`` prints with the worked
-    ``example`` (:mod:`rldoctor.example`; where no file is named, ``examples/CODE.md`` in the check's package).
+    """One code of the vocabulary, in one file or one folder.
+
+    ``doc`` is the module's docstring, which ``rldoctor explain`` prints with the worked ``example``
+    (:mod:`rldoctor.example`; where none is named, ``example.md`` in the check's folder, or the file ``NAME.md`` beside
+    its ``NAME.py``). ``before`` are codes or names of checks that this one comes before where a log shows both: the
+    cause before what it causes, the specific before the general. ``explains`` are those whose conclusion about a
+    failure is withdrawn where this check concludes something about it.
 
     Raises :class:`ValueError` for a ``code`` that is not capital letters and digits."""
 
-    def __init__(self, code: str, name: str, doc: str | None, *, example: Path | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        name: str,
+        doc: str | None,
+        *,
+        before: tuple[str, ...] = (),
+        explains: tuple[str, ...] = (),
+        kind: Kind = Kind.CAUSE,
+        example: Path | None = None,
+    ) -> None:
         if not CODE.fullmatch(code):
             raise ValueError(f"{code!r} is no code: capital letters, then digits, such as ACME01")
+        if isinstance(before, str) or isinstance(explains, str):
+            raise TypeError(f"{code}: before and explains are tuples of codes or names")
         self.code = code
         self.name = name
         self.doc = (doc or "").strip()
+        self.before = before
+        self.explains = explains
+        self.kind = kind
         self.example = example
+        # Where the check stands, as collections.namedtuple knows it: the module that calls.
+        self.module = str(sys._getframe(1).f_globals.get("__name__", ""))
         self.detectors: list[Detector] = []
         self.signatures: list[Signature] = []
         self.conclusions: list[RunJudge] = []
+        self.known_by: list[Knows] = []
 
     def declared(self, *, needs: tuple[str, ...] | list[str]) -> Callable[[Judge], Judge]:
         """Registers a detector that judges configuration, versions and machine facts."""
@@ -105,21 +132,93 @@ class Check:
         """Registers a detector that judges what a probe recorded under ``observations``."""
         return self._register(needs, Grade.OBSERVED)
 
+    def fallback(self, *, needs: tuple[str, ...] | list[str]) -> Callable[[FallbackJudge], FallbackJudge]:
+        """Registers a detector of what no other check explains. It judges what a probe recorded, and is given a
+        function that says whether another check knows the failed run of a probe (:meth:`knows`)."""
+
+        def add(judge: FallbackJudge) -> FallbackJudge:
+            self._register(needs, Grade.OBSERVED, fallback=True)(judge)
+            return judge
+
+        return add
+
+    def knows(self, judge: Knows) -> Knows:
+        """Registers a function that says of a failed run of a probe whether it shows this check's pattern, so that a
+        fallback is silent about it."""
+        self.known_by.append(judge)
+        return judge
+
     def logged(
         self, *literals: str, role: Role = Role.CAUSE, unless: tuple[str, ...] = (), silent: bool = False
     ) -> Callable[[LogJudge], LogJudge]:
-        """Registers a detector that judges the log lines in which one of ``literals`` stands.
+        """Registers a function that judges the log lines in which one of ``literals`` stands. Where literal, expression
+        and message are all there is to it, :meth:`signature` says it as data.
 
         Raises :class:`ValueError` for a literal that is too short or spans lines."""
-        for literal in literals:
-            if len(literal) < SHORTEST_LITERAL or literal.splitlines() != [literal]:
-                raise ValueError(f"{self.code}: {literal!r} must be one line of {SHORTEST_LITERAL} characters or more")
+        self._searchable(literals)
 
         def add(judge: LogJudge) -> LogJudge:
             self.signatures.append(Signature(literals, judge, role, tuple(unless), silent))
             return judge
 
         return add
+
+    def signature(
+        self,
+        *literals: str,
+        says: str,
+        pattern: str | None = None,
+        details: tuple[str, ...] = (),
+        exception: str | tuple[str, ...] = (),
+        unless: tuple[str, ...] = (),
+        versions: Mapping[str, str] | None = None,
+        when: Condition | None = None,
+        fixes: Fixes = (),
+        role: Role = Role.CAUSE,
+        severity: Severity = Severity.ERROR,
+        silent: bool = False,
+        url: str | None = None,
+    ) -> Signature:
+        """Declares how a log shows the pattern: one of ``literals`` in a line, and a finding that ``says`` what it is.
+
+        ``pattern`` is an expression that must be found in the line, its exception or the lines after it
+        (:attr:`LogEvent.text`), ``details`` are some that may be; their named groups are words for ``says`` and the
+        fixes: ``{size}``, ``{size|unknown}`` with a default, ``[[ on {node}]]`` only where the word is known. Every
+        text also has ``{line}``, ``{error}`` (the first line of the exception), ``{literal}`` and ``{ranks}``.
+        ``exception`` names the types of which the line's exception must be one, ``versions`` the releases that must be
+        known and within (``{"trl": "<0.18"}``), ``unless`` texts that rule the pattern out, ``when`` a function that
+        must hold besides and may give further words. ``fixes`` are data, or a function of case, event and words.
+
+        Raises :class:`ValueError` for a literal that cannot be searched, or a word that nothing supplies."""
+        self._searchable(literals)
+        try:
+            row = Row(
+                says=says,
+                pattern=re.compile(pattern) if pattern is not None else None,
+                details=tuple(re.compile(detail) for detail in details),
+                exception=(exception,) if isinstance(exception, str) else tuple(exception),
+                versions=dict(versions or {}),
+                when=when,
+                fixes=fixes,
+                severity=severity,
+                url=url,
+            )
+        except ValueError as error:
+            raise ValueError(f"{self.code}: {error}") from error
+
+        def judge(case: Case, event: LogEvent) -> Iterator[Finding]:
+            said = row.message(case, event)
+            if said is not None:
+                yield self.finding(said[0], severity=row.severity, fixes=said[1], url=row.url)
+
+        declared = Signature(literals, judge, role, tuple(unless), silent, row)
+        self.signatures.append(declared)
+        return declared
+
+    def _searchable(self, literals: tuple[str, ...]) -> None:
+        for literal in literals:
+            if len(literal) < SHORTEST_LITERAL or literal.splitlines() != [literal]:
+                raise ValueError(f"{self.code}: {literal!r} must be one line of {SHORTEST_LITERAL} characters or more")
 
     def concluded(self, judge: RunJudge) -> RunJudge:
         """Registers a detector that judges a whole run whose log shows no known cause."""
@@ -148,12 +247,14 @@ class Check:
             url=url,
         )
 
-    def _register(self, needs: tuple[str, ...] | list[str], grade: Grade) -> Callable[[Judge], Judge]:
+    def _register(
+        self, needs: tuple[str, ...] | list[str], grade: Grade, *, fallback: bool = False
+    ) -> Callable[[Any], Any]:
         if isinstance(needs, str) or not all(isinstance(need, str) for need in needs):
             raise TypeError(f"{self.code}: needs must be a list of names of facts, not {needs!r}")
 
-        def add(judge: Judge) -> Judge:
-            self.detectors.append(Detector(judge, tuple(needs), grade))
+        def add(judge: Any) -> Any:
+            self.detectors.append(Detector(judge, tuple(needs), grade, fallback))
             return judge
 
         return add

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,23 +53,16 @@ class Example:
 
 
 def file_of(check: Check) -> Path | None:
-    """Where a check's example stands: where the check says, or ``examples/CODE.md`` in one of the packages around the
-    module of its detectors. None where there is none."""
+    """Where a check's example stands: where the check says, or ``example.md`` in the check's folder, or for a check of
+    one file the Markdown file of the same name beside it. None where there is none."""
     if check.example is not None:
         return check.example
-    judges: list[Callable[..., object]] = [
-        *(detector.judge for detector in check.detectors),
-        *(signature.judge for signature in check.signatures),
-        *check.conclusions,
-    ]
-    module = judges[0].__module__ if judges else ""
-    while module:
-        for folder in getattr(sys.modules.get(module), "__path__", ()):
-            file = Path(folder, "examples", f"{check.code}.md")
-            if file.is_file():
-                return file
-        module = module.rpartition(".")[0]
-    return None
+    source = getattr(sys.modules.get(check.module), "__file__", None)
+    if source is None:
+        return None
+    module = Path(source)
+    file = module.with_name("example.md") if module.name == "__init__.py" else module.with_suffix(".md")
+    return file if file.is_file() else None
 
 
 def read(file: Path) -> Example:

@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import sys
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from rldoctor import frameworks
 from rldoctor.check import Check
@@ -16,6 +17,8 @@ from rldoctor.probe import Probe
 from rldoctor.scenario import Scenario
 
 GROUP = "rldoctor.checks"
+# The modules of a check that is a folder, beside its __init__: detectors of what probes saw, of logs, and remedies.
+PARTS = ("live", "logged", "fixes")
 
 
 @dataclass
@@ -77,15 +80,28 @@ def load(disabled: tuple[str, ...] = ()) -> Registry:
 
 
 def _load(registry: Registry, plugin: str, name: str) -> None:
-    """Registers what one module holds and, where it is a package, everything below it."""
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # standard output is the report's
-            module = importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # a plugin may fail in any way; the run goes on without it
-        registry.broken.append(BrokenPlugin(plugin, f"{name}: {one_line(error)}"))
+    """Registers what one module holds and, where it is a package, everything below it. A folder with a check is one
+    check: it is registered with all of its parts, or not at all."""
+    module = _imported(registry, plugin, name)
+    if module is None:
         return
+    below = [info.name for info in pkgutil.iter_modules(getattr(module, "__path__", []), f"{name}.")]
+    parts = [_imported(registry, plugin, part) for part in below if part.rpartition(".")[2] in PARTS]
     for value in list(vars(module).values()):
+        if isinstance(value, Check) and value.module == name and None in parts:
+            continue  # half of its detectors would pass for all of them
         if isinstance(value, Check | Probe | Scenario):
             registry.add(plugin, value)
-    for info in pkgutil.iter_modules(getattr(module, "__path__", []), f"{name}."):
-        _load(registry, plugin, info.name)
+    for part in below:
+        if part.rpartition(".")[2] not in PARTS:
+            _load(registry, plugin, part)
+
+
+def _imported(registry: Registry, plugin: str, name: str) -> ModuleType | None:
+    """The module; None, and the plugin recorded as broken, where it cannot be imported."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is the report's
+            return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # a plugin may fail in any way; the run goes on without it
+        registry.broken.append(BrokenPlugin(plugin, f"{name}: {one_line(error)}"))
+        return None

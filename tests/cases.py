@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from rldoctor import registry
 from rldoctor.api import Case, Check, CheckResult, Distribution, Gpu, Gpus, Host, Packages
-from rldoctor.flow.judge import judge_one
+from rldoctor.flow.judge import judge, judge_one
 
 GIB = 1 << 30
 SITE = "/opt/venv/lib/python3.12/site-packages"
@@ -79,3 +80,9 @@ def commands(result: CheckResult) -> list[str]:
 def _packages(python: str, versions: dict[str, str], complete: bool) -> Packages:
     distributions = tuple(Distribution(name=n.replace("_", "-"), version=v) for n, v in versions.items())
     return Packages(python=python, distributions=distributions, complete=complete)
+
+
+def judged_among_all(check: Check, case: Case) -> CheckResult:
+    """The outcome of one check where all built-in ones are known: a fallback is silent about what another knows."""
+    (result,) = judge([check], case, registry.load().checks.values())
+    return result

@@ -56,8 +56,8 @@ def test_what_stays_quiet(told: tuple[Check, example.Example]) -> None:
 
 
 def test_every_file_is_an_example_of_a_code() -> None:
-    folder = Path(registry.__file__).parent.parent / "checks" / "examples"
-    assert {file.stem for file in folder.iterdir()} == set(BUILTIN)
+    folder = Path(registry.__file__).parent.parent / "checks"
+    assert set(folder.rglob("*.md")) == {example.file_of(LOADED.checks[code]) for code in BUILTIN}
 
 
 def test_nothing_of_this_machine_is_known() -> None:

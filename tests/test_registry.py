@@ -116,3 +116,30 @@ def test_a_check_that_nobody_could_ask_for_is_refused(
     (broken,) = registry.load().broken
     assert broken.reason.startswith(f"sloppy_doctor: {reason}")
     assert capsys.readouterr().out == ""
+
+
+def test_a_folder_is_one_check(plugin_path: Path) -> None:
+    folder(plugin_path, "acme_doctor", logged="from . import check\ncheck.signature('flux drained', says='drained')\n")
+    check = registry.load().checks["ACME01"]
+    assert len(check.signatures) == 1 and check.module == "acme_doctor"
+
+
+def test_a_folder_whose_part_fails_is_no_check(plugin_path: Path) -> None:
+    folder(plugin_path, "half_doctor", live="raise RuntimeError('torn apart')\n")
+    found = registry.load()
+    assert "ACME01" not in found.checks
+    assert [b.reason for b in found.broken] == ["half_doctor.live: RuntimeError: torn apart"]
+
+
+def folder(path: Path, name: str, **parts: str) -> None:
+    """Puts a distribution whose one check is a folder with these parts on the path."""
+    install(path, name, "")
+    (path / f"{name}.py").unlink()
+    (path / name).mkdir()
+    (path / name / "__init__.py").write_text(
+        "from rldoctor.api import Check\ncheck = Check('ACME01', 'acme', 'Document.')\n"
+    )
+    for part, source in parts.items():
+        (path / name / f"{part}.py").write_text(source)
+    for module in [module for module in sys.modules if module.split(".")[0] == name]:
+        del sys.modules[module]

@@ -47,7 +47,7 @@ from rldoctor.api import (
 
 from .communication import cured_without, evidence, runs, warnings
 
-check = Check("RLD320", "communicator-init-failed", __doc__)
+check = Check("RLD320", "communicator-init-failed", __doc__, before=("RLD321",))
 
 SHARE = "engine.gpu_memory_utilization"
 # NCCL takes some hundred MiB of each device for its channels, beside the CUDA context.

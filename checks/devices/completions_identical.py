@@ -53,7 +53,7 @@ from ..observed.trends import Run, finite, mean, steps_of
 from ..sync.outputs_corrupt import repeats_one_token
 from . import sampled_seeds as sampled
 
-check = Check("RLD311", "completions-identical", __doc__)
+check = Check("RLD311", "completions-identical", __doc__, before=("RLD501",))
 
 # Nats per token below which a policy that repeats itself is sure, not badly sampled.
 SURE = 0.05

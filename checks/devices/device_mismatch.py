@@ -166,6 +166,7 @@ def forward_pass_mixes(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{row['operators']} operations of a small {row['architecture']} {WORDS[name]}, simulated")
 
 
+@check.knows
 def explains(job: Job) -> bool:
     """Whether a rollout failed because of this pattern."""
     return job.get("ended") == "raised" and bool(MESSAGES.search(failure_text(job)))

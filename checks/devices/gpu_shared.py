@@ -61,7 +61,7 @@ from .visible import (
     visible,
 )
 
-check = Check("RLD302", "gpu-shared-by-ranks", __doc__)
+check = Check("RLD302", "gpu-shared-by-ranks", __doc__, before=("RLD320",))
 
 _COLOCATE = {"TRL": ">=0.18", "open-r1": ">=0", "ms-swift": ">=3.5"}
 

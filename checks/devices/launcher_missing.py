@@ -55,7 +55,7 @@ from rldoctor.api import (
 from .lone_process import Fate, fates, loads_itself, refused_by_accelerate
 from .visible import VISIBLE, visible
 
-check = Check("RLD304", "launcher-missing", __doc__)
+check = Check("RLD304", "launcher-missing", __doc__, before=("RLD301",))
 
 TRAINERS = ("TRL", "open-r1", "axolotl")
 

@@ -56,7 +56,7 @@ from rldoctor.api import (
 from .communication import PROBE, cured_without, evidence, for_elsewhere, origin, runs, settings, unset
 from .nccl_fixes import DEBUG, NAME_INTERFACE, NEWER_VLLM, NO_DIRECT_TRANSFERS, NO_NVLS, SAME_CUMEM
 
-check = Check("RLD322", "nccl-settings-mismatch", __doc__)
+check = Check("RLD322", "nccl-settings-mismatch", __doc__, before=("RLD320",))
 
 # What every rank of a group must see alike.
 ALIKE = (

@@ -50,7 +50,7 @@ from rldoctor.api import (
 
 from .visible import LOOPBACK
 
-check = Check("RLD323", "rendezvous-unreachable", __doc__)
+check = Check("RLD323", "rendezvous-unreachable", __doc__, before=("RLD321",))
 
 ADDRESS, PORT = "process.master_addr", "process.master_port"
 HIGHEST_PORT = 65535

@@ -56,7 +56,7 @@ from rldoctor.api import (
 from . import sampled_seeds as sampled
 from .seed_fixes import SERVER_SEEDS, SWIFT_SERVER, no_request_seed, own_seeds, swift
 
-check = Check("RLD310", "seed-shared-across-replicas", __doc__)
+check = Check("RLD310", "seed-shared-across-replicas", __doc__, before=("RLD311",))
 
 RULE, REQUESTS = "seed.per_replica", "seed.per_request"
 PEERS = "peers probe"

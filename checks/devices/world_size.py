@@ -38,7 +38,15 @@ from rldoctor.api import (
     plan_of,
 )
 
-check = Check("RLD324", "world-size-mismatch", __doc__)
+check = Check(
+    "RLD324",
+    "world-size-mismatch",
+    __doc__,
+    before=(
+        "RLD323",
+        "RLD321",
+    ),
+)
 
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "srun")
 

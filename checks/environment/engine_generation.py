@@ -52,7 +52,7 @@ from rldoctor.api import (
 
 from .engine_reaches import ASYNC_V1, DETACHED, IN_PROCESS, REACHES, RUN_IN_PROCESS, V1, takes_v0
 
-check = Check("RLD110", "engine-generation-mismatch", __doc__)
+check = Check("RLD110", "engine-generation-mismatch", __doc__, before=("RLD101",))
 
 V0_GONE = (0, 11, 0)
 V1_FIRST, V1_REFUSES = (0, 7, 0), (0, 8, 0)

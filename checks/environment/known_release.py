@@ -48,7 +48,7 @@ from rldoctor.api import (
     version_within,
 )
 
-check = Check("RLD111", "known-bad-release", __doc__)
+check = Check("RLD111", "known-bad-release", __doc__, before=("RLD101",))
 
 
 @check.declared(needs=["packages"])

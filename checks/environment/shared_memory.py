@@ -33,7 +33,15 @@ from rldoctor.api import Applicability, Case, Check, Evidence, Finding, Fix, Log
 
 from .logged_imports import link_of, weight
 
-check = Check("RLD113", "shared-memory-too-small", __doc__)
+check = Check(
+    "RLD113",
+    "shared-memory-too-small",
+    __doc__,
+    before=(
+        "RLD114",
+        "RLD320",
+    ),
+)
 
 _MIB = 1 << 20
 # 64 MiB, and what a container's own rounding adds.

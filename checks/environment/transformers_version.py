@@ -53,7 +53,7 @@ from .logged_imports import link_of
 from .moved_names import sought
 from .version_fixes import declared_fixes, package_fixes
 
-check = Check("RLD103", "transformers-incompatible", __doc__)
+check = Check("RLD103", "transformers-incompatible", __doc__, before=("RLD101",))
 
 
 @check.declared(needs=["packages.transformers"])

@@ -33,12 +33,13 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Kind,
     LogEvent,
     LogRun,
     Role,
 )
 
-check = Check("RLD901", "cause-outside-log", __doc__)
+check = Check("RLD901", "cause-outside-log", __doc__, kind=Kind.ELSEWHERE)
 
 _RANKS = Fix(
     title="torchrun keeps each rank's output where it is told to: --log-dir LOGS --redirects 3 (or --tee 3), then the "

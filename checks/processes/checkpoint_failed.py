@@ -29,7 +29,7 @@ from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, stal
 
 from .standing import LONGER, evidence, gravity, missing_text, saves
 
-check = Check("RLD610", "checkpoint-failed", __doc__)
+check = Check("RLD610", "checkpoint-failed", __doc__, before=("RLD114",))
 
 _SAVING = re.compile(r"save|checkpoint|serialize|write_item|dump", re.IGNORECASE)
 _SPACE = Fix(

@@ -38,6 +38,7 @@ from rldoctor.api import (
     Finding,
     Fix,
     Grade,
+    Kind,
     LogEvent,
     NotApplicable,
     NotChecked,
@@ -49,7 +50,7 @@ from rldoctor.api import (
 from ..exceptions import root_of
 from ..observed.rollout import Job, describe, records, runs
 
-check = Check("RLD606", "engine-process-died", __doc__)
+check = Check("RLD606", "engine-process-died", __doc__, before=("RLD603",), kind=Kind.DEATH)
 
 _BY_SIGNAL = {
     signal.SIGKILL: Fix(
@@ -104,6 +105,7 @@ def died_while_answering(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{len(processes)} processes of {describe(job)} lived through many callers")
 
 
+@check.knows
 def explains(job: Job) -> bool:
     """Whether a run failed because a process of its engine was ended from outside."""
     return bool(_fallen(job))

@@ -41,6 +41,7 @@ from rldoctor.api import (
     Finding,
     Fix,
     Grade,
+    Kind,
     LoggedException,
     LogRun,
     NotApplicable,
@@ -50,38 +51,17 @@ from rldoctor.api import (
     seed_topology,
 )
 
-from ..devices import device_mismatch
 from ..environment.abi_signatures import mismatch, needs_driver
 from ..environment.absent_packages import missing
 from ..environment.import_failures import CORE, Failure, failures, imports, named, rollout_failure
 from ..exceptions import fatal_frames, places, root_of
-from ..observed import least_answers, lengths
 from ..observed.rollout import Job, describe, failure_text, frames, records, rollouts, scenario_runs
-from ..rollout import engine_internal
-from ..rollout.engine_shared import live as engine_shared
-from ..rollout.lora import live as lora
-from ..rollout.rotary_length import live as rotary_length
-from . import engine_process_died
 
-check = Check("RLD900", "failure-unrecognised", __doc__)
+check = Check("RLD900", "failure-unrecognised", __doc__, kind=Kind.FALLBACK)
 
 INNERMOST = 4
 # What a rank says when another one has ended before it.
 _PEER_GONE = re.compile(r"Connection (?:closed|reset) by peer|Broken pipe|recv, got 0 bytes")
-# Ends of a launch command that user-code-raised (RLD902) reports.
-REFUSED_BEFORE_START = ("Script not found", "Command line refused")
-
-# Those that know a failed rollout better; each says whether it explains this one.
-KNOWN: tuple[Callable[[Job], bool], ...] = (
-    device_mismatch.explains,
-    rotary_length.explains,
-    least_answers.explains,
-    lengths.explains,
-    lora.explains,
-    engine_internal.explains,
-    engine_process_died.explains,
-    engine_shared.explains,
-)
 
 
 @check.observed(needs=["observations.imports"])
@@ -101,8 +81,8 @@ def import_fails(case: Case) -> Iterator[Finding | Reach]:
     yield Reach(f"{len(imports(case))} packages imported or tried")
 
 
-@check.observed(needs=["observations.rollout"])
-def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
+@check.fallback(needs=["observations.rollout"])
+def rollout_fails(case: Case, known: Callable[[Job], bool]) -> Iterator[Finding | Reach]:
     """The rollout, or other traffic on its engines, did not come to its end, and nothing else says why."""
     left = 0
     for job in (*rollouts(case).values(), *scenario_runs(case)):
@@ -120,7 +100,7 @@ def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
         failure = rollout_failure(case)
         if failure and (mismatch(failure, case) or missing(failure, case)):
             continue
-        if not any(explains(job) for explains in KNOWN):
+        if not known(job):
             yield _job_failed(describe(job), job, _rollout_frames(job))
     if left:
         yield Reach(f"{left} run{'s' if left > 1 else ''} failed in a way that has a code of its own")
@@ -175,11 +155,10 @@ def _rank_failed(case: Case, job: Job, rank: Job) -> Finding:
 
 @check.concluded
 def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
-    """The first failure of a log is a cause, no pattern knows it, and the user's own code did not raise it. The lines
-    that a healthy run does not write (``--baseline``) and the nearest patterns are told with it."""
+    """The first failure of a log is a cause, and no pattern knows it. The lines that a healthy run does not write
+    (``--baseline``) and the nearest patterns are told with it."""
     root = run.root
-    users = root is not None and any(link.raised_by_user and ".so" not in link.message for link in root.chain)
-    if root is None or users or root.type in REFUSED_BEFORE_START or engine_internal.unnamed(root) is not None:
+    if root is None:
         return
     told = run.incident
     where = [f"first on {_rank(told.first_rank)}"] if told.first_rank is not None else []

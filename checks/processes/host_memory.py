@@ -31,7 +31,15 @@ from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Seve
 from ..observed.rollout import describe
 from ..observed.soak import growth, reach, soaked
 
-check = Check("RLD604", "host-memory-exhausted", __doc__)
+check = Check(
+    "RLD604",
+    "host-memory-exhausted",
+    __doc__,
+    before=(
+        "RLD603",
+        "RLD606",
+    ),
+)
 
 _LESS = Fix(
     title="use less host memory on the node: fewer actors and loader workers per node, no parameter or optimizer "

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent, Role
+from rldoctor.api import Case, Check, Finding, Fix, Kind, LogEvent, Role
 
-check = Check("RLD603", "ray-actor-died", __doc__)
+check = Check("RLD603", "ray-actor-died", __doc__, kind=Kind.DEATH)
 
 
 @check.logged(

@@ -43,7 +43,7 @@ from rldoctor.api import (
     version_within,
 )
 
-check = Check("RLD601", "ray-actors-invisible", __doc__)
+check = Check("RLD601", "ray-actors-invisible", __doc__, before=("RLD603",))
 
 ADDRESS = "env.RAY_ADDRESS"
 # The executor of these releases runs in the engine's own process, and joins Ray there with a namespace alone.

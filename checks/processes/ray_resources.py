@@ -32,6 +32,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    Kind,
     LogEvent,
     NotApplicable,
     NotChecked,
@@ -43,7 +44,7 @@ from rldoctor.api import (
 
 from ..devices.visible import LOOPBACK, Visible, machine_devices, machine_evidence, visible
 
-check = Check("RLD602", "ray-resources-short", __doc__)
+check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
 
 _STATUS = Fix(
     title="compare what is asked for with what the cluster has, and start the missing nodes before the job",

@@ -34,6 +34,7 @@ from rldoctor.api import (
     Finding,
     Fix,
     Grade,
+    Kind,
     LogEvent,
     NotChecked,
     Reach,
@@ -50,7 +51,7 @@ from .standing import LONGER, evidence, gravity, watched
 if TYPE_CHECKING:
     from rldoctor.api import Seen, StalledRun, Standing
 
-check = Check("RLD609", "run-stalled", __doc__)
+check = Check("RLD609", "run-stalled", __doc__, kind=Kind.STALL)
 
 _LOOK = Fix(
     title="collect the stacks of every rank and worker while the run stands still",

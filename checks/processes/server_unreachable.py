@@ -33,6 +33,7 @@ from rldoctor.api import (
     Check,
     Finding,
     Fix,
+    Kind,
     LogEvent,
     NotApplicable,
     NotChecked,
@@ -46,7 +47,7 @@ from rldoctor.api import (
 
 from ..devices.visible import LOOPBACK
 
-check = Check("RLD607", "server-unreachable", __doc__)
+check = Check("RLD607", "server-unreachable", __doc__, kind=Kind.STALL)
 
 HOST, URL, PORT, WAIT = (f"placement.server_{name}" for name in ("host", "url", "port", "timeout"))
 # Of these the first that is set decides; requests reads both spellings.

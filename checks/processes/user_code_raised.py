@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, Frame, LogEvent, LoggedException, LogRun
 
-check = Check("RLD902", "user-code-raised", __doc__)
+check = Check("RLD902", "user-code-raised", __doc__, explains=("RLD900",))
 
 
 @check.concluded

@@ -56,7 +56,7 @@ from ..observed.soak import reach, soaked
 from ..observed.traces import faults, unscheduled
 from .token_budget import beyond_the_budget
 
-check = Check("RLD220", "engine-internal-error", __doc__)
+check = Check("RLD220", "engine-internal-error", __doc__, explains=("RLD900",))
 
 # The code that decides who runs and who owns which block of the cache.
 SCHEDULES = re.compile(r"/vllm/(?:v1/)?(?:core|engine|executor|worker)/")
@@ -126,6 +126,7 @@ def traffic_fails(case: Case) -> Iterator[Finding | Reach]:
     yield Reach(f"{len(played)} runs of traffic without an assertion in the engine")
 
 
+@check.knows
 def explains(job: Job) -> bool:
     """Whether traffic on a running engine ended because the engine's own bookkeeping was wrong."""
     if job.get("ended") != "raised" or "boot" not in job or least_answers.explains(job):

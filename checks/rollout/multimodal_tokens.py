@@ -41,7 +41,7 @@ from rldoctor.api import (
     plan_of,
 )
 
-check = Check("RLD217", "multimodal-token-mismatch", __doc__)
+check = Check("RLD217", "multimodal-token-mismatch", __doc__, before=("RLD201",))
 
 TRUNCATION = "lengths.truncation"
 FILTERED = "lengths.overlong_filtered"

@@ -49,7 +49,7 @@ from rldoctor.api import (
 
 from ..observed.rollout import require, runs
 
-check = Check("RLD216", "token-out-of-vocabulary", __doc__)
+check = Check("RLD216", "token-out-of-vocabulary", __doc__, before=("RLD305",))
 
 _RESIZE = Fix(
     title="resize the embedding to the tokenizer (model.resize_token_embeddings(len(tokenizer), "

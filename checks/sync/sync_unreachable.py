@@ -42,7 +42,7 @@ from rldoctor.api import (
 
 from ..processes.standing import LONGER, evidence, gravity, missing_text, syncs
 
-check = Check("RLD406", "weight-sync-unreachable", __doc__)
+check = Check("RLD406", "weight-sync-unreachable", __doc__, before=("RLD323",))
 
 PORT, SERVER_PORT, MASTER_PORT = "sync.port", "placement.server_port", "process.master_port"
 SYNC = r"51216|init_communicator|StatelessProcessGroup|init_weight_update_group|vllm_client|init_collective"

@@ -33,7 +33,7 @@ from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, 
 from ..observed.trends import FEWEST, SAME_MEANS, Run, finite, mean, steps_of
 from .training_diverged import first_divergence
 
-check = Check("RLD503", "completions-truncated", __doc__)
+check = Check("RLD503", "completions-truncated", __doc__, before=("RLD501",))
 
 SHOWN = ("clipped_ratio", "completion_length_mean", "completion_length_max", "terminated_length_mean", "reward")
 NEARLY_ALL = 0.95

@@ -40,7 +40,7 @@ from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEv
 
 from ..observed.trends import FEWEST, Run, finite, head, signal, steps_of, tail
 
-check = Check("RLD504", "training-diverged", __doc__)
+check = Check("RLD504", "training-diverged", __doc__, before=("RLD404",))
 
 UPDATE = ("loss", "policy_loss", "grad_norm", "kl", "entropy")
 REWARD = ("reward", "reward_std")

@@ -27,7 +27,7 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in registry.broken)
     asked = list(checks)
     case, logged = explained(case, asked, registry.checks.values())
-    results = tuple(_with_logged(result, logged) for result in judge(asked, case))
+    results = tuple(_with_logged(result, logged) for result in judge(asked, case, registry.checks.values()))
     # A code that only logs show has no detector, and so no result yet.
     only = {finding.code: finding.name for finding in logged} if logged else {}
     missing = (code for code in only if all(result.code != code for result in results))

@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from rldoctor.case import Case, Unknown
-from rldoctor.check import Check, Detector, NotApplicable, NotChecked, Reach
+from rldoctor.check import Check, Detector, Knows, NotApplicable, NotChecked, Reach
 from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
 from rldoctor.model import CheckResult, Finding, Outcome
@@ -22,14 +22,23 @@ _OF_DETECTORS = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CH
 _OF_CASES = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.NOT_CHECKED, Outcome.PASS, Outcome.NOT_APPLICABLE)
 
 
-def judge(checks: Iterable[Check], case: Case) -> tuple[CheckResult, ...]:
-    """The outcome of every check that judges facts. A check that raises is a result, and the others go on."""
-    return tuple(judge_one(check, case) for check in checks if check.detectors)
+def judge(checks: Iterable[Check], case: Case, vocabulary: Iterable[Check] = ()) -> tuple[CheckResult, ...]:
+    """The outcome of every check that judges facts. A check that raises is a result, and the others go on. Fallbacks
+    are silent about what any check of the ``vocabulary`` (of ``checks``, where none is given) knows better."""
+    checks = list(checks)
+    known = knowing(list(vocabulary) or checks)
+    return tuple(judge_one(check, case, known) for check in checks if check.detectors)
 
 
-def judge_one(check: Check, case: Case) -> CheckResult:
+def judge_one(check: Check, case: Case, known: Knows = lambda job: False) -> CheckResult:
     """Runs a check's detectors and joins what they say into one outcome."""
-    return join_results([_run_detector(check, detector, case) for detector in check.detectors])
+    return join_results([_run_detector(check, detector, case, known) for detector in check.detectors])
+
+
+def knowing(vocabulary: Iterable[Check]) -> Knows:
+    """A function that says whether any of these checks knows the failed run of a probe."""
+    judges = [judge for check in vocabulary for judge in check.known_by]
+    return lambda job: any(judge(job) for judge in judges)
 
 
 def join_cases(said: list[CheckResult]) -> CheckResult:
@@ -52,7 +61,7 @@ def join_results(said: list[CheckResult], order: tuple[Outcome, ...] = _OF_DETEC
     return replace(decisive, findings=tuple(findings), reason="; ".join(reasons) or None, traceback=crash)
 
 
-def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
+def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) -> CheckResult:
     def result(outcome: Outcome, reason: str | None = None, **more: object) -> CheckResult:
         return CheckResult(code=check.code, name=check.name, outcome=outcome, reason=reason, **more)  # type: ignore[arg-type]
 
@@ -64,7 +73,8 @@ def _run_detector(check: Check, detector: Detector, case: Case) -> CheckResult:
     findings: list[Finding] = []
     reach: list[str] = []
     try:
-        for item in yielded(check, partial(detector.judge, case)):
+        given = (case, known) if detector.fallback else (case,)
+        for item in yielded(check, partial(detector.judge, *given)):
             if isinstance(item, Reach):
                 reach.append(item.text)
             else:

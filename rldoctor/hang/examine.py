@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rldoctor import settings, verdict
 from rldoctor.case import Case
-from rldoctor.check import Check
+from rldoctor.check import Check, Kind
 from rldoctor.errors import InputError
 from rldoctor.flow.judge import join_results, judge
 from rldoctor.flow.session import Session
@@ -19,15 +19,12 @@ from rldoctor.hang.incident import incident_of
 from rldoctor.hang.model import NAME, GpuUse, Hang, hang_of
 from rldoctor.hang.names import ranks_named
 from rldoctor.hang.standing import Standing, standings
-from rldoctor.logs.order import OUTSIDE, STALLS
 from rldoctor.model import CheckResult, Outcome, Report
+from rldoctor.precedence import Precedence
 
 Progress = Callable[[str], None]
 
 MOST_PLACES = 24
-
-# What a log says of these is known better from the run itself, or is no cause.
-_NOT_FROM_LOGS = (*STALLS, OUTSIDE, "RLD900")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +59,15 @@ def examine(session: Session, wish: Wish, progress: Progress) -> Report:
 def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[str]) -> Report:
     hang = hang_of(case)
     broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in session.registry.broken)
-    results = judge(_watching(session.checks), case)
+    results = judge(_watching(session.checks), case, session.registry.checks.values())
     logged = _logged(session, kept)
+    # What a log says of these is known better from the run itself, or is no cause.
+    better = Precedence.of(session.checks).of_kind(Kind.STALL, Kind.ELSEWHERE, Kind.FALLBACK)
     if logged is not None:
-        results = tuple(_joined(results, logged.results))
+        results = tuple(_joined(results, logged.results, better))
     report = Report(target=_target(case), results=results, notes=(*broken, *places(hang), *notes))
     # What a log says failed comes before what then waited for it.
-    causes = [f for f in logged.findings if f.code not in _NOT_FROM_LOGS] if logged is not None else []
+    causes = [f for f in logged.findings if f.code not in better] if logged is not None else []
     ranked = (*causes, *(f for f in report.findings if f not in causes))
     # Without stacks "nothing found" would say more than is known.
     open_ = {result.code for result in results if result.outcome is Outcome.NOT_CHECKED}
@@ -103,11 +102,13 @@ def _logged(session: Session, kept: tuple[Path, ...]) -> Report | None:
     return logged if logged.incident is not None and logged.incident.kind == "crashed" else None
 
 
-def _joined(watched: tuple[CheckResult, ...], logged: tuple[CheckResult, ...]) -> Iterable[CheckResult]:
+def _joined(
+    watched: tuple[CheckResult, ...], logged: tuple[CheckResult, ...], better: frozenset[str]
+) -> Iterable[CheckResult]:
     """One result for each code: what was watched decides, what the log shows is added where it found something."""
     by_code = {result.code: [result] for result in watched}
     for result in logged:
-        if result.findings and result.code not in _NOT_FROM_LOGS:
+        if result.findings and result.code not in better:
             by_code.setdefault(result.code, []).append(result)
     return [join_results(results) for _, results in sorted(by_code.items())]
 

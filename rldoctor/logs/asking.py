@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rldoctor.case import Case
-from rldoctor.check import Check, NotApplicable, NotChecked, Role
+from rldoctor.check import Check, Kind, NotApplicable, NotChecked, Role
 from rldoctor.errors import one_line
 from rldoctor.flow.judge import join_results, judge_one, yielded
 from rldoctor.logs.events import Asked
 from rldoctor.logs.model import LogEvent, LogRun
 from rldoctor.logs.nearest import nearest
-from rldoctor.logs.order import DEATHS, FALLBACKS, NATIVE, OUTSIDE
 from rldoctor.logs.rank import Found, explains
 from rldoctor.model import CheckResult, Finding, Grade, Outcome
+from rldoctor.precedence import Precedence
+
+# How an end by a signal is called.
+NATIVE = re.compile(r"SIG[A-Z]+$|(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Fatal signal)$")
 
 
 @dataclass
@@ -42,7 +46,7 @@ class Answers:
 
 
 def ask(
-    checks: list[Check], events: list[Asked], case: Case, run: LogRun
+    checks: list[Check], events: list[Asked], case: Case, run: LogRun, precedence: Precedence
 ) -> tuple[list[Found], tuple[CheckResult, ...]]:
     """Every signature's answer on every event it is to see, then the conclusions where no cause was found."""
     answers = Answers()
@@ -63,22 +67,28 @@ def ask(
         for check in checks:
             for conclusion in check.conclusions:
                 answers.collect(check, Role.CAUSE, None, partial(conclusion, case, run))
+        concluded = {item.code for item in found if item.event is None and not item.measured}
+        needless = {code for code in concluded if precedence.is_explained(code, concluded)}
+        found = [item for item in found if item.event is not None or item.measured or item.code not in needless]
+    deaths = precedence.of_kind(Kind.DEATH)
     if run.root is not None and NATIVE.match(run.root.type) and not run.root.frames:
         # That a process was ended by a signal is no more than its recorded death says.
-        recorded = any(item.code in DEATHS and item.role is Role.CASCADE for item in found)
-        found = [item for item in found if not (recorded and item.code in FALLBACKS)]
-    if _recorded(found, run):
-        found = [item for item in found if item.code != OUTSIDE]
+        fallbacks = precedence.of_kind(Kind.FALLBACK)
+        recorded = any(item.code in deaths and item.role is Role.CASCADE for item in found)
+        found = [item for item in found if not (recorded and item.code in fallbacks)]
+    if _recorded(found, run, deaths):
+        elsewhere = precedence.of_kind(Kind.ELSEWHERE)
+        found = [item for item in found if item.code not in elsewhere]
     return found, tuple(
         join_results([r for r in (_result(c, found, answers.crashes.get(c.code), run), measured.get(c.code)) if r])
         for c in checks
     )
 
 
-def _recorded(found: Sequence[Found], run: LogRun) -> bool:
+def _recorded(found: Sequence[Found], run: LogRun, deaths: frozenset[str]) -> bool:
     """Whether a code says more than "the cause is elsewhere": a recorded death, or, where no process ended without a
     word, a time-out or a lost connection."""
-    if any(item.code in DEATHS and item.role is Role.CASCADE for item in found):
+    if any(item.code in deaths and item.role is Role.CASCADE for item in found):
         return True
     return not run.departed and any(item.role in (Role.CASCADE, Role.WRAPPER) for item in found)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rldoctor.logs.liveness import is_last_word
-from rldoctor.logs.order import STALLS
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import is_quoted
 from rldoctor.logs.rank import Found, explains
@@ -40,16 +39,22 @@ _COUNTED = re.compile(
 )
 
 
-def ended(incident: Incident, pieces: Sequence[Slice], found: Sequence[Found], findings: Sequence[Finding]) -> Incident:
+def ended(
+    incident: Incident,
+    pieces: Sequence[Slice],
+    found: Sequence[Found],
+    findings: Sequence[Finding],
+    stalls: frozenset[str],
+) -> Incident:
     """The incident with the ending that the whole run shows. ``found`` are the signatures' findings with their lines,
-    ``findings`` what of them is reported."""
+    ``findings`` what of them is reported, ``stalls`` the codes that say that a run makes no progress."""
     at, of = _position(pieces)
     step = None if at is None else f"{at} of {of}" if of else str(at)
     incident = replace(incident, step=step)
     if incident.kind == "crashed":
         return incident
     serious = [finding for finding in findings if finding.severity is not Severity.NOTE]
-    if any(finding.code in STALLS for finding in serious):
+    if any(finding.code in stalls for finding in serious):
         return replace(incident, kind="stalled")
     alone = next((item for finding in serious for item in found if item.finding.code == finding.code), None)
     if alone is not None and alone.event is not None and explains(alone):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rldoctor.check import Role
+from rldoctor.check import Kind, Role
 from rldoctor.logs.model import LogEvent, LogRun
-from rldoctor.logs.order import BEFORE, OUTSIDE
 from rldoctor.model import Evidence, Finding, Severity
+from rldoctor.precedence import Precedence
 
 # How near to the first failure a line stands.
 ROOT, FATAL, SAID, ASIDE = range(4)
@@ -50,10 +50,15 @@ def explains(found: Found) -> bool:
     return near is ROOT or (found.finding.severity is Severity.ERROR and near < ASIDE)
 
 
-def ranked(found: Sequence[Found], run: LogRun) -> tuple[Finding, ...]:
+def ranked(found: Sequence[Found], run: LogRun, precedence: Precedence) -> tuple[Finding, ...]:
     """One finding per code, most likely root cause first."""
+    elsewhere = precedence.of_kind(Kind.ELSEWHERE)
+
+    def key(item: Found) -> _Key:
+        return _key(item, run, elsewhere)
+
     best: dict[str, Found] = {}
-    for item in sorted(found, key=lambda f: _key(f, run)):
+    for item in sorted(found, key=key):
         if item.role is Role.CONFIRMATION:
             continue
         kept = best.get(item.code)
@@ -61,19 +66,22 @@ def ranked(found: Sequence[Found], run: LogRun) -> tuple[Finding, ...]:
     for item in found:
         if item.role is Role.CONFIRMATION and item.code in best:
             best[item.code] = _joined(best[item.code], item)
-    order = [item.code for item in sorted(best.values(), key=lambda f: _key(f, run))]
-    return tuple(best[code].finding for code in _constrained(order, best))
+    order = [item.code for item in sorted(best.values(), key=key)]
+    return tuple(best[code].finding for code in _constrained(order, best, precedence))
 
 
-def _key(item: Found, run: LogRun) -> tuple[int, int, int, float, int, int, str]:
+_Key = tuple[int, int, int, float, int, int, str]
+
+
+def _key(item: Found, run: LogRun, elsewhere: frozenset[str]) -> _Key:
     event = item.event
     severity = _SEVERITY[item.finding.severity]
     if event is None:
-        return (_group(item, run), severity, 0, 0.0, 0, 0, item.code)
+        return (_group(item, run, elsewhere), severity, 0, 0.0, 0, 0, item.code)
     time = event.time if len(run.sources) > 1 and event.time is not None else 0.0
     in_message = int(event.exception is not None and event.literal not in event.exception.message)
     return (
-        _group(item, run),
+        _group(item, run, elsewhere),
         severity,
         closeness(event),
         time,
@@ -83,7 +91,7 @@ def _key(item: Found, run: LogRun) -> tuple[int, int, int, float, int, int, str]
     )
 
 
-def _group(item: Found, run: LogRun) -> int:
+def _group(item: Found, run: LogRun, elsewhere: frozenset[str]) -> int:
     if item.role is Role.CAUSE and item.event is not None:
         return 0 if explains(item) or run.root is None else 5
     if item.role is Role.CASCADE:
@@ -92,13 +100,13 @@ def _group(item: Found, run: LogRun) -> int:
         return 0 if run.root is None else 5
     if item.event is None:
         # Of a process that ended without a word the others' words are consequences.
-        return 4 if item.code == OUTSIDE and not run.departed else 1
+        return 4 if item.code in elsewhere and not run.departed else 1
     return 3 if item.role is Role.WRAPPER else 5
 
 
-def _constrained(order: list[str], best: dict[str, Found]) -> list[str]:
+def _constrained(order: list[str], best: dict[str, Found], precedence: Precedence) -> list[str]:
     """Moves a code up before what it must precede, where both explain the run equally."""
-    for first, second in BEFORE:
+    for first, second in precedence.before:
         if first in order and second in order and order.index(first) > order.index(second):
             if best[first].role is not best[second].role:
                 continue

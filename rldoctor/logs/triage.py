@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case, Distribution, Packages, Series
-from rldoctor.check import Check
+from rldoctor.check import Check, Kind
 from rldoctor.errors import InputError
 from rldoctor.logs.asking import ask
 from rldoctor.logs.endings import ended
@@ -24,6 +24,7 @@ from rldoctor.logs.sources import Source, TextSource, sources_of
 from rldoctor.logs.table import Table
 from rldoctor.lookup import canonical
 from rldoctor.model import Report
+from rldoctor.precedence import Precedence
 
 if TYPE_CHECKING:
     from rldoctor.logs.novelty import Compared
@@ -159,11 +160,13 @@ def _one_run(
     known = _with_metrics(_with_versions(case, logged.versions), pieces)
     if compared is not None:
         logged = replace(logged, new=compared.new(pieces, first_failure(verdicts)))
-    found, results = ask(asked, events_of(pieces, table, logged, verdicts), known, logged)
-    findings = ranked(found, logged)
+    precedence = Precedence.of(asked)
+    found, results = ask(asked, events_of(pieces, table, logged, verdicts), known, logged, precedence)
+    findings = ranked(found, logged, precedence)
     if compared is not None:
         findings = compared.supported(findings, logged.new)
-    incident = ended(logged.incident, pieces, found, findings)
+    stalls = precedence.of_kind(Kind.STALL)
+    incident = ended(logged.incident, pieces, found, findings, stalls)
     return Report(target=target, results=results, incident=incident, ranked=findings)
 
 

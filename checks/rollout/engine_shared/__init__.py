@@ -57,7 +57,7 @@ from rldoctor.api import (
 
 from .fixes import APART, ASYNC
 
-check = Check("RLD210", "engine-shared-concurrently", __doc__)
+check = Check("RLD210", "engine-shared-concurrently", __doc__, before=("RLD201",))
 
 EVALUATES = "rollout.evaluates"
 

@@ -29,6 +29,7 @@ Call = Mapping[str, Any]
 Alone = Sequence[Mapping[str, Any]]
 
 
+@check.knows
 def explains(job: Job) -> bool:
     """Whether two threads inside one engine are why a run did not come to its end."""
     return records(job).get("turns") is False and "alone" in records(job) and job.get("ended") != "done"

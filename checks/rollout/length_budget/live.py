@@ -17,11 +17,15 @@ from rldoctor.api import (
     cite,
 )
 
+from ...observed import least_answers, lengths
 from ...observed.least_answers import SETTINGS, asked, endless, room
 from ...observed.lengths import engine_side, overshoots, unclean
 from ...observed.rollout import describe, require, runs
 from . import _ENDLESS, _NEWER, check
 from .fixes import CONTEXT, FILTER, PROMPT
+
+check.knows(least_answers.explains)
+check.knows(lengths.explains)
 
 
 @check.observed(needs=["observations.min_tokens"])

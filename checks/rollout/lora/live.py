@@ -116,6 +116,7 @@ def too_large_refused(case: Case) -> Iterator[Finding | Reach]:
         )
 
 
+@check.knows
 def explains(job: Mapping[str, Any]) -> bool:
     """Whether an engine did not start because of the limit that it was asked for."""
     return job.get("ended") in ("raised", "not-run") and re.search(REFUSED_AT_START, failure_text(job)) is not None

@@ -54,7 +54,7 @@ from rldoctor.api import (
 
 from .fixes import SHARE, remedies
 
-check = Check("RLD206", "gpu-memory-overcommitted", __doc__)
+check = Check("RLD206", "gpu-memory-overcommitted", __doc__, before=("RLD321",))
 
 STRATEGY = (
     "placement.mode",

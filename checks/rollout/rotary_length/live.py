@@ -234,6 +234,7 @@ def _live(case: Case, told: Told, grade: Grade | None = None) -> Finding:
     return check.finding(told.message, grade=grade, evidence=told.evidence, fixes=told.fixes)
 
 
+@check.knows
 def explains(job: Job) -> bool:
     """Whether a rollout failed because of this pattern."""
     return explanation(job) is not None

@@ -48,7 +48,7 @@ from rldoctor.api import (
     release,
 )
 
-check = Check("RLD208", "sleep-wake-unsafe", __doc__)
+check = Check("RLD208", "sleep-wake-unsafe", __doc__, before=("RLD305",))
 
 SLEEP = "engine.enable_sleep_mode"
 

@@ -10,7 +10,7 @@ import pytest
 from rldoctor_checks.processes.failure_unrecognised import check
 
 from rldoctor.api import Case, Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from tests.cases import judged_among_all
 from tests.checks.launches import launch
 from tests.observations import died, failed, imported, imports_case, link, packages, rollout_case
 
@@ -20,7 +20,7 @@ AIMV2 = link("ValueError", "'aimv2' is already used by a Transformers config, pi
 
 def test_an_import_failure_without_a_name_is_told_once_with_its_frames() -> None:
     case = imports_case(STACK, vllm=failed(AIMV2), trl=failed(AIMV2), torch=imported())
-    (finding,) = judge_one(check, case).findings
+    (finding,) = judged_among_all(check, case).findings
     assert finding.message.startswith("the import of trl, vllm fails: ValueError: 'aimv2' is already used")
     assert [e.text for e in finding.evidence][1].endswith("vllm/ovis.py:7 in <module>")
     assert finding.evidence[-1].source == "/tmp/log.txt"
@@ -28,13 +28,13 @@ def test_an_import_failure_without_a_name_is_told_once_with_its_frames() -> None
 
 def test_an_optional_package_that_does_not_import_is_a_warning() -> None:
     error = link("AttributeError", "module 'triton' has no attribute 'x'", "bitsandbytes/x.py")
-    (finding,) = judge_one(check, imports_case(STACK, bitsandbytes=failed(error))).findings
+    (finding,) = judged_among_all(check, imports_case(STACK, bitsandbytes=failed(error))).findings
     assert finding.severity is Severity.WARNING
 
 
 def test_an_import_that_was_killed_or_hangs() -> None:
-    (killed,) = judge_one(check, imports_case(STACK, vllm=died(-9))).findings
-    (hangs,) = judge_one(check, imports_case(STACK, vllm={**died(-9), "ended": "timed-out"})).findings
+    (killed,) = judged_among_all(check, imports_case(STACK, vllm=died(-9))).findings
+    (hangs,) = judged_among_all(check, imports_case(STACK, vllm={**died(-9), "ended": "timed-out"})).findings
     assert "its process died" in killed.message and killed.severity is Severity.ERROR
     assert "did not end in time" in hangs.message and hangs.severity is Severity.WARNING
 
@@ -50,13 +50,13 @@ def test_an_import_that_was_killed_or_hangs() -> None:
     ids=["a misfit", "an absent package", "no GPU driver", "a native crash"],
 )
 def test_an_import_failure_with_a_code_of_its_own(told: dict[str, Any]) -> None:
-    assert judge_one(check, imports_case(STACK, vllm=told)).outcome is Outcome.PASS
+    assert judged_among_all(check, imports_case(STACK, vllm=told)).outcome is Outcome.PASS
 
 
 def test_a_rollout_that_raised_tells_stage_root_and_frames() -> None:
     root = link("AssertionError", "len(running) == 0", "vllm/core/scheduler.py:9", link="cause")
     wrapper = link("RuntimeError", "Engine core initialization failed. See root cause above.", "vllm/x.py")
-    (finding,) = judge_one(check, rollout_case("raised", exceptions=[wrapper, root], stage="boot")).findings
+    (finding,) = judged_among_all(check, rollout_case("raised", exceptions=[wrapper, root], stage="boot")).findings
     assert finding.message.endswith("failed with AssertionError: len(running) == 0 at stage boot")
     assert finding.evidence[0].text.endswith("vllm/core/scheduler.py:9 in <module>")
     assert "/tmp/log.txt" in {evidence.source for evidence in finding.evidence}
@@ -64,10 +64,10 @@ def test_a_rollout_that_raised_tells_stage_root_and_frames() -> None:
 
 def test_a_rollout_that_died_or_hangs() -> None:
     memory = rollout_case("died", job={"signal": "SIGKILL", "exit_code": -9}, stage="boot", out_of_memory_kills=1)
-    (finding,) = judge_one(check, memory).findings
+    (finding,) = judged_among_all(check, memory).findings
     assert finding.message.endswith("was ended by SIGKILL at stage boot")
     assert any("want of memory" in evidence.text for evidence in finding.evidence)
-    (slow,) = judge_one(check, rollout_case("timed-out", stage="generate")).findings
+    (slow,) = judged_among_all(check, rollout_case("timed-out", stage="generate")).findings
     assert slow.severity is Severity.WARNING
 
 
@@ -85,19 +85,19 @@ def test_a_rollout_that_died_or_hangs() -> None:
     ],
 )
 def test_a_rollout_failure_with_a_code_of_its_own(error: dict[str, Any]) -> None:
-    assert judge_one(check, rollout_case("raised", exceptions=[error])).findings == ()
+    assert judged_among_all(check, rollout_case("raised", exceptions=[error])).findings == ()
 
 
 def test_an_interpreter_that_could_not_be_started_is_unknown() -> None:
     error = {"type": "FileNotFoundError", "message": "no such file: /absent/python", "frames": []}
-    result = judge_one(check, rollout_case("not-started", job={"error": error}))
+    result = judged_among_all(check, rollout_case("not-started", job={"error": error}))
     assert result.outcome is Outcome.NOT_CHECKED
     assert "/absent/python" in str(result.reason)
 
 
 @pytest.mark.engine
 def test_a_healthy_rollout_says_what_it_did(rollout: Callable[..., Case]) -> None:
-    result = judge_one(check, rollout())
+    result = judged_among_all(check, rollout())
     assert result.outcome is Outcome.PASS
     assert "18 completions" in str(result.reason)
 
@@ -113,7 +113,7 @@ def test_a_healthy_rollout_says_what_it_did(rollout: Callable[..., Case]) -> Non
 )
 def test_a_broken_engine(rollout: Callable[..., Case], fault: str, ending: str) -> None:
     case = rollout(fault)
-    (finding,) = judge_one(check, case).findings
+    (finding,) = judged_among_all(check, case).findings
     assert finding.message.endswith(ending)
     # What the child had delivered before is there.
     assert case.observations["rollout"]["miniature"]["records"]["versions"]["vllm"]
@@ -121,19 +121,19 @@ def test_a_broken_engine(rollout: Callable[..., Case], fault: str, ending: str) 
 
 @pytest.mark.engine
 def test_an_engine_that_does_not_start(rollout: Callable[..., Case]) -> None:
-    (finding,) = judge_one(check, rollout(tensor_parallel_size=0)).findings
+    (finding,) = judged_among_all(check, rollout(tensor_parallel_size=0)).findings
     assert "at stage boot" in finding.message
 
 
 def test_both_probes_count() -> None:
     case = imports_case(STACK, vllm=failed(AIMV2))
     observations = {**case.observations, **rollout_case("died", stage="boot").observations}
-    assert len(judge_one(check, replace(case, observations=observations)).findings) == 2
+    assert len(judged_among_all(check, replace(case, observations=observations)).findings) == 2
 
 
 def test_a_failure_with_another_code_is_no_pass_without_a_word() -> None:
     error = link("RuntimeError", "Expected all tensors to be on the same device, but found two", "torch/x.py")
-    result = judge_one(check, rollout_case("raised", exceptions=[error]))
+    result = judged_among_all(check, rollout_case("raised", exceptions=[error]))
     assert "1 run failed in a way that has a code of its own" in str(result.reason)
 
 
@@ -156,7 +156,7 @@ def ranks(*told: dict[str, Any], ended: str = "failed", gpus: int | None = 2, se
 
 def test_ranks_with_an_engine_object_each_fail_where_one_engine_does_not() -> None:
     case = ranks({"ended": "raised", "exceptions": [GONE]}, {"ended": "raised", "exceptions": [REFUSED]})
-    (finding,) = judge_one(check, case).findings
+    (finding,) = judged_among_all(check, case).findings
     assert finding.message == (
         "rank 1 of 2, started by torchrun with an engine object of its own, failed with ValueError: No available "
         "memory for the cache blocks. at stage boot"
@@ -166,26 +166,26 @@ def test_ranks_with_an_engine_object_each_fail_where_one_engine_does_not() -> No
 
 
 def test_ranks_that_stand_in_on_the_cpu_or_only_wait_are_a_warning() -> None:
-    (here,) = judge_one(
+    (here,) = judged_among_all(
         check, ranks({"ended": "raised", "exceptions": [REFUSED]}, {"ended": "died"}, gpus=None)
     ).findings
     assert here.severity is Severity.WARNING
     slow = ranks({"ended": "died"}, {"ended": "raised", "exceptions": [], "waiting": True}, ended="timed-out")
-    (late,) = judge_one(check, slow).findings
+    (late,) = judged_among_all(check, slow).findings
     assert late.message.startswith("rank 1 of 2,") and "did not end within 9 s" in late.message
     assert late.severity is Severity.WARNING
-    (silent,) = judge_one(check, ranks({"ended": "died"}, {"ended": "died"})).findings
+    (silent,) = judged_among_all(check, ranks({"ended": "died"}, {"ended": "died"})).findings
     assert "ended without a word at stage boot" in silent.message
 
 
 def test_ranks_that_do_well_or_fail_for_a_known_reason_are_quiet() -> None:
-    healthy = judge_one(check, ranks({}, {}, ended="done"))
+    healthy = judged_among_all(check, ranks({}, {}, ended="done"))
     assert "2 ranks with an engine object each" in str(healthy.reason)
     raised = {"ended": "raised", "exceptions": [REFUSED]}
-    assert judge_one(check, ranks(raised, raised, seeds="rank")).findings == ()  # RLD310
+    assert judged_among_all(check, ranks(raised, raised, seeds="rank")).findings == ()  # RLD310
     alone = ranks(raised, raised)
     broken = rollout_case("raised", exceptions=[REFUSED]).observations
-    (only,) = judge_one(check, replace(alone, observations={**alone.observations, **broken})).findings
+    (only,) = judged_among_all(check, replace(alone, observations={**alone.observations, **broken})).findings
     assert only.message.startswith("vLLM 0.11.0")
-    unstarted = judge_one(check, ranks({"ended": "absent"}, {"ended": "absent"}))
+    unstarted = judged_among_all(check, ranks({"ended": "absent"}, {"ended": "absent"}))
     assert "torchrun did not run its ranks here: torchrun: no port" in str(unstarted.reason)

@@ -9,6 +9,7 @@ from rldoctor_checks.rollout.engine_shared import check
 
 from rldoctor.api import Case, CheckResult, Grade, Outcome, Severity
 from rldoctor.flow.judge import judge_one
+from tests.cases import judged_among_all
 from tests.plans import case as planned
 
 ANSWERS = [[10 * prompt + place for place in range(6)] for prompt in range(3)]
@@ -139,7 +140,7 @@ class TestDeath:
         case.observations["requests"]["callers"]["ended"] = "raised"
         assert engine_process_died.explains(case.observations["requests"]["callers"])
         case.observations["rollout"] = {}
-        assert judge_one(failure_unrecognised.check, case).findings == ()
+        assert judged_among_all(failure_unrecognised.check, case).findings == ()
 
 
 def batch(thread: str = "training", got: int | None = 4, foreign: int = 0, ended: str = "answered", **more: Any) -> Any:
@@ -190,9 +191,9 @@ class TestThreads:
         fallen["records"].update(turns=False, calls=None, reach=None)
         assert said(case).findings[0].evidence[0].text.endswith("ended by SIGSEGV")
         case.observations["rollout"] = {}
-        assert judge_one(failure_unrecognised.check, case).findings == ()
+        assert judged_among_all(failure_unrecognised.check, case).findings == ()
         fallen["records"].update(turns=True)
-        assert said(case).findings == () and judge_one(failure_unrecognised.check, case).findings
+        assert said(case).findings == () and judged_among_all(failure_unrecognised.check, case).findings
 
     def test_they_take_turns(self) -> None:
         result = said(self.shared(batch(), batch("evaluation")))

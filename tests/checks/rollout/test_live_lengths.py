@@ -9,6 +9,7 @@ from rldoctor_checks.rollout import chunked_prefill, length_budget, rotary_lengt
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, RolloutPlan, Setting, Severity
 from rldoctor.flow.judge import judge_one
+from tests.cases import judged_among_all
 from tests.observations import link, packages
 
 LIMIT = 1035
@@ -140,7 +141,7 @@ def test_an_engine_that_a_refusal_leaves_in_disorder() -> None:
     told = case("raised", engine_side={**HEALTHY, "short again": dead})
     (finding,) = findings(length_budget.check, told)
     assert "after that the engine fails with RuntimeError: engine is dead" in finding.evidence[0].text
-    assert findings(failure_unrecognised.check, told) == ()
+    assert judged_among_all(failure_unrecognised.check, told).findings == ()
 
 
 def test_what_a_full_prompt_does_matters_as_far_as_the_launch_has_such_prompts() -> None:

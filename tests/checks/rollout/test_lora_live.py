@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor_checks.processes import failure_unrecognised
 from rldoctor_checks.rollout.lora import check
 
 from rldoctor.api import Case, Finding, Grade, Outcome, Severity
@@ -72,4 +71,4 @@ def test_a_limit_with_which_the_engine_does_not_start() -> None:
     assert finding.grade is Grade.REPRODUCED and "max_lora_rank 24" in finding.message
     assert finding.fixes[0].edits[0].value == 32
     job = case.observations["lora"]["lora"]
-    assert any(explains({**job, "ended": "raised"}) for explains in failure_unrecognised.KNOWN)
+    assert any(knows({**job, "ended": "raised"}) for knows in check.known_by)
