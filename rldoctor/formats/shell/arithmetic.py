@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from rldoctor.formats.values import Unresolved
@@ -63,17 +63,66 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
 }
 
 
+_ASSIGNING = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^="})
+
+
 def arithmetic(expander: Expander, node: Node) -> str | Unresolved:
     """The decimal text of ``$((...))``, or why it is not known."""
     try:
         inner = [child for child in node.children if child.is_named]
         if len(inner) != 1:
             raise _UnknownError("an expression of several parts")
+        written = list(assigned(expander, inner[0]))
+        if written:
+            for name in written:
+                expander.forget(name, expander.text(node))
+            raise _UnknownError("it changes a variable")
         return str(_compute(expander, inner[0], 0))
     except (_UnknownError, ZeroDivisionError) as error:
         return Unresolved(expander.text(node), str(error) or "an expression that is not constant")
     except (ValueError, IndexError):  # the grammar made something of it that has other parts
         return Unresolved(expander.text(node), "an expression that was not understood")
+
+
+def computed(expander: Expander, node: Node) -> int | None:
+    """The value of an expression that changes nothing; None where it does, or is not known."""
+    try:
+        return None if list(assigned(expander, node)) else _compute(expander, node, 0)
+    except (_UnknownError, ZeroDivisionError, ValueError, IndexError):
+        return None
+
+
+def assigned(expander: Expander, node: Node) -> Iterator[str]:
+    """The variables that an arithmetic expression changes."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        signs = {expander.text(child) for child in part.children if not child.is_named}
+        steps = part.type in ("postfix_expression", "unary_expression") and signs & {"++", "--"}
+        if (signs & _ASSIGNING or steps or part.type == "variable_assignment") and part.type != "variable_name":
+            names = [child for child in part.children if child.type in ("variable_name", "word", "subscript")]
+            yield from (expander.text(child).partition("[")[0] for child in names[:1])
+        waiting.extend(part.children)
+
+
+def assignment(expander: Expander, node: Node) -> tuple[str, str] | None:
+    """The variable that ``NAME = ...``, ``NAME += ...``, ``NAME++`` or ``NAME--`` sets, and its value; None for any
+    other expression, or where the value is not known."""
+    names = list(assigned(expander, node))
+    if len(names) != 1 or node.children[0].type not in ("variable_name", "word"):
+        return None
+    sign = expander.text(node.children[1]) if len(node.children) > 1 else ""
+    try:
+        if sign in ("++", "--"):
+            return names[0], str(_number(expander, node.children[0]) + (1 if sign == "++" else -1))
+        if sign not in _ASSIGNING or len(node.children) != 3:
+            return None
+        value = _compute(expander, node.children[2], 0)
+        if sign != "=":
+            value = _BINARY[sign[:-1]](_number(expander, node.children[0]), value)
+    except (_UnknownError, ZeroDivisionError, ValueError, IndexError):
+        return None
+    return (names[0], str(value)) if -LIMIT <= value < LIMIT else None
 
 
 def _compute(expander: Expander, node: Node, depth: int) -> int:
@@ -89,6 +138,8 @@ def _compute(expander: Expander, node: Node, depth: int) -> int:
     elif kind == "parenthesized_expression":
         value = _compute(expander, node.children[1], depth + 1)
     elif kind == "unary_expression":
+        if node.children[1].type in ("binary_expression", "ternary_expression"):
+            raise _UnknownError("a sign that the grammar takes for that of the whole sum")
         inner = _compute(expander, node.children[1], depth + 1)
         value = {"-": -inner, "+": inner, "!": int(not inner), "~": ~inner}.get(expander.text(node.children[0]), inner)
     elif kind == "ternary_expression":

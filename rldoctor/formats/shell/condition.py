@@ -1,11 +1,12 @@
-"""Judges shell conditions whose operands are known: string and number comparisons, empty or not."""
+"""Which branches of a shell script its own text decides."""
 
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from rldoctor.formats.shell.arithmetic import computed
+from rldoctor.formats.shell.parameter import pattern
 from rldoctor.formats.values import Unresolved
 
 if TYPE_CHECKING:
@@ -21,13 +22,16 @@ _NUMERIC = {
     "-gt": lambda a, b: a > b,
     "-ge": lambda a, b: a >= b,
 }
+_QUOTED = frozenset({"string", "raw_string", "ansi_c_string", "translated_string"})
 
 
 def condition(expander: Expander, node: Node) -> bool | None:
     """Whether a condition holds, or None where reading does not tell."""
     if node.type == "test_command":
         named = [child for child in node.children if child.is_named]
-        return _test(expander, named[0]) if len(named) == 1 else None
+        if expander.text(node.children[0]) == "((":
+            return _arithmetic(expander, named)
+        return _test(expander, named[0], expander.text(node.children[0]) == "[[") if len(named) == 1 else None
     if node.type == "negated_command" and len(node.children) == 2:
         return _not(condition(expander, node.children[1]))
     if node.type == "list" and len(node.children) == 3:
@@ -35,58 +39,87 @@ def condition(expander: Expander, node: Node) -> bool | None:
         return _joined(left, right, expander.text(node.children[1]))
     if node.type == "compound_statement":
         named = [child for child in node.children if child.is_named]
+        if expander.text(node.children[0]) == "((":
+            return _arithmetic(expander, named)
         return condition(expander, named[0]) if len(named) == 1 else None
     if node.type == "command" and expander.text(node) in ("true", "false", ":"):
         return expander.text(node) != "false"
     return None
 
 
-def _test(expander: Expander, node: Node) -> bool | None:
+def fits(expander: Expander, value: str, node: Node) -> bool | None:
+    """Whether a text fits the pattern that ``node`` writes, or None where reading does not tell."""
+    text = expander.text(node)
+    if node.type in _QUOTED or re.search(r"[$`\\'\"]", text):
+        literal = expander.word(node).value
+        if isinstance(literal, Unresolved) or (node.type not in _QUOTED and re.search(r"[*?\[]", literal)):
+            return None
+        return value == literal
+    expression = pattern(text)
+    return None if expression is None else re.fullmatch(expression, value) is not None
+
+
+def _arithmetic(expander: Expander, named: list[Node]) -> bool | None:
+    value = computed(expander, named[0]) if len(named) == 1 else None
+    return None if value is None else value != 0
+
+
+def _test(expander: Expander, node: Node, double: bool) -> bool | None:
     if node.type == "parenthesized_expression" and len(node.children) == 3:
-        return _test(expander, node.children[1])
+        return _test(expander, node.children[1], double)
     if node.type == "unary_expression" and len(node.children) == 2:
         sign = expander.text(node.children[0])
         if sign == "!":
-            return _not(_test(expander, node.children[1]))
-        value = "" if _is_unset(expander, node.children[1]) else _value(expander, node.children[1])
-        return None if value is None or sign not in ("-z", "-n") else (value == "") == (sign == "-z")
+            return _not(_test(expander, node.children[1], double))
+        if sign not in ("-z", "-n"):
+            return None
+        value = _value(expander, node.children[1], double, empty=sign == "-z")
+        return None if value is None else (value == "") == (sign == "-z")
     if node.type == "binary_expression" and len(node.children) == 3:
-        return _binary(expander, *node.children)
-    value = _value(expander, node)
+        return _binary(expander, node.children[0], node.children[1], node.children[2], double)
+    value = _value(expander, node, double, empty=True)
     return None if value is None else value != ""
 
 
-def _binary(expander: Expander, left: Node, sign_node: Node, right: Node) -> bool | None:
+def _binary(expander: Expander, left: Node, sign_node: Node, right: Node, double: bool) -> bool | None:
     sign = expander.text(sign_node)
     if sign in ("&&", "||", "-a", "-o"):
-        return _joined(_test(expander, left), _test(expander, right), {"-a": "&&", "-o": "||"}.get(sign, sign))
-    one, two = _value(expander, left), _value(expander, right)
-    if one is None or two is None:
+        one, two = _test(expander, left, double), _test(expander, right, double)
+        return _joined(one, two, {"-a": "&&", "-o": "||"}.get(sign, sign))
+    one_value = _value(expander, left, double)
+    if one_value is None:
         return None
     if sign in ("=", "==", "!="):
-        if right.type == "extglob_pattern" and any(mark in two for mark in "*?["):
-            return fnmatchcase(one, two) == (sign != "!=")
-        return (one == two.strip("\"'")) == (sign != "!=")
-    compare = _NUMERIC.get(sign)
-    if compare is None or not _is_number(one) or not _is_number(two):
+        if double:
+            verdict = fits(expander, one_value, right)
+        else:
+            other = _value(expander, right, double)
+            verdict = None if other is None else one_value == other
+        return verdict if sign != "!=" else _not(verdict)
+    compare, two_value = _NUMERIC.get(sign), _value(expander, right, double)
+    if compare is None or two_value is None or not _is_number(one_value) or not _is_number(two_value):
         return None
-    return bool(compare(int(one), int(two)))
+    return bool(compare(int(one_value), int(two_value)))
 
 
-def _value(expander: Expander, node: Node) -> str | None:
-    value = expander.word(node).value
-    return None if isinstance(value, Unresolved) else value
-
-
-def _is_unset(expander: Expander, node: Node) -> bool:
-    """Whether the operand is one variable that the script never sets: as with ``${X:-default}``, the file alone
-    counts."""
+def _value(expander: Expander, node: Node, double: bool, empty: bool = False) -> str | None:
+    """The text of an operand; of a variable that nothing sets, the empty one: as with ``${X:-default}``, the file alone
+    counts. Within single brackets what is not quoted falls apart, or away, so that ``empty`` must allow for it."""
     name = re.fullmatch(r"\"?\$\{?([A-Za-z_]\w*)\}?\"?", expander.text(node))
-    return name is not None and expander.lookup(name[1]) is None
+    if name is not None and expander.lookup(name[1]) is None:
+        value: str | Unresolved = "" if not expander.sets_itself(name[1]) else Unresolved("", "")
+    else:
+        value = expander.word(node).value
+    if isinstance(value, Unresolved):
+        return None
+    bare = not double and node.type not in _QUOTED
+    if bare and (re.search(r"[\s*?\[]", value) or (value == "" and not empty)):
+        return None
+    return value
 
 
 def _is_number(text: str) -> bool:
-    return text.strip().lstrip("-").isdigit() and len(text) < 20
+    return re.fullmatch(r"\s*[-+]?(0|[1-9]\d{0,17})\s*", text) is not None
 
 
 def _not(value: bool | None) -> bool | None:

@@ -3,7 +3,7 @@ runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Piece:
     """A part of a word: its text, the bytes it stands on (-1 where it stands nowhere), whether it is safe from
-    splitting (``quoted``), and whether it stands there letter by letter (``literal``)."""
+    splitting (``quoted``), and whether it stands there letter by letter (``literal``). A ``boundary`` has no text: one
+    word ends there and the next begins, as between the elements of ``"${ARRAY[@]}"``. ``many`` marks an unknown that
+    stands for any number of words."""
 
     text: str | Unresolved
     line: int
@@ -28,6 +30,9 @@ class Piece:
     end: int = -1
     quoted: bool = True
     literal: bool = False
+    boundary: bool = False
+    many: bool = False
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,8 @@ class Word:
     """One argument after expansion. ``raw`` is its text in the file and ``start``/``end`` its bytes there (-1 where it
     does not stand there as one piece). ``prefix`` is the known text before the first unknown part; ``inside`` names the
     quotes that surround it where it is a part of a quoted text (``bash -c '...'``, ``OPTIONS="..."``). ``many`` marks
-    an unknown that stands for any number of arguments (``"$@"``)."""
+    an unknown that stands for any number of arguments (``"$@"``). ``file`` is where it stands, empty for the script
+    itself: a sourced file's words keep theirs."""
 
     value: str | Unresolved
     raw: str
@@ -46,11 +52,18 @@ class Word:
     inside: str = ""
     pieces: tuple[Piece, ...] = ()
     many: bool = False
+    file: str = ""
 
     @property
     def content(self) -> int:
         """The byte where the value itself starts if it stands in the file letter by letter, else -1."""
         return self.pieces[0].start if len(self.pieces) == 1 and self.pieces[0].literal else -1
+
+    @property
+    def open(self) -> bool:
+        """Whether it may turn out to be several words, or none: an unknown that is not in quotes."""
+        unknown = [piece for piece in self.pieces if isinstance(piece.text, Unresolved)]
+        return self.many or any(piece.many or not piece.quoted for piece in unknown)
 
     @property
     def text(self) -> str:
@@ -77,7 +90,7 @@ class Variable:
 @dataclass(frozen=True)
 class Command:
     """A simple command that would run: its words, the environment it gets and where it stands (bytes ``start``,
-    ``end``)."""
+    ``end``). A ``conditional`` one runs only in a case that reading does not tell, or not exactly once."""
 
     words: tuple[Word, ...]
     environment: Mapping[str, Variable]
@@ -87,16 +100,23 @@ class Command:
     end: int = -1
     background: bool = False
     stdin: Source | None = None
+    conditional: bool = False
+    file: str = ""
 
 
 @dataclass
 class Script:
-    """What a shell script starts. ``files`` are those it writes from here-documents, by the name it gives them."""
+    """What a shell script starts. ``files`` are those it writes from here-documents, by the name it gives them;
+    ``demands`` the variables without which it ends at once. ``open`` gives the files that it sources, and raises
+    :class:`InputError` for one that is not readable; ``sourced`` counts them."""
 
     source: Source
     commands: list[Command] = field(default_factory=list)
     files: dict[str, Source] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    demands: list[str] = field(default_factory=list)
+    open: Callable[[str], Source | None] | None = None
+    sourced: int = 0
 
 
 @lru_cache(maxsize=1)
@@ -109,22 +129,27 @@ def parser() -> Parser:
 
 
 def read_shell(
-    source: Source, environment: Mapping[str, str] | None = None, offset: int = 0, inside: str = ""
+    source: Source,
+    environment: Mapping[str, str] | None = None,
+    offset: int = 0,
+    inside: str = "",
+    arguments: Sequence[str] | None = None,
+    files: Callable[[str], Source | None] | None = None,
 ) -> Script:
-    """Reads a script; ``environment`` holds the variables of the shell that would start it. ``offset`` is the byte of
-    the file at which the text begins (-1 where it does not stand there letter by letter), ``inside`` the quotes around
-    it.
+    """Reads a script; ``environment`` holds the variables of the shell that would start it, ``arguments`` what it is
+    given (None where that is not known). ``offset`` is the byte of the file at which the text begins (-1 where it does
+    not stand there letter by letter), ``inside`` the quotes around it. ``files`` opens what the script sources.
 
     Raises :class:`InputError` naming file and line where quotes or brackets do not close, or it nests too deeply."""
     from rldoctor.formats.shell.run import Runner
 
     raw = source.text.encode()
     tree = parser().parse(raw)
-    script = Script(source)
+    script = Script(source, open=files)
     if tree.root_node.has_error:
         _check(tree.root_node, raw, script)
     try:
-        Runner(script, raw, environment or {}, offset, inside).run(tree.root_node)
+        Runner(script, raw, environment or {}, offset, inside, arguments).run(tree.root_node)
     except RecursionError:
         raise InputError(f"{source.file}: nested too deeply to be read") from None
     return script

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rldoctor.formats.shell.condition import case_choices, condition, if_choices
+from rldoctor.formats.shell.arithmetic import assigned
+from rldoctor.formats.shell.builtins import Builtins
+from rldoctor.formats.shell.condition import case_choices, condition, fits, if_choices
 from rldoctor.formats.shell.expand import Expander
-from rldoctor.formats.shell.reader import Command, Script, Variable, Word, parser
+from rldoctor.formats.shell.reader import Command, Script, Variable, Word
 from rldoctor.formats.shell.redirects import here_document, written_files
-from rldoctor.formats.shell.scope import MAX_WORDS, Scope, known
+from rldoctor.formats.shell.scope import MAX_WORDS, joined, known
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
-from rldoctor.plan.model import Note
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -23,25 +24,39 @@ if TYPE_CHECKING:
 MAX_COMMANDS = 2000
 MAX_STEPS = 50_000
 MAX_CALLS = 12
+# A loop is followed round by round as long as it starts nothing, and within another loop not at all.
+MAX_ROUNDS = 64
+# Commands that change nothing a launch depends on.
+_QUIET = frozenset({"echo", "printf", "cd", "mkdir", "sleep", "test", "[", "pushd", "popd", "wait", "trap", "ulimit"})
 
-_LEAVING = frozenset({"exit", "return", "break", "continue", "exec"})
 
-
-class Runner(Scope):
+class Runner(Builtins):
     """One pass over a script. Branches whose condition is not known are all read; a variable on which they disagree is
     unknown afterwards."""
 
-    def __init__(self, script: Script, raw: bytes, environment: Mapping[str, str], offset: int, inside: str) -> None:
-        super().__init__(Expander(raw, script.source.first_line, offset, inside), environment)
+    def __init__(
+        self,
+        script: Script,
+        raw: bytes,
+        environment: Mapping[str, str],
+        offset: int,
+        inside: str,
+        arguments: Sequence[str] | None,
+    ) -> None:
+        expander = Expander(raw, script.source.first_line, offset, inside, script=script.source.file)
+        if arguments is not None:
+            expander.positional = tuple(known(text, 0).words[0] for text in arguments)
+        super().__init__(expander, environment)
         self.script = script
-        self.functions: dict[str, Node] = {}
+        self.functions: dict[str, tuple[Node, Expander]] = {}
         self.calls: list[str] = []
         self.steps = 0
+        self.loops = 0
 
     def run(self, root: Node) -> None:
-        self._sequence(root.children)
+        self.sequence(root.children)
 
-    def _sequence(self, nodes: list[Node]) -> None:
+    def sequence(self, nodes: list[Node]) -> None:
         for index, node in enumerate(nodes):
             if self.left:
                 return
@@ -52,14 +67,16 @@ class Runner(Scope):
         self.steps += 1
         if self.steps > MAX_STEPS or len(self.script.commands) >= MAX_COMMANDS:
             if not self.left:
-                self._note(node, "the script is too long to be read to its end")
-            self.left = True
+                self.note(node, "the script is too long to be read to its end")
+            self.left = "exit"
             return
         kind = node.type
         if kind == "command":
             self._command(node, background, stdin)
+        elif kind == "compound_statement" and self.expander.text(node.children[0]) == "((":
+            self.compute(node)
         elif kind in ("program", "compound_statement", "do_group", "else_clause", "ERROR"):
-            self._sequence(node.children)
+            self.sequence(node.children)
         elif kind == "list":
             self._list(node, background)
         elif kind == "pipeline":
@@ -68,112 +85,223 @@ class Runner(Scope):
         elif kind == "redirected_statement":
             self._redirected(node, background)
         elif kind == "subshell":
-            self.apart(lambda: self._sequence(node.children))
+            self.apart(lambda: self.sequence(node.children))
         elif kind == "negated_command":
-            self._sequence(node.children[1:])
+            self.sequence(node.children[1:])
         elif kind in ("variable_assignment", "variable_assignments"):
             for child in [node] if kind == "variable_assignment" else node.children:
                 self.assign(child)
         elif kind == "declaration_command":
             self.declare(node)
         elif kind == "unset_command":
-            for child in node.children[1:]:
-                self.expander.variables.pop(self.expander.text(child), None)
-                self.exports.discard(self.expander.text(child))
+            self._unset(node)
         elif kind == "function_definition":
             body = node.child_by_field_name("body")
             name = node.child_by_field_name("name")
             if body is not None and name is not None:
-                self.functions[self.expander.text(name)] = body
+                self.functions[self.expander.text(name)] = (body, self.expander)
         elif kind in ("if_statement", "case_statement"):
             self._branches(node)
         elif kind in ("for_statement", "c_style_for_statement", "while_statement"):
             self._loop(node)
 
+    def _unset(self, node: Node) -> None:
+        for child in node.children[1:]:
+            name = self.expander.text(child)
+            if child.type == "variable_name" or (child.type == "word" and name.isidentifier()):
+                if self.expander.variables.pop(name, None) is not None or name in self.exports:
+                    self.written.append(name)
+                self.exports.discard(name)
+            elif not name.startswith("-"):
+                self.blur([name.partition("[")[0]])
+
     def _list(self, node: Node, background: bool) -> None:
         left, sign, right = node.children[0], node.children[1], node.children[2]
-        known = condition(self.expander, left)
+        verdict, asked = self._verdict(left)
         self._statement(left)
         if self.left:
             return
         run = self.expander.text(sign) == "&&"
-        if known is not None:
-            if known == run:
-                self._statement(right, background)
-        elif run and left.type not in ("test_command", "negated_command"):
+        if verdict is not None:
+            if verdict == run:
+                self._on_demand(node, asked, lambda: self._statement(right, background))
+        elif run and left.type not in ("test_command", "negated_command", "compound_statement"):
             self._statement(right, background)  # a command before && is taken to succeed
         else:
             self.maybe([lambda: self._statement(right, background), lambda: None])
 
+    def _verdict(self, node: Node) -> tuple[bool | None, set[str]]:
+        """Whether a condition holds, and the variables it asks for that nothing sets."""
+        outer, self.expander.asked = self.expander.asked, set()
+        verdict = condition(self.expander, node)
+        asked, self.expander.asked = self.expander.asked, outer
+        return verdict, asked
+
+    def _on_demand(self, node: Node, asked: set[str], action: Callable[[], None]) -> None:
+        """Runs what a condition lets run. Where that ends the script because the caller did not set a variable, the
+        variable is demanded: it is taken for set, to something that is not known."""
+        before, commands = self.state(), len(self.script.commands)
+        action()
+        if self.left != "exit" or not asked:
+            return
+        self.left = ""
+        self.restore(before)
+        del self.script.commands[commands:]
+        for name in sorted(asked):
+            why = f"{name} must be set when the script is started"
+            self.set(name, known(Unresolved(f"${name}", why), self.expander.line(node)))
+            if name not in self.script.demands:
+                self.script.demands.append(name)
+                self.note(node, why)
+
     def _branches(self, node: Node) -> None:
         choices = if_choices(node) if node.type == "if_statement" else case_choices(node)
         open_choices: list[Callable[[], None]] = []
+        asked: set[str] = set()
         for test, body in choices:
-            known = True if test is None else self._holds(node, test)
-            if known is False:
+            verdict, names = (True, set()) if test is None else self._holds(node, test)
+            asked |= names
+            if verdict is False:
                 continue
-            open_choices.append(lambda body=body: self._sequence(body))  # type: ignore[misc]
-            if known:
+            open_choices.append(lambda body=body: self.sequence(body))  # type: ignore[misc]
+            if verdict:
                 break
         else:
             open_choices.append(lambda: None)
         if len(open_choices) == 1:
-            open_choices[0]()
+            self._on_demand(node, asked, open_choices[0])
         else:
             self.maybe(open_choices)
 
-    def _holds(self, node: Node, test: list[Node]) -> bool | None:
+    def _holds(self, node: Node, test: list[Node]) -> tuple[bool | None, set[str]]:
         if node.type == "if_statement":
-            verdict = condition(self.expander, test[0]) if len(test) == 1 else None
+            verdict, asked = self._verdict(test[0]) if len(test) == 1 else (None, set())
             if verdict is None:
-                self.apart(lambda: self._sequence(test))
-            return verdict
+                self.apart(lambda: self.sequence(test))
+            return verdict, asked
         subject = node.child_by_field_name("value")
         value = self.expander.word(subject).value if subject is not None else Unresolved("", "")
-        patterns = [self.expander.text(pattern).strip("\"'") for pattern in test]
-        if "*" in patterns:
-            return True
-        if isinstance(value, Unresolved) or any(c in p for p in patterns for c in "*?[$"):
-            return None
-        return value in patterns
+        if any(self.expander.text(pattern) == "*" for pattern in test):
+            return True, set()
+        verdicts = [None if isinstance(value, Unresolved) else fits(self.expander, value, part) for part in test]
+        return (True if True in verdicts else None if None in verdicts else False), set()
 
     def _loop(self, node: Node) -> None:
-        before = dict(self.expander.variables)
+        bodies = [child for child in node.children if child.type in ("do_group", "compound_statement")]
+        body = bodies[-1:] if node.type != "for_statement" else bodies
+        if self.loops == 0 and self._rounds(node, body):
+            return
+        self.loops += 1
+        before, commands, mark = self.state(), len(self.script.commands), len(self.written)
+        pending = set(self.pending)
+        files, notes = dict(self.script.files), len(self.script.notes)
+        self.alternatives += 1
+        self._round_of_any(node, body)
+        # What a round writes is not known at the beginning of the next one.
+        names = self.written[mark:]
+        self.restore(before)
+        self.blur(names)
+        del self.script.commands[commands:], self.script.notes[notes:]
+        self.script.files, self.left = files, ""
+        self._round_of_any(node, body)
+        self.alternatives -= 1
+        left = self.pending - pending - {"break", "continue"}
+        escaped = bool((self.pending - pending) & {"break", "continue"}) or self.left in ("break", "continue")
+        self.left, self.pending = "", pending | left
+        self.merge([before, self.state()])
+        if escaped:
+            self.blur(names)
+        self.loops -= 1
+
+    def _round_of_any(self, node: Node, body: list[Node]) -> None:
+        """One round of a loop of which it is not known how often it runs, nor with which values."""
+        line = self.expander.line(node)
         if node.type == "for_statement":
             name = node.child_by_field_name("variable")
-            bodies = [child for child in node.children if child.type in ("do_group", "compound_statement")]
-            values = [
-                word
-                for child in node.children[3:]
-                if child.is_named and child not in bodies
-                for word in self.expander.words(child)
-            ]
+            values = self._values(node, body)
             if name is not None:
-                text, line = self.expander.text(name), self.expander.line(node)
+                text = self.expander.text(name)
                 raw = " ".join(word.raw for word in values[:8])
-                word = (
-                    values[0]
-                    if len(values) == 1
-                    else Word(Unresolved(raw, f"{text} takes several values in turn"), raw, line)
+                why = Unresolved(raw, f"{text} takes several values in turn")
+                self.set(
+                    text, Variable((values[0],), line) if len(values) == 1 and not values[0].many else known(why, line)
                 )
-                self.set(text, Variable((word,), line))
         elif node.type == "c_style_for_statement":
             for child in node.children:
-                if child.type in ("variable_assignment", "assignment_expression"):
-                    name_node = child.children[0]
-                    why = Unresolved(self.expander.text(child), "it changes in a loop")
-                    self.set(self.expander.text(name_node), known(why, self.expander.line(node)))
-        for child in node.children:
-            if child.type in ("do_group", "compound_statement"):
-                self._sequence(child.children)
-        self.left = False
-        self.merge([before, dict(self.expander.variables)])
+                for changed in assigned(self.expander, child):
+                    self.set(changed, known(Unresolved(self.expander.text(child), "it changes in a loop"), line))
+        else:
+            self.sequence([child for child in node.children[1:] if child.is_named and child not in body])
+        for child in body:
+            self.sequence(child.children)
+
+    def _values(self, node: Node, body: list[Node]) -> list[Word]:
+        """The words that a ``for`` goes through; without ``in``, the arguments."""
+        if not any(child.type == "in" for child in node.children):
+            positional = self.expander.positional
+            return list(positional) if positional is not None else list(known(Unresolved("$@", "arguments"), 0).words)
+        parts = [child for child in node.children[3:] if child.is_named and child not in body]
+        return [word for child in parts for word in self.expander.words(child)]
+
+    def _rounds(self, node: Node, body: list[Node]) -> bool:
+        """Follows a loop round by round; False, and nothing done, where its rounds are not known or start commands
+        several times."""
+        before, commands, notes = self.state(), len(self.script.commands), len(self.script.notes)
+        pending, files, mark = set(self.pending), dict(self.script.files), len(self.written)
+        self.loops += 1
+        done = self._followed(node, body)
+        self.loops -= 1
+        started = [c for c in self.script.commands[commands:] if c.words[0].text not in _QUIET]
+        if done is None or (started and done != 1) or self.pending - pending:
+            self.restore(before)
+            del self.script.commands[commands:], self.script.notes[notes:], self.written[mark:]
+            self.pending, self.script.files, self.left = pending, files, ""
+            return False
+        return True
+
+    def _followed(self, node: Node, body: list[Node]) -> int | None:
+        """How many rounds a loop made; None where that is not known."""
+        if node.type == "c_style_for_statement" or not body:
+            return None
+        done = 0
+        if node.type == "for_statement":
+            name = node.child_by_field_name("variable")
+            values = self._values(node, body)
+            if name is None or len(values) > MAX_ROUNDS or any(not isinstance(w.value, str) for w in values):
+                return None
+            for word in values:
+                self.set(self.expander.text(name), Variable((word,), self.expander.line(node)))
+                done += 1
+                if self._round(body):
+                    break
+            return done
+        tests = [child for child in node.children[1:] if child.is_named and child not in body]
+        until = self.expander.text(node.children[0]) == "until"
+        while len(tests) == 1:
+            verdict, _ = self._verdict(tests[0])
+            if verdict is None or done > MAX_ROUNDS:
+                return None
+            self._statement(tests[0])
+            if verdict == until:
+                return done
+            done += 1
+            if self._round(body):
+                return done
+        return None
+
+    def _round(self, body: list[Node]) -> bool:
+        """One round; whether it ends the loop."""
+        for child in body:
+            self.sequence(child.children)
+        over = self.left not in ("", "continue")
+        self.left = "" if self.left in ("break", "continue") else self.left
+        return over
 
     def _redirected(self, node: Node, background: bool) -> None:
         body, stdin = node.children[0], None
         for child in node.children[1:]:
             if child.type == "heredoc_redirect":
-                stdin = here_document(self.expander, child, self.script.source.file)
+                stdin = here_document(self.expander, child, self.expander.file or self.script.source.file)
                 for inner in child.children:
                     if inner.type in ("pipeline", "command", "list"):
                         self._statement(inner)
@@ -185,25 +313,35 @@ class Runner(Scope):
     def _command(self, node: Node, background: bool, stdin: Source | None) -> None:
         prefixes: dict[str, Variable] = {}
         words: list[Word] = []
+        end_before = -1
         children = node.children[self._own_statements(node) :]
         for child in children:
             if child.type == "variable_assignment":
-                saved = dict(self.expander.variables)
+                saved, written = self.state(), len(self.written)
                 self.assign(child)
                 name = self.expander.text(child.children[0])
                 if name in self.expander.variables:
                     prefixes[name] = replace(self.expander.variables[name], exported=True)
-                self.expander.variables = saved
+                self.restore(saved)
+                del self.written[written:]
             elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "comment"):
                 continue
             elif child.is_named and len(words) < MAX_WORDS:
-                words.extend(self.expander.words(child))
+                found = self.expander.words(child)
+                if words and found and child.start_byte == end_before:
+                    # The grammar cuts some words at an escaped bracket.
+                    found = [joined(words.pop(), found[0]), *found[1:]]
+                words.extend(found)
+                end_before = child.end_byte
         if not words:
             return
-        first = words[0].value
-        if self._builtin(node, words):
+        leaving = words[0].value == "exec" and len(words) > 1
+        if leaving:
+            words.pop(0)
+        elif self.builtin(node, words):
             return
-        if isinstance(first, str) and first in self.functions:
+        first = words[0].value
+        if isinstance(first, str) and first in self.functions and not leaving:
             self._call(first, words[1:], prefixes)
             return
         environment = {name: v for name, v in self.expander.variables.items() if v.exported or name in self.exports}
@@ -212,7 +350,13 @@ class Runner(Scope):
         start, end = self.expander.span(begin.start_byte, node.end_byte)
         line = self.expander.line(begin)
         end_line = line + int(node.end_point[0] - begin.start_point[0])
-        self.script.commands.append(Command(tuple(words), environment, line, end_line, start, end, background, stdin))
+        file = self.expander.file
+        command = Command(
+            tuple(words), environment, line, end_line, start, end, background, stdin, not self.certain, file
+        )
+        self.script.commands.append(command)
+        if leaving:
+            self.left = "exit"
 
     def _own_statements(self, node: Node) -> int:
         """Carries out assignments that the grammar takes for a command's own although a line ends between them
@@ -228,60 +372,28 @@ class Runner(Scope):
             self.assign(child)
         return done
 
-    def _builtin(self, node: Node, words: list[Word]) -> bool:
-        name = words[0].value
-        if name in _LEAVING and name != "exec":
-            self.left = True
-        elif name == "set":
-            flags = [word.text for word in words[1:]]
-            self.all_exported = (self.all_exported or "-a" in flags or "allexport" in flags) and "+a" not in flags
-        elif name == "shift":
-            if self.expander.positional:
-                self.expander.positional = self.expander.positional[1:]
-        elif name in ("read", "mapfile", "readarray"):
-            for word in words[1:]:
-                if isinstance(word.value, str) and word.value.isidentifier():
-                    self.set(word.value, known(Unresolved(word.value, f"{name} fills it"), self.expander.line(node)))
-        elif name in ("source", "."):
-            target = words[1].text if len(words) > 1 else ""
-            self._note(node, f"source {target}: not followed")
-        elif name == "eval":
-            text = " ".join(word.text for word in words[1:])
-            self._text(text, self.expander.line(node))
-        elif name == "exec" and len(words) > 1:
-            words.pop(0)
-            return False
-        else:
-            return False
-        return True
-
     def _call(self, name: str, words: list[Word], prefixes: dict[str, Variable]) -> None:
         if name in self.calls or len(self.calls) >= MAX_CALLS:
             return
         positional, saved = self.expander.positional, {n: self.expander.variables.get(n) for n in prefixes}
+        body, defined = self.functions[name]
+        outer, pending, mark = self.expander, set(self.pending), len(self.written)
+        self.expander = outer if defined is outer else outer.beside(defined.raw, defined.first_line, file=defined.file)
+        self.expander.offset = defined.offset if defined is not outer else outer.offset
         self.expander.positional = tuple(words)
         self.expander.variables.update(prefixes)
+        self.locals.append({})
         self.calls.append(name)
-        self._statement(self.functions[name])
+        self._statement(body)
         self.calls.pop()
-        self.left = False
+        self.leave_function()
+        self.left = self.left if self.left == "exit" else ""
+        if "return" in self.pending - pending:
+            self.blur([name for name in self.written[mark:] if name != "@"])
+        self.pending = pending | (self.pending - {"return"})
+        outer.variables, self.expander = self.expander.variables, outer
         self.expander.positional = positional
         for variable, value in saved.items():
             self.expander.variables.pop(variable, None)
             if value is not None:
                 self.expander.variables[variable] = value
-
-    def _text(self, text: str, line: int) -> None:
-        """Reads a command that stands in a text (``eval``), with the variables of this point."""
-        if len(self.calls) >= MAX_CALLS:
-            return
-        raw = text.encode()
-        outer, self.expander = self.expander, Expander(raw, line, -1)
-        self.expander.variables, self.expander.positional = outer.variables, outer.positional
-        self.calls.append("eval")
-        self._sequence(parser().parse(raw).root_node.children)
-        self.calls.pop()
-        outer.variables, self.expander = self.expander.variables, outer
-
-    def _note(self, node: Node, text: str) -> None:
-        self.script.notes.append(Note(text=text, file=self.script.source.file, line=self.expander.line(node)))

@@ -1,0 +1,167 @@
+"""The commands that bash carries out itself and that change what later words become: ``set``, ``shift``, ``read``,
+``eval``, ``source`` and their kin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rldoctor.errors import InputError
+from rldoctor.formats.shell.arithmetic import assigned, assignment
+from rldoctor.formats.shell.reader import Script, Variable, Word, parser
+from rldoctor.formats.shell.scope import Scope, known
+from rldoctor.formats.values import Unresolved
+from rldoctor.plan.model import Note
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_CALLS = 12
+MAX_FILES = 40
+_LEAVING = frozenset({"exit", "return", "break", "continue"})
+_FILLING = frozenset({"read", "mapfile", "readarray", "getopts"})
+
+
+class Builtins(Scope):
+    """The built-in commands of a script that is read."""
+
+    script: Script
+    calls: list[str]
+
+    def sequence(self, nodes: list[Node]) -> None:
+        """Reads statements in their order."""
+        raise NotImplementedError
+
+    def note(self, node: Node, text: str) -> None:
+        """Says something about a place of the script."""
+        file = self.expander.file or self.script.source.file
+        self.script.notes.append(Note(text=text, file=file, line=self.expander.line(node)))
+
+    def builtin(self, node: Node, words: list[Word]) -> bool:
+        """Carries out a built-in command; False where it is none."""
+        name = words[0].value
+        if not isinstance(name, str):
+            return False
+        if name in _LEAVING:
+            self.left = name
+        elif name == "set":
+            self._set(words[1:])
+        elif name == "shift":
+            self._shift(words[1:])
+        elif name in _FILLING:
+            self._fill(node, name, words[1:])
+        elif name == "printf" and len(words) > 2 and words[1].value == "-v":
+            self._fill(node, name, words[2:3])
+        elif name == "let":
+            self.read_text(" ; ".join(f"(( {word.text} ))" for word in words[1:]), self.expander.line(node))
+        elif name in ("source", "."):
+            self._source(node, words[1:])
+        elif name == "eval":
+            self._eval(node, words[1:])
+        elif name in (":", "true", "false"):
+            pass
+        else:
+            return False
+        return True
+
+    def compute(self, node: Node) -> None:
+        """``((...))``: its assignments, as far as they can be computed."""
+        inner = [child for child in node.children if child.is_named]
+        found = assignment(self.expander, inner[0]) if len(inner) == 1 else None
+        if found is not None:
+            self.set(found[0], known(found[1], self.expander.line(node)))
+            return
+        for name in assigned(self.expander, node):
+            why = Unresolved(self.expander.text(node), f"{name} is computed in a way that is not read")
+            self.set(name, known(why, self.expander.line(node)))
+
+    def read_text(self, text: str, line: int) -> None:
+        """Reads commands that stand in a text, with the variables of this point."""
+        if len(self.calls) >= MAX_CALLS:
+            return
+        raw = text.encode()
+        outer, self.expander = self.expander, self.expander.beside(raw, line)
+        self.calls.append("eval")
+        self.sequence(parser().parse(raw).root_node.children)
+        self.calls.pop()
+        outer.variables, outer.positional = self.expander.variables, self.expander.positional
+        self.expander = outer
+
+    def _eval(self, node: Node, words: list[Word]) -> None:
+        unknown = next((word.value for word in words if isinstance(word.value, Unresolved)), None)
+        if unknown is not None:
+            self.note(node, f"eval: {unknown.why}")
+        self.read_text(" ".join(word.text for word in words), self.expander.line(node))
+
+    def _set(self, words: list[Word]) -> None:
+        sign, named = "", False  # the word is the name of an option that -o asks for
+        for index, word in enumerate(words):
+            value = word.value
+            if isinstance(value, Unresolved):
+                self.blur(["@"])
+                return
+            if named:
+                self.all_exported = sign == "-" if value == "allexport" else self.all_exported
+                named = False
+            elif value == "--" or value[:1] not in ("-", "+") or value == "-":
+                self.arguments(tuple(words[index + (value in ("--", "-")) :]))
+                return
+            else:
+                sign, named = value[0], value[-1] == "o"
+                self.all_exported = sign == "-" if "a" in value[1:] else self.all_exported
+
+    def _shift(self, words: list[Word]) -> None:
+        positional = self.expander.positional
+        if positional is None:
+            return
+        count = words[0].text if words else "1"
+        if not count.isdigit() or any(word.open for word in positional[: int(count)]):
+            self.blur(["@"])
+        elif int(count) <= len(positional):
+            self.arguments(positional[int(count) :])
+
+    def _fill(self, node: Node, name: str, words: list[Word]) -> None:
+        array = name in ("mapfile", "readarray") or any(
+            word.text.startswith("-") and "a" in word.text for word in words
+        )
+        for word in words:
+            if isinstance(word.value, str) and word.value.isidentifier():
+                found = known(Unresolved(word.value, f"{name} fills it"), self.expander.line(node))
+                self.set(word.value, found)
+                if array:
+                    self.blur([word.value])
+                    self.set(word.value, Variable(_many(found), found.line, array=True))
+
+    def _source(self, node: Node, words: list[Word]) -> None:
+        """Reads another file with the variables of this one."""
+        name = words[0].value if words else ""
+        source = None
+        if isinstance(name, str) and self.script.open is not None and self.script.sourced < MAX_FILES:
+            try:
+                source = self.script.open(name)
+            except InputError as error:
+                self.note(node, f"source {words[0].raw}: {error}")
+                return
+        if source is None or len(self.calls) >= MAX_CALLS or source.file in self.calls:
+            raw = words[0].raw if words else ""
+            self.note(node, f"source {raw}: not followed")
+            return
+        self.script.sourced += 1
+        raw_text = source.text.encode()
+        outer = self.expander
+        self.expander = outer.beside(raw_text, source.first_line, file=source.file)
+        if len(words) > 1:
+            self.expander.positional = tuple(words[1:])
+        self.calls.append(source.file)
+        self.sequence(parser().parse(raw_text).root_node.children)
+        self.calls.pop()
+        self.left = self.left if self.left == "exit" else ""
+        outer.variables = self.expander.variables
+        if len(words) == 1:
+            outer.positional = self.expander.positional
+        self.expander = outer
+
+
+def _many(variable: Variable) -> tuple[Word, ...]:
+    word = variable.words[0]
+    return (replace(word, many=True, pieces=tuple(replace(piece, many=True) for piece in word.pieces)),)

@@ -1,0 +1,69 @@
+"""The reader against bash itself: what bash runs, the reader has, word by word, or it says that it cannot know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rldoctor.formats.shell.reader import read_shell
+from rldoctor.formats.source import Source
+from tests.formats.shell.scripts import BASH, Writer, difference, in_bash
+
+pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")
+ARGUMENTS = ["first", "2nd arg"]
+SCRIPTS = 400
+BATCHES = 8
+
+
+def read_and_run(text: str, folder: Path, arguments: list[str]) -> tuple[str, bool] | None:
+    """The difference and whether the reader knew every word; None where bash finds fault with the script."""
+    ran = in_bash(text, folder, {}, arguments)
+    if ran is None:
+        return None
+    read = read_shell(Source(text, "script.sh"), {}, arguments=arguments)
+    known = all(isinstance(word.value, str) for command in read.commands for word in command.words)
+    return difference(read.commands, ran), known
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_generated_scripts_are_read_as_bash_runs_them(batch: int, tmp_path: Path) -> None:
+    run = known = 0
+    for seed in range(batch, SCRIPTS, BATCHES):
+        text = Writer(seed).script()
+        found = read_and_run(text, tmp_path, ARGUMENTS if seed % 2 else [])
+        if found is not None:
+            assert not found[0], f"seed {seed}\n{text}\n{found[0]}"
+            run, known = run + 1, known + found[1]
+    assert run > SCRIPTS / BATCHES / 3
+    assert known > run / 12
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'DATA="data.n=8 data.m=1"\nROLLOUT="rollout.n=4"\nARGS="$DATA $ROLLOUT $NONE"\nrun $ARGS\n',
+        'A=1\nrun "$A $A" "$A${A} ${A}"\n',
+        'A=(1 2)\nrun $A ${A[*]} "${A[*]}"\n',
+        'run "${NONE[@]}" end\n',
+        "A='a b'\nB=($A \"$A\")\nrun ${#B[@]}\n",
+        "f() { local A=2; run $A; }\nA=1\nf\nrun $A\n",
+        "while [ $# -gt 0 ]; do case $1 in --lr) LR=$2; shift 2;; *) shift;; esac; done\nrun --lr ${LR:-none}\n",
+        'for x in a b; do ARGS+=(--x $x); done\nrun "${ARGS[@]}"\n',
+        "for x in a b; do if [ $x = a ]; then F=$x; break; fi; done\nrun $F\n",
+        "IFS=,\nA=a,b\nrun $A\n",
+        'A=x; A=(y z); A=w\nrun "${A[@]}"\n',
+        'A=(y z)\nA[1]=q\nA+=(last)\nrun "${A[@]}"\n',
+        "N=3\n((N += 2)); ((N++)); let M=N+1\nrun $N $M $((N > 2 ? 10 : 20))\n",
+        'set -- --a 1 "b c"\nshift\nrun "$@" $#\n',
+        'run {a,b}{1..3} "{x,y}" {"k": 1} p{q}r\n',
+        "cat=1\nrun \\\n  --a \\\n  --b # comment\nrun $'tab\\there' \"a\\$b\"\n",
+        "if [[ 7B-model == *-model ]]; then run yes; else run no; fi\n",
+        "D=$(dirname /a/b/c.sh) E=$(basename /a/b/c.sh .sh)\nrun ${D##*/} $(echo $E x)\n",
+        "set -e\nA=1 B=2 run x\nrun ${A:-none}\n",
+    ],
+)
+def test_what_launch_scripts_do(text: str, tmp_path: Path) -> None:
+    found = read_and_run(text, tmp_path, ["--lr", "1e-6"])
+    assert found is not None
+    assert not found[0], found[0]
