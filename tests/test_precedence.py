@@ -54,7 +54,7 @@ def concluding(code: str, explains: tuple[str, ...] = ()) -> Check:
 
 
 def test_a_stall_is_a_kind_that_a_plugin_has_too() -> None:
-    for kind, said in ((Kind.STALL, "stalled"), (Kind.CAUSE, "clean")):
+    for kind, said in ((Kind.STALL, "stalled"), (Kind.CAUSE, "crashed")):
         check = Check("TST100", "waits", None, kind=kind)
 
         @check.logged("still waiting for the door", silent=True)

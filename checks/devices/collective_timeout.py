@@ -48,8 +48,8 @@ from rldoctor.api import (
     stalled_run,
 )
 
-from ..processes.standing import LONGER, evidence, explained_elsewhere, gravity, missing_text, watched
-from . import communication
+from ..observed import communication
+from ..observed.waiting import LONGER, evidence, explained_elsewhere, gravity, missing_text, watched
 
 if TYPE_CHECKING:
     from rldoctor.api import Standing

@@ -45,7 +45,7 @@ from rldoctor.api import (
     plan_of,
 )
 
-from .communication import cured_without, evidence, runs, warnings
+from ..observed.communication import cured_without, evidence, runs, warnings
 
 check = Check("RLD320", "communicator-init-failed", __doc__, before=("RLD321",))
 

@@ -51,7 +51,7 @@ from rldoctor.api import (
 from ..observed.rollout import NEVER, Completion, describe, groups, log_probability, records, rollouts
 from ..observed.trends import Run, finite, mean, steps_of
 from ..sync.outputs_corrupt import repeats_one_token
-from . import sampled_seeds as sampled
+from .seeds import live as sampled
 
 check = Check("RLD311", "completions-identical", __doc__, before=("RLD501",))
 

@@ -56,7 +56,7 @@ from rldoctor.api import (
 )
 
 from ..observed.rollout import Job, describe, failure_text, frames, records, require, rollouts
-from .simulated import WORDS, devices_of, implied, module_of, rows, what_stopped, where
+from ..observed.simulated import WORDS, devices_of, implied, module_of, rows, what_stopped, where
 
 check = Check("RLD301", "device-mismatch", __doc__)
 

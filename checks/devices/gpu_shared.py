@@ -48,8 +48,7 @@ from rldoctor.api import (
     version_within,
 )
 
-from .communication import PROBE, evidence, runs
-from .visible import (
+from ..declared.devices import (
     LOOPBACK,
     VISIBLE,
     Visible,
@@ -60,6 +59,7 @@ from .visible import (
     on_one_node,
     visible,
 )
+from ..observed.communication import PROBE, evidence, runs
 
 check = Check("RLD302", "gpu-shared-by-ranks", __doc__, before=("RLD320",))
 

@@ -52,8 +52,8 @@ from rldoctor.api import (
     plan_of,
 )
 
-from .lone_process import Fate, fates, loads_itself, refused_by_accelerate
-from .visible import VISIBLE, visible
+from ..declared.devices import VISIBLE, visible
+from ..declared.lone_process import Fate, fates, loads_itself, refused_by_accelerate
 
 check = Check("RLD304", "launcher-missing", __doc__, before=("RLD301",))
 

@@ -48,7 +48,7 @@ from rldoctor.api import (
     version_within,
 )
 
-from .visible import LOOPBACK
+from ..declared.devices import LOOPBACK
 
 check = Check("RLD323", "rendezvous-unreachable", __doc__, before=("RLD321",))
 

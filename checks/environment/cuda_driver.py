@@ -48,8 +48,8 @@ from rldoctor.api import (
     version_within,
 )
 
-from .import_failures import install, named
-from .logged_imports import link_of, weight
+from ..observed.imports import install, named
+from ..observed.logged_imports import link_of, weight
 
 check = Check("RLD106", "cuda-driver-mismatch", __doc__)
 

@@ -49,11 +49,11 @@ from rldoctor.api import (
     package_identity,
 )
 
-from .declarations import Misfit, between_vllm_and, judge, of_vllm
-from .import_failures import ENGINE, install, named
-from .logged_imports import link_of
-from .moved_names import sought
-from .version_fixes import declared_fixes, package_fixes
+from ..declared.requirements import Misfit, between_vllm_and, judge, of_vllm
+from ..declared.version_fixes import declared_fixes, package_fixes
+from ..observed.imports import ENGINE, install, named
+from ..observed.logged_imports import link_of
+from ..observed.moved_names import sought
 
 check = Check("RLD104", "dependency-conflict", __doc__)
 

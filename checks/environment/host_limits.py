@@ -51,7 +51,7 @@ from rldoctor.api import (
     find,
 )
 
-from .logged_imports import link_of, weight
+from ..observed.logged_imports import link_of, weight
 
 check = Check("RLD114", "host-limit-too-low", __doc__)
 

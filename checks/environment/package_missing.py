@@ -49,8 +49,8 @@ from rldoctor.api import (
     find,
 )
 
-from .absent_packages import CALLED, NEEDED, SAID, Missing, in_namespace, missing
-from .import_failures import (
+from ..observed.absent_packages import CALLED, NEEDED, SAID, Missing, in_namespace, missing
+from ..observed.imports import (
     ENGINE,
     Failure,
     applies,
@@ -65,7 +65,7 @@ from .import_failures import (
     rollout_failure,
     stopped,
 )
-from .logged_imports import answered_by_another, as_logged, failure_of, link_of
+from ..observed.logged_imports import answered_by_another, as_logged, failure_of, link_of
 
 check = Check("RLD108", "package-missing", __doc__)
 

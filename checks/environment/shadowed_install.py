@@ -56,9 +56,9 @@ from rldoctor.api import (
     version_within,
 )
 
-from .import_failures import install, named
-from .logged_imports import link_of, weight
-from .moved_names import sought
+from ..observed.imports import install, named
+from ..observed.logged_imports import link_of, weight
+from ..observed.moved_names import sought
 
 check = Check("RLD109", "shadowed-install", __doc__)
 

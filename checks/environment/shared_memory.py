@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Applicability, Case, Check, Evidence, Finding, Fix, LogEvent, Reach, Severity
 
-from .logged_imports import link_of, weight
+from ..observed.logged_imports import link_of, weight
 
 check = Check(
     "RLD113",

@@ -46,10 +46,10 @@ from rldoctor.api import (
     published_name,
 )
 
-from .declarations import Misfit, judge, of_vllm
-from .import_failures import install, named
-from .moved_names import sought
-from .version_fixes import declared_fixes
+from ..declared.requirements import Misfit, judge, of_vllm
+from ..declared.version_fixes import declared_fixes
+from ..observed.imports import install, named
+from ..observed.moved_names import sought
 
 check = Check("RLD102", "torch-pin-mismatch", __doc__)
 

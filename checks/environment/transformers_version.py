@@ -47,11 +47,11 @@ from rldoctor.api import (
     package_of,
 )
 
-from .declarations import Misfit, judge
-from .import_failures import install, named
-from .logged_imports import link_of
-from .moved_names import sought
-from .version_fixes import declared_fixes, package_fixes
+from ..declared.requirements import Misfit, judge
+from ..declared.version_fixes import declared_fixes, package_fixes
+from ..observed.imports import install, named
+from ..observed.logged_imports import link_of
+from ..observed.moved_names import sought
 
 check = Check("RLD103", "transformers-incompatible", __doc__, before=("RLD101",))
 

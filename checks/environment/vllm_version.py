@@ -49,11 +49,11 @@ from rldoctor.api import (
     package_of,
 )
 
-from .declarations import Misfit, between_vllm_and, judge
-from .import_failures import distribution, named
-from .logged_imports import link_of
-from .moved_names import sought
-from .version_fixes import vllm_fixes
+from ..declared.requirements import Misfit, between_vllm_and, judge
+from ..declared.version_fixes import vllm_fixes
+from ..observed.imports import distribution, named
+from ..observed.logged_imports import link_of
+from ..observed.moved_names import sought
 
 check = Check("RLD101", "vllm-version-incompatible", __doc__)
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, stalled_run
 
-from .standing import LONGER, evidence, gravity, missing_text, saves
+from ..observed.waiting import LONGER, evidence, gravity, missing_text, saves
 
 check = Check("RLD610", "checkpoint-failed", __doc__, before=("RLD114",))
 

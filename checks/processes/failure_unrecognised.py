@@ -51,10 +51,10 @@ from rldoctor.api import (
     seed_topology,
 )
 
-from ..environment.abi_signatures import mismatch, needs_driver
-from ..environment.absent_packages import missing
-from ..environment.import_failures import CORE, Failure, failures, imports, named, rollout_failure
 from ..exceptions import fatal_frames, places, root_of
+from ..observed.absent_packages import missing
+from ..observed.imports import CORE, Failure, failures, imports, named, rollout_failure
+from ..observed.misfits import mismatch, needs_driver
 from ..observed.rollout import Job, describe, failure_text, frames, records, rollouts, scenario_runs
 
 check = Check("RLD900", "failure-unrecognised", __doc__, kind=Kind.FALLBACK)

@@ -46,7 +46,7 @@ from rldoctor.api import (
 
 from ..observed import least_answers
 from ..observed.rollout import describe, records, scenario_runs
-from .standing import LONGER, evidence, gravity, watched
+from ..observed.waiting import LONGER, evidence, gravity, watched
 
 if TYPE_CHECKING:
     from rldoctor.api import Seen, StalledRun, Standing

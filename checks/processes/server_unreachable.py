@@ -45,7 +45,7 @@ from rldoctor.api import (
     plan_of,
 )
 
-from ..devices.visible import LOOPBACK
+from ..declared.devices import LOOPBACK
 
 check = Check("RLD607", "server-unreachable", __doc__, kind=Kind.STALL)
 

@@ -40,7 +40,7 @@ from rldoctor.api import (
     stalled_run,
 )
 
-from ..processes.standing import LONGER, evidence, gravity, missing_text, syncs
+from ..observed.waiting import LONGER, evidence, gravity, missing_text, syncs
 
 check = Check("RLD406", "weight-sync-unreachable", __doc__, before=("RLD323",))
 

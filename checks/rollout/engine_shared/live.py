@@ -21,7 +21,7 @@ from rldoctor.api import (
 from ...exceptions import root_of
 from ...observed.agreement import grade_of
 from ...observed.rollout import Job, describe, records, require, runs
-from ...processes.standing import place_evidence
+from ...observed.waiting import place_evidence
 from . import check
 from .fixes import ABORT, APART, LOCK, asynchronous
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
-from ..length_budget import check
+from . import check
 from .fixes import FILTER, context, prompts
 
 # ``room`` is the engine's context, ``tokens`` the prompt's length, ``answer`` what is to be generated.

@@ -45,17 +45,7 @@ from rldoctor.api import (
     release,
 )
 
-from .correction import (
-    ASSUMED,
-    CORRECTION,
-    MODE,
-    MODES_FROM,
-    TEMPERATURE,
-    USED,
-    changes,
-    correcting,
-    on_one_side,
-)
+from .correction import ASSUMED, CORRECTION, MODE, MODES_FROM, TEMPERATURE, USED, changes, correcting, on_one_side
 
 check = Check("RLD213", "logprobs-misconfigured", __doc__)
 

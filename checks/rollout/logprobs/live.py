@@ -21,14 +21,7 @@ from rldoctor.api import (
 from ...observed.agreement import between, noise_of
 from ...observed.rollout import Job, describe, records, require, runs
 from . import SAMPLES_SO, URL, check
-from .correction import (
-    ASSUMED,
-    CORRECTION,
-    MODE,
-    TEMPERATURE,
-    correcting,
-    on_one_side,
-)
+from .correction import ASSUMED, CORRECTION, MODE, TEMPERATURE, correcting, on_one_side
 
 
 @check.observed(needs=["observations.agreement"])

@@ -12,9 +12,7 @@ from rldoctor.api import (
 )
 
 from . import check
-from .correction import (
-    USED,
-)
+from .correction import USED
 
 
 @check.logged("greater than max allowed: ")

@@ -44,23 +44,8 @@ from rldoctor.api import (
     text_config,
 )
 
-from .fixes import (
-    DTYPE,
-    ENGINE_IN_BFLOAT16,
-    ENGINE_IN_FLOAT16,
-    QUANTIZATION,
-    SMALLER_RANGE,
-    own_method,
-)
-from .limits import (
-    AUTO_KNOWS_THE_DEVICE,
-    BFLOAT16,
-    FLOAT16,
-    ONLY_FLOAT16,
-    OVERFLOWS,
-    least_capability,
-    oldest_device,
-)
+from .fixes import DTYPE, ENGINE_IN_BFLOAT16, ENGINE_IN_FLOAT16, QUANTIZATION, SMALLER_RANGE, own_method
+from .limits import AUTO_KNOWS_THE_DEVICE, BFLOAT16, FLOAT16, ONLY_FLOAT16, OVERFLOWS, least_capability, oldest_device
 
 check = Check("RLD218", "precision-unsupported", __doc__)
 

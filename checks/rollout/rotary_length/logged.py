@@ -13,9 +13,7 @@ from rldoctor.api import (
 
 from . import check
 from .fixes import COMPLETE, ORIGINAL
-from .live import (
-    ROTARY_CODE,
-)
+from .live import ROTARY_CODE
 
 
 @check.logged(

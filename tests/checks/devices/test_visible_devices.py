@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rldoctor_checks.devices.refusals import REFUSALS
 from rldoctor_checks.devices.visible_devices import check
+from rldoctor_checks.devices.visible_devices.logged import REFUSALS
 
 from rldoctor.api import Applicability, Outcome
 from tests.checks.launches import LaunchFile, finding, judged, launch, quiet

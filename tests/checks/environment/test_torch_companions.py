@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rldoctor_checks.environment.torch_companions import TORCHVISION, built_for, companion
+from rldoctor_checks.environment.binary_abi.companions import TORCHVISION, built_for, companion
 
 
 def test_companions_carry_torchs_label() -> None:

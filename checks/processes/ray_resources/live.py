@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity, stalled_run
 
-from .ray_resources import check
+from . import check
 
 if TYPE_CHECKING:
     from rldoctor.api import RayActor, RayBundles, RayCluster

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rldoctor.api import Case, LogEvent, package_of
 
-from .import_failures import CORE, distribution
+from .imports import CORE, distribution
 from .logged_imports import answered_by_another, link_of, told_link
 
 _NAME = re.compile(

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from rldoctor.api import Applicability, Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Severity, find
 
-from .declarations import judge
-from .import_failures import install, named
-from .moved_names import Sought
+from ..observed.imports import install, named
+from ..observed.moved_names import Sought
+from .requirements import judge
 
 # Names of vLLM that frameworks use -> the releases that have them, and where newer ones keep them. Read in the sources
 # of vLLM 0.6.3 to 0.23.0, https://github.com/vllm-project/vllm/tree/v0.23.0/vllm

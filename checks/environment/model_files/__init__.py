@@ -49,7 +49,7 @@ from rldoctor.api import (
     unreleased,
 )
 
-from .model_signatures import AGAIN, register
+from .logged import AGAIN, register
 
 check = Check("RLD115", "model-files-invalid", __doc__)
 register(check)

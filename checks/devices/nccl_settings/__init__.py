@@ -53,8 +53,8 @@ from rldoctor.api import (
     version_within,
 )
 
-from .communication import PROBE, cured_without, evidence, for_elsewhere, origin, runs, settings, unset
-from .nccl_fixes import DEBUG, NAME_INTERFACE, NEWER_VLLM, NO_DIRECT_TRANSFERS, NO_NVLS, SAME_CUMEM
+from ...observed.communication import PROBE, cured_without, evidence, for_elsewhere, origin, runs, settings, unset
+from .fixes import DEBUG, NAME_INTERFACE, NEWER_VLLM, NO_DIRECT_TRANSFERS, NO_NVLS, SAME_CUMEM
 
 check = Check("RLD322", "nccl-settings-mismatch", __doc__, before=("RLD320",))
 

@@ -55,10 +55,7 @@ from rldoctor.api import (
     version_within,
 )
 
-from .abi_fixes import companion_fixes, mending
-from .abi_fixes import pins as declared_pins
-from .abi_signatures import CRASHES, Mismatch, mismatch
-from .import_failures import (
+from ...observed.imports import (
     CORE,
     Failure,
     failures,
@@ -71,8 +68,11 @@ from .import_failures import (
     swallowed,
     version_of,
 )
-from .logged_imports import as_logged, failure_of
-from .torch_companions import built_for
+from ...observed.logged_imports import as_logged, failure_of
+from ...observed.misfits import CRASHES, Mismatch, mismatch
+from .companions import built_for
+from .fixes import companion_fixes, mending
+from .fixes import pins as declared_pins
 
 check = Check("RLD105", "binary-abi-mismatch", __doc__)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from rldoctor.api import Case, canonical, find
 
-from .import_failures import Failure, distribution, owner, requirements
+from .imports import Failure, distribution, owner, requirements
 
 _LIBRARY = re.compile(r"(lib[\w+.-]+?\.so[.\d]*): cannot open shared object file")
 # A shared library's name -> the package that brings it, on Debian and Ubuntu.

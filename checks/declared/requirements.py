@@ -34,7 +34,7 @@ from rldoctor.api import (
     unreleased,
 )
 
-from .import_failures import install
+from ..observed.imports import install
 
 # What pip moves along with a package because the package pins it.
 _COMPANIONS = ("torch", "torchvision", "torchaudio", "xformers", "triton")

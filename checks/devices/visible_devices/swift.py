@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rldoctor.api import Evidence, Fix, NotApplicable, RolloutPlan, cite, version_within
 
-from .visible import Visible, a_process_each, processes_fix
+from ...declared.devices import Visible, a_process_each, processes_fix
 
 # `_check_grpo` counts devices; before it nobody did.
 INFERENCE_WORKERS = ">=3.2.2,<3.5"

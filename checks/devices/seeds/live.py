@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rldoctor.api import Case, Evidence, NotApplicable, NotChecked
 
-from ..exceptions import root_of
-from ..observed.rollout import NEVER, Completion, Job, log_probability, records
+from ...exceptions import root_of
+from ...observed.rollout import NEVER, Completion, Job, log_probability, records
 
 SHOWN = 12
 SOURCE = "seeds scenario"

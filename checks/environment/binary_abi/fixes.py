@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rldoctor.api import Applicability, Case, Fix
 
-from .abi_signatures import Mismatch
-from .import_failures import applies, install, named, requirements, version_of
-from .torch_companions import TORCHVISION, companion
+from ...observed.imports import applies, install, named, requirements, version_of
+from ...observed.misfits import Mismatch
+from .companions import TORCHVISION, companion
 
 # GCC's first release with each symbol version: https://gcc.gnu.org/onlinedocs/libstdc++/manual/abi.html
 GCC = {"3.4.29": "11", "3.4.30": "12", "3.4.31": "13.1", "3.4.32": "13.2", "3.4.33": "14.1", "3.4.34": "15.1"}

@@ -45,9 +45,7 @@ from rldoctor.api import (
     version_within,
 )
 
-from .refusals import AGREE, REFUSALS, SHOW_A_DEVICE
-from .swift_devices import INFERENCE_WORKERS, UNCHECKED, spread_misfit, workers_misfit
-from .visible import (
+from ...declared.devices import (
     ONE_EACH,
     VISIBLE,
     Visible,
@@ -59,6 +57,8 @@ from .visible import (
     room_for_the_engine,
     visible,
 )
+from .logged import AGREE, REFUSALS, SHOW_A_DEVICE
+from .swift import INFERENCE_WORKERS, UNCHECKED, spread_misfit, workers_misfit
 
 check = Check("RLD303", "visible-devices-mismatch", __doc__)
 

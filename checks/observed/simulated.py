@@ -8,8 +8,8 @@ from typing import Any
 
 from rldoctor.api import Case, Evidence, NotChecked, cite
 
-from .lone_process import Fate, fates
-from .visible import visible
+from ..declared.devices import visible
+from ..declared.lone_process import Fate, fates
 
 Row = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rldoctor.api import Case
 
 from ..exceptions import Link, fatal_frames
-from .import_failures import Failure, distribution, owner
+from .imports import Failure, distribution, owner
 
 # A process that ends by one of these fell in native code; SIGKILL and SIGTERM come from outside.
 CRASHES = ("SIGSEGV", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rldoctor.api import Case, Evidence, Finding, Frame, LogEvent, LoggedException, Severity, package_of
 
 from ..exceptions import Link
-from .import_failures import Failure, distribution
+from .imports import Failure, distribution
 
 _HANDLING = "During handling of the above exception, another exception occurred:"
 _CAUSE = "The above exception was the direct cause of the following exception:"

@@ -42,7 +42,7 @@ from rldoctor.api import (
     plan_of,
 )
 
-from ..devices.visible import LOOPBACK, Visible, machine_devices, machine_evidence, visible
+from ...declared.devices import LOOPBACK, Visible, machine_devices, machine_evidence, visible
 
 check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
 
@@ -279,3 +279,6 @@ def engines_do_not_cover(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
     )
+
+
+from . import live  # noqa: E402, F401 - their detectors belong to the check

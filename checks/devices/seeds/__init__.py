@@ -53,8 +53,8 @@ from rldoctor.api import (
     seed_topology,
 )
 
-from . import sampled_seeds as sampled
-from .seed_fixes import SERVER_SEEDS, SWIFT_SERVER, no_request_seed, own_seeds, swift
+from . import live as sampled
+from .fixes import SERVER_SEEDS, SWIFT_SERVER, no_request_seed, own_seeds, swift
 
 check = Check("RLD310", "seed-shared-across-replicas", __doc__, before=("RLD311",))
 

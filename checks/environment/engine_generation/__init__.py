@@ -50,7 +50,7 @@ from rldoctor.api import (
     version_within,
 )
 
-from .engine_reaches import ASYNC_V1, DETACHED, IN_PROCESS, REACHES, RUN_IN_PROCESS, V1, takes_v0
+from .reaches import ASYNC_V1, DETACHED, IN_PROCESS, REACHES, RUN_IN_PROCESS, V1, takes_v0
 
 check = Check("RLD110", "engine-generation-mismatch", __doc__, before=("RLD101",))
 

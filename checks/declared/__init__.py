@@ -1,0 +1,1 @@
+"""What several checks read from versions, requirements, devices and launches."""
