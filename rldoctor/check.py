@@ -235,7 +235,7 @@ class Check:
         fixes: tuple[Fix, ...] = (),
         url: str | None = None,
     ) -> Finding:
-        """A finding of this check. DESIGN law 7: an error needs evidence."""
+        """A finding of this check. An error needs evidence (law 7, ARCHITECTURE.md)."""
         return Finding(
             code=self.code,
             name=self.name,

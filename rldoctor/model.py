@@ -20,7 +20,7 @@ class Severity(str, Enum):
 
 
 class Grade(str, Enum):
-    """How the evidence was come by, weakest first (DESIGN law 6)."""
+    """How the evidence was come by, weakest first (law 6, ARCHITECTURE.md)."""
 
     DECLARED = "declared"
     SIMULATED = "simulated"
@@ -115,7 +115,7 @@ class Fix:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One pattern of CODES.md recognised in this case. ``cases`` names those of several (environments, launches,
+    """One pattern of docs/codes.md recognised in this case. ``cases`` names those of several (environments, launches,
     machines) in which it was; it is empty where all have it."""
 
     code: str
