@@ -4,19 +4,35 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PATIENT := .patient
 RAY := .ray
+# Each worker of a test run may have an engine of its own, of about a gigabyte.
+WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+PYTEST = $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
+QUICK = "not engine and not ray and not v0 and not gpu"
 
-.PHONY: doctor test lint benchmarks clean
+.PHONY: doctor check test lint lowest benchmarks clean
 
 doctor: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/rldoctor check --python $(PATIENT)/bin/python --level rollout
 
+# What boots no engine, for every change; `make test` is the whole.
+check: lint
+	$(PYTEST) --quiet -m $(QUICK)
+
 test: lint $(PATIENT)/.ready $(RAY)/.ready
-	$(VENV)/bin/pytest
+	$(PYTEST)
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+
+# The quick tests with the lowest versions of the dependencies that pyproject.toml allows.
+lowest: $(VENV)/.ready
+	$(PYTHON) -m venv --clear $(VENV)-lowest
+	$(VENV)/bin/python scripts/lowest.py > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check install --quiet \
+		--editable '.[dev]' --constraint $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/pytest --numprocesses $(WORKERS) --dist loadgroup --quiet -m $(QUICK)
 
 benchmarks: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/python -m benchmarks.static_check $(PATIENT)/bin/python
@@ -40,4 +56,4 @@ $(RAY)/.ready: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(PATIENT) $(RAY)
+	rm -rf $(VENV) $(VENV)-lowest $(PATIENT) $(RAY)

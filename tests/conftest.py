@@ -18,6 +18,22 @@ ROOT = Path(__file__).resolve().parent.parent
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("rldoctor", deadline=None)
 settings.load_profile("rldoctor")
+# Engines of several workers would all be bound to the first core; miniatures have no use for more than one.
+os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What boots engines begins first, so that all workers end together; tests that share an engine share a worker."""
+    items.sort(key=lambda item: not boots(item))
+    for item in filter(boots, items):
+        shared = "rollout" if "rollout" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(shared))
+
+
+def boots(item: pytest.Item) -> bool:
+    """Whether a test starts an engine or a cluster."""
+    return any(item.get_closest_marker(name) for name in ("engine", "v0", "ray", "gpu"))
 
 
 @pytest.fixture(scope="session", autouse=True)
