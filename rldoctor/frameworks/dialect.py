@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rldoctor.formats.native import Native
+from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.defaults import fill_defaults, fill_engine_defaults, unknown_option
 from rldoctor.frameworks.draft import Draft, variables
 from rldoctor.frameworks.patterns import Patterns
@@ -16,14 +19,18 @@ from rldoctor.frameworks.table import Rows, parents
 from rldoctor.launch.launch import Launch
 from rldoctor.launch.launchers.processes import devices, processes
 from rldoctor.model import Edit
-from rldoctor.plan.model import Form, Place, RolloutPlan, Source
+from rldoctor.plan.model import Form, Place, RolloutPlan, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 
 if TYPE_CHECKING:
     from rldoctor.edits.spelling import Spelling
+    from rldoctor.launch.command import Arguments
 
 # Hydra's own command line (hydra.cc/docs/advanced/hydra-command-line-flags), which holds no settings.
 HYDRA_OPTIONS = ("config_path", "config_name", "config_dir", "cp", "cn", "cd", "multirun", "m", "experimental_rerun")
+
+# The arguments of the script itself; a launch is judged as started with those that were given.
+_STARTED_WITH = re.compile(r"[\"']?\$(\{?[@*]|\d)")
 
 Derivation = Callable[[Draft], None]
 
@@ -135,8 +142,11 @@ class Dialect:
             from rldoctor.formats.hydra.composition import composed
 
             yield from composed(launch, arguments)
+            self._miss_config(launch, arguments)
         for option in self.config_options:
             name = arguments.value(option)
+            if isinstance(name, Unresolved):
+                launch.miss(f"{option} names a file that is not known ({name.why})")
             tree = launch.yaml(name) if isinstance(name, str) else None
             if tree is not None:
                 yield from (self._as_option(native) for native in tree.natives())
@@ -144,6 +154,21 @@ class Dialect:
             yield from launch.python.natives(self.calls, arguments)
         beside = (*self.config_options, *HYDRA_OPTIONS) if self.style is Form.OVERRIDE else self.config_options
         yield from (native for native in arguments.natives if native.key not in beside)
+
+    def _miss_config(self, launch: Launch, arguments: Arguments) -> None:
+        """Notes a configuration that the launch names, that does not lie here and that the framework does not ship."""
+        name = next((v for key in ("config_name", "cn") if (v := arguments.value(key)) is not None), None)
+        if isinstance(name, Unresolved):
+            launch.miss(f"the name of its configuration is not known ({name.why})")
+        elif isinstance(name, str):
+            file = name.removesuffix(".yaml").rpartition("/")[2]
+            read = any(Path(opened).stem == file for opened in launch.files.opened)
+            if not read and not self.ships(file):
+                launch.miss(f"its configuration {name} was not found")
+
+    def ships(self, config: str) -> bool:
+        """Whether the framework itself has a configuration of that name, whose values are its defaults."""
+        return False
 
     def _as_option(self, native: Native) -> Native:
         """A key of a config file that takes command-line options by their names, dashes or not."""
@@ -160,6 +185,11 @@ class Dialect:
                 draft.take(native, rule[0], rule[1].canonical(native.value), Source.ENVIRONMENT)
         for native in self.natives(launch):
             self.take(draft, native)
+        for word in launch.arguments(overrides=self.style is Form.OVERRIDE, flags=self._flags).positionals:
+            if isinstance(word.value, Unresolved) and not word.prefix and not _STARTED_WITH.match(word.raw):
+                launch.miss(f"{word.raw} may hold more options ({word.value.why})")
+        for unknown in draft.unknown:
+            self.doubt(draft, unknown)
         processes(draft)
         devices(draft, self.role(launch))
         self.defaults(draft)
@@ -213,6 +243,12 @@ class Dialect:
             draft.beside += 1
         else:
             draft.unread.append(draft.record(native, None))
+
+    def doubt(self, draft: Draft, unknown: UnknownOption) -> None:
+        """The defaults of what a key that the version does not know may have been meant for are no facts."""
+        for key in unknown.nearest:
+            if (found := self.rule(key)) is not None:
+                draft.doubts.setdefault(found[0], f"not set, and {unknown.key} may have been meant for it")
 
     def option_group(self, launch: Launch, native: Native) -> str | None:
         """Under which ``owner:group`` the options stand that ``native`` is one of; None where nobody lists them."""

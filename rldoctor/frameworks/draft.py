@@ -11,10 +11,13 @@ from rldoctor.launch.launch import Launch, at
 from rldoctor.plan.model import Form, Given, Note, Setting, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 
+# Which model is trained, a launch says; what a framework or vLLM takes where none is named is nobody's model.
+NAMED = frozenset({"model.path", "model.critic_path", "engine.model"})
+
 
 class Draft:
     """Everything is looked up and set by canonical name; a name outside the vocabulary is a KeyError, a mistake in a
-    dialect."""
+    dialect. ``doubts`` says of options why their defaults may not be what runs."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
@@ -25,6 +28,7 @@ class Draft:
         self.beside = 0
         self.unknown: list[UnknownOption] = []
         self.notes: list[Note] = list(launch.notes)
+        self.doubts: dict[str, str] = {}
 
     def value(self, option: str, default: Any = None) -> Any:
         """The value so far; ``default`` where it is absent, null or unknown."""
@@ -67,13 +71,26 @@ class Draft:
     def default(self, option: str, value: Any, key: str | None = None, how: str | None = None) -> None:
         """Sets ``option`` to what the framework takes where nothing is given, unless something is known already."""
         if self.settings.get(option) is None:
-            self.settings[option] = _setting(convert(value, _kind(option)), source=Source.DEFAULT, key=key, how=how)
+            why = self._doubt(option)
+            held = convert(value, _kind(option)) if why is None else Unresolved("", why)
+            self.settings[option] = _setting(held, source=Source.DEFAULT, key=key, how=how)
+
+    def _doubt(self, option: str) -> str | None:
+        """Why the default need not be what the launch runs with; None where it is."""
+        if self.launch.missed is not None:
+            return f"not set in what was read, but {self.launch.missed}"
+        if option in NAMED:
+            return "the launch names no model"
+        return self.doubts.get(option)
 
     def derive(self, option: str, value: Any, how: str, *inputs: str) -> None:
         """Sets ``option`` to a computed value where it is open; ``inputs`` are the settings it came from, the one to
         cite (and to edit) first. A value of None derives nothing."""
         if value is None or not self.is_open(option):
             return
+        doubtful = next((s for name in inputs if (s := self.settings.get(name)) is not None and s.unknown), None)
+        if doubtful is not None and doubtful.source is Source.DEFAULT:
+            value = Unresolved("", doubtful.unknown or "")
         cited = next((s for name in inputs if (s := self.settings.get(name)) is not None and s.line), None)
         place = {} if cited is None else {"file": cited.file, "line": cited.line, "key": cited.key}
         self.settings[option] = _setting(convert(value, _kind(option)), source=Source.DERIVED, how=how, **place)

@@ -87,26 +87,36 @@ class Launch:
         found = self.variables.get(name)
         return None if found is None else found.value
 
-    def yaml(self, name: str) -> YamlFile | None:
-        """A YAML file that the launch names, or None (noted) where it is not found or not readable."""
+    def miss(self, text: str) -> None:
+        """Notes that settings of this launch may stand in what could not be read: defaults are no facts then."""
+        self.notes.append(Note(text=text, file=self.file, line=self.line, unread=True))
+
+    @property
+    def missed(self) -> str | None:
+        """What may hold settings of this launch and could not be read, or None."""
+        return next((note.text for note in self.notes if note.unread), None)
+
+    def yaml(self, name: str, shipped: bool = False) -> YamlFile | None:
+        """A YAML file that the launch names, or None (noted) where it is not found or not readable. Of one that is
+        ``shipped`` with the framework the values are known as defaults."""
         from rldoctor.formats.yaml.reader import read_yaml
 
-        source = self._open(name)
+        source = self._open(name, shipped)
         try:
             return None if source is None else read_yaml(source)
         except InputError as error:
-            self.notes.append(Note(text=str(error), file=self.file, line=self.line, unread=True))
+            self.miss(str(error))
             return None
 
-    def _open(self, name: str) -> Source | None:
+    def _open(self, name: str, shipped: bool) -> Source | None:
         try:
             source = self.files.open(name)
         except InputError as error:
-            self.notes.append(Note(text=str(error), file=self.file, line=self.line, unread=True))
+            self.miss(str(error))
             return None
         if source is None:
-            missing = f"{name}: named here, not found"
-            self.notes.append(Note(text=missing, file=self.file, line=self.line, unread=True))
+            found = Note(text=f"{name}: named here, not found", file=self.file, line=self.line, unread=not shipped)
+            self.notes.append(found)
         return source
 
 

@@ -79,9 +79,14 @@ def inherited(launch: Launch, tree: YamlFile, above: tuple[str, ...] = ()) -> It
     file = tree.source.file
     for parent in _parents(tree):
         path = os.path.normpath(Path(file).absolute().parent / parent)
-        if file not in above and len(above) < MAX_PARENTS and (found := launch.yaml(path)) is not None:
+        if file not in above and len(above) < MAX_PARENTS and (found := base(launch, path)) is not None:
             yield from (native for native in inherited(launch, found, (*above, file)) if native.key not in replaced)
     yield from own
+
+
+def base(launch: Launch, name: str) -> YamlFile | None:
+    """A configuration file of the launch; one that is not at hand and that tables list is the release's own."""
+    return launch.yaml(name, shipped=PurePosixPath(name).stem in NEMO_RL.groups)
 
 
 def _parents(tree: YamlFile) -> list[str]:

@@ -12,7 +12,7 @@ from rldoctor.formats.hydra.overrides import interpolated
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.defaults import filled
 from rldoctor.frameworks.draft import Draft
-from rldoctor.frameworks.nemo_rl.config import complete, inherited, named, own_file, shaped, stand_ins
+from rldoctor.frameworks.nemo_rl.config import base, complete, inherited, named, own_file, shaped, stand_ins
 from rldoctor.frameworks.nemo_rl.engine import PASSED, engine, lengths, seeds
 from rldoctor.frameworks.nemo_rl.place import batch, placement, trainer
 from rldoctor.frameworks.nemo_rl.table import (
@@ -110,7 +110,7 @@ class NemoRL(Deciding):
         """The configuration's files, then the command line."""
         tree = launch.tree
         if tree is None and (name := named(launch)) is not None:
-            tree = launch.yaml(name)
+            tree = base(launch, name)
         if tree is not None:
             yield from inherited(launch, tree)
         arguments = launch.arguments(overrides=True)

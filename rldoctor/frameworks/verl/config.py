@@ -13,7 +13,7 @@ _MAINS = (
     (Patterns(("*one_step_off_policy.main_ppo",)), "one_step_off_ppo_trainer"),
     (Patterns(("*fully_async_policy.fully_async_main",)), "fully_async_ppo_trainer"),
 )
-_SHIPPED = {name for _, name in _MAINS} | {
+SHIPPED = {name for _, name in _MAINS} | {
     MEGATRON,
     "dapo_megatron_trainer",
     "one_step_off_ppo_megatron_trainer",
@@ -35,7 +35,7 @@ def configuration(launch: Launch) -> tuple[str, bool]:
     own = next((name for patterns, name in _MAINS if patterns.match(launch.entry)), None)
     named = next((n for key in ("config_name", "cn") if (n := arguments.value(key)) is not None), own)
     name = named.removesuffix(".yaml") if isinstance(named, str) else ""
-    if name not in _SHIPPED:
+    if name not in SHIPPED:
         return (MEGATRON if "megatron" in str(named) else BASE), False
     paths = (arguments.value(key) for key in ("config_path", "cp", "config_dir", "cd"))
     shipped = all(path in (None, "config") for path in paths)

@@ -12,7 +12,7 @@ from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule
-from rldoctor.frameworks.verl.config import configuration, generates
+from rldoctor.frameworks.verl.config import SHIPPED, configuration, generates
 from rldoctor.frameworks.verl.table import BESIDE, TABLE
 from rldoctor.launch.launch import Launch
 from rldoctor.plan.model import Form
@@ -203,6 +203,10 @@ class Verl(Dialect):
         """Not those of the trainer where no trainer runs."""
         if not generates(draft.launch):
             super().defaults(draft)
+
+    def ships(self, config: str) -> bool:
+        """Those of its trainers and recipes."""
+        return config in SHIPPED or config == "generation"
 
     def main_group(self, launch: Launch) -> str:
         """The configuration that is composed, as far as verl ships it."""

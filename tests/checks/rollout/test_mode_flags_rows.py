@@ -39,7 +39,7 @@ BATCHES = (
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8 "
     "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=8 actor_rollout_ref.actor.use_kl_loss=True"
 )
-EASYR1 = "python3 -m verl.trainer.main config=examples/config.yaml worker.actor.model.model_path=Qwen/Qwen2.5-VL-7B "
+EASYR1 = "python3 -m verl.trainer.main worker.actor.model.model_path=Qwen/Qwen2.5-VL-7B "
 OPENRLHF = "python3 -m openrlhf.cli.train_ppo_ray --pretrain Qwen/Qwen2.5-7B --vllm_num_engines 4 "
 NEMO = "uv run examples/run_grpo_math.py "
 SKYRL = "python -m skyrl_train.entrypoints.main_base trainer.policy.model.path=Qwen/Qwen2.5-1.5B "
