@@ -19,17 +19,38 @@ else:
 _SECTION = re.compile(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]\]?")
 _KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
 MAX_CHARACTERS = 512 * 1024
+# Dotted names deeper than this are no settings; a parser makes a table of every part, and each holds all below it.
+MAX_DEPTH = 60
+MAX_LINES = 20_000
+_TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL)
+_DEEP = re.compile(rf"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MAX_DEPTH}}}")
 
 
 def read_toml(source: Source) -> YamlFile:
     """Reads a TOML file. Raises :class:`InputError` with one line where it is none."""
     if len(source.text) > MAX_CHARACTERS:
         raise InputError(f"{source.file}: {len(source.text) >> 10} KiB is too large for a TOML config")
+    if source.text.count("\n") > MAX_LINES:
+        raise InputError(f"{source.file}: more than {MAX_LINES} lines are too many for a TOML config")
+    names = _TEXTS.sub(lambda found: "" if found[0].startswith("#") else "x", source.text)
+    if _DEEP.search(names):
+        raise InputError(f"{source.file}: nested too deeply to be read")
     try:
         value = tomllib.loads(source.text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"{source.file}: not valid TOML: {error}") from None
-    return YamlFile(source, _located(value, "", _lines(source)))
+    return YamlFile(source, _located(value, "", _sections(_lines(source))))
+
+
+def _sections(lines: dict[str, int]) -> dict[str, int]:
+    """The lines of the keys, and for each section that is nowhere named itself the first line below it."""
+    found: dict[str, int] = {}
+    for name, line in lines.items():
+        parts = name.split(".")
+        for size in range(1, len(parts)):
+            above = ".".join(parts[:size])
+            found[above] = min(line, found.get(above, line))
+    return {**found, **lines}
 
 
 def _lines(source: Source) -> dict[str, int]:
@@ -55,7 +76,6 @@ def _located(value: dict[str, Any], path: str, lines: dict[str, int]) -> Located
     own: dict[str, int] = {}
     for key, part in value.items():
         name = f"{path}.{key}".lstrip(".")
-        below = [line for other, line in lines.items() if other.startswith(f"{name}.")]
-        own[key] = lines.get(name) or min(below, default=1)
+        own[key] = lines.get(name, 1)
         values[key] = _located(part, name, lines) if isinstance(part, dict) else part
     return Located(values, own)

@@ -7,9 +7,10 @@ from typing import Any
 
 from rldoctor.edits.edit import CannotEdit
 from rldoctor.edits.spelling import Write
+from rldoctor.errors import InputError
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import scalar
-from rldoctor.formats.yaml.reader import compose
+from rldoctor.formats.yaml.reader import MAX_CHARACTERS
 from rldoctor.plan.model import Form
 
 _PROPERTIES = re.compile(r"((?:[&!][^\s]*\s+)*)")
@@ -148,3 +149,26 @@ def _checked(text: str, write: Write) -> str:
     except Exception as error:
         raise CannotEdit(f"the file would not be valid any more: {error}") from None
     return text
+
+
+def compose(source: Source) -> Any:
+    """The node tree of the first document with the place of every character, None where it is empty. Raises
+    :class:`InputError` where it is no YAML."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    if len(source.text) > MAX_CHARACTERS:
+        raise InputError(f"{source.file}: {len(source.text) >> 10} KiB is too large for a YAML config")
+    reader = YAML(typ="safe", pure=True)
+    reader.composer.warn_double_anchors = False  # the warning is for those who write the file
+    try:
+        return next(iter(reader.compose_all(source.text)), None)
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = (mark.line if mark is not None else 0) + source.first_line
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise InputError(f"{source.file}:{line}: not valid YAML: {problem}") from None
+    except RecursionError:
+        raise InputError(f"{source.file}: nested too deeply to be read") from None
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InputError(f"{source.file}: not valid YAML: {error}") from None

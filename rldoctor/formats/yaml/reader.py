@@ -9,15 +9,15 @@ from typing import Any
 from rldoctor.errors import InputError
 from rldoctor.formats.native import Located, Native
 from rldoctor.formats.source import Source
-from rldoctor.formats.values import Unresolved, scalar
+from rldoctor.formats.values import Unresolved
+from rldoctor.formats.yaml.scalars import Rules, construct, resolve
 from rldoctor.plan.model import Form
 
 MAX_VALUES = 50_000
 MAX_DEPTH = 60
-# The scanner takes about a second for this much; the largest published trainer config has 40 KiB.
+# The largest published trainer config has 40 KiB.
 MAX_CHARACTERS = 512 * 1024
 MISSING = object()
-_PLAIN_TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null", "timestamp", "binary", "set", "omap"})
 
 
 @dataclass
@@ -57,91 +57,127 @@ class YamlFile:
         return value
 
 
-def read_yaml(source: Source) -> YamlFile:
+def read_yaml(source: Source, rules: Rules = Rules.OMEGACONF) -> YamlFile:
     """Reads a mapping. Raises :class:`InputError` with file and line where the text is no YAML mapping, an alias
     contains itself or multiplies, or a tag would construct an object."""
-    node = compose(source)
-    if node is None:
+    value = read_value(source, rules)
+    if value is None:
         return YamlFile(source, Located({}, {}))
-    value = _Builder(source).build(node, 0)
     if not isinstance(value, Located):
-        raise InputError(f"{source.file}:{_line(source, node)}: a YAML {_kind(node)} where settings are expected")
+        kind = "list" if isinstance(value, list) else "scalar"
+        line = _first_line(source)
+        raise InputError(f"{source.file}:{line}: a YAML {kind} where settings are expected")
     return YamlFile(source, value)
 
 
-def compose(source: Source) -> Any:
-    """The node tree of the first document, None where it is empty. An alias means the last anchor of its name before
-    it. Raises :class:`InputError` where it is no YAML."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+def read_value(source: Source, rules: Rules = Rules.OMEGACONF) -> Any:
+    """The first document, whatever it is; None where it is empty. Raises :class:`InputError` as :func:`read_yaml`."""
+    documents = read_all(source, rules, most=1)
+    return documents[0] if documents else None
+
+
+def read_all(source: Source, rules: Rules = Rules.OMEGACONF, most: int = 100) -> list[Any]:
+    """Its documents, not more than ``most``. Raises :class:`InputError` as :func:`read_yaml`."""
+    import yaml
 
     if len(source.text) > MAX_CHARACTERS:
         raise InputError(f"{source.file}: {len(source.text) >> 10} KiB is too large for a YAML config")
-    reader = YAML(typ="safe", pure=True)
-    reader.composer.warn_double_anchors = False  # the warning is for those who write the file
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return next(iter(reader.compose_all(source.text)), None)
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        line = (mark.line if mark is not None else 0) + source.first_line
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise InputError(f"{source.file}:{line}: not valid YAML: {problem}") from None
+        return _Builder(source, rules, yaml.parse(source.text, Loader=loader)).documents(most)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        # What is missing at the end is missed on the line behind it.
+        line = min(mark.line if mark is not None else 0, source.text.count("\n")) + source.first_line
+        raise InputError(f"{source.file}:{line}: not valid YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{source.file}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise InputError(f"{source.file}: nested too deeply to be read") from None
-    except (ValueError, AttributeError, TypeError) as error:
-        raise InputError(f"{source.file}: not valid YAML: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Anchor:
+    """A value that has a name, and how many values it counts for wherever the name is used."""
+
+    value: Any
+    size: int
 
 
 class _Builder:
-    """Turns nodes into plain values, counting them: aliases share nodes in the tree and multiply only here."""
+    """Turns the parser's events into plain values, counting them: an alias counts for all that it repeats."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, rules: Rules, events: Iterator[Any]) -> None:
         self.source = source
+        self.rules = rules
+        self.events = events
         self.values = 0
-        self.above: set[int] = set()
+        self.anchors: dict[str, _Anchor | None] = {}
 
-    def build(self, node: Any, depth: int) -> Any:
-        self.values += 1
-        line = _line(self.source, node)
-        if self.values > MAX_VALUES:
-            raise InputError(f"{self.source.file}:{line}: more than {MAX_VALUES} values, aliases that multiply")
+    def documents(self, most: int) -> list[Any]:
+        found: list[Any] = []
+        for event in self.events:
+            if type(event).__name__ == "DocumentStartEvent":
+                self.anchors = {}
+                found.append(self._build(next(self.events), 0))
+                if len(found) == most:
+                    break
+        return found
+
+    def _build(self, event: Any, depth: int) -> Any:
+        line, kind = self._line(event), type(event).__name__
+        self._count(1, line)
         if depth > MAX_DEPTH:
             raise InputError(f"{self.source.file}:{line}: nested too deeply to be read")
-        if id(node) in self.above:
-            raise InputError(f"{self.source.file}:{line}: an alias that contains itself")
-        tag = str(getattr(node, "ctag", None) or node.tag or "")
-        if "python/" in tag:
+        if kind == "AliasEvent":
+            return self._alias(event.anchor, line)
+        tag, anchor, before = event.tag, event.anchor, self.values
+        if tag is not None and "python/" in tag:
             raise InputError(f"{self.source.file}:{line}: the tag {tag} would construct an object and is refused")
-        kind = _kind(node)
-        if kind == "scalar":
-            return self._scalar(node, tag)
-        self.above.add(id(node))
+        if anchor is not None:
+            self.anchors[anchor] = None
         value: Any
-        value = [self.build(part, depth + 1) for part in node.value] if kind == "list" else self._mapping(node, depth)
-        self.above.discard(id(node))
+        if kind == "ScalarEvent":
+            value = self._scalar(event)
+        elif kind == "SequenceStartEvent":
+            value = []
+            while type(part := next(self.events)).__name__ != "SequenceEndEvent":
+                value.append(self._build(part, depth + 1))
+        else:
+            value = self._mapping(depth)
+        if anchor is not None:
+            self.anchors[anchor] = _Anchor(value, self.values - before)
         return value
 
-    def _scalar(self, node: Any, tag: str) -> Any:
-        own = tag.rpartition(":")[2].lstrip("!")
-        if own and own not in _PLAIN_TAGS:
-            return Unresolved(str(node.value), f"the tag {tag} is not read")
-        plain = node.style is None or node.style == ""
-        return scalar(node.value) if plain or own in ("int", "float", "bool", "null") else node.value
+    def _alias(self, name: str, line: int) -> Any:
+        if name not in self.anchors:
+            raise InputError(f"{self.source.file}:{line}: not valid YAML: found undefined alias")
+        anchor = self.anchors[name]
+        if anchor is None:
+            raise InputError(f"{self.source.file}:{line}: an alias that contains itself")
+        self._count(anchor.size, line)
+        return anchor.value
 
-    def _mapping(self, node: Any, depth: int) -> Located:
+    def _scalar(self, event: Any) -> Any:
+        tag = resolve(event, self.rules)
+        if not tag.startswith("tag:yaml.org,2002:"):
+            return Unresolved(event.value, f"the tag {tag} is not read")
+        try:
+            return construct(tag, event.value)
+        except (ValueError, IndexError, OverflowError):
+            return Unresolved(event.value, f"it is no {tag.rpartition(':')[2]}")
+
+    def _mapping(self, depth: int) -> Located:
         values: dict[str, Any] = {}
         lines: dict[str, int] = {}
         merged: list[Any] = []
-        for key_node, value_node in node.value:
-            if _kind(key_node) != "scalar":
-                line = _line(self.source, key_node)
-                raise InputError(f"{self.source.file}:{line}: a key that is a {_kind(key_node)}")
-            value = self.build(value_node, depth + 1)
-            if key_node.value == "<<":
+        while type(key_event := next(self.events)).__name__ != "MappingEndEvent":
+            key, line = self._key(key_event), self._line(key_event)
+            value = self._build(next(self.events), depth + 1)
+            if key is None:
                 merged += value if isinstance(value, list) else [value]
-                continue
-            values[str(key_node.value)] = value
-            lines[str(key_node.value)] = _line(self.source, key_node)
+            else:
+                values[key], lines[key] = value, line
         for other in merged:
             if isinstance(other, Located):
                 for key, value in other.items():
@@ -149,10 +185,29 @@ class _Builder:
                         values[key], lines[key] = value, other.lines[key]
         return Located(values, lines)
 
+    def _key(self, event: Any) -> str | None:
+        """The key as text, as it is written; None for ``<<``, which merges."""
+        line = self._line(event)
+        self._count(1, line)
+        if type(event).__name__ == "AliasEvent":
+            return str(self._alias(event.anchor, line))
+        if type(event).__name__ != "ScalarEvent":
+            kind = "list" if type(event).__name__ == "SequenceStartEvent" else "mapping"
+            raise InputError(f"{self.source.file}:{line}: a key that is a {kind}")
+        if event.anchor is not None:
+            self.anchors[event.anchor] = _Anchor(event.value, 1)
+        return None if resolve(event, self.rules).endswith(":merge") else str(event.value)
 
-def _kind(node: Any) -> str:
-    return {"ScalarNode": "scalar", "SequenceNode": "list"}.get(type(node).__name__, "mapping")
+    def _count(self, more: int, line: int) -> None:
+        self.values += more
+        if self.values > MAX_VALUES:
+            raise InputError(f"{self.source.file}:{line}: more than {MAX_VALUES} values, aliases that multiply")
+
+    def _line(self, event: Any) -> int:
+        return int(event.start_mark.line) + self.source.first_line
 
 
-def _line(source: Source, node: Any) -> int:
-    return int(node.start_mark.line) + source.first_line
+def _first_line(source: Source) -> int:
+    rows = source.text.splitlines()
+    found = (number for number, row in enumerate(rows) if row.strip() and not row.lstrip().startswith(("#", "---")))
+    return next(found, 0) + source.first_line
