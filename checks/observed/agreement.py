@@ -9,7 +9,7 @@ from typing import Any
 
 from rldoctor.api import Case, Fix, Grade, NotChecked
 
-from .rollout import Job, records
+from .rollout import Job, records, require
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,13 @@ def between(rows: Iterable[Mapping[str, Any]], sampled: str, other: str) -> Diff
     if not all(len(row.get(sampled, ())) == len(row.get(other, ())) > 0 for row in rows):
         raise NotChecked(f"the {sampled}'s and the {other}'s log-probabilities do not cover the same tokens")
     return difference((v for row in rows for v in row[sampled]), (v for row in rows for v in row[other]))
+
+
+def masked(job: Job) -> list[int]:
+    """Tokens of the vocabulary that the engine gives no finite log-probability. Raises :class:`NotChecked` where the
+    vocabulary was not looked at."""
+    told = require(job, "vocabulary")
+    return [token for token, value in zip(told["token_ids"][1:], told["engine"], strict=True) if isinstance(value, str)]
 
 
 def grade_of(case: Case, fixes: Iterable[Fix]) -> Grade:

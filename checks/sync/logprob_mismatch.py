@@ -65,7 +65,7 @@ from rldoctor.api import (
     cite,
 )
 
-from ..observed.agreement import between, grade_of, lengths, noise_of
+from ..observed.agreement import between, difference, grade_of, lengths, masked, noise_of
 from ..observed.rollout import Job, describe, records, require, runs
 from ..observed.trends import FEWEST, Run, finite, tail
 from .weights_stale import grows
@@ -196,6 +196,28 @@ def engine_and_transformers(case: Case) -> Iterator[Finding | Reach]:
 
 
 @check.observed(needs=["observations.agreement"])
+def across_the_vocabulary(case: Case) -> Iterator[Finding | Reach]:
+    """Tokens that are hardly ever sampled: each in a prompt, the running engine against transformers."""
+    for job in _told(case):
+        told, trainer = require(job, "vocabulary"), require(job, "trainer")
+        if between(require(job, "plain"), "engine", "trainer").beyond(noise_of(job)):
+            raise NotApplicable("engine and transformers disagree on sampled tokens already")
+        apart = difference(told["engine"], told["trainer"])
+        if not apart.beyond(noise_of(job)):
+            yield Reach(f"{apart.tokens} tokens of the whole vocabulary: {apart}")
+            continue
+        steps = [abs(a - b) for a, b in zip(told["engine"], told["trainer"], strict=True)]
+        worst = told["token_ids"][1 + steps.index(max(steps))]
+        yield _computes_otherwise(
+            f"{describe(job)} and transformers agree on likely tokens and differ on others, most on token {worst}: "
+            f"{apart.largest:.2g} apart with the same weights in {trainer['dtype']}",
+            case,
+            job,
+            f"a prompt of {apart.tokens} tokens from the whole vocabulary: {apart}",
+        )
+
+
+@check.observed(needs=["observations.agreement"])
 def decode_and_prefill(case: Case) -> Iterator[Finding | Reach]:
     """The same tokens in one engine: sampled, and read in a prompt."""
     for job in _told(case):
@@ -217,6 +239,8 @@ def _told(case: Case) -> Iterator[Job]:
         mode = records(job).get("engine", {}).get("logprobs_mode")
         if str(mode).endswith("logits"):
             raise NotApplicable(f"the engine tells logits (logprobs_mode {mode}, RLD213)")
+        if "vocabulary" in records(job) and masked(job):
+            raise NotApplicable("the engine masks tokens, which makes the others likelier (RLD404)")
         yield job
 
 

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, Reach
 
+from ..observed.agreement import masked
 from ..observed.draws import draws, power, sampled
 from ..observed.rollout import (
     NEVER,
@@ -115,6 +116,48 @@ def one_token(case: Case) -> Iterator[Finding | Reach]:
                     fixes=_fixes(job),
                 )
         yield Reach(f"completions from {describe(job)} vary")
+
+
+@check.observed(needs=["observations.agreement"])
+def masked_tokens(case: Case) -> Iterator[Finding | Reach]:
+    """Ordinary tokens that the engine gives no probability, or no number, where the same weights give them one."""
+    for job in runs(case, "agreement"):
+        told = require(job, "vocabulary")
+        without = masked(job)
+        if without:
+            yield check.finding(
+                f"{describe(job)} gives {len(without)} of {len(told['engine'])} tokens of the vocabulary no finite "
+                f"log-probability, token {without[0]} among them; transformers does with the same weights",
+                grade=Grade.OBSERVED,
+                evidence=(Evidence(text=f"token ids {without[:16]}", source="agreement scenario"),),
+                fixes=(Fix(title="another release of vLLM, or no mask of tokens (allowed_token_ids, bad_words)"),),
+            )
+        yield Reach(f"{len(told['engine'])} tokens of the whole vocabulary have a finite log-probability")
+
+
+@check.observed(needs=["observations.tokens"])
+def text_of_the_tokens(case: Case) -> Iterator[Finding | Reach]:
+    """The engine's text of a completion against the tokenizer's text of the same tokens."""
+    for job in runs(case, "tokens"):
+        told = require(job, "texts")
+        wrong = [row for row in told if row["engine"] != row["tokenizer"]]
+        if wrong:
+            yield check.finding(
+                f"{len(wrong)} of {len(told)} texts from {describe(job)} are not those of their own tokens",
+                grade=Grade.OBSERVED,
+                evidence=(
+                    Evidence(text=f"token ids {wrong[0]['token_ids'][:16]}", source="tokens scenario"),
+                    Evidence(text=f"engine: {wrong[0]['engine'][:80]!r}", source="tokens scenario"),
+                    Evidence(text=f"tokenizer: {wrong[0]['tokenizer'][:80]!r}", source="tokens scenario"),
+                ),
+                fixes=(
+                    Fix(
+                        title="decode the token ids in the trainer, or use releases of vLLM and transformers that fit",
+                        commands=("rldoctor compat",),
+                    ),
+                ),
+            )
+        yield Reach(f"{len(told)} texts from {describe(job)} are those of their tokens")
 
 
 @check.observed(needs=["observations.sampling"])

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor import redact
+from rldoctor.errors import InputError
 from rldoctor.facts.environment import of
 from rldoctor.facts.interpreter import resolve
 from rldoctor.probe import Job, JobResult, ProbeError, Request
@@ -41,7 +42,7 @@ def run_job(child: Path, job: Job, name: str, request: Request) -> JobResult:
     started = time.monotonic()
     try:
         return _run(child, job, request, new_folder(name), started)
-    except OSError as error:  # no room, no processes: the machine's troubles are a result, too
+    except (OSError, InputError) as error:  # no room, no processes, no interpreter: trouble is a result, too
         what = ProbeError(type=type(error).__name__, message=str(error))
         return JobResult(ended="not-started", error=what, seconds=round(time.monotonic() - started, 3))
 

@@ -81,7 +81,8 @@ class TestOnAGpu:
         assert asked.items() <= told.options.items()
         assert told.device == "cuda" and list(told.left_out) == ["compilation_config"]
         on_cpu = made("0.26.0", **asked)
-        assert not (asked.keys() - {"block_size"}) & on_cpu.options.keys()
+        assert not (asked.keys() - {"block_size", "dtype"}) & on_cpu.options.keys()
+        assert on_cpu.options["dtype"] == "float32"
 
     def test_blocks_are_as_small_as_the_kernels_have_them(self) -> None:
         assert "block_size" not in made("0.26.0", gpu(1)).options

@@ -59,6 +59,22 @@ def table_short(job: Job, table: Mapping[str, Any], limit: int) -> Told:
     )
 
 
+def rows_broken(job: Job, table: Mapping[str, Any], broken: list[int], limit: int) -> Told:
+    """That positions which the engine accepts have no cosines and sines in a rotary table."""
+    shown = ", ".join(map(str, broken[:5]))
+    return Told(
+        f"the rotary table of {table['module']} is broken at position {shown}: its values are no cosine and sine of "
+        f"one angle ({describe(job)})",
+        (
+            Evidence(
+                text=f"{table['kind']}: {table['rows']} rows, {len(broken)} of them broken", source=table["module"]
+            ),
+            Evidence(text=f"max_model_len {limit}", source="resolved engine configuration"),
+        ),
+        (limited(broken[0]),) if broken[0] else (),
+    )
+
+
 def rollout_failure(job: Job) -> Told | None:
     """How a rollout failed on rotary sizes or settings."""
     line = explanation(job)
@@ -179,6 +195,8 @@ def table_too_short(case: Case) -> Iterator[Finding | Reach]:
         for table in tables:
             if table["rows"] < limit:
                 yield _live(case, table_short(job, table, limit), Grade.OBSERVED)
+            elif broken := [row for row in table.get("broken_rows", ()) if row < limit]:
+                yield _live(case, rows_broken(job, table, broken, limit), Grade.OBSERVED)
         rows = min(table["rows"] for table in tables)
         yield Reach(f"{rows} rows for max_model_len {limit} in {describe(job)}")
 

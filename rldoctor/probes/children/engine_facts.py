@@ -53,6 +53,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 # The tables of rotary embeddings, by the attribute that holds them; a row per position.
 ROTARY_TABLES = ("cos_sin_cache", "long_short_cos_sin_cache", "cos_sin_q_cache")
 MAX_NAMES = 50
+# Cosine and sine of one angle: further from each other's circle than any rounding takes them, in any precision.
+OFF_CIRCLE = 0.05
 
 
 class Reader:
@@ -92,7 +94,7 @@ class Reader:
 
     def rotary(self) -> list[dict[str, Any]]:
         """Each distinct rotary table: ``module``, ``kind``, ``rows`` (positions), ``max_position_embeddings``,
-        ``dtype``."""
+        ``dtype``, ``broken_rows`` (the first rows that hold no cosines and sines, see :func:`broken_rows`)."""
         model, seen = self._model(), set()
         tables: list[dict[str, Any]] = []
         for name, module in model.named_modules() if model is not None else ():
@@ -109,6 +111,7 @@ class Reader:
                     "rows": int(table.shape[0]),
                     "max_position_embeddings": getattr(module, "max_position_embeddings", None),
                     "dtype": str(table.dtype),
+                    "broken_rows": broken_rows(table),
                 }
             )
         if not tables and model is not None:
@@ -152,6 +155,19 @@ class Reader:
         if found is None:
             self.unread[places[0]] = "none of its known places holds it (an engine in processes of its own?)"
         return found
+
+
+def broken_rows(table: Any) -> list[int]:
+    """The first positions of a table (rows, cosines then sines) at which cosine and sine are not of one angle, by the
+    length that most rows have (YaRN scales it)."""
+    values = table.detach().float()
+    if values.dim() != 2 or values.shape[1] % 2:
+        return []
+    cosines, sines = values.chunk(2, dim=1)
+    radius = cosines.square() + sines.square()
+    usual = radius.median(dim=0).values
+    off = ((radius - usual).abs() > OFF_CIRCLE * usual.clamp(min=1e-6)) | ~radius.isfinite()
+    return [int(row) for row in off.any(dim=1).nonzero().flatten()[:MAX_NAMES]]
 
 
 def first(root: Any, places: tuple[str, ...]) -> Any:

@@ -27,7 +27,8 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     alpha, targets = plan.value("lora.alpha"), plan.value("lora.target_modules")
     arguments = {
         "rank": rank,
-        "alpha": alpha if isinstance(alpha, int | float) and alpha > 0 else 2 * rank,
+        # With a scale of 1 an engine that leaves it out would not be seen.
+        "alpha": alpha if isinstance(alpha, int | float) and alpha > 0 and alpha != rank else 2 * rank,
         "targets": targets if isinstance(targets, list) else None,
         "limit": limit,
         "response": RESPONSE,

@@ -4,9 +4,10 @@ request alone and among others.
 Arguments: ``prompt`` and ``response`` (tokens of the longest request), ``requests``, ``temperature`` (another one than
 1), ``assumed`` (temperatures at which the trainer may evaluate). Records: ``trainer`` (see ``Trainer.facts``, or
 ``unread`` says why there is none), ``plain`` (one row per request at temperature 1: ``request``, ``prompt_tokens``,
-``token_ids``, ``engine``, ``prefill``, ``trainer``), ``heated`` (``temperature``, and rows with ``engine`` and
-``trainer`` by temperature), ``greedy`` (the same request ``alone`` and ``batched``: ``token_ids``, ``logprobs``,
-``margins`` to the second best token), ``reach``."""
+``token_ids``, ``engine``, ``prefill``, ``trainer``), ``vocabulary`` (``token_ids`` of a prompt that takes tokens from
+the whole vocabulary, its first and last ids included, with ``engine`` and ``trainer`` for all but the first),
+``heated`` (``temperature``, and rows with ``engine`` and ``trainer`` by temperature), ``greedy`` (the same request
+``alone`` and ``batched``: ``token_ids``, ``logprobs``, ``margins`` to the second best token), ``reach``."""
 
 from __future__ import annotations
 
@@ -18,11 +19,14 @@ from trainer import Trainer, TrainerError
 SHORTEST = 16
 HEATED_REQUESTS, HEATED_TOKENS = 4, 12
 BATCH = 16
+# Tokens of the prompt that goes through the vocabulary.
+COVERED = 768
 
 
 def play(stand: Stand, arguments: dict[str, Any]) -> None:
     trainer = _trainer(stand)
     plain = _plain(stand, arguments, trainer)
+    covered = _vocabulary(stand, trainer)
     heated = _heated(stand, arguments, trainer)
     greedy = _greedy(stand, arguments)
     tokens = [len(row["token_ids"]) for row in (*plain, *heated, greedy["alone"], greedy["batched"])]
@@ -30,7 +34,7 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
         "reach",
         {
             "requests": len(plain) + len(heated) + 1 + BATCH,
-            "compared_tokens": sum(tokens),
+            "compared_tokens": sum(tokens) + covered,
             "longest": max(row["prompt_tokens"] + len(row["token_ids"]) for row in plain),
             "ranks": 1,
         },
@@ -67,6 +71,22 @@ def _plain(stand: Stand, arguments: dict[str, Any], trainer: Trainer | None) -> 
             row["trainer"] = trainer.log_probabilities(prompts[row["request"]], row["token_ids"])[0]
         stand.record("plain", rows)
     return rows
+
+
+def _vocabulary(stand: Stand, trainer: Trainer | None) -> int:
+    """A token that the engine masks or computes otherwise is hardly ever sampled; here every one has its turn where
+    the vocabulary is small, else every n-th and both ends. Returns how many were compared."""
+    if trainer is None:
+        return 0
+    # One token more is asked of the prompt.
+    count = min(stand.vocabulary, COVERED, int(stand.options.get("max_model_len", COVERED)) - 1)
+    ids = sorted({(stand.vocabulary - 1) * place // max(count - 1, 1) for place in range(count)})
+    # In a mixed order, so that neighbours in the vocabulary are not neighbours in the prompt.
+    ids = [ids[place * 89 % len(ids)] for place in range(len(ids))] if len(ids) % 89 else ids
+    (engine,) = _prefilled(stand, [ids])
+    told = trainer.log_probabilities(ids[:1], ids[1:])[0]
+    stand.record("vocabulary", {"token_ids": ids, "engine": engine[1:], "trainer": told})
+    return len(told)
 
 
 def _prefilled(stand: Stand, sequences: list[list[int]]) -> list[list[Any]]:

@@ -6,7 +6,8 @@ launch. Records: ``tokenizer`` (``class``, ``size``, ``largest`` id, ``own`` whe
 ``text``, its ``ids``, ``encoded`` with and ``plain`` without special tokens from that text, ``decoded``), ``turn`` (the
 special token that ends the assistant's turn: ``id``, ``token``), ``ends`` (for ``eos`` and ``turn`` what the engine did
 when it was made to choose that token: ``token_ids``, ``finish_reason``), ``again`` (texts: how many come back as the
-same ids), ``reach``."""
+same ids), ``texts`` (completions of plain ASCII tokens: ``token_ids``, the text of the ``engine`` and of the
+``tokenizer``), ``reach``."""
 
 from __future__ import annotations
 
@@ -28,6 +29,9 @@ TEXTS = (
 # Beyond any logit of a model; the most that vLLM takes.
 BIAS = 100.0
 TOKENS = 4
+COMPLETIONS, TEXT_TOKENS = 4, 24
+# Tokens that are looked at for plain ones, and how many of those are enough to make texts of.
+ORDINARY, FEWEST_ORDINARY = 2000, 8
 
 
 def play(stand: Stand, arguments: dict[str, Any]) -> None:
@@ -50,6 +54,7 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
         if token is not None and token < stand.vocabulary:
             told[name] = _end(stand, token, arguments)
             stand.record("ends", told)
+    stand.record("texts", _texts(stand, tokenizer))
     same = [_same(tokenizer, text) for text in TEXTS]
     stand.record("again", {"texts": len(same), "same": sum(same)})
     stand.record("reach", {"requests": len(told), "texts": len(same)})
@@ -119,6 +124,35 @@ def _end(stand: Stand, token: int, arguments: dict[str, Any]) -> dict[str, Any]:
         given.update(stop=arguments["stop"], detokenize=True)
     (row,) = stand.generate({"end": (stand.prompt(16), given)})
     return {"token": token, "token_ids": row["token_ids"], "finish_reason": row["finish_reason"]}
+
+
+def _texts(stand: Stand, tokenizer: Any) -> list[dict[str, Any]]:
+    """Sampled from tokens that are ASCII text each for itself: parts of a character are shown late, or as a sign of
+    their own, and not by all in the same way."""
+    from vllm import SamplingParams
+
+    plain = [token for token in range(min(stand.vocabulary, len(tokenizer), ORDINARY)) if _is_plain(tokenizer, token)]
+    if len(plain) < FEWEST_ORDINARY:
+        return []
+    given = {"temperature": 1.0, "n": COMPLETIONS, "max_tokens": TEXT_TOKENS, "ignore_eos": True}
+    parameters = SamplingParams(**given, allowed_token_ids=plain, detokenize=True)
+    asked = [{"prompt_token_ids": stand.prompt(16, salt=3)}]
+    return [
+        {
+            "token_ids": list(completion.token_ids),
+            "engine": completion.text,
+            "tokenizer": tokenizer.decode(completion.token_ids),
+        }
+        for output in stand.engine.generate(asked, parameters, use_tqdm=False)
+        for completion in output.outputs
+    ]
+
+
+def _is_plain(tokenizer: Any, token: int) -> bool:
+    if token in tokenizer.all_special_ids:
+        return False
+    text = tokenizer.decode([token])
+    return bool(text) and text.isascii() and text.isprintable() and text == text.strip()
 
 
 def _same(tokenizer: Any, text: str) -> bool:
