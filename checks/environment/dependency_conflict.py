@@ -210,3 +210,42 @@ def _install(case: Case, wanted: str) -> Fix:
         applicability=Applicability.UNSAFE,
         side_effects="may move other packages",
     )
+
+
+# DeepSpeed 0.16.4 renamed the method that TRL calls after generation; TRL compares the release since 0.16.
+check.signature(
+    "object has no attribute '_register_hooks_recursively'",
+    says="DeepSpeed 0.16.4 and later have renamed the method with which this TRL puts the ZeRO-3 hooks back",
+    fixes=(
+        Fix(title="take a TRL that knows both names", commands=("pip install 'trl>=0.16'",)),
+        Fix(title="or the DeepSpeed before it", commands=("pip install 'deepspeed<0.16.4'",)),
+    ),
+    url="https://github.com/huggingface/trl/issues/2962",
+)
+check.signature(
+    "object has no attribute '_register_deepspeed_module'",
+    says="this TRL puts the ZeRO-3 hooks back with a method that came with DeepSpeed 0.16.4",
+    fixes=(Fix(title="take the newer DeepSpeed", commands=("pip install 'deepspeed>=0.16.4'",)),),
+    url="https://github.com/huggingface/trl/issues/2962",
+)
+# A trainer that derives from transformers' and overrides a method whose parameters a later transformers changed.
+_OVERRIDES = (
+    r"(?P<owner>_?\w*Trainer)\.(?P<method>_get_train_sampler|_get_eval_sampler|log|training_step|compute_loss"
+    r"|prediction_step|_save|_maybe_log_save_evaluate|create_optimizer)\(\) "
+    r"(?:takes .{1,60} but \d+ (?:was|were) given|got an unexpected keyword argument '(?P<argument>\w+)')"
+)
+check.signature(
+    " positional argument but ",
+    " positional arguments but ",
+    "() got an unexpected keyword argument '",
+    pattern=_OVERRIDES,
+    exception="TypeError",
+    says="{owner} overrides {method}() as an older transformers calls it[[: it does not know {argument}]]",
+    fixes=(
+        Fix(
+            title="upgrade the package that {owner} comes from (TRL; with unsloth also unsloth and unsloth_zoo)",
+            commands=("pip install --upgrade trl",),
+        ),
+        Fix(title="or install the transformers of its time, the newest that it allows (rldoctor compat names it)"),
+    ),
+)

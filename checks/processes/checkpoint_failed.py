@@ -93,3 +93,45 @@ def cannot_read(case: Case, event: LogEvent) -> Iterator[Finding]:
         "a checkpoint file is incomplete: the run that wrote it ended while saving",
         fixes=(Fix(title="resume from the checkpoint before it, and delete the incomplete one"),),
     )
+
+
+_LAYOUT = Fix(
+    title="resume with the layout that wrote the checkpoint: the same number of ranks and the same tensor, pipeline "
+    "and data parallel sizes"
+)
+
+check.signature(
+    "Object shard ",
+    pattern=r"Object shard (?P<path>\S+) not found",
+    says="the checkpoint has no object shard for this rank ({path}): it was written by another parallel layout, or is "
+    "incomplete",
+    fixes=(
+        _LAYOUT,
+        Fix(title="or resume the weights alone, without rng_state and optimizer (load_contents=['model'] in verl)"),
+    ),
+    url="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
+)
+check.signature(
+    "Global shape mismatch for loaded",
+    pattern=r"Global shape mismatch for loaded \((?P<loaded>.+?)\)\s*and expected \(+(?P<expected>.+?)\)+ tensor",
+    says="a tensor of the checkpoint has the shape {loaded}, and this model expects {expected}",
+    fixes=(
+        Fix(title="load it into the model that wrote it: the same vocabulary padding, tied embeddings and experts"),
+        _LAYOUT,
+    ),
+    url="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
+)
+# verl, one file for each rank of the world that saved.
+check.signature(
+    "_world_size_",
+    pattern=r"No such file or directory: '?\S*?(?:model|optim|extra_state)_world_size_(?P<world>\d+)"
+    r"_rank_(?P<rank>\d+)\.pt",
+    says="the checkpoint has no part for rank {rank} of {world}: it was written by another number of ranks, or on "
+    "disks that this node does not see",
+    fixes=(
+        _LAYOUT,
+        Fix(title="or put the checkpoint on a file system that all nodes share"),
+        Fix(title="or merge it first (python -m verl.model_merger merge) and start from the merged model"),
+    ),
+    url="https://verl.readthedocs.io/en/latest/advance/checkpoint.html",
+)

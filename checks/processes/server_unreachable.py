@@ -252,3 +252,19 @@ def server_hung_up(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://github.com/huggingface/trl/issues/3622",
     )
+
+
+check.signature(
+    "times, returning None. Please check the API server",
+    details=(r"(?P<address>https?://[\w.:-]+(?:/\w+)*)",),
+    says="the remote reward model does not answer[[ at {address}]]: the rollout engines are not concerned",
+    fixes=(
+        Fix(
+            title="start the reward server before training, and see that every node reaches the address of "
+            "--remote_rm_url (its route is /get_reward)",
+            commands=("python -m openrlhf.cli.serve_rm --reward_pretrain MODEL --port 5000",),
+        ),
+        _NO_PROXY,
+    ),
+    url="https://github.com/OpenRLHF/OpenRLHF/blob/main/openrlhf/utils/remote_rm_utils.py",
+)

@@ -91,3 +91,45 @@ def _finding(link: LoggedException, frame: Frame, run: LogRun) -> Finding:
 
 def _rank(name: str) -> str:
     return f"rank {name}" if name.isdigit() else name
+
+
+check.signature(
+    "() got an unexpected keyword argument '",
+    pattern=r"(?P<function>[\w.]*(?:reward|score|accuracy|format)\w*)\(\) got an unexpected "
+    r"keyword argument '(?P<argument>\w+)'",
+    exception="TypeError",
+    when=lambda case, event: "__init__" not in event.line,
+    says="the reward function {function} does not take {argument}, which the trainer hands it",
+    fixes=(Fix(title="let {function} take what the trainer adds: end its parameters with **kwargs"),),
+)
+check.signature(
+    " required positional argument",
+    pattern=r"(?P<function>[\w.]*(?:reward|score|accuracy|format)\w*)\(\) missing \d+ "
+    r"required positional arguments?: (?P<missing>[^\n]{1,120})",
+    exception="TypeError",
+    when=lambda case, event: "__init__" not in event.line,
+    says="the reward function {function} asks for {missing}, which the trainer does not hand it",
+    fixes=(
+        Fix(
+            title="name the parameters as the trainer does: the columns of the data set (TRL, ms-swift); "
+            "data_source, solution_str, ground_truth, extra_info (verl)"
+        ),
+    ),
+)
+check.signature(
+    "KeyError: 'reward_model'",
+    "KeyError: 'ground_truth'",
+    "KeyError: 'data_source'",
+    "KeyError: 'extra_info'",
+    pattern=r"KeyError: '(?P<field>\w+)'",
+    exception="KeyError",
+    when=lambda case, event: event.search(r"reward") is not None,
+    says="the rows of the data set have no field {field}, which the reward manager reads",
+    fixes=(
+        Fix(
+            title='write it when the data set is prepared: {"data_source": NAME, "prompt": [...], "reward_model": '
+            '{"style": "rule", "ground_truth": ANSWER}}'
+        ),
+    ),
+    url="https://verl.readthedocs.io/en/latest/preparation/prepare_data.html",
+)

@@ -260,3 +260,20 @@ _MORE_RANKS = Fix(title="or more tensor parallel ranks for one engine: each hold
 _MORE_BLOCKS = Fix(
     title="without num_gpu_blocks_override, where it is set: the engine then takes all that its share leaves"
 )
+
+
+# https://docs.sglang.ai/advanced_features/hyperparameter_tuning.html: the share holds weights and KV cache.
+check.signature(
+    "Please try to increase --mem-fraction-static",
+    says="the weights fill SGLang's static share of the device[[ ({share})]]: no token of KV cache is left",
+    details=(r"mem_fraction_static=(?P<share>0?\.\d+)",),
+    fixes=(
+        Fix(
+            title="give the engine a larger static share: --mem-fraction-static, which verl, SkyRL and slime pass on "
+            "from their own option (gpu_memory_utilization in verl)",
+            side_effects="less is left for the trainer on the same device",
+        ),
+        Fix(title="or more tensor parallel ranks for one engine (tensor_model_parallel_size), each with less weights"),
+    ),
+    url="https://docs.sglang.ai/advanced_features/hyperparameter_tuning.html",
+)

@@ -55,6 +55,10 @@ _FILTER = Fix.unsafe(
     side_effects="those rows are not trained on",
 )
 _FORBID = Fix(title="forbid the image and video tokens in sampling (logit_bias, bad_words, allowed_token_ids)")
+_KEEP_WHOLE = Fix(
+    title="or, where an answer is prompted again, take the image and video placeholders out of it first, and cut no "
+    "prompt inside an image"
+)
 _SMALLER = Fix(title="and let the processor of trainer and engine use the same max_pixels and min_pixels")
 
 
@@ -187,5 +191,27 @@ def sampled_placeholders(case: Case, event: LogEvent) -> Iterator[Finding]:
         f"{counts[2]} placeholders for {counts[1]} multimodal tokens: image or video tokens were sampled into "
         f"an answer that "
         "is prompted again",
-        fixes=(_FORBID,),
+        fixes=(_FORBID, _KEEP_WHOLE, _SMALLER),
     )
+
+
+check.signature(
+    "Number of images does not match number of special image tokens",
+    " image tokens but received ",
+    pattern=r"Got (?P<tokens>\d+) image tokens? in the text (?:but|and) (?P<images>\d+)"
+    r"|contained (?P<placeholders>\d+) image tokens but received (?P<given>\d+) images",
+    says="the prompt's image placeholders and its images differ in number[[: {tokens} and {images}]]"
+    "[[: {placeholders} and {given}]]",
+    fixes=(
+        Fix(title="write one placeholder for each image, with the processor's chat template, and hand every image on"),
+        _LONGER,
+    ),
+)
+check.signature(
+    "may be provided in one prompt",
+    "may be provided in one request",
+    pattern=r"At most (?P<limit>\d+) (?P<kind>\w+)\(?s?\)? may be provided",
+    says="a prompt has more {kind} items than the engine was started for (limit {limit})",
+    fixes=(Fix(title="raise the engine's limit: limit_mm_per_prompt, as many as the longest dialogue has"),),
+    url="https://docs.vllm.ai/en/latest/features/multimodal_inputs.html",
+)

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, Reach, Severity
+from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, LogEvent, NotApplicable, Reach, Severity
 
 from ..observed.trends import FEWEST, Run, finite, mean, signal, steps_of
 
@@ -41,6 +41,10 @@ SHOWN = ("grad_norm", "reward", "reward_std", "learning_rate", "loss", "kl")
 # The first step's KL is 0, later ones at a tiny learning rate can still round to 0 for a few steps.
 STILL_STEPS = 5
 ALL_CUT = 0.999
+_TRAINABLE = Fix(
+    title="make parameters trainable: requires_grad of what is to be trained, is_trainable=True where an adapter is "
+    "loaded with PeftModel.from_pretrained"
+)
 
 
 @check.observed(needs=["metrics.grad_norm"])
@@ -121,3 +125,30 @@ def _remedies(masked: bool) -> Iterator[Fix]:
         edits=(Edit(option="trainer.param_dtype", value="float32"),),
         side_effects="twice the memory for the trained weights",
     )
+
+
+check.signature(
+    "does not require grad and does not have a grad_fn",
+    exception="RuntimeError",
+    says="the loss depends on no trainable parameter: backward finds nothing to differentiate",
+    fixes=lambda case, event, words: _no_gradient(event),
+    url="https://docs.pytorch.org/docs/stable/notes/autograd.html",
+)
+check.signature(
+    "Number of trainable parameters = 0",
+    "optimizer got an empty parameter list",
+    says="no parameter is trainable: all are frozen, or an adapter was loaded for inference",
+    fixes=(_TRAINABLE,),
+)
+
+
+def _no_gradient(event: LogEvent) -> Iterator[Fix]:
+    """Checkpointing recomputes from inputs that need a gradient, which frozen embeddings under adapters have not."""
+    around = "\n".join((*event.before, event.text))
+    if "None of the inputs have requires_grad=True" in around or "checkpoint.py" in around:
+        yield Fix(
+            title="let the embeddings' outputs require gradients: model.enable_input_require_grads(), or "
+            "gradient_checkpointing_kwargs={'use_reentrant': False}"
+        )
+    yield _TRAINABLE
+    yield Fix(title="and that the forward pass of the loss runs outside torch.no_grad() and torch.inference_mode()")

@@ -9,6 +9,7 @@ from rldoctor.api import (
     Finding,
     Fix,
     LogEvent,
+    Severity,
 )
 
 from . import APPLIES, MEND, URL, check
@@ -17,7 +18,6 @@ from . import APPLIES, MEND, URL, check
 @check.logged(
     "tokenizer.chat_template is not set and no template argument was passed",
     "default chat template is no longer allowed",
-    "because this processor does not have a chat template",
 )
 def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The tokenizer's own words."""
@@ -62,3 +62,45 @@ def conversation_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url=URL,
     )
+
+
+check.signature(
+    "because this processor does not have a chat template",
+    "No chat template is set for this processor",
+    says="the processor has no chat template and is asked to apply one: a base model, or files that lost "
+    "chat_template.json",
+    fixes=(
+        Fix(title="train the instruct sibling (MODEL-Instruct), whose processor has a chat template"),
+        Fix(
+            title="or put its chat_template.json (newer transformers: chat_template.jinja) beside the base model's "
+            "preprocessor_config.json"
+        ),
+    ),
+    url=URL,
+)
+check.signature(
+    "jinja2.exceptions.UndefinedError",
+    pattern=r"UndefinedError: (?P<what>[^\n]{1,200})",
+    says="the chat template reads a field that a message does not have: {what}",
+    fixes=(
+        Fix(title='write each message as {"role": ..., "content": ...}, with content of the type that it takes'),
+        MEND,
+    ),
+    url=URL,
+)
+# verl compares what was sampled with the whole dialogue encoded anew; Qwen3's template drops earlier thoughts.
+check.signature(
+    "Inconsistent training and inference tokenization detected",
+    says="the dialogue's tokens change when it is encoded anew: the chat template drops or rewrites earlier turns "
+    "(Qwen3 and its kin drop their thoughts), so the policy is trained on other tokens than it sampled",
+    severity=Severity.WARNING,
+    silent=True,
+    fixes=(
+        Fix(title="take a chat template that keeps earlier turns as they were sampled (model.custom_chat_template)"),
+        Fix(
+            title="where only blanks differ: "
+            "actor_rollout_ref.rollout.multi_turn.tokenization_sanity_check_mode=ignore_strippable"
+        ),
+    ),
+    url="https://github.com/volcengine/verl/blob/main/docs/sglang_multiturn/multiturn.rst",
+)

@@ -47,7 +47,7 @@ from rldoctor.api import (
 
 from .ranks import LIMIT, RANK, accepted, instead_of
 
-check = Check("RLD214", "lora-misconfigured", __doc__)
+check = Check("RLD214", "lora-misconfigured", __doc__, before=("RLD502",))
 
 
 def served(case: Case) -> RolloutPlan:

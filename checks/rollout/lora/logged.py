@@ -106,3 +106,47 @@ def adapter_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     edits = (Edit(option="engine.enable_lora", value=True),) if "enable_lora" in remedy else ()
     yield check.finding(said, fixes=(Fix(title=remedy, applicability=Applicability.UNSAFE, edits=edits),))
+
+
+_TRAINABLE = Fix(
+    title="load an adapter that is to be trained further with PeftModel.from_pretrained(model, path, is_trainable=True)"
+)
+
+check.signature(
+    "trainable params: 0 ||",
+    says="no parameter of the adapted model is trainable: an adapter loaded without is_trainable=True serves inference "
+    "only",
+    fixes=(
+        _TRAINABLE,
+        Fix(title="or give the trainer a peft_config, so that it makes a new adapter (its weights require gradients)"),
+    ),
+    silent=True,
+    url="https://huggingface.co/docs/peft/main/en/package_reference/peft_model",
+)
+check.signature(
+    " already exists. Please use a different name.",
+    pattern=r"Adapter with name (?P<name>\S+) already exists",
+    says="the model already has an adapter {name}: it is attached a second time",
+    fixes=(
+        Fix(title="hand the trainer either a PeftModel or a peft_config, not both"),
+        Fix(title="or remove the first one before the next round: model.delete_adapter({name}), or merge_and_unload()"),
+    ),
+    url="https://huggingface.co/docs/peft/main/en/package_reference/peft_model",
+)
+check.signature(
+    " has already been loaded.",
+    pattern=r"[Ll]o[Rr][Aa] adapter '?(?P<name>[^'\s]+)'? has already been loaded",
+    says="the engine already has an adapter {name}: the next round's weights are refused under the same name",
+    fixes=(
+        Fix(title="unload it first (POST /v1/unload_lora_adapter), or give each round its own name and id"),
+        Fix(title="or replace it in place (load_inplace in the request), where this vLLM has it"),
+    ),
+    url="https://docs.vllm.ai/en/latest/features/lora.html",
+)
+check.signature(
+    "object has no attribute 'load_lora'",
+    "object has no attribute 'save_lora'",
+    says="the model was loaded without unsloth's engine, which load_lora and save_lora belong to",
+    fixes=(Fix(title="load it with FastLanguageModel.from_pretrained(..., fast_inference=True, max_lora_rank=RANK)"),),
+    url="https://github.com/unslothai/unsloth/issues/2009",
+)

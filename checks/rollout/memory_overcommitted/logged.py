@@ -117,3 +117,43 @@ def memory_moved_while_profiling(case: Case, event: LogEvent) -> Iterator[Findin
         ),
         url="https://github.com/vllm-project/vllm/issues/56830",
     )
+
+
+_SMALLER_STATIC_SHARE = Fix(
+    title="give SGLang a smaller static share: --mem-fraction-static (gpu_memory_utilization in verl), 0.1 less",
+    side_effects="a smaller KV cache: fewer sequences at a time",
+)
+
+# The library ends the process: there is no exception, and the peers only see a closed connection.
+check.signature(
+    "[torch_memory_saver.cpp] CUresult error",
+    pattern=r"CUresult error:?\s+(?:result=)?2\b",
+    says="the engine cannot take its memory back when it wakes up: the trainer still holds it",
+    fixes=(_FREE_TRAINER, _SMALLER_STATIC_SHARE),
+    url="https://github.com/fzyzcjy/torch_memory_saver",
+)
+check.signature(
+    "Capture cuda graph failed",
+    "Capture CUDA graph failed",
+    pattern=r"(?i)capture cuda graph failed:[^\n]*out of memory",
+    says="SGLang has no memory left to capture CUDA graphs beside weights and KV cache",
+    fixes=(
+        _SMALLER_STATIC_SHARE,
+        Fix(title="or capture graphs for smaller batches: --cuda-graph-max-bs", side_effects="slower large batches"),
+    ),
+    url="https://docs.sglang.ai/advanced_features/hyperparameter_tuning.html",
+)
+check.signature(
+    "The memory capacity is unbalanced. Some GPUs may be occupied",
+    exception=("ValueError", "RuntimeError"),  # where the comparison is switched off it is a warning
+    says="SGLang finds other processes on some of its devices: their free memory differs between ranks",
+    fixes=(
+        Fix(title="end what else is on these devices", commands=("nvidia-smi",)),
+        Fix.unsafe(
+            "or switch the comparison off, where the trainer's ranks load one after the other (newer releases: "
+            "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=0)",
+            {"env.SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK": "True"},
+        ),
+    ),
+    url="https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/model_executor/model_runner.py",
+)

@@ -184,3 +184,20 @@ def loss_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
         f"this release of the trainer has no loss {said}",
         fixes=(Fix(title="take a loss_type that its config documents, or a release that has this one"),),
     )
+
+
+check.signature(
+    "Trainer.__init__() got an unexpected keyword argument '",
+    pattern=r"(?P<owner>\w*Trainer)\.__init__\(\) got an unexpected keyword argument '(?P<name>\w+)'",
+    says="{owner} of this release takes no argument {name}",
+    fixes=lambda case, event, words: _trainer_argument(words["name"]),
+)
+
+# Arguments of trainers that were renamed. https://github.com/huggingface/trl/releases/tag/v0.12.0
+_RENAMED = {"tokenizer": "processing_class"}
+
+
+def _trainer_argument(name: str) -> Iterator[Fix]:
+    if name in _RENAMED:
+        yield Fix(title=f"hand it over as {_RENAMED[name]}={name}")
+    yield Fix(title=f"{'or ' if name in _RENAMED else ''}install the release that the script was written for")

@@ -98,3 +98,12 @@ def fault_after_sleep(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://github.com/vllm-project/vllm/issues/28714",
     )
+
+
+check.signature(
+    "Cannot pause allocation that is not active",
+    "Cannot resume allocation that is not paused",
+    says="the engine is put to sleep or woken up twice: {line}",
+    fixes=(Fix(title="let one caller sleep and wake the engine, once each and in turn"),),
+    url="https://github.com/fzyzcjy/torch_memory_saver",
+)

@@ -169,3 +169,58 @@ def loader_gone(case: Case, event: LogEvent) -> Iterator[Finding]:
             RELEASES,
         ),
     )
+
+
+def _in_update(case: Case, event: LogEvent) -> bool:
+    """Whether weights from a trainer are being loaded, not the engine's own checkpoint."""
+    return bool(event.search(SYNC_WORDS)) and not loads_its_checkpoint(event)
+
+
+_WHOLE = Fix(
+    title="send whole tensors: gather all shards (full_tensor() of a DTensor, FSDP.summon_full_params, "
+    "GatheredParameters), without padding and without packed 4-bit weights"
+)
+
+check.signature(
+    "Tried to load weights of size ",
+    pattern=r"Tried to load weights of size torch\.Size\((?P<sent>.+?)\)\s*to a parameter of size "
+    r"torch\.Size\((?P<kept>.+?)\)",
+    when=_in_update,
+    says="weights of shape {sent} do not fit the engine's parameter of shape {kept}",
+    fixes=(_WHOLE, RELEASES),
+)
+check.signature(
+    "exceeds dimension size (",
+    pattern=r"start \((?P<start>\d+)\) \+ length \((?P<length>\d+)\) exceeds dimension size \((?P<size>\d+)\)",
+    when=_in_update,
+    says="a weight of the update has {size} rows where the engine's rank reads {length} from row {start}: a shard was "
+    "sent where the whole tensor is expected, or twice divided",
+    fixes=(_WHOLE, RELEASES),
+)
+check.signature(
+    "must match the size of tensor b",
+    pattern=r"size of tensor a \((?P<kept>\d+)\) must match the size of tensor b \((?P<sent>\d+)\)",
+    when=lambda case, event: _in_update(case, event) and _copies(event),
+    says="a weight of the update has another size ({sent}) than the engine's parameter ({kept})",
+    fixes=(_WHOLE, RELEASES),
+)
+check.signature(
+    "got mixed torch.Tensor and DTensor",
+    when=_in_update,
+    says="sharded tensors (DTensor) are copied into the engine's plain parameters",
+    fixes=(_WHOLE,),
+    url="https://docs.pytorch.org/docs/stable/distributed.tensor.html",
+)
+check.signature(
+    "The full weights of the ModelRunner are partially updated",
+    pattern=r"Failed to update parameter online: (?P<why>[^\n]{1,200})",
+    says="SGLang refused an update half-way and holds a mixture of old and new weights: {why}",
+    fixes=(NAMES, _WHOLE, RELEASES),
+    url="https://github.com/sgl-project/sglang",
+)
+
+
+def _copies(event: LogEvent) -> bool:
+    """Whether the innermost frame copies into a parameter."""
+    frames = event.exception.frames if event.exception is not None else ()
+    return bool(frames) and "copy_(" in frames[-1].code
