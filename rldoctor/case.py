@@ -175,9 +175,9 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """All facts. What is missing is explained under its dotted name: in ``unknown`` where it was not obtained, in
-    ``absent`` (with the reason) where it does not exist or make sense here. ``assumed`` names the sections that an
-    assumed machine gave (``packages``, ``gpus``, ``environment``, ``nodes``)."""
+    """All facts. ``links`` is what the packages lack of each other (:mod:`rldoctor.link.observe`). What is missing is
+    explained under its dotted name: in ``unknown`` where it was not obtained, in ``absent`` (with the reason) where it
+    does not exist or make sense here."""
 
     schema_version: int = SCHEMA_VERSION
     tool: str = ""
@@ -191,6 +191,7 @@ class Case:
     plan: RolloutPlan | None = None
     nodes: int | None = None
     metrics: dict[str, Series] | None = None
+    links: dict[str, Any] | None = None
     observations: dict[str, Any] = field(default_factory=dict)
     unknown: dict[str, Unknown] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)

@@ -34,10 +34,13 @@ HOST = Host(
 )
 
 
+NO_SOURCES = {"links": "the sources of the packages are not at hand"}
+
+
 def assumed(python: str = "3.12", **versions: str) -> Case:
     """A case as ``--assume`` makes it: versions without metadata, and what is not named unknown. Underscores in names
     stand for hyphens."""
-    return Case(packages=_packages(python, versions, complete=False))
+    return Case(packages=_packages(python, versions, complete=False), absent=NO_SOURCES)
 
 
 def installed(
@@ -47,7 +50,7 @@ def installed(
     packages = _packages(python, versions, complete=True)
     lines = requires or {}
     distributions = tuple(replace(d, requires=lines.get(d.name, ()), location=SITE) for d in packages.distributions)
-    return Case(packages=replace(packages, distributions=distributions, prefix="/opt/venv"))
+    return Case(packages=replace(packages, distributions=distributions, prefix="/opt/venv"), absent=NO_SOURCES)
 
 
 def gpus(capability: str = "8.0", count: int = 1, name: str = "NVIDIA A100-SXM4-80GB", **more: Any) -> Gpus:

@@ -49,6 +49,7 @@ from rldoctor.api import (
     package_identity,
 )
 
+from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge, of_vllm
 from ..declared.version_fixes import declared_fixes, package_fixes
 from ..observed.imports import ENGINE, install, named
@@ -95,6 +96,12 @@ def _severity(misfit: Misfit) -> Severity:
     if by == "transformers" and misfit.on in _CHECKED_AT_IMPORT and (misfit.on != "accelerate" or misfit.too_old):
         return Severity.ERROR
     return Severity.WARNING
+
+
+@check.declared(needs=["links"])
+def not_there(case: Case) -> Iterator[Finding | Reach]:
+    """A module that the launch imports looks in another package for what is not in the installed source."""
+    yield from judge_links(case, check, lambda module: module not in ("vllm", "transformers"))
 
 
 @check.logged("cannot import name '", "No module named '", "' has no attribute '", "Trainer' object has no attribute '")

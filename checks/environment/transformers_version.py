@@ -47,6 +47,7 @@ from rldoctor.api import (
     package_of,
 )
 
+from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, judge
 from ..declared.version_fixes import declared_fixes, package_fixes
 from ..observed.imports import install, named
@@ -72,6 +73,12 @@ def _severity(misfit: Misfit) -> Severity:
     exact = misfit.declared is not None and misfit.declared.exact
     decided = misfit.known or misfit.too_old or (package_identity(misfit.by) == "vllm" and not exact)
     return Severity.ERROR if decided else Severity.WARNING
+
+
+@check.declared(needs=["links"])
+def not_there(case: Case) -> Iterator[Finding | Reach]:
+    """A module that the launch imports looks in transformers for what is not in the installed source."""
+    yield from judge_links(case, check, lambda module: module == "transformers")
 
 
 @check.logged("cannot import name '", "No module named 'transformers.", "module 'transformers", "module transformers")

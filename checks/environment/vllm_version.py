@@ -4,8 +4,10 @@ What it looks for
     What each framework's own metadata declares about vLLM: its requirement, or its extra of that name, which pip does
     not enforce once it was left out (``trl[vllm]``, ``openrlhf[vllm]``). Beside it a table of names that a framework
     imports and that vLLM removed or did not have yet, each read from both packages' sources. Where metadata is not at
-    hand (an assumed machine), the published release's metadata stands for it. In a log: a name or argument of vLLM that
-    a framework or the script uses and this vLLM lacks, and a framework that refuses vLLM's version.
+    hand (an assumed machine), the published release's metadata stands for it. Where the sources are at hand, every name
+    that the framework's modules ask of vLLM as the launch imports them is looked up in the installed vLLM. In a log: a
+    name or argument of vLLM that a framework or the script uses and this vLLM lacks, and a framework that refuses
+    vLLM's version.
 
 Why it hurts
     The import of the trainer fails (``cannot import name 'GuidedDecodingParams' from 'vllm.sampling_params'``), or an
@@ -49,6 +51,7 @@ from rldoctor.api import (
     package_of,
 )
 
+from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge
 from ..declared.version_fixes import vllm_fixes
 from ..observed.imports import distribution, named
@@ -92,6 +95,12 @@ def _severity(misfit: Misfit) -> Severity:
     if misfit.tolerated:
         return Severity.NOTE
     return Severity.ERROR if misfit.known or misfit.too_old else Severity.WARNING
+
+
+@check.declared(needs=["links"])
+def not_there(case: Case) -> Iterator[Finding | Reach]:
+    """A module that the launch imports looks in vLLM for what is not in the installed source."""
+    yield from judge_links(case, check, lambda module: module == "vllm")
 
 
 @check.logged("cannot import name '", "No module named 'vllm.", "module 'vllm")

@@ -64,7 +64,10 @@ def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]
         if devices and not options.assume:
             require_devices(devices, case.gpus)
         for one in launches(assume.apply(case, options.assume), options):
-            yield _not_probed(one, session, "judged for an assumed machine") if options.assume else one, request
+            if options.assume:
+                yield _not_probed(one, session, "judged for an assumed machine"), request
+            else:
+                yield _linked(one, session), request
 
 
 def _launch_file(options: Options) -> Path | None:
@@ -81,6 +84,7 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
     target = _launch_file(options)
     absent = {
         "metrics": "no log was given (rldoctor triage LOG)",
+        "links": "the sources of the packages are not at hand",
         "observations.hang": "no stalled run was looked at (rldoctor hang)",
         **case.absent,
     }
@@ -106,6 +110,24 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
             unknown = {name: why for name, why in one.unknown.items() if name != "model"} | model.unknown
             one = replace(one, model=model.model, unknown=unknown, absent=absent | model.absent)
         yield one
+
+
+def _linked(case: Case, session: Session) -> Case:
+    """The case with what linking its packages shows, where a check of the session reads it."""
+    from rldoctor.lookup import Absent
+
+    needs = {need for check in session.checks for detector in check.detectors for need in detector.needs}
+    if "links" not in needs:
+        return case
+    from rldoctor.link.observe import observe
+
+    found = observe(case)
+    absent = {name: why for name, why in case.absent.items() if name != "links"}
+    if isinstance(found, Unknown):
+        return replace(case, absent=absent, unknown={**case.unknown, "links": found})
+    if isinstance(found, Absent):
+        return replace(case, absent={**absent, "links": found.reason})
+    return replace(case, absent=absent, links=found)
 
 
 def _with_model(case: Case, file: Path, options: Options) -> Case:

@@ -127,7 +127,8 @@ class Framework:
     over modules and programs that only serve. ``variables`` are prefixes (``VERL_``) and names of environment variables
     that it reads; ``secrets`` options that hold a key, with a name that says so; ``companions`` distributions whose
     declarations are read too. ``in_trainer`` is for which releases the engine lives in the trainer beside a thread that
-    generates."""
+    generates. ``imports`` are the modules that a launch with rollouts imports, older names too: ``always``, with an
+    ``asynchronous`` engine, and in its ``server``; ``{algorithm}`` in a name is the plan's."""
 
     home: str
     name: str
@@ -144,6 +145,7 @@ class Framework:
     memory: Memory = Memory()
     sync: Sync = Sync()
     in_trainer: str | None = None
+    imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def modules(self) -> tuple[str, ...]:

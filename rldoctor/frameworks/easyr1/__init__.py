@@ -25,4 +25,5 @@ FRAMEWORK = Framework(
     ),
     over=("verl", "vllm"),
     words=Words(paths=r"/easyr1[^/]*/|/verl/workers/rollout/vllm_rollout_spmd\.py"),
+    imports={"always": ("verl.trainer.main", "verl.workers.fsdp_workers", "verl.workers.rollout.vllm_rollout_spmd")},
 )

@@ -28,4 +28,13 @@ FRAMEWORK = Framework(
     # Asynchronous generation is a thread beside the trainer's engine (v3.4.1, swift/trainers/rlhf_trainer/
     # grpo_trainer.py, `evaluation_loop`); later releases demand a rollout server (`rlhf_args.py`).
     in_trainer="<3.5",
+    imports={
+        "always": (
+            "swift.cli.rlhf",
+            "swift.llm.train.rlhf",
+            "swift.trainers.rlhf_trainer.{algorithm}_trainer",
+            "swift.rlhf_trainers.{algorithm}_trainer",
+        ),
+        "server": ("swift.cli.rollout", "swift.llm.infer.rollout", "swift.pipelines.infer.rollout"),
+    },
 )

@@ -27,4 +27,5 @@ FRAMEWORK = Framework(
     words=Words(paths=r"/open[-_]r1/"),
     memory=Memory(whole_logits=True, keeps_reference=True),
     sync=Sync(one_by_one=True, own_names=""),
+    imports={"always": ("open_r1.grpo",)},
 )

@@ -17,4 +17,11 @@ FRAMEWORK = Framework(
     words=Words(paths=r"/openrlhf/", texts=("openrlhf.cli",)),
     # vllm_worker_wrap.py, ppo_actor.py
     sync=Sync(one_by_one=True, own_names=""),
+    imports={
+        "always": (
+            "openrlhf.cli.train_ppo_ray",
+            "openrlhf.trainer.ray.vllm_engine",
+            "openrlhf.trainer.ray.vllm_worker_wrap",
+        )
+    },
 )

@@ -42,4 +42,12 @@ FRAMEWORK = Framework(
     memory=Memory(leaves_device=True),
     # fsdp_worker.py
     sync=Sync(own_names=""),
+    imports={
+        "always": (
+            "skyrl.train.entrypoints.main_base",
+            "skyrl.backends.skyrl_train.inference_engines.vllm.vllm_engine",
+            "skyrl_train.entrypoints.main_base",
+            "skyrl_train.inference_engines.vllm.vllm_engine",
+        )
+    },
 )

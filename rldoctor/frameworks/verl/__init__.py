@@ -21,4 +21,8 @@ FRAMEWORK = Framework(
     words=Words(paths=r"/verl/", texts=("verl.trainer",)),
     # unfuse_moe_params in workers/engine/fsdp/utils.py came with 0.9
     sync=Sync(own_names="<0.9"),
+    imports={
+        "always": ("verl.trainer.main_ppo", "verl.workers.rollout.vllm_rollout"),
+        "asynchronous": ("verl.workers.rollout.vllm_rollout.vllm_async_server",),
+    },
 )

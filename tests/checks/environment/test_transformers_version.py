@@ -29,7 +29,7 @@ def test_transformers_5_on_an_old_vllm_and_an_old_framework() -> None:
 def test_transformers_of_which_nobody_demands_anything() -> None:
     alone = judged(check, installed({"transformers": "4.57.1"}))
     assert alone.outcome is Outcome.NOT_APPLICABLE
-    assert alone.reason == "no package here declares which transformers it works with"
+    assert "no package here declares which transformers it works with" in (alone.reason or "")
     assert judged(check, assumed(transformers="4.57.1")).outcome is Outcome.NOT_CHECKED
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rldoctor_checks.environment.vllm_version import check
 
-from rldoctor.api import Outcome
+from rldoctor.api import Case, Outcome
 from tests.cases import assumed, commands, installed, judged, severities
 from tests.logs.asking import finding, findings, raised
 from tests.logs.raising import traceback
@@ -198,3 +200,52 @@ def test_verl_leaves_its_rollout_out_beside_an_old_vllm() -> None:
     # https://github.com/BytedTsinghua-SIA/MemAgent/issues/23
     error = "cannot import name 'vLLMAsyncRollout' from 'verl.workers.rollout.vllm_rollout'"
     assert "refuses" in finding(check, raised("ImportError", error)).message
+
+
+def linked(**problem: object) -> Case:
+    """TRL beside a vLLM, with one thing that linking them found missing."""
+    row = {
+        "kind": "name",
+        "by": "trl",
+        "file": "trl/extras/vllm_client.py",
+        "line": 45,
+        "name": "StatelessProcessGroup",
+        "owner": "vllm.distributed.utils",
+        "of": "vllm",
+        "when": "import",
+        "entry": "trl.trainer.grpo_trainer",
+    }
+    trl = {"name": "trl", "version": "0.19.0", "entries": ["trl.trainer.grpo_trainer"], "modules": 20}
+    problems = [{**row, **problem}] if problem else []
+    case = installed({"trl": "0.19.0", "vllm": "0.9.1"})
+    return replace(case, absent={}, links={"frameworks": [{**trl, "problems": problems}], "unread": {}})
+
+
+def test_what_linking_finds_missing_names_both_ends() -> None:
+    result = judged(check, linked(when="import"))
+    assert severities(result) == ["error"]
+    found = result.findings[0]
+    assert found.message == (
+        "trl/extras/vllm_client.py:45 imports StatelessProcessGroup from vllm.distributed.utils; "
+        "vllm 0.9.1 does not define it"
+    )
+    assert [(e.source, e.line) for e in found.evidence] == [("trl/extras/vllm_client.py", 45)]
+
+
+def test_a_missing_keyword_is_named_with_what_is_called() -> None:
+    result = judged(check, linked(kind="argument", name="device", owner="vllm.entrypoints.llm.LLM"))
+    assert (
+        "passes device to vllm.entrypoints.llm.LLM; that of vllm 0.9.1 does not take it" in result.findings[0].message
+    )
+
+
+@pytest.mark.parametrize("problem", [{"when": "call"}, {"when": "perhaps"}, {"of": "transformers"}])
+def test_what_the_launch_may_never_ask_for_is_no_finding(problem: dict[str, str]) -> None:
+    result = judged(check, linked(**problem))
+    assert result.outcome is Outcome.PASS
+    assert "20 modules of trl 0.19.0 find what they import" in (result.reason or "")
+    assert ("vllm_client.py:45" in (result.reason or "")) is ("when" in problem)
+
+
+def test_linked_packages_that_find_each_other() -> None:
+    assert judged(check, linked()).outcome is Outcome.PASS

@@ -1,0 +1,66 @@
+"""Whether a call fits the signature of what it calls: its keywords, the number of its positions, what is required."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rldoctor.link.provided import Definition, Provider
+
+# Decorators that leave the signature as it is written.
+_HARMLESS = frozenset({"no_grad", "inference_mode", "lru_cache", "cache", "contextmanager", "deprecated", "requires"})
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """``argument``: the callable takes no such keyword. ``missing-argument``: it requires one that is not given."""
+
+    kind: str
+    name: str
+
+
+def misfits(provider: Provider, definition: Definition, call: ast.Call) -> Iterator[Misfit]:
+    """What Python would refuse, where the signature is certain."""
+    found = _signature(provider, definition)
+    if found is None:
+        return
+    arguments, bound = found
+    positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][bound:]
+    only_positional = {a.arg for a in arguments.posonlyargs}
+    keywords = [k.arg for k in call.keywords]
+    starred = any(isinstance(a, ast.Starred) for a in call.args)
+    named = {*positional, *(a.arg for a in arguments.kwonlyargs)} - only_positional
+    if arguments.kwarg is None:
+        yield from (Misfit("argument", k) for k in keywords if k is not None and k not in named)
+    if starred or None in keywords:
+        return
+    required = (
+        positional[: len(positional) - len(arguments.defaults)] if len(arguments.defaults) <= len(positional) else []
+    )
+    given = {*positional[: len(call.args)], *keywords}
+    required += [
+        a.arg for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
+    ]
+    yield from (Misfit("missing-argument", name) for name in required if name not in given)
+
+
+def _signature(provider: Provider, definition: Definition) -> tuple[ast.arguments, int] | None:
+    """The parameters of a function or of a class's ``__init__``, and how many of them are bound already."""
+    node = definition.node
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return (node.args, 0) if all(_name(d) in _HARMLESS for d in node.decorator_list) else None
+    if node.decorator_list or node.keywords:  # a dataclass, a metaclass: what is called is made elsewhere
+        return None
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "__new__":
+            return None
+    init = next((s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
+    if init is None or init.decorator_list:
+        return None
+    return init.args, 1
+
+
+def _name(node: ast.expr) -> str:
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -1,0 +1,572 @@
+"""Follows what happens when a module is imported, statement by statement, without running any of it.
+
+Conditions are worked out from the installed versions where they can be; where not, both ways are followed and what
+is found there is not certain. ``try`` is followed as Python does: an import that fails in its body leads to the
+handler."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rldoctor.link.calls import misfits
+from rldoctor.link.locate import Kind
+from rldoctor.link.problems import Problem, When
+from rldoctor.link.provided import Answer, Provider
+from rldoctor.link.sources import Source, Sources
+from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, Known, Module, Object, Value, truth
+
+Environment = dict[str, Value]
+_DEEPEST = 120  # imports within imports; what lies deeper is not followed
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception that is certain: its type by name, and what the statements asked for in vain."""
+
+    type: str
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A ``return`` was reached."""
+
+    value: Value
+
+
+Outcome = Raised | Returned | None
+
+
+@dataclass
+class Frame:
+    """Where the statements stand that are being followed: a module, or a function of it."""
+
+    source: Source
+    names: Environment
+    certain: bool = True
+    within: Environment = field(default_factory=dict)
+    local: bool = False
+    future_annotations: bool = False
+
+    def look_up(self, name: str) -> Value | None:
+        return self.names.get(name, self.within.get(name))
+
+
+class Follower:
+    """Follows imports from the entry modules. ``own`` are the top-level packages whose statements are followed,
+    ``other`` those in which names are only looked up; every other package is taken to be whatever is asked of it.
+    ``versions`` gives the installed version of a top-level module."""
+
+    def __init__(
+        self, sources: Sources, own: frozenset[str], other: frozenset[str], versions: Mapping[str, str]
+    ) -> None:
+        self.sources = sources
+        self.provider = Provider(sources)
+        self.own = own
+        self.other = other
+        self.versions = versions
+        self.modules: dict[str, Environment] = {}
+        self.problems: list[Problem] = []
+        self.when = When.IMPORT
+        self.entry = ""
+        self._guards: list[frozenset[str]] = []
+        self._loading: list[str] = []
+        self._calls = 0
+
+    def enter(self, module: str) -> Raised | None:
+        """Follows the import of an entry module; what goes wrong is in ``problems``."""
+        self.entry = module
+        return self.load(module, certain=True)
+
+    # Modules
+
+    def load(self, name: str, certain: bool) -> Raised | None:
+        """Follows the import of an own module and of the packages above it."""
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            raised = self._load_one(".".join(parts[:depth]), certain)
+            if raised is not None:
+                return raised
+        return None
+
+    def _load_one(self, name: str, certain: bool) -> Raised | None:
+        if name in self.modules or len(self._loading) >= _DEEPEST:
+            return None
+        source = self.sources.whole(name)
+        if source is None:
+            return None
+        names: Environment = {"__name__": Known(name)}
+        self.modules[name] = names
+        self._loading.append(name)
+        outcome = self.follow(source.tree.body, Frame(source, names, certain))
+        self._loading.pop()
+        if isinstance(outcome, Raised):
+            del self.modules[name]  # as Python does; the next import of it fails again
+            return outcome
+        return None
+
+    # Statements
+
+    def follow(self, body: list[ast.stmt], frame: Frame) -> Outcome:
+        """Goes through statements; what ends them early, if anything certainly does."""
+        for node in body:
+            method = getattr(self, f"_{type(node).__name__.lower()}", None)
+            outcome: Outcome = method(node, frame) if method is not None else self._any(node, frame)
+            if outcome is not None:
+                return outcome
+        return None
+
+    def _any(self, node: ast.stmt, frame: Frame) -> Outcome:
+        for value in ast.iter_child_nodes(node):
+            if isinstance(value, ast.expr):
+                raised = self.examine(value, frame)
+                if raised is not None:
+                    return raised
+        return None
+
+    def _import(self, node: ast.Import, frame: Frame) -> Outcome:
+        for alias in node.names:
+            raised = self._reach(alias.name, node, frame)
+            if raised is not None:
+                return raised
+            bound = alias.name if alias.asname else alias.name.partition(".")[0]
+            frame.names[alias.asname or bound] = Module(bound)
+        return None
+
+    def _importfrom(self, node: ast.ImportFrom, frame: Frame) -> Outcome:
+        origin = frame.source.origin(node)
+        if origin == "__future__":
+            frame.future_annotations = frame.future_annotations or any(a.name == "annotations" for a in node.names)
+            return None
+        raised = self._reach(origin, node, frame)
+        if raised is not None:
+            return raised
+        missing: list[Problem] = []
+        for alias in node.names:
+            if alias.name == "*":
+                frame.names.update({k: v for k, v in self.modules.get(origin, {}).items() if not k.startswith("_")})
+                continue
+            value, raised = self._member(origin, alias.name, node, frame)
+            if raised is not None:
+                missing += raised.problems
+                if not raised.problems:
+                    return raised
+            frame.names[alias.asname or alias.name] = value
+        return self._report("ImportError", tuple(missing), frame)
+
+    def _reach(self, module: str, node: ast.stmt, frame: Frame) -> Raised | None:
+        """The import of a module by its name."""
+        top = module.partition(".")[0]
+        if top in self.own:
+            # What functions import in turn would be all that the package has; the launch's own way is enough.
+            return None if self.when is When.CALL else self.load(module, frame.certain)
+        found = self.sources.search.find(top).kind
+        if found is Kind.ABSENT:
+            absent = top not in sys.stdlib_module_names and top not in sys.builtin_module_names
+            # Which other packages ought to be there is not the question here; it decides only what a guard does.
+            return Raised("ModuleNotFoundError") if absent and self._caught("ModuleNotFoundError") else None
+        if top in self.other and self.provider.exists(module) is Answer.NO:
+            problem = self._problem("module", node, module, top, frame)
+            return self._report("ModuleNotFoundError", (problem,), frame)
+        return None
+
+    def _member(self, module: str, name: str, node: ast.AST, frame: Frame) -> tuple[Value, Raised | None]:
+        """``module.name``, and what importing it raises."""
+        top = module.partition(".")[0]
+        if top in self.own:
+            return self._own_member(module, name, node, frame)
+        if top not in self.other or self.sources.search.find(top).kind is Kind.ABSENT:
+            return self._known_member(module, name), None
+        if self.provider.has(module, name) is Answer.NO:
+            return NOT_KNOWN, Raised("ImportError", (self._problem("name", node, name, module, frame),))
+        return self._known_member(module, name), None
+
+    def _own_member(self, module: str, name: str, node: ast.AST, frame: Frame) -> tuple[Value, Raised | None]:
+        names = self.modules.get(module)
+        if names is not None and name in names:
+            return names[name], None
+        if self.when is When.CALL:
+            return Object(module, name), None
+        if self.sources.search.find(f"{module}.{name}").kind is Kind.SOURCE:
+            return Module(f"{module}.{name}"), self.load(f"{module}.{name}", frame.certain)
+        lazily = self._lazy_origin(module, name)
+        if lazily is not None and lazily != module:
+            raised = self.load(lazily, frame.certain)
+            if raised is not None:
+                return NOT_KNOWN, raised
+            return self.modules.get(lazily, {}).get(name, Object(lazily, name)), None
+        # A script's own import from the trainer crosses a border too; within the trainer only the trainer knows.
+        crosses = frame.source.name.partition(".")[0] != module.partition(".")[0]
+        if crosses and module not in self._loading and self.provider.has(module, name) is Answer.NO:
+            return NOT_KNOWN, Raised("ImportError", (self._problem("name", node, name, module, frame),))
+        return Object(module, name), None
+
+    def _known_member(self, module: str, name: str) -> Value:
+        if name == "__version__" and module in self.versions:
+            return Known(self.versions[module])
+        if name == "TYPE_CHECKING":
+            return FALSE
+        if self.sources.search.find(module).package and self.sources.search.find(f"{module}.{name}").kind in (
+            Kind.SOURCE,
+            Kind.NAMESPACE,
+        ):
+            return Module(f"{module}.{name}")
+        return Object(module, name)
+
+    def _lazy_origin(self, module: str, name: str) -> str | None:
+        """The submodule from which a lazy package takes a name: what it imports for type checkers says it."""
+        source = self.sources.declarations(module)
+        if source is None:
+            return None
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == name for a in node.names):
+                return source.origin(node)
+            if isinstance(node, ast.Dict):
+                for key, value in zip(node.keys, node.values, strict=True):
+                    listed = isinstance(value, ast.List | ast.Tuple) and any(
+                        isinstance(item, ast.Constant) and item.value == name for item in value.elts
+                    )
+                    if listed and isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        return f"{module}.{key.value}"
+        return None
+
+    def _if(self, node: ast.If, frame: Frame) -> Outcome:
+        raised = self.examine(node.test, frame)
+        if raised is not None:
+            return raised
+        holds = truth(self.evaluate(node.test, frame))
+        if holds is not None:
+            return self.follow(node.body if holds else node.orelse, frame)
+        return self._perhaps((node.body, node.orelse), frame)
+
+    def _perhaps(self, branches: tuple[list[ast.stmt], ...], frame: Frame) -> Outcome:
+        """Follows several ways of which nobody knows which is taken. What they bind differently is not known."""
+        before, certain = dict(frame.names), frame.certain
+        frame.certain = False
+        results = []
+        for body in branches:
+            frame.names.clear()
+            frame.names.update(before)
+            self.follow(body, frame)
+            results.append(dict(frame.names))
+        frame.certain = certain
+        frame.names.clear()
+        for name in dict.fromkeys(name for result in results for name in result):
+            values = [result[name] for result in results if name in result]
+            same = all(value == values[0] for value in values) and len(values) == len(results)
+            frame.names[name] = values[0] if same else NOT_KNOWN
+        return None
+
+    def _try(self, node: ast.Try, frame: Frame) -> Outcome:
+        caught = frozenset(name for handler in node.handlers for name in _caught_by(handler))
+        self._guards.append(caught)
+        outcome = self.follow(node.body, frame)
+        self._guards.pop()
+        if isinstance(outcome, Raised):
+            handler = next((h for h in node.handlers if _catches(h, outcome.type)), None)
+            if handler is not None:
+                if handler.name:
+                    frame.names[handler.name] = NOT_KNOWN
+                outcome = self.follow(handler.body, frame)
+        elif outcome is None:
+            outcome = self.follow(node.orelse, frame)
+        return self.follow(node.finalbody, frame) or outcome
+
+    _trystar = _try
+
+    def _with(self, node: ast.With, frame: Frame) -> Outcome:
+        suppressed: set[str] = set()
+        for item in node.items:
+            raised = self.examine(item.context_expr, frame)
+            if raised is not None:
+                return raised
+            call = item.context_expr
+            if isinstance(call, ast.Call) and _last(call.func) == "suppress":
+                suppressed |= {_last(argument) for argument in call.args}
+            if isinstance(item.optional_vars, ast.Name):
+                frame.names[item.optional_vars.id] = NOT_KNOWN
+        self._guards.append(frozenset(suppressed))
+        outcome = self.follow(node.body, frame)
+        self._guards.pop()
+        return None if isinstance(outcome, Raised) and _matches(suppressed, outcome.type) else outcome
+
+    _asyncwith = _with
+
+    def _for(self, node: ast.For, frame: Frame) -> Outcome:
+        for name in ast.walk(node.target):
+            if isinstance(name, ast.Name):
+                frame.names[name.id] = NOT_KNOWN
+        return self.examine(node.iter, frame) or self._perhaps((node.body, []), frame)
+
+    _asyncfor = _for
+
+    def _while(self, node: ast.While, frame: Frame) -> Outcome:
+        return self._perhaps((node.body, []), frame)
+
+    def _match(self, node: ast.Match, frame: Frame) -> Outcome:
+        return self._perhaps((*(case.body for case in node.cases), []), frame)
+
+    def _return(self, node: ast.Return, frame: Frame) -> Outcome:
+        if node.value is None:
+            return Returned(NONE)
+        raised = self.examine(node.value, frame)
+        if raised is not None:
+            return raised
+        # Where it is not certain that this return is reached, nobody knows what follows.
+        return Returned(self.evaluate(node.value, frame)) if frame.certain or frame.local else None
+
+    def _raise(self, node: ast.Raise, frame: Frame) -> Outcome:
+        type_ = _last(node.exc.func if isinstance(node.exc, ast.Call) else node.exc) if node.exc else ""
+        return Raised(type_) if frame.certain and self._caught(type_) else None
+
+    def _assign(self, node: ast.Assign, frame: Frame) -> Outcome:
+        raised = self.examine(node.value, frame)
+        if raised is not None:
+            return raised
+        value = self.evaluate(node.value, frame)
+        for target in node.targets:
+            self._bind(target, value, frame)
+        return None
+
+    def _annassign(self, node: ast.AnnAssign, frame: Frame) -> Outcome:
+        raised = None if frame.future_annotations or frame.local else self.examine(node.annotation, frame)
+        if raised is None and node.value is not None:
+            raised = self.examine(node.value, frame)
+        if node.value is not None:
+            self._bind(node.target, self.evaluate(node.value, frame), frame)
+        return raised
+
+    def _augassign(self, node: ast.AugAssign, frame: Frame) -> Outcome:
+        self._bind(node.target, NOT_KNOWN, frame)
+        return self.examine(node.value, frame)
+
+    def _bind(self, target: ast.expr, value: Value, frame: Frame) -> None:
+        if isinstance(target, ast.Name):
+            frame.names[target.id] = value
+        elif isinstance(target, ast.Tuple | ast.List):
+            parts: tuple[object, ...] = ()
+            if isinstance(value, Known) and isinstance(value.value, tuple) and len(value.value) == len(target.elts):
+                parts = value.value
+            for position, element in enumerate(target.elts):
+                self._bind(element, Known(parts[position]) if parts else NOT_KNOWN, frame)
+
+    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> Outcome:
+        parts = [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
+        if not frame.future_annotations and not frame.local:
+            arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            parts += [a.annotation for a in arguments if a.annotation is not None]
+            parts += [node.returns] if node.returns is not None else []
+        for part in parts:
+            raised = self.examine(part, frame)
+            if raised is not None:
+                return raised
+        frame.names[node.name] = NOT_KNOWN if frame.local else Object(frame.source.name, node.name)
+        return None
+
+    _asyncfunctiondef = _functiondef
+
+    def _classdef(self, node: ast.ClassDef, frame: Frame) -> Outcome:
+        for part in (*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)):
+            raised = self.examine(part, frame)
+            if raised is not None:
+                return raised
+        inner = Frame(frame.source, {}, frame.certain, {**frame.within, **frame.names}, frame.local)
+        inner.future_annotations = frame.future_annotations
+        outcome = self.follow(node.body, inner)
+        frame.names[node.name] = NOT_KNOWN if frame.local else Object(frame.source.name, node.name)
+        return outcome
+
+    # Expressions
+
+    def examine(self, node: ast.expr, frame: Frame) -> Raised | None:
+        """Looks up every attribute of another package's module in an expression that is computed."""
+        for part in self._computed(node, frame):
+            if isinstance(part, ast.Call):
+                raised = self._fits(part, frame)
+                if raised is not None:
+                    return raised
+                continue
+            attribute = part
+            owner = self.evaluate(attribute.value, frame)
+            if not isinstance(owner, Module) or owner.name.partition(".")[0] not in self.other:
+                continue
+            top = owner.name.partition(".")[0]
+            if self.sources.search.find(top).kind is Kind.ABSENT:
+                continue
+            if self.provider.has(owner.name, attribute.attr) is Answer.NO:
+                problem = self._problem("attribute", attribute, attribute.attr, owner.name, frame)
+                raised = self._report("AttributeError", (problem,), frame)
+                if raised is not None:
+                    return raised
+        return None
+
+    def _fits(self, call: ast.Call, frame: Frame) -> Raised | None:
+        """Whether a call of another package's class or function is one that Python accepts."""
+        target = self.evaluate(call.func, frame)
+        if not isinstance(target, Object) or target.module.partition(".")[0] not in self.other:
+            return None
+        definition = self.provider.definition(target.module, target.name)
+        if definition is None:
+            return None
+        problems = tuple(
+            self._problem(misfit.kind, call, misfit.name, f"{definition.source.name}.{target.name}", frame)
+            for misfit in misfits(self.provider, definition, call)
+        )
+        return self._report("TypeError", problems, frame)
+
+    def _computed(self, node: ast.expr, frame: Frame) -> Iterator[ast.Attribute | ast.Call]:
+        """The attributes and calls that are made when an expression is computed: not those in a lambda, nor behind a
+        condition that does not hold or is not known."""
+        if isinstance(node, ast.Lambda):
+            return
+        if isinstance(node, ast.IfExp):
+            yield from self._computed(node.test, frame)
+            holds = truth(self.evaluate(node.test, frame))
+            if holds is not None:
+                yield from self._computed(node.body if holds else node.orelse, frame)
+            return
+        if isinstance(node, ast.BoolOp):
+            for value in node.values:
+                yield from self._computed(value, frame)
+                if truth(self.evaluate(value, frame)) is not isinstance(node.op, ast.And):
+                    return
+            return
+        if isinstance(node, ast.Call) or (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
+            yield node
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                yield from self._computed(child, frame)
+            elif isinstance(child, ast.keyword):
+                yield from self._computed(child.value, frame)
+
+    def evaluate(self, node: ast.expr, frame: Frame) -> Value:
+        """What an expression is, as far as it can be known."""
+        if isinstance(node, ast.Constant):
+            return Known(node.value)
+        if isinstance(node, ast.Name):
+            found = frame.look_up(node.id)
+            return NOT_KNOWN if found is None else found
+        method = getattr(self, f"_value_{type(node).__name__.lower()}", None)
+        return method(node, frame) if method is not None else NOT_KNOWN
+
+    def _value_attribute(self, node: ast.Attribute, frame: Frame) -> Value:
+        owner = self.evaluate(node.value, frame)
+        if isinstance(owner, Module):
+            if owner.name == "sys" and node.attr == "version_info":
+                return Known(tuple(sys.version_info[:3]))
+            if owner.name in self.modules and node.attr in self.modules[owner.name]:
+                return self.modules[owner.name][node.attr]
+            return self._known_member(owner.name, node.attr)
+        if isinstance(owner, Known) and node.attr in _VERSION_PARTS and type(owner.value).__name__ == "Version":
+            return Known(getattr(owner.value, node.attr))
+        if isinstance(owner, Object) and owner.module.partition(".")[0] not in (*self.own, *self.other):
+            return Object(owner.module, f"{owner.name}.{node.attr}")
+        return NOT_KNOWN
+
+    def _value_tuple(self, node: ast.Tuple | ast.List, frame: Frame) -> Value:
+        parts = [self.evaluate(element, frame) for element in node.elts]
+        if all(isinstance(part, Known) for part in parts):
+            return Known(tuple(part.value for part in parts if isinstance(part, Known)))
+        return NOT_KNOWN
+
+    _value_list = _value_tuple
+
+    def _value_unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
+        holds = truth(self.evaluate(node.operand, frame))
+        return Known(not holds) if isinstance(node.op, ast.Not) and holds is not None else NOT_KNOWN
+
+    def _value_boolop(self, node: ast.BoolOp, frame: Frame) -> Value:
+        deciding = isinstance(node.op, ast.Or)
+        value: Value = NOT_KNOWN
+        unknown = False
+        for part in node.values:
+            value = self.evaluate(part, frame)
+            holds = truth(value)
+            if holds is deciding:
+                return value if not unknown else Known(deciding)
+            unknown = unknown or holds is None
+        return NOT_KNOWN if unknown else value
+
+    def _value_ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
+        holds = truth(self.evaluate(node.test, frame))
+        return NOT_KNOWN if holds is None else self.evaluate(node.body if holds else node.orelse, frame)
+
+    def _value_compare(self, node: ast.Compare, frame: Frame) -> Value:
+        from rldoctor.link.conditions import compared
+
+        if len(node.ops) != 1:
+            return NOT_KNOWN
+        return compared(node.ops[0], self.evaluate(node.left, frame), self.evaluate(node.comparators[0], frame))
+
+    def _value_call(self, node: ast.Call, frame: Frame) -> Value:
+        from rldoctor.link.conditions import called
+
+        return called(self, node, frame)
+
+    def call(self, function: Object, arguments: Mapping[str, Value]) -> Value:
+        """What a short function of an own module returns, followed with these arguments."""
+        source = self.sources.whole(function.module)
+        node = next(
+            (n for n in (source.tree.body if source else ()) if getattr(n, "name", None) == function.name), None
+        )
+        if source is None or not isinstance(node, ast.FunctionDef) or self._calls > 4 or len(node.body) > 12:
+            return NOT_KNOWN
+        self._calls += 1
+        known = len(self.problems)
+        frame = Frame(source, dict(arguments), True, self.modules.get(function.module, {}), local=True)
+        outcome = self.follow(node.body, frame)
+        del self.problems[known:]  # what a function asks for is looked at where functions are
+        self._calls -= 1
+        return outcome.value if isinstance(outcome, Returned) else NOT_KNOWN
+
+    # Reporting
+
+    def _caught(self, type_: str) -> bool:
+        return any(_matches(guard, type_) for guard in self._guards)
+
+    def _problem(self, kind: str, node: ast.AST, name: str, owner: str, frame: Frame) -> Problem:
+        when = self.when if self.when is When.CALL or frame.certain else When.PERHAPS
+        file = self.sources.search.relative(frame.source.path)
+        by, of = (module.partition(".")[0] for module in (frame.source.name, owner))
+        return Problem(kind, by, file, getattr(node, "lineno", 0), name, owner, of, when, self.entry)
+
+    def _report(self, type_: str, problems: tuple[Problem, ...], frame: Frame) -> Raised | None:
+        """An exception where something catches it; else the problems are noted, and the rest is read as if they were
+        not there, so that all of them are found at once."""
+        if not problems:
+            return None
+        if self._caught(type_):
+            return Raised(type_, problems)
+        self.problems += [problem for problem in problems if problem not in self.problems]
+        return None
+
+
+_VERSION_PARTS = frozenset({"base_version", "public", "major", "minor", "micro", "release"})
+
+
+def _last(node: ast.expr | None) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _caught_by(handler: ast.ExceptHandler) -> Iterator[str]:
+    if handler.type is None:
+        yield "BaseException"
+    elif isinstance(handler.type, ast.Tuple):
+        yield from (_last(element) for element in handler.type.elts)
+    else:
+        yield _last(handler.type)
+
+
+def _catches(handler: ast.ExceptHandler, type_: str) -> bool:
+    return _matches(frozenset(_caught_by(handler)), type_)
+
+
+def _matches(caught: frozenset[str] | set[str], type_: str) -> bool:
+    if caught & {"Exception", "BaseException"}:
+        return True
+    if type_ in ("ModuleNotFoundError", "PackageNotFoundError"):
+        return bool(caught & {type_, "ImportError", "ModuleNotFoundError"})
+    return type_ in caught

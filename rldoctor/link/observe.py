@@ -1,0 +1,195 @@
+"""Links what is installed for a launch, as one fact of the case (``links``).
+
+``{"frameworks": [{"name", "version", "entries", "modules", "problems"}], "unread": {module: why}}``; the problems are
+those of :class:`rldoctor.link.problems.Problem`. What was found is kept in the user's cache folder until a file or
+folder that was read changes."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rldoctor import __version__
+from rldoctor.case import Case, Packages, Unknown
+from rldoctor.frameworks import frameworks
+from rldoctor.frameworks.record import Framework
+from rldoctor.link.follow import Follower
+from rldoctor.link.functions import follow_functions
+from rldoctor.link.locate import Kind, SearchPath
+from rldoctor.link.problems import Problem
+from rldoctor.link.sources import Sources
+from rldoctor.lookup import Absent, find
+from rldoctor.plan.model import RolloutPlan
+from rldoctor.tables.sources.trees import import_roots
+
+# The packages in which names are looked up. What else a trainer imports has never kept one from starting.
+OTHERS = frozenset(
+    [
+        "vllm",
+        "transformers",
+        "trl",
+        "peft",
+        "accelerate",
+        "ray",
+        "torch",
+        "deepspeed",
+        "datasets",
+        "huggingface_hub",
+        "tensordict",
+        "megatron",
+        "sglang",
+        "liger_kernel",
+    ]
+)
+_FORMAT = 1  # of what the cache keeps
+_KEPT = 64  # results in the cache folder
+
+
+def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
+    """What the linker finds for the case's launch, or for every framework that is installed where there is none."""
+    if case.packages is None:
+        return Unknown(reason="the packages were not read")
+    wanted = [(record, name) for record, name in _installed(case.packages) if _asked(case.plan, record)]
+    if not wanted:
+        return Absent("no RL framework of this launch is installed here")
+    roots = _roots(case.packages)
+    versions = _versions(case.packages)
+    key = json.dumps(
+        [_FORMAT, __version__, sys.version_info[:2], roots, versions, [_entries(r, case.plan) for r, _ in wanted]]
+    )
+    kept = _Kept(hashlib.sha256(key.encode()).hexdigest())
+    found = kept.read()
+    if found is not None:
+        return found
+    collecting = gc.isenabled()
+    gc.disable()  # a syntax tree is many small objects without circles: looking for these takes a third of the time
+    try:
+        search = SearchPath([Path(root) for root in roots])
+        sources = Sources(search)
+        linked = [_link(record, name, case, sources, versions) for record, name in wanted]
+    finally:
+        if collecting:
+            gc.enable()
+    result = {"frameworks": linked, "unread": dict(sorted(sources.unreadable.items()))}
+    kept.write(result, {**sources.stamps, **search.stamps()})
+    return result
+
+
+def _link(
+    record: Framework, distribution: str, case: Case, sources: Sources, versions: dict[str, str]
+) -> dict[str, Any]:
+    built_on = {m for other in frameworks() if other.name in record.over and other.trains for m in other.modules}
+    own = frozenset({*record.modules, *built_on})
+    follower = Follower(sources, own, OTHERS - own, versions)
+    entries = [e for e in _entries(record, case.plan) if sources.search.find(e).kind is Kind.SOURCE]
+    for entry in entries:
+        follower.enter(entry)
+    follow_functions(follower)
+    problems = [p for p in follower.problems if not _replaced(p, record, follower)]
+    return {
+        "name": distribution,
+        "version": versions.get(record.modules[0], ""),
+        "entries": entries,
+        "modules": len(follower.modules),
+        "problems": [problem.plain() for problem in problems],
+    }
+
+
+def _replaced(problem: Problem, record: Framework, follower: Follower) -> bool:
+    """Whether the framework itself may put the name there: it does so for packages of which it replaces parts."""
+    if problem.of not in record.over or problem.kind not in ("name", "attribute"):
+        return False
+    sets = re.compile(rf"\.{problem.name}\s*=[^=]|setattr\([^)\n]*\b{problem.name}\b|[\"']{problem.name}[\"']")
+    loaded = (name for name in follower.modules if name.partition(".")[0] in record.modules)
+    return any((source := follower.sources.declarations(name)) and sets.search(source.text) for name in loaded)
+
+
+def _entries(record: Framework, plan: RolloutPlan | None) -> list[str]:
+    """The modules that the launch imports, older names too."""
+    if plan is None:
+        return [module.format(algorithm="grpo") for module in record.imports.get("always", ())]
+    if plan.role == "server":
+        return list(record.imports.get("server", ()))
+    kinds = ["always"] + (["asynchronous"] if plan.value("rollout.async_engine") is True else [])
+    algorithm = str(plan.value("trainer.algorithm", "grpo"))
+    return [module.format(algorithm=algorithm) for kind in kinds for module in record.imports.get(kind, ())]
+
+
+def _installed(packages: Packages) -> Iterator[tuple[Framework, str]]:
+    """The frameworks here whose entry modules are known, each with the distribution that holds it."""
+    for record in frameworks():
+        names = (package.name for package in record.packages)
+        distribution = next((name for name in names if find(packages, name) is not None), None)
+        if record.imports and distribution is not None:
+            yield record, distribution
+
+
+def _asked(plan: RolloutPlan | None, record: Framework) -> bool:
+    return plan is None or plan.framework in (record.title, record.name)
+
+
+def _roots(packages: Packages) -> list[str]:
+    """The folders that modules are imported from, in the order of the distributions found there."""
+    locations = dict.fromkeys(d.location for d in packages.distributions if d.location)
+    roots = [str(root) for location in locations for root in (Path(location), *import_roots(Path(location)))]
+    return [root for root in dict.fromkeys(roots) if Path(root).is_dir()]
+
+
+def _versions(packages: Packages) -> dict[str, str]:
+    """The version of each top-level module, and of each distribution under its own name."""
+    owners = {p.name: p.modules[0] for record in frameworks() for p in record.packages if p.modules}
+    found: dict[str, str] = {}
+    for distribution in packages.distributions:
+        name = distribution.name
+        for module in (owners.get(name), "vllm" if name.startswith("vllm-") else None, name.replace("-", "_")):
+            if module is not None:
+                found.setdefault(module, distribution.version)
+    return found
+
+
+class _Kept:
+    """One result in the cache folder. A cache that cannot be read or written costs time and nothing else."""
+
+    def __init__(self, key: str) -> None:
+        home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        self.file = Path(home) / "rldoctor" / "links" / f"{key}.json"
+
+    def read(self) -> dict[str, Any] | None:
+        """The result, if nothing that it came from has changed since."""
+        try:
+            content = msgspec.json.decode(self.file.read_bytes())
+            stamps: dict[str, list[int]] = content["stamps"]
+            result: dict[str, Any] = content["result"]
+            for path, (changed, size) in stamps.items():
+                status = os.stat(path)  # noqa: PTH116 (hundreds of files)
+                if status.st_mtime_ns != changed or (size >= 0 and status.st_size != size):
+                    return None
+        except (OSError, ValueError, KeyError, TypeError, msgspec.DecodeError):
+            return None
+        return result
+
+    def write(self, result: dict[str, Any], stamps: dict[str, tuple[int, int]]) -> None:
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            _forget_oldest(self.file.parent.iterdir())
+            with tempfile.NamedTemporaryFile(dir=self.file.parent, delete=False) as temporary:
+                temporary.write(msgspec.json.encode({"result": result, "stamps": stamps}))
+            Path(temporary.name).replace(self.file)
+        except OSError:
+            return
+
+
+def _forget_oldest(files: Iterable[Path]) -> None:
+    found = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in found[_KEPT:]:
+        file.unlink(missing_ok=True)

@@ -1,0 +1,38 @@
+"""What the linker finds: a name that one package looks for in another, and that is not there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+
+class When(Enum):
+    """``IMPORT``: the launch cannot start. ``PERHAPS``: if a condition holds that is not known here. ``CALL``: once a
+    function is called."""
+
+    IMPORT = "import"
+    PERHAPS = "perhaps"
+    CALL = "call"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """``file:line`` of package ``by`` asks ``owner`` (a module or callable of the package ``of``) for ``name``.
+
+    ``kind`` is ``name``, ``module``, ``attribute``, ``argument`` or ``missing-argument``; ``entry`` the module through
+    which the launch reaches the file."""
+
+    kind: str
+    by: str
+    file: str
+    line: int
+    name: str
+    owner: str
+    of: str
+    when: When
+    entry: str
+
+    def plain(self) -> dict[str, Any]:
+        """The problem as plain JSON."""
+        return {**asdict(self), "when": self.when.value}

@@ -1,0 +1,216 @@
+"""What a module gives to those who import from it: three answers, and "no" only where it is certain."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from rldoctor.link.locate import Kind
+from rldoctor.link.sources import Source, Sources
+
+_MANY = 16  # star imports in one module
+_DEEPEST = 12  # star imports and aliases of aliases; real ones stay below five
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Answer(Enum):
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass
+class Names:
+    """The names that a module's statements may bind, whichever branch runs. ``open`` says why names beyond them can
+    exist: a ``__getattr__``, a lazy module, ``globals().update``."""
+
+    bound: dict[str, ast.stmt] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The statement that defines a name, and the module where it stands."""
+
+    source: Source
+    node: ast.ClassDef | Function
+
+
+class Provider:
+    """Looks names up in the sources of packages."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self._names: dict[str, Names | None] = {}
+        self._texts: dict[str, list[str]] = {}
+
+    def has(self, module: str, name: str, depth: int = 0) -> Answer:
+        """Whether ``module`` has an attribute ``name``, a submodule included."""
+        if depth > _DEEPEST or (name.startswith("__") and name.endswith("__")):
+            return Answer.UNKNOWN
+        names = self.names(module)
+        if names is None:
+            below = self.sources.search.find(f"{module}.{name}").kind
+            if self.sources.search.find(module).kind is Kind.NAMESPACE:
+                return Answer.NO if below is Kind.ABSENT else Answer.YES
+            return Answer.UNKNOWN
+        if name in names.bound or self.sources.search.find(f"{module}.{name}").kind is not Kind.ABSENT:
+            return Answer.YES
+        unknown = False
+        for star in self._likely(names, name):
+            answer = self.has(star, name, depth + 1)
+            if answer is Answer.YES:
+                return answer
+            unknown = unknown or answer is Answer.UNKNOWN
+        if unknown:
+            return Answer.UNKNOWN
+        if names.open:
+            return Answer.UNKNOWN if self._mentioned(module, name) else Answer.NO
+        return Answer.NO
+
+    @staticmethod
+    def _likely(names: Names, name: str) -> list[str]:
+        """The star imports to look into. A lazy package has hundreds of them, one for each model; there only those
+        whose own name begins the wanted one are read, and the rest is a search of its text."""
+        if not names.open or len(names.stars) <= _MANY:
+            return names.stars
+        plain = name.lower().replace("_", "")
+        return [star for star in names.stars if plain.startswith(star.rpartition(".")[2].replace("_", ""))]
+
+    def exists(self, module: str) -> Answer:
+        """Whether the module itself is there. A package may put modules into ``sys.modules`` under other names."""
+        found = self.sources.search.find(module)
+        if found.kind is not Kind.ABSENT:
+            return Answer.YES if found.kind is Kind.SOURCE else Answer.UNKNOWN
+        top, _, rest = module.partition(".")
+        if not rest:
+            return Answer.NO
+        root = self.sources.declarations(top)
+        last = module.rpartition(".")[2]
+        if root is None or re.search(rf"""["'](?:[\w.]*\.)?{re.escape(last)}["']""", root.text):
+            return Answer.UNKNOWN
+        return Answer.NO
+
+    def definition(self, module: str, name: str, depth: int = 0) -> Definition | None:
+        """The class or function behind ``module.name``, followed through imports, or None where it is not certain."""
+        names = self.names(module)
+        source = self.sources.declarations(module)
+        if names is None or source is None or depth > _DEEPEST:
+            return None
+        node = names.bound.get(name)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            return Definition(source, node)
+        if isinstance(node, ast.ImportFrom):
+            original = next((a.name for a in node.names if (a.asname or a.name) == name), None)
+            return self.definition(source.origin(node), original, depth + 1) if original else None
+        if node is None and not names.open:
+            for star in names.stars:
+                found = self.definition(star, name, depth + 1)
+                if found is not None:
+                    return found
+        return None
+
+    def names(self, module: str) -> Names | None:
+        """What the module binds; None where it has no source to read."""
+        if module not in self._names:
+            source = self.sources.declarations(module)
+            self._names[module] = _names(source) if source is not None else None
+        return self._names[module]
+
+    def _mentioned(self, module: str, name: str) -> bool:
+        """Whether a lazy module could give the name: somewhere in its package it is defined, or stands in quotes."""
+        wanted = re.compile(
+            rf"""^(?:class|def|async def)\s+{name}\b|^{name}\s*[=:]|["']{name}["']|^\s+{name},?$|import .*\b{name}\b""",
+            re.MULTILINE,
+        )
+        return any(wanted.search(text) for text in self._package_texts(module))
+
+    def _package_texts(self, module: str) -> list[str]:
+        folder = self.sources.search.folder(module)
+        if folder is None:
+            source = self.sources.declarations(module)
+            return [source.text] if source is not None else []
+        if folder not in self._texts:
+            files = sorted(Path(folder).rglob("*.py"))
+            self._texts[folder] = [text for file in files if (text := _read(file))]
+        return self._texts[folder]
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _names(source: Source) -> Names:
+    found = Names()
+    for node in _executed(source.tree.body):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.bound.setdefault(node.name, node)
+            found.open = found.open or node.name == "__getattr__"
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                found.bound.setdefault(alias.asname or alias.name.partition(".")[0], node)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.name == "*":
+                    found.stars.append(source.origin(node))
+                else:
+                    found.bound.setdefault(alias.asname or alias.name, node)
+        else:
+            for target in _targets(node):
+                found.bound.setdefault(target, node)
+            found.open = found.open or _opens(node)
+    return found
+
+
+def _executed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every statement that may run on import, blocks opened."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for part in ("body", "orelse", "finalbody"):
+            yield from _executed(getattr(node, part, []))
+        for handler in getattr(node, "handlers", []):
+            yield from _executed(handler.body)
+        for case in getattr(node, "cases", []):
+            yield from _executed(case.body)
+
+
+def _targets(node: ast.stmt) -> Iterator[str]:
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = list(node.targets)
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
+        targets = [node.target]
+    elif isinstance(node, ast.With):
+        targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
+    for target in targets:
+        yield from (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+    for walrus in ast.walk(node) if not hasattr(node, "body") else ():
+        if isinstance(walrus, ast.NamedExpr):
+            yield walrus.target.id
+
+
+_OPENING = frozenset({"globals", "locals", "vars", "setattr", "exec", "_LazyModule", "LazyModule", "attach"})
+
+
+def _opens(node: ast.stmt) -> bool:
+    """Whether a statement can add names that its text does not show, as ``globals()[...]`` does."""
+    if hasattr(node, "body"):
+        return False
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call):
+            called = part.func.id if isinstance(part.func, ast.Name) else getattr(part.func, "attr", "")
+            if called in _OPENING or "lazy" in called.lower():
+                return True
+        if isinstance(part, ast.Attribute) and part.attr == "modules" and isinstance(part.ctx, ast.Load):
+            return isinstance(node, ast.Assign)
+    return False

@@ -1,0 +1,50 @@
+"""What an expression can be known to be without running it: a constant, a version, a module, an object, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Known:
+    """A plain Python value: text, number, bool, None, a tuple of such, or a :class:`packaging.version.Version`."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module by its dotted name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Object:
+    """Something that a module defines: a class, a function, a value that was not worked out."""
+
+    module: str
+    name: str
+
+    @property
+    def dotted(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+class _NotKnown:
+    def __repr__(self) -> str:
+        return "NOT_KNOWN"
+
+
+NOT_KNOWN = _NotKnown()
+Value = Known | Module | Object | _NotKnown
+
+TRUE, FALSE, NONE = Known(True), Known(False), Known(None)
+
+
+def truth(value: Value) -> bool | None:
+    """Whether a value counts as true; None where that is not known. Modules, classes and functions do."""
+    if isinstance(value, Known):
+        return bool(value.value)
+    return True if isinstance(value, Module | Object) else None

@@ -1,0 +1,133 @@
+"""What keeps a trainer from starting, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.link.conftest import Link
+
+GONE = "from vllm.sampling_params import GuidedDecodingParams\n"
+FOUND = "name GuidedDecodingParams of vllm.sampling_params"
+
+
+def test_a_name_that_the_engine_does_not_define(link: Link) -> None:
+    assert link("import os\n" + GONE) == [f"import: trl/trainer/grpo_trainer.py:2 {FOUND}"]
+
+
+def test_a_module_that_the_engine_does_not_have(link: Link) -> None:
+    assert link("from vllm.worker.worker_base import WorkerWrapperBase\n") == [
+        "import: trl/trainer/grpo_trainer.py:1 module vllm.worker.worker_base of vllm"
+    ]
+
+
+def test_an_attribute_of_a_module_that_is_used_while_it_is_imported(link: Link) -> None:
+    text = "import vllm.sampling_params as params\nclass Mine(params.GuidedDecodingParams): ...\n"
+    assert link(text) == [
+        "import: trl/trainer/grpo_trainer.py:2 attribute GuidedDecodingParams of vllm.sampling_params"
+    ]
+
+
+def test_it_is_found_behind_the_trainers_own_modules(link: Link) -> None:
+    found = link("from ..extras.client import Client\n", {"trl/extras/client.py": GONE + "class Client: ...\n"})
+    assert found == [f"import: trl/extras/client.py:1 {FOUND}"]
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        "from vllm import LLM\nfrom vllm.sampling_params import SamplingParams, StructuredOutputsParams\n",
+        "from vllm.utils import get_open_port\n",  # through a star import
+        "import vllm\nvllm.utils.get_open_port()\n",
+        "from vllm.sampling_params import *\n",
+        f"try:\n    {GONE}except ImportError:\n    GuidedDecodingParams = None\n",
+        f"from contextlib import suppress\nwith suppress(ImportError):\n    {GONE}",
+        f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {GONE}",
+        f"import typing\nif typing.TYPE_CHECKING:\n    {GONE}",
+        "import vllm\nfrom packaging.version import Version\n"
+        f"if Version(vllm.__version__) < Version('0.12'):\n    {GONE}",
+        f"from packaging import version\nfrom importlib import metadata\n"
+        f"if version.parse(metadata.version('vllm')) <= version.parse('0.11.2'):\n    {GONE}",
+        f"import vllm.sampling_params\nif hasattr(vllm.sampling_params, 'GuidedDecodingParams'):\n    {GONE}",
+        f"import importlib.util\nif importlib.util.find_spec('vllm') is None:\n    {GONE}",
+        f"import sys\nif sys.version_info < (3, 6):\n    {GONE}",
+        f"def later():\n    {GONE}",
+        "later = lambda: __import__('vllm').nothing\n",
+        "from __future__ import annotations\nimport vllm.sampling_params\ndef f(x: vllm.sampling_params.Gone): ...\n",
+    ],
+)
+def test_what_a_healthy_trainer_writes(link: Link, trainer: str) -> None:
+    assert link(trainer) == []
+
+
+def test_the_handler_of_a_failed_import_is_followed(link: Link) -> None:
+    text = f"try:\n    {GONE}except ImportError:\n    from vllm.sampling_params import StructuredParams\n"
+    assert link(text) == ["import: trl/trainer/grpo_trainer.py:4 name StructuredParams of vllm.sampling_params"]
+
+
+def test_a_failure_deep_below_a_guard_is_caught_by_it(link: Link) -> None:
+    guarded = "try:\n    from ..extras.client import Client\nexcept ImportError:\n    Client = None\n"
+    assert link(guarded, {"trl/extras/client.py": GONE}) == []
+
+
+def test_a_condition_that_nobody_can_tell_makes_a_finding_uncertain(link: Link) -> None:
+    assert link(f"import os\nif os.environ.get('TRL_OLD'):\n    {GONE}") == [
+        f"perhaps: trl/trainer/grpo_trainer.py:3 {FOUND}"
+    ]
+
+
+def test_a_trainers_own_answer_to_what_is_available(link: Link) -> None:
+    utils = """
+        import importlib.metadata
+        def _is_package_available(name):
+            return importlib.util.find_spec(name) is not None
+        def is_old():
+            from packaging.version import Version
+            return Version(importlib.metadata.version("vllm")) < Version("0.12")
+        """
+    trainer = f"from ..import_utils import is_vllm_available, is_old\nif is_vllm_available() and is_old():\n    {GONE}"
+    assert link(trainer, {"trl/import_utils.py": utils}) == []
+    least = f"from ..import_utils import is_vllm_available\nif is_vllm_available(min_version='0.12.0'):\n    {GONE}"
+    assert link(least, {"trl/import_utils.py": utils}) == [f"import: trl/trainer/grpo_trainer.py:3 {FOUND}"]
+
+
+def test_functions_ask_only_when_they_are_called(link: Link) -> None:
+    assert link(f"def old():\n    {GONE}", functions=True) == [f"call: trl/trainer/grpo_trainer.py:2 {FOUND}"]
+
+
+def test_calls_are_held_against_the_signature(link: Link) -> None:
+    text = """
+        from vllm.entrypoints.llm import LLM
+        def build(options):
+            LLM("model", dtype="bfloat16")
+            LLM(**options)
+            LLM("model", seed=1)
+            LLM()
+        """
+    assert link(text, functions=True) == [
+        "call: trl/trainer/grpo_trainer.py:6 argument seed of vllm.entrypoints.llm.LLM",
+        "call: trl/trainer/grpo_trainer.py:7 missing-argument model of vllm.entrypoints.llm.LLM",
+    ]
+
+
+def test_a_package_that_is_not_installed_is_another_checks_question(link: Link) -> None:
+    assert link("import deepspeed\nfrom peft import Nothing\n") == []
+
+
+def test_a_lazy_package_gives_what_its_text_names(link: Link) -> None:
+    lazy = """
+        import sys
+        from typing import TYPE_CHECKING
+        _import_structure = {"auto": ["AutoModel"]}
+        if TYPE_CHECKING:
+            from .auto import AutoModel
+        else:
+            sys.modules[__name__] = _LazyModule(__name__, globals()["__file__"], _import_structure)
+        """
+    trainer = "from transformers import AutoModel, AutoModelForVision2Seq\n"
+    found = link(trainer, {"transformers/__init__.py": lazy, "transformers/auto.py": "class AutoModel: ...\n"})
+    assert found == ["import: trl/trainer/grpo_trainer.py:1 name AutoModelForVision2Seq of transformers"]
+
+
+def test_what_cannot_be_read_is_taken_to_be_well(link: Link) -> None:
+    text = "from vllm.broken import anything\nfrom vllm.compiled import anything\n"
+    assert link(text, {"vllm/broken.py": "def (:\n", "vllm/compiled.abi3.so": ""}) == []
