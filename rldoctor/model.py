@@ -81,6 +81,16 @@ class Edit:
     line: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What a fix makes of a file: the lines from ``first`` up to, not including, ``end`` become ``text``."""
+
+    file: str
+    first: int
+    end: int
+    text: str
+
+
 class _Told(TypedDict, total=False):
     """What else a fix may tell."""
 
@@ -100,6 +110,8 @@ class Fix:
     valid_for: str | None = None
     side_effects: str | None = None
     proven: str | None = None
+    changes: tuple[Change, ...] = ()
+    """What applying it makes of the launch's files; only where somebody asked for that."""
 
     @classmethod
     def safe(cls, title: str, settings: Mapping[str, object], **told: Unpack[_Told]) -> Fix:
@@ -175,6 +187,15 @@ class Incident:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ignored:
+    """A finding that the project's settings ignore: the reason that they give, and the last day (ISO) of that."""
+
+    finding: Finding
+    reason: str
+    until: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Missing:
     """Something that a verdict speaks about and that was not reached: ``what`` is a clause, ``how`` the option that
     supplies it."""
@@ -214,6 +235,9 @@ class Report:
     results: tuple[CheckResult, ...]
     notes: tuple[str, ...] = ()
     """What the reader should know of how the report came about: levels skipped and why, plugins that failed."""
+    place: Evidence | None = None
+    """The file and line that stand for all that was examined: the launch, or the log."""
+    ignored: tuple[Ignored, ...] = ()
     missing: tuple[Missing, ...] = ()
     """What the verdict speaks about and was not reached."""
     verdict: Verdict | None = None

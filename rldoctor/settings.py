@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import datetime
+import re
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from difflib import get_close_matches
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
 from rldoctor.errors import InputError
-from rldoctor.model import CheckResult, Outcome, Report
+from rldoctor.model import CheckResult, Finding, Ignored, Missing, Outcome, Report
+
+# How long before its end an ignore is announced.
+NOTICE = datetime.timedelta(days=14)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ignore:
     """A code, or all that begin so, that this project lives with. The reason is not optional; after ``until`` they are
-    reported again."""
+    reported again. ``files`` are patterns of the launch files that it holds for (all where there are none), relative to
+    the settings' folder."""
 
     code: str
     reason: str
     until: datetime.date | None = None
+    files: tuple[str, ...] = ()
+    place: str = ""
+    """Where it stands; not a setting."""
 
     def __post_init__(self) -> None:
         if not self.reason.strip():
@@ -29,6 +39,18 @@ class Ignore:
 
     def holds(self, today: datetime.date) -> bool:
         return self.until is None or today <= self.until
+
+    def covers(self, finding: Finding, launch: str | None, folder: Path) -> bool:
+        """Whether a finding in the report on a launch file is one of those."""
+        if not finding.code.startswith(self.code):
+            return False
+        if not self.files:
+            return True
+        if launch is None:
+            return False
+        path = Path(launch).absolute()
+        inside = path.relative_to(folder) if path.is_relative_to(folder) else PurePath(path)
+        return any(inside.match(pattern) for pattern in self.files)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +67,10 @@ class Settings:
     """Where they stand; not a setting."""
 
 
+_KEYS = {name.replace("_", "-"): name for name in Settings.__dataclass_fields__ if name != "file"}
+_IGNORE_KEYS = {name: name for name in Ignore.__dataclass_fields__ if name != "place"}
+
+
 def load(start: Path) -> Settings:
     """The settings nearest to ``start``, going up; the defaults where there are none.
 
@@ -53,53 +79,116 @@ def load(start: Path) -> Settings:
         for name, table in (("rldoctor.toml", ()), ("pyproject.toml", ("tool", "rldoctor"))):
             file = folder / name
             if file.is_file():
-                data = _read(file)
+                text, data = _read(file)
                 for key in table:
                     data = data.get(key, {}) if isinstance(data, dict) else {}
                 if data:
-                    return _parse(data, file)
+                    return _Reader(file, text, ".".join(table)).settings(data)
     return Settings()
 
 
-def silence(report: Report, ignores: tuple[Ignore, ...], today: datetime.date) -> Report:
-    """The report with ignored findings turned into outcomes that say so, those of a log's earlier runs too."""
-    held = [ignore for ignore in ignores if ignore.holds(today)]
+def silence(report: Report, settings: Settings, today: datetime.date) -> Report:
+    """The report with ignored findings apart, those of a log's earlier runs too. An ignore that ends soon is announced;
+    one that ended is missing from the verdict until somebody renews it or takes it out."""
+    held = [ignore for ignore in settings.ignore if ignore.holds(today)]
+    launch = report.place.source if report.place is not None else None
+    folder = settings.file.parent if settings.file is not None else Path.cwd()
+
+    def ignored(finding: Finding) -> Ignored | None:
+        found = next((one for one in held if one.covers(finding, launch, folder)), None)
+        until = found.until.isoformat() if found is not None and found.until is not None else None
+        return None if found is None else Ignored(finding=finding, reason=found.reason, until=until)
+
+    ended = (ignore for ignore in settings.ignore if not ignore.holds(today))
+    expired = (
+        Missing(what=f"{one.place}: the ignore of {one.code} ended on {one.until}", how="renew it or take it out")
+        for one in ended
+    )
+    soon = (
+        f"{one.place}: the ignore of {one.code} ends on {one.until}"
+        for one in held
+        if one.until is not None and one.until - today <= NOTICE
+    )
     ranked = report.ranked
+    aside = tuple(found for found in map(ignored, report.findings) if found is not None)
     return replace(
         report,
-        results=tuple(_silenced(result, held) if result.findings else result for result in report.results),
-        ranked=ranked and tuple(f for f in ranked if not any(f.code.startswith(ignore.code) for ignore in held)),
-        earlier_runs=tuple(silence(run, ignores, today) for run in report.earlier_runs),
+        results=tuple(_silenced(result, ignored) if result.findings else result for result in report.results),
+        ranked=ranked and tuple(finding for finding in ranked if ignored(finding) is None),
+        ignored=aside,
+        notes=(*report.notes, *soon),
+        missing=(*report.missing, *expired),
+        earlier_runs=tuple(silence(run, settings, today) for run in report.earlier_runs),
     )
 
 
-def _silenced(result: CheckResult, held: list[Ignore]) -> CheckResult:
-    ignore = next((ignore for ignore in held if result.code.startswith(ignore.code)), None)
-    if ignore is None:
-        return result
-    return replace(result, outcome=Outcome.NOT_APPLICABLE, findings=(), reason=f"ignored: {ignore.reason}")
+def _silenced(result: CheckResult, ignored: Any) -> CheckResult:
+    kept = tuple(finding for finding in result.findings if ignored(finding) is None)
+    if kept:
+        return replace(result, findings=kept)
+    reason = ignored(result.findings[0]).reason
+    return replace(result, outcome=Outcome.NOT_APPLICABLE, findings=(), reason=f"ignored: {reason}")
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path) -> tuple[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{file}: {error}") from error
 
 
-def _parse(data: Any, file: Path) -> Settings:
-    if not isinstance(data, dict):
-        raise InputError(f"{file}: the settings of rldoctor are a table, not {data!r}")
-    known = {name.replace("_", "-"): name for name in Settings.__dataclass_fields__ if name != "file"}
-    for key in data:
-        if key not in known:
-            raise InputError(f"{file}: unknown setting {key!r}; known are {', '.join(sorted(known))}")
-    try:
-        read = msgspec.convert({known[key]: value for key, value in data.items()}, Settings)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{file}: {error}") from error
-    return replace(read, file=file)
+class _Reader:
+    """Validates the tables of one file, naming the line of what is wrong."""
+
+    def __init__(self, file: Path, text: str, table: str) -> None:
+        self.file = file
+        self.lines = text.splitlines()
+        self.table = table
+
+    def settings(self, data: Any) -> Settings:
+        if not isinstance(data, dict):
+            raise InputError(f"{self.file}: the settings of rldoctor are a table, not {data!r}")
+        self._only(data, _KEYS, self._lines_of(self.table) if self.table else range(len(self.lines)))
+        told = {_KEYS[key]: value for key, value in data.items()}
+        if isinstance(told.get("ignore"), list):
+            told["ignore"] = list(self._ignores(told["ignore"]))
+        try:
+            return replace(msgspec.convert(told, Settings), file=self.file)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{self.file}: {error}") from error
+
+    def _ignores(self, tables: list[Any]) -> Iterator[Any]:
+        name = f"{self.table}.ignore" if self.table else "ignore"
+        for number, table in enumerate(tables):
+            lines = self._lines_of(name, number)
+            if isinstance(table, dict):
+                self._only(table, _IGNORE_KEYS, lines)
+                table = {**table, "place": f"{self.file}:{lines.start + 1}"}
+            yield table
+
+    def _only(self, data: dict[str, Any], known: Iterable[str], lines: range) -> None:
+        """Raises :class:`InputError` for a key that is none of those that are known."""
+        for key in data:
+            if key not in known:
+                near = get_close_matches(key, known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+                line = next((n for n in lines if re.match(rf"\s*[\"']?{re.escape(key)}\b", self.lines[n])), lines.start)
+                raise InputError(f"{self.file}:{line + 1}: unknown setting {key!r}; {hint}")
+
+    def _lines_of(self, table: str, number: int = 0) -> range:
+        """The lines of a table, by index: from its header to the next one; the whole file where it has no header (the
+        keys are dotted, or the table is inline)."""
+        named = r"\s*\.\s*".join(re.escape(part) for part in table.split("."))
+        headers = [n for n, line in enumerate(self.lines) if re.match(rf"\s*\[+\s*{named}\s*\]+", line)]
+        if number >= len(headers):
+            return range(len(self.lines))
+        start = headers[number]
+        for end in range(start + 1, len(self.lines)):
+            if re.match(r"\s*\[+[^\[\],]+\]+\s*(#.*)?$", self.lines[end]):
+                return range(start, end)
+        return range(start, len(self.lines))

@@ -104,6 +104,18 @@ def _patient(case: Case, report: Report) -> Missing | None:
     return Missing(what=f"no vLLM and no RL framework is in {where}", how="--python PATH of the environment to examine")
 
 
+def _understood(case: Case, report: Report) -> Missing | None:
+    incident = report.incident
+    if incident is None or incident.kind != "unknown":
+        return None
+    if incident.suspects:
+        return Missing(what="what became of the run is not understood; these lines look like a failure")
+    return Missing(
+        what="nothing in it shows that a run went on: no step, no last word, no failure",
+        how="hand over the log of the trainer itself",
+    )
+
+
 NEEDS: dict[Subject, tuple[Need, ...]] = {
     Subject.LAUNCH: (
         Need("plan", _trainer),
@@ -113,7 +125,7 @@ NEEDS: dict[Subject, tuple[Need, ...]] = {
         Need("gpus", _machine),
     ),
     Subject.ENVIRONMENT: (Need("packages", _patient),),
-    Subject.LOG: (),
+    Subject.LOG: (Need("log", _understood),),
     Subject.STALL: (),
 }
 

@@ -45,7 +45,7 @@ def test_findings_go_to_stdout_and_the_summary_to_stderr(launch: Path) -> None:
     edit = report["findings"][0]["fixes"][0]["edits"][0]
     assert edit["spelled"] == "actor_rollout_ref.rollout.max_num_batched_tokens=10240"
     assert (edit["file"], edit["line"]) == ("run.sh", 6)
-    assert done.stderr.splitlines()[-1] == "rldoctor: 1 error; checks: none"
+    assert done.stderr.splitlines()[-1] == "rldoctor: 1 error; no other check"
 
 
 def test_fail_on_decides_the_exit_code(launch: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_check_that_was_asked_for_must_be_judged(tmp_path: Path) -> None:
     (tmp_path / "case.json").write_text(bundle.dump(Case(packages=packages)))
     asked = run("check", "--from", "case.json", "--select", "RLD102,RLD113", cwd=tmp_path)
     assert asked.returncode == 2
-    assert "host was not collected" in asked.stdout
+    assert "RLD113 is required and was not checked: host was not collected" in asked.stdout
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_what_a_project_requires_is_judged_whatever_it_selects(tmp_path: Path) -
     (tmp_path / "rldoctor.toml").write_text('select = ["RLD104"]\nrequire = ["RLD113"]\n')
     done = run("check", "--from", "case.json", cwd=tmp_path)
     assert done.returncode == 2
-    assert "host was not collected  RLD113" in done.stdout
+    assert "RLD113 is required and was not checked: host was not collected" in done.stdout
     (tmp_path / "rldoctor.toml").write_text('require = ["RLD999"]\n')
     done = run("check", "--from", "case.json", cwd=tmp_path)
     assert (

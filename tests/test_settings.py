@@ -10,7 +10,7 @@ import pytest
 
 from rldoctor import settings
 from rldoctor.errors import InputError
-from rldoctor.model import CheckResult, Finding, Grade, Outcome, Report, Severity
+from rldoctor.model import CheckResult, Evidence, Finding, Grade, Outcome, Report, Severity
 from rldoctor.settings import Ignore, Settings
 
 TODAY = datetime.date(2026, 11, 20)
@@ -37,6 +37,12 @@ def test_a_pyproject_of_somebody_else_says_nothing(tmp_path: Path) -> None:
         ("[[ignore]]\ncode = 'RLD104'\nreason = ' '", "needs a reason"),
         ("select = [", "rldoctor.toml"),
         ("ignore = 5", "$.ignore"),
+        ("level = 'static'\nselekt = []", "rldoctor.toml:2: unknown setting 'selekt'; did you mean 'select'?"),
+        (
+            "[[ignore]]\ncode = 'RLD1'\nreason = 'x'\n\n[[ignore]]\ncode = 'RLD2'\nreason = 'y'\nuntill = 2026-12-01",
+            "rldoctor.toml:8: unknown setting 'untill'; did you mean 'until'?",
+        ),
+        ("ignore = [{code = 'RLD1', reason = 'x', file = 'a.sh'}]", "rldoctor.toml:1: unknown setting 'file'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_the_file(tmp_path: Path, text: str, complaint: str) -> None:
@@ -54,7 +60,7 @@ def found(code: str) -> CheckResult:
 
 def silence(ignore: Ignore, *codes: str, today: datetime.date = TODAY) -> tuple[CheckResult, ...]:
     results = tuple(found(code) for code in codes)
-    return settings.silence(Report(target="x", results=results), (ignore,), today).results
+    return settings.silence(Report(target="x", results=results), Settings(ignore=(ignore,)), today).results
 
 
 def test_an_ignored_code_says_why_until_the_day_it_ends() -> None:
@@ -84,6 +90,46 @@ def test_what_is_ignored_is_out_of_the_order_that_a_log_gave_and_of_earlier_runs
     ranked = tuple(f for result in reversed(results) for f in result.findings)
     run = Report(target="log", results=results, ranked=ranked)
     ignore = Ignore(code="RLD201", reason="known")
-    quiet = settings.silence(replace(run, earlier_runs=(run,)), (ignore,), TODAY)
+    quiet = settings.silence(replace(run, earlier_runs=(run,)), Settings(ignore=(ignore,)), TODAY)
     for report in (quiet, *quiet.earlier_runs):
         assert [f.code for f in report.findings] == ["RLD104"]
+
+
+def test_a_pyproject_names_the_line_too(tmp_path: Path) -> None:
+    text = "[tool.ruff]\nuntill = 1\n\n[[tool.rldoctor.ignore]]\ncode = 'RLD1'\nreason = 'x'\nuntill = 2026-12-01\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(InputError, match=r"pyproject.toml:7: unknown setting 'untill'"):
+        settings.load(tmp_path)
+
+
+def test_an_end_is_announced_two_weeks_ahead_and_missing_from_the_verdict_after_it(tmp_path: Path) -> None:
+    file = tmp_path / "rldoctor.toml"
+    file.write_text("[[ignore]]\ncode = 'RLD104'\nreason = 'fixed upstream'\nuntil = 2026-12-01\n")
+    found_settings = settings.load(tmp_path)
+    report = Report(target="x", results=(found("RLD104"),))
+    for day, notes, missing in (
+        ("2026-11-16", [], []),
+        ("2026-11-17", [f"{file}:1: the ignore of RLD104 ends on 2026-12-01"], []),
+        ("2026-12-02", [], [f"{file}:1: the ignore of RLD104 ended on 2026-12-01"]),
+    ):
+        quiet = settings.silence(report, found_settings, datetime.date.fromisoformat(day))
+        assert list(quiet.notes) == notes
+        assert [one.what for one in quiet.missing] == missing
+        assert bool(quiet.findings) is bool(missing)
+
+
+def test_an_ignored_finding_is_kept_apart_with_its_reason() -> None:
+    ignore = Ignore(code="RLD104", reason="known", until=TODAY)
+    quiet = settings.silence(Report(target="x", results=(found("RLD104"),)), Settings(ignore=(ignore,)), TODAY)
+    assert [(one.finding.code, one.reason, one.until) for one in quiet.ignored] == [("RLD104", "known", "2026-11-20")]
+
+
+@pytest.mark.parametrize(
+    ("launch", "kept"), [("runs/long.sh", False), ("long.sh", True), ("runs/short.sh", True), (None, True)]
+)
+def test_an_ignore_may_hold_for_some_launch_files(tmp_path: Path, launch: str | None, kept: bool) -> None:
+    ignore = Ignore(code="RLD104", reason="known", files=("runs/long*.sh",))
+    place = Evidence(text="verl", source=str(tmp_path / launch), line=1) if launch is not None else None
+    report = Report(target="x", results=(found("RLD104"),), place=place)
+    told = Settings(ignore=(ignore,), file=tmp_path / "rldoctor.toml")
+    assert bool(settings.silence(report, told, TODAY).findings) is kept

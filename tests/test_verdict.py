@@ -101,7 +101,7 @@ def test_a_framework_that_nobody_knows(check: Check_) -> None:
 
 
 def test_a_config_file_that_is_not_there(check: Check_) -> None:
-    code, found, _ = check(launch="accelerate launch train.py\ntrl grpo --config absent.yaml\n", machine=MACHINE)
+    code, found, _ = check(launch="trl grpo --config absent.yaml\n")
     assert code == 2
     assert "a part of the launch could not be read: absent.yaml: named here, not found" in [
         missing["what"] for missing in found["missing"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,9 +21,11 @@ from rldoctor.cli.options import (
     Model,
     Output,
     Python,
+    Quiet,
     Soak,
-    Target,
+    Targets,
     TimeLimit,
+    Verbose,
     split,
 )
 from rldoctor.errors import InputError
@@ -34,39 +36,55 @@ if TYPE_CHECKING:
     from rldoctor.flow.session import Options, Session
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """How a report is to come: the options that every command that judges has."""
+
+    fail_on: str | None
+    format: str
+    output: Path | None
+    verbose: bool
+    quiet: bool
+
+
 @dataclass(frozen=True)
 class Judging:
     """What every command that judges begins and ends with."""
 
     session: Session
+    shape: Shape
     threshold: str
     render: Callable[[Report], str]
-    output: Path | None
 
     @classmethod
-    def begin(cls, options: Options, fail_on: str | None, format_: str, output: Path | None) -> Judging:
+    def begin(cls, options: Options, shape: Shape) -> Judging:
         """Raises :class:`InputError` for options, settings and plugins that cannot be used, before anything runs."""
         from rldoctor import report
         from rldoctor.flow import session
+        from rldoctor.report.detail import Detail
 
-        render = report.renderer(format_, to_file=output is not None)
+        if shape.quiet and shape.verbose:
+            raise InputError("-q shows findings only and -v everything: give one of them")
+        detail = Detail.FINDINGS if shape.quiet else Detail.ALL if shape.verbose else Detail.USUAL
+        render = report.renderer(shape.format, to_file=shape.output is not None, detail=detail)
         opened = session.open_session(options)
-        return cls(opened, threshold_of(fail_on, opened), render, output)
+        return cls(opened, shape, threshold_of(shape.fail_on, opened), render)
 
     def end(self, judged: Report, shown: str | None = None) -> int:
         """Hands over the report, or what is ``shown`` in its place, and says what it comes to."""
         from rldoctor import verdict
-        from rldoctor.report.summary import sentence
+        from rldoctor.report.words import summed_up
 
         judged = verdict.over(judged, self.threshold)
-        deliver(self.render(redact.tree(judged)) if shown is None else redact.text(shown), self.output)
-        progress(sentence(judged))
+        deliver(self.render(redact.tree(judged)) if shown is None else redact.text(shown), self.shape.output)
+        if self.shape.format != "rich" or self.shape.output is not None or shown is not None:
+            progress(summed_up(judged))
         assert judged.verdict is not None
         return OF_STATE[judged.verdict.state]
 
 
 def check(
-    target: Target = None,
+    targets: Targets = None,
     framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
     level: Level = None,
     python: Python = None,
@@ -83,12 +101,18 @@ def check(
     soak: Soak = None,
     format_: Format = "rich",
     output: Output = None,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> int:
-    """Judge an environment, and a launch where one is given."""
+    """Judge an environment, and the launches that are given.
+
+    Exit status: 0 judged, and nothing at or above --fail-on; 1 findings; 2 could not judge, with what is missing.
+
+    The fixes of a finding are safe (--fix applies them: the run does the same work), unsafe (they change results or
+    speed: your decision), or for display (done by hand, in another file or place)."""
     from rldoctor.flow import engine, session
 
     options = session.Options(
-        target=target,
         framework=framework,
         level=level,
         pythons=tuple(python or ()),
@@ -101,22 +125,35 @@ def check(
         time_limit=time_limit,
         soak=soak,
     )
-    judging = Judging.begin(options, fail_on, format_, output)
-    if (fix or diff) and target is None and not from_:
+    shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
+    judging = Judging.begin(options, shape)
+    if (fix or diff) and not targets and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
-    examined = session.examine(judging.session, progress)
-    judged = engine.join([one.report for one in examined])
+
+    def examined() -> list[session.Examined]:
+        every = (session.of_target(judging.session, target) for target in targets or (None,))
+        return [one for opened in every for one in session.examine(opened, progress)]
+
+    found = examined()
     shown = None
+    notes: list[str] = []
     if fix or diff:
         from rldoctor.edits.edit import save
 
-        edited = session.mended(examined)
+        edited = session.mended(found)
         for spelling, reason in edited.refused:
             progress(f"not applied: {spelling.text}: {reason}")
-        for file in save(edited) if fix else ():
+        changed = save(edited) if fix else ()
+        for file in changed:
             progress(f"changed {file}")
         shown = edited.diff() if diff else None
-    return judging.end(judged, shown)
+        if changed:  # the verdict is on what is there now
+            notes = [f"judged after --fix changed {', '.join(changed)}"]
+            found = examined()
+    if format_ == "sarif":
+        found = session.with_changes(found)
+    judged = engine.join([one.report for one in found])
+    return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
 
 
 def triage(
@@ -133,6 +170,8 @@ def triage(
     fail_on: FailOn = None,
     format_: Format = "rich",
     output: Output = None,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> int:
     """Find the first cause in the log of a run that crashed, stalled or silently failed."""
     from rldoctor.flow import session
@@ -144,7 +183,9 @@ def triage(
         select=split(select),
         ignore=split(ignore),
     )
-    judging = Judging.begin(options, fail_on, format_, output)
+    judging = Judging.begin(
+        options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
+    )
     judged = session.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()))
     return judging.end(judged)
 
@@ -164,13 +205,17 @@ def hang(
     fail_on: FailOn = None,
     format_: Format = "rich",
     output: Output = None,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> int:
     """Collect what every process of a stalled run does, and say which one the others wait for."""
     from rldoctor.flow import session
     from rldoctor.hang.examine import Wish, examine
 
     options = session.Options(select=split(select), ignore=split(ignore))
-    judging = Judging.begin(options, fail_on, format_, output)
+    judging = Judging.begin(
+        options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
+    )
     saved = tuple(from_ or ())
     wish = Wish(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
     judged = examine(judging.session, wish, progress)

@@ -10,6 +10,8 @@ import typer
 Codes = Annotated[list[str] | None, typer.Option(help="Codes or prefixes (RLD1); repeatable or comma-separated.")]
 Format = Annotated[str, typer.Option("--format", help="rich, json, sarif, junit, github, markdown or html.")]
 Output = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every check, with its reason.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show findings only.")]
 Python = Annotated[
     list[str] | None,
     typer.Option(help="Interpreter of the environment to examine; repeatable as ROLE=PATH where roles differ."),
@@ -24,6 +26,7 @@ Model = Annotated[
 Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, such as 0,1.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds for each child process.")]
 Soak = Annotated[float | None, typer.Option(help="Minutes for which the launch's traffic is kept up.")]
+Targets = Annotated[list[Path] | None, typer.Argument(help="Launch files, or a local model directory.")]
 Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
 Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]
 FailOn = Annotated[str | None, typer.Option(help="error (default), warning or never.")]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rldoctor.edits.edit import Edited, apply
 from rldoctor.edits.spelling import Spelling, unspelled
 from rldoctor.frameworks import by_name
-from rldoctor.model import Applicability, CheckResult, Edit, Finding, Fix, Report
+from rldoctor.model import Applicability, Change, CheckResult, Edit, Finding, Fix, Report
 from rldoctor.plan.model import RolloutPlan
 
 
@@ -39,6 +40,31 @@ def applied(found: Iterable[tuple[RolloutPlan, Iterable[Finding]]]) -> Edited:
             fix = next((fix for fix in finding.fixes if _can_apply(fix)), None)
             spellings += [_spelling(edit, plan) for edit in fix.edits] if fix is not None else []
     return apply(spellings)
+
+
+def with_changes(report: Report, plan: RolloutPlan) -> Report:
+    """The report with the changes of lines that each fix makes which can be applied."""
+
+    def of(fix: Fix) -> Fix:
+        if not _can_apply(fix):
+            return fix
+        edited = apply(_spelling(edit, plan) for edit in fix.edits)
+        return fix if edited.refused else replace(fix, changes=tuple(changes(edited)))
+
+    def finding(one: Finding) -> Finding:
+        return replace(one, fixes=tuple(of(fix) for fix in one.fixes))
+
+    results = (replace(result, findings=tuple(map(finding, result.findings))) for result in report.results)
+    return replace(report, results=tuple(results), ranked=report.ranked and tuple(map(finding, report.ranked)))
+
+
+def changes(edited: Edited) -> Iterator[Change]:
+    """What differs between the old and the new texts of files, line by line."""
+    for name in edited.changed:
+        old, new = (texts[name].splitlines(keepends=True) for texts in (edited.before, edited.after))
+        for kind, first, end, start, stop in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if kind != "equal":
+                yield Change(file=name, first=first + 1, end=end + 1, text="".join(new[start:stop]))
 
 
 def _can_apply(fix: Fix) -> bool:

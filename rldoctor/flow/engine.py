@@ -11,7 +11,7 @@ from rldoctor.flow.failed_runs import explained
 from rldoctor.flow.judge import join_cases, judge
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.lookup import find
-from rldoctor.model import CheckResult, Finding, Grade, Missing, Outcome, Report
+from rldoctor.model import CheckResult, Evidence, Finding, Grade, Missing, Outcome, Report
 from rldoctor.registry import Registry
 
 
@@ -33,7 +33,9 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     missing = (code for code in only if all(result.code != code for result in results))
     nothing = (CheckResult(code=code, name=only[code], outcome=Outcome.PASS) for code in missing)
     results += tuple(_with_logged(result, logged) for result in nothing)
-    judged = Report(target=describe(case), results=results, notes=(*broken, *notes))
+    plan = case.plan
+    place = Evidence(text=plan.entry, source=plan.file, line=plan.line) if plan is not None else None
+    judged = Report(target=describe(case), results=results, notes=(*broken, *notes), place=place)
     if case.plan is None:
         return judged
     from rldoctor.edits.fixes import spelled_report
@@ -68,6 +70,8 @@ def join(reports: list[Report]) -> Report:
         target="; ".join(one.target for one in reports),
         results=tuple(join_cases(results) for results in by_code.values()),
         notes=tuple(dict.fromkeys(note for one in reports for note in one.notes)),
+        place=reports[0].place if reports else None,
+        ignored=tuple(dict.fromkeys(one for report in reports for one in report.ignored)),
         missing=tuple(dict.fromkeys(one for report in reports for one in _missing_in(report, reports))),
     )
 
@@ -76,7 +80,10 @@ def _missing_in(report: Report, reports: list[Report]) -> Iterator[Missing]:
     """What one of several reports did not reach, with its target where others did."""
     for missing in report.missing:
         shared = all(missing in other.missing for other in reports)
-        yield missing if shared else replace(missing, what=f"{report.target}: {missing.what}")
+        place = report.place
+        where = report.target if place is None else f"{place.source}:{place.line}"
+        told = shared or missing.what.startswith(f"{where}:")
+        yield missing if told else replace(missing, what=f"{where}: {missing.what}")
 
 
 def _where(finding: Finding, reports: list[Report]) -> tuple[str, ...]:

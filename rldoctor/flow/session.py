@@ -15,7 +15,7 @@ from rldoctor.flow import collect as collecting
 from rldoctor.flow import depth, engine, prove
 from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import AnyProbe, Progress
-from rldoctor.model import Level, Missing, Report
+from rldoctor.model import Evidence, Level, Missing, Report
 from rldoctor.probe import Request
 from rldoctor.registry import Registry
 from rldoctor.settings import Settings
@@ -119,6 +119,21 @@ class Examined:
     report: Report
 
 
+def of_target(session: Session, target: Path | None) -> Session:
+    """The session for one of several targets."""
+    return replace(session, options=replace(session.options, target=target))
+
+
+def with_changes(examined: list[Examined]) -> list[Examined]:
+    """The same with what each safe fix would make of the launch's files, as changes of lines."""
+    from rldoctor.edits import fixes
+
+    return [
+        replace(one, report=fixes.with_changes(one.report, one.case.plan)) if one.case.plan is not None else one
+        for one in examined
+    ]
+
+
 def examine(session: Session, progress: Progress) -> list[Examined]:
     """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
     examined = []
@@ -132,7 +147,7 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
         notes = [deep.reason] if deep.reason else []
         judged = engine.report(probed, session.checks, session.registry, notes)
         judged = prove.prove(probed, _without_ignored(session, judged), session.registry, request, progress)
-        judged = replace(judged, missing=_missing(session, probed, judged))
+        judged = replace(judged, missing=(*_missing(session, probed, judged), *judged.missing))
         examined.append(Examined(_with_kept_logs(session, probed, judged), judged))
     return examined
 
@@ -157,7 +172,7 @@ def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
 
 
 def _without_ignored(session: Session, judged: Report) -> Report:
-    return settings.silence(judged, session.settings.ignore, datetime.date.today())
+    return settings.silence(judged, session.settings, datetime.date.today())
 
 
 def mended(examined: list[Examined]) -> Edited:
@@ -183,9 +198,12 @@ def triage(
     judged = reader.triage(
         logs, session.checks, known, all_runs, vocabulary=everything, baseline=baseline, progress=progress
     )
-    judged = _without_ignored(session, judged)
+    place = judged.incident if judged.incident is not None and judged.incident.source else None
+    launch = Evidence(text="the launch", source=str(options.target), line=1) if options.target is not None else None
+    log = Evidence(text="the log", source=place.source, line=place.line) if place is not None else None
+    judged = _without_ignored(session, replace(judged, place=launch or log or Evidence(text="the log", source=logs[0])))
     missing = verdict.missing(verdict.Subject.LOG, known, judged, {"log"}, session.required)
-    judged = replace(judged, missing=missing)
+    judged = replace(judged, missing=(*missing, *judged.missing))
     framework = judged.incident.framework if judged.incident else None
     return fixes.spelled_report(judged, known.plan or (fixes.unread_plan(framework) if framework else None))
 

@@ -73,7 +73,7 @@ def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[st
     open_ = {result.code for result in results if result.outcome is Outcome.NOT_CHECKED}
     missing = verdict.missing(verdict.Subject.STALL, case, report, (), open_)
     report = replace(report, ranked=ranked, incident=incident_of(hang, ranked), missing=missing)
-    return settings.silence(report, session.settings.ignore, datetime.date.today())
+    return settings.silence(report, session.settings, datetime.date.today())
 
 
 def _watching(checks: Iterable[Check]) -> list[Check]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable
 
 from rich.console import Console
 
 # A terminal that says it has no columns, or hardly any, would get no text, or one letter a line.
 NARROWEST = 40
+# A file or a job's log has no width, and is searched line by line.
+ELSEWHERE = 4000
 
 
 def drawn(draw: Callable[[Console], None], terminal: bool | None = None) -> str:
@@ -16,6 +19,6 @@ def drawn(draw: Callable[[Console], None], terminal: bool | None = None) -> str:
     here = Console()
     shown = io.StringIO()
     terminal = here.is_terminal if terminal is None else terminal
-    width = max(here.width, NARROWEST)
+    width = max(here.width, NARROWEST) if here.is_terminal or "COLUMNS" in os.environ else ELSEWHERE
     draw(Console(file=shown, force_terminal=terminal, width=width, highlight=False))
     return "\n".join(line.rstrip(" ") for line in shown.getvalue().split("\n"))

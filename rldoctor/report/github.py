@@ -1,24 +1,34 @@
-"""Workflow commands of GitHub Actions: findings as annotations on the lines they are about."""
+"""Workflow commands of GitHub Actions: findings as annotations on the lines they are about.
+https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands"""
 
 from __future__ import annotations
 
-from rldoctor.model import Finding, Report, Severity
-from rldoctor.report.summary import sentence
+from rldoctor.model import Finding, Report, Severity, State
+from rldoctor.report import words
 
 COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
 def render(report: Report) -> str:
-    """One annotation for every finding, then the summary as plain text."""
-    return "\n".join([*(_annotation(finding) for finding in report.findings), f"rldoctor: {sentence(report)}"])
+    """One annotation for every finding, one for what could not be judged, then the summary as plain text."""
+    lines = [_annotation(finding, report) for finding in report.findings]
+    if words.verdict_of(report).state is State.NOT_JUDGED:
+        lines.append(f"::error {_where(report)}title=rldoctor::{_message(words.headline(report))}")
+    # A line of its own would be a command where it began with two colons.
+    return "\n".join([*lines, f"rldoctor: {' '.join(words.summed_up(report).split())}"])
 
 
-def _annotation(finding: Finding) -> str:
-    place = next((e for e in finding.evidence if e.source and e.line), None)
-    where = f"file={_property(place.source or '')},line={place.line}," if place else ""
+def _annotation(finding: Finding, report: Report) -> str:
+    place = words.located(finding)
+    where = f"file={_property(words.shown_path(place.source or ''))},line={place.line}," if place else _where(report)
     fixes = "".join(f"\nfix: {fix.title}" for fix in finding.fixes)
     title = _property(f"{finding.code} {finding.name}")
     return f"::{COMMANDS[finding.severity]} {where}title={title}::{_message(finding.message + fixes)}"
+
+
+def _where(report: Report) -> str:
+    place = report.place
+    return f"file={_property(words.shown_path(place.source or ''))},line={place.line or 1}," if place else ""
 
 
 def _message(text: str) -> str:

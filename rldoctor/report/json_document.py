@@ -1,4 +1,5 @@
-"""The JSON report: the contract with programs and tests. Keys are only ever added within a ``schema_version``."""
+"""The JSON report: the contract with programs and tests. Keys are only ever added within a ``schema_version``; its
+schema is published as ``docs/report.schema.json``."""
 
 from __future__ import annotations
 
@@ -6,11 +7,45 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import __version__, verdict
-from rldoctor.model import CheckResult, Report
+from rldoctor import __version__
+from rldoctor.model import CheckResult, Finding, Ignored, Incident, Outcome, Report, Verdict
+from rldoctor.report import words
 from rldoctor.report.summary import summarise
 
 SCHEMA_VERSION = 1
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """What made the report."""
+
+    name: str = "rldoctor"
+    version: str
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One check: how far a pass reached, or what is missing, is its ``reason``."""
+
+    code: str
+    name: str
+    outcome: Outcome
+    reason: str | None
+    traceback: str | None = None
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The report: findings with the most likely root cause first, then one row for every check. ``summary`` counts
+    findings by severity and checks by outcome; ``incident`` is what a log shows, or a run that stands still."""
+
+    schema_version: int
+    tool: Tool
+    target: str
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    checks: tuple[Row, ...]
+    summary: dict[str, int]
+    ignored: tuple[Ignored, ...]
+    notes: tuple[str, ...]
+    incident: Incident | None = None
 
 
 def render(report: Report) -> str:
@@ -18,22 +53,41 @@ def render(report: Report) -> str:
     return msgspec.json.format(msgspec.json.encode(document(report)), indent=1).decode()
 
 
-def document(report: Report) -> dict[str, Any]:
-    """The report as plain values: findings with the most likely root cause first, then one row for every check."""
-    incident = {"incident": msgspec.to_builtins(report.incident)} if report.incident else {}
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "tool": {"name": "rldoctor", "version": __version__},
-        "target": report.target,
-        "verdict": msgspec.to_builtins(report.verdict or verdict.over(report, "error").verdict),
-        **incident,
-        "findings": msgspec.to_builtins(report.findings),
-        "checks": [_row(result) for result in report.results],
-        "summary": summarise(report),
-        "notes": list(report.notes),
-    }
+def document(report: Report) -> Document:
+    """The report in the form that is published."""
+    return Document(
+        schema_version=SCHEMA_VERSION,
+        tool=Tool(version=__version__),
+        target=report.target,
+        verdict=words.verdict_of(report),
+        findings=report.findings,
+        checks=tuple(map(_row, report.results)),
+        summary=summarise(report),
+        ignored=report.ignored,
+        notes=report.notes,
+        incident=report.incident,
+    )
 
 
-def _row(result: CheckResult) -> dict[str, Any]:
-    row = {"code": result.code, "name": result.name, "outcome": result.outcome.value, "reason": result.reason}
-    return {**row, "traceback": result.traceback} if result.traceback else row
+def schema() -> str:
+    """The JSON Schema of the report, as it is published."""
+    found: dict[str, Any] = msgspec.json.schema(Document, schema_hook=_any)
+    dated = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "rldoctor report", **found}
+    return msgspec.json.format(msgspec.json.encode(dated), indent=1).decode() + "\n"
+
+
+def _any(kind: type) -> dict[str, Any]:
+    """The schema of what may be any JSON: the value of a setting."""
+    if kind is object:
+        return {"description": "The value of a setting: any JSON."}
+    raise NotImplementedError(kind)
+
+
+def _row(result: CheckResult) -> Row:
+    return Row(
+        code=result.code,
+        name=result.name,
+        outcome=result.outcome,
+        reason=result.reason,
+        traceback=result.traceback,
+    )

@@ -4,33 +4,49 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from rldoctor.model import CheckResult, Outcome, Report, Severity
+from rldoctor.model import CheckResult, Finding, Outcome, Report, Severity, State
+from rldoctor.report import words
 
 
 def render(report: Report) -> str:
-    """A test suite with one case for every check; what was not checked is skipped with its reason."""
-    suite = ElementTree.Element("testsuite", name="rldoctor", tests=str(len(report.results)))
+    """A test suite with one case for every check, and one for the verdict; what was not checked is skipped with its
+    reason."""
+    suite = ElementTree.Element("testsuite", name="rldoctor")
+    verdict = ElementTree.SubElement(suite, "testcase", classname="rldoctor", name="verdict")
+    if words.verdict_of(report).state is State.NOT_JUDGED:
+        ElementTree.SubElement(verdict, "error", message=_printable(words.headline(report)))
     for result in report.results:
-        case = ElementTree.SubElement(suite, "testcase", classname="rldoctor", name=f"{result.code} {result.name}")
-        _outcome(case, result)
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("errors", str(len(suite.findall("testcase/error"))))
+        _add(suite, result, report)
+    for name, kind in (("tests", "testcase"), ("failures", "testcase/failure"), ("errors", "testcase/error")):
+        suite.set(name, str(len(suite.findall(kind))))
     suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 
 
-def _outcome(case: ElementTree.Element, result: CheckResult) -> None:
-    told = "\n".join(_printable(finding.message) for finding in result.findings)
+def _add(suite: ElementTree.Element, result: CheckResult, report: Report) -> None:
+    case = ElementTree.SubElement(suite, "testcase", classname="rldoctor", name=f"{result.code} {result.name}")
+    place = next((at for finding in result.findings if (at := words.located(finding))), report.place)
+    if result.findings and place is not None:
+        case.set("file", _printable(words.shown_path(place.source or "")))
+        case.set("line", str(place.line or 1))
+    said = "\n".join(map(_said, result.findings))
     reason = _printable(result.reason or "")
     if result.outcome is Outcome.CRASHED:
         ElementTree.SubElement(case, "error", message=reason).text = _printable(result.traceback or "")
     elif any(finding.severity is Severity.ERROR for finding in result.findings):
-        ElementTree.SubElement(case, "failure", message=told.splitlines()[0]).text = told
+        ElementTree.SubElement(case, "failure", message=said.splitlines()[0]).text = said
     elif result.findings:
-        ElementTree.SubElement(case, "system-out").text = told
+        ElementTree.SubElement(case, "system-out").text = said
     elif result.outcome is not Outcome.PASS:
         ElementTree.SubElement(case, "skipped", message=f"{result.outcome.value}: {reason}")
+
+
+def _said(finding: Finding) -> str:
+    at = words.located(finding)
+    where = f"{words.source(at)}: " if at is not None else ""
+    fixes = "".join(f"\nfix: {fix.title}" for fix in finding.fixes)
+    return _printable(f"{where}{finding.message}{fixes}")
 
 
 def _printable(text: str) -> str:

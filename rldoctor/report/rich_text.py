@@ -1,93 +1,154 @@
-"""The report for a person: findings first, then what was not checked and why."""
+"""The report for a person, on one screen: the answer, its evidence and its fix, then a count of the rest."""
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from rldoctor.model import CheckResult, Evidence, Finding, Fix, Incident, Outcome, Report, Severity
+from rldoctor.model import CheckResult, Evidence, Finding, Fix, Incident, Outcome, Report, Severity, State
+from rldoctor.report import words
 from rldoctor.report.console import drawn
+from rldoctor.report.detail import Detail
+from rldoctor.report.summary import sentence
 
 COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
+OF_STATE = {State.PASSED: "bold green", State.FINDINGS: "bold red", State.NOT_JUDGED: "bold magenta"}
 MARK = {
     Outcome.PASS: ("✓", "green"),
     Outcome.NOT_APPLICABLE: ("-", "dim"),
     Outcome.NOT_CHECKED: ("?", "yellow"),
     Outcome.CRASHED: ("!", "magenta"),
 }
+# What one screen holds; -v shows the rest.
+MOST_WHOLE = 3
+MOST_HEADS = 8
+MOST_EVIDENCE = 3
+LONGEST_EVIDENCE = 160
 
 
-def render(report: Report, terminal: bool | None = None) -> str:
+def render(report: Report, terminal: bool | None = None, detail: Detail = Detail.USUAL) -> str:
     """The report as text, with colours on a ``terminal`` (None: where standard output is one)."""
-    return drawn(partial(print_report, report=report), terminal)
+    return drawn(partial(print_report, report=report, detail=detail), terminal)
 
 
-def print_report(console: Console, report: Report) -> None:
+def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL) -> None:
     """Prints the report on a console."""
-    console.print(Text(report.target, style="bold"))
-    if report.incident is not None:
-        _print_incident(console, report.incident)
-    for finding in report.findings:
-        _print_finding(console, finding)
-    console.print()
-    # What a log does not show is the rule there, and what an environment passes is news.
-    shown = (Outcome.CRASHED,) if report.incident is not None else (Outcome.PASS, Outcome.CRASHED)
-    for result in report.results:
-        if result.outcome in shown:
-            _print_row(console, result)
-    for outcome in () if report.incident is not None else (Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE):
-        _print_grouped(console, report, outcome)
+    state = words.verdict_of(report).state
+    findings = list(report.findings)
+    if state is State.NOT_JUDGED or not findings:
+        if detail is not Detail.FINDINGS or state is State.NOT_JUDGED:
+            console.print(Text(words.headline(report), style=OF_STATE[state]))
+        for suspect in report.incident.suspects if report.incident is not None else ():
+            _print_evidence(console, suspect, detail)
+    _print_findings(console, report, findings, detail)
+    if detail is Detail.FINDINGS:
+        return
+    if state is State.FINDINGS and report.missing:
+        console.print(Text(f"not judged: {'; '.join(str(missing) for missing in report.missing)}", style="yellow"))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
+    if detail is Detail.ALL:
+        _print_rest(console, report)
+    if findings:
+        console.print(Text(f"judged: {report.target}", style="dim"))
+    console.print(Text(sentence(report) if detail is Detail.ALL else words.rest(report), style="dim"))
 
 
-def _print_incident(console: Console, incident: Incident) -> None:
-    """What happened, where and when, before what it means."""
-    parts = [incident.kind]
-    parts += [f"first failing rank {incident.first_rank}"] if incident.first_rank else []
-    parts += [f"while {incident.stage}"] if incident.stage else []
-    parts += [incident.framework] if incident.framework else []
-    console.print(Text(", ".join(parts)))
-    if incident.exception:
-        _indented(console, Text(incident.exception.splitlines()[0]))
-    for frame in incident.frames[-3:]:
-        _indented(console, Text(frame, style="dim"))
-    if incident.partial:
-        console.print(Text(f"partial: {incident.partial}", style="yellow"))
+def _print_findings(console: Console, report: Report, findings: list[Finding], detail: Detail) -> None:
+    """The findings, in full as far as one screen goes. In a log the first one is the answer and what failed after it
+    one line."""
+    incident = report.incident
+    whole = len(findings) if detail is Detail.ALL else 1 if incident is not None else MOST_WHOLE
+    heads = len(findings) if detail is Detail.ALL else whole + MOST_HEADS
+    for number, finding in enumerate(findings[:heads]):
+        shown = words.head(finding, incident if number == 0 else None)
+        console.print(Text(shown, style=COLOUR[finding.severity]))
+        if number < whole:
+            _print_finding(console, finding, detail)
+        if number == 0 and incident is not None:
+            _print_incident(console, incident, detail)
+    if len(findings) > heads:
+        console.print(Text(f"and {len(findings) - heads} more findings", style="dim"))
 
 
-def _print_finding(console: Console, finding: Finding) -> None:
-    console.print()
-    head = Text.assemble(
-        (finding.severity.value, COLOUR[finding.severity]),
-        (f" {finding.code} {finding.name}", "bold"),
-        (f" ({finding.grade.value})", "dim"),
-    )
-    console.print(head)
-    _indented(console, Text(finding.message))
+def _print_finding(console: Console, finding: Finding, detail: Detail) -> None:
+    all_ = detail is Detail.ALL
+    if all_:
+        _indented(console, Text(f"{finding.name} ({finding.grade.value})", style="dim"))
     for case in finding.cases:
         _indented(console, Text(f"in {case}", style="dim"))
-    for evidence in finding.evidence:
-        _indented(console, Text(f"{_where(evidence)}{evidence.text}", style="dim"))
-    for fix in finding.fixes:
-        _print_fix(console, fix)
-    if finding.url:
+    for evidence in finding.evidence if all_ else finding.evidence[:MOST_EVIDENCE]:
+        _print_evidence(console, evidence, detail)
+    for number, fix in enumerate(finding.fixes):
+        if all_ or number == 0:
+            _print_fix(console, fix)
+        else:
+            _print_alternative(console, fix)
+    if finding.url and all_:
         _indented(console, Text(finding.url, style="blue"))
 
 
+def _print_evidence(console: Console, evidence: Evidence, detail: Detail) -> None:
+    text = evidence.text
+    if detail is not Detail.ALL:
+        text = " ".join(text.split())
+        text = text if len(text) <= LONGEST_EVIDENCE else f"{text[:LONGEST_EVIDENCE]}..."
+    where = words.source(evidence)
+    _indented(console, Text(f"{where}  {text}" if where else text, style="dim"))
+
+
 def _print_fix(console: Console, fix: Fix) -> None:
-    proven = f"; proven by {fix.proven}" if fix.proven else ""
-    _indented(console, Text(f"fix ({fix.applicability.value}{proven}): {fix.title}", style="green"))
+    parts = (words.applied(fix), f"proven: {fix.proven}" if fix.proven else "")
+    said = "; ".join(part for part in parts if part)
+    _indented(console, Text(f"fix{f' ({said})' if said else ''}: {fix.title}", style="green"))
     for edit in fix.edits:
-        where = f"{edit.file}:{edit.line}  " if edit.file and edit.line else ""
-        _verbatim(console, f"{where}{edit.spelled or f'{edit.option} = {edit.value}'}")
+        where = f"{words.shown_path(edit.file)}:{edit.line}  " if edit.file and edit.line else ""
+        _verbatim(console, f"{where}{words.spelled(edit)}")
     for command in fix.commands:
         _verbatim(console, command)
     if fix.side_effects:
         _indented(console, Text(f"mind: {fix.side_effects}", style="dim"), 4)
+
+
+def _print_alternative(console: Console, fix: Fix) -> None:
+    """A further fix in one line."""
+    texts = [*(words.spelled(edit) for edit in fix.edits), *fix.commands]
+    how = f": {'; '.join(texts)}" if texts and all("\n" not in text for text in texts) else ""
+    _indented(console, Text(f"or {fix.title.removeprefix('or ')}{how}", style="green"))
+
+
+def _print_incident(console: Console, incident: Incident, detail: Detail) -> None:
+    """What followed from the first failure, and where in the code that was."""
+    if incident.cascades and detail is not Detail.ALL:
+        first, *others = incident.cascades
+        more = f", and {len(others)} more kind{'s' if len(others) > 1 else ''} of failure" if others else ""
+        short = f"{first[:160]}..." if len(first) > 160 else first
+        _indented(console, Text(f"then: {short}{more}", style="dim"))
+    for cascade in incident.cascades if detail is Detail.ALL else ():
+        _indented(console, Text(f"then: {cascade}", style="dim"))
+    frames = incident.frames if detail is Detail.ALL else incident.frames[-1:]
+    own = incident.user_frame
+    for frame in (*((own,) if own and own not in frames else ()), *frames):
+        _indented(console, Text(f"at {re.sub(r'^.*/(?:site|dist)-packages/', '', frame)}", style="dim"))
+    if incident.partial:
+        console.print(Text(f"partial: {incident.partial}", style="yellow"))
+
+
+def _print_rest(console: Console, report: Report) -> None:
+    """Every check that found nothing, and why."""
+    for result in report.results:
+        if result.outcome is Outcome.CRASHED or (result.outcome is Outcome.PASS and report.incident is None):
+            _print_row(console, result)
+    for outcome in (Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE):
+        _print_grouped(console, report, outcome)
+    for ignored in report.ignored:
+        until = f" until {ignored.until}" if ignored.until else ""
+        said = f"- ignored{until}: {ignored.reason}: {words.head(ignored.finding)}"
+        console.print(Text(said, style="dim"))
 
 
 def _print_row(console: Console, result: CheckResult) -> None:
@@ -96,6 +157,8 @@ def _print_row(console: Console, result: CheckResult) -> None:
     if result.reason:
         line.append(f"  {result.reason}", style="dim")
     console.print(line)
+    if result.traceback:
+        _indented(console, Text(result.traceback.rstrip(), style="dim"))
 
 
 def _print_grouped(console: Console, report: Report, outcome: Outcome) -> None:
@@ -117,9 +180,3 @@ def _verbatim(console: Console, text: str) -> None:
     """What is there to be copied: a line break of ours inside it would come along."""
     for line in text.splitlines():
         console.print(Text(f"    {line}"), soft_wrap=True)
-
-
-def _where(evidence: Evidence) -> str:
-    if evidence.source is None:
-        return ""
-    return f"{evidence.source}:{evidence.line}: " if evidence.line else f"{evidence.source}: "

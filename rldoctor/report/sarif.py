@@ -1,43 +1,158 @@
-"""SARIF 2.1.0, for code-scanning front ends. https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html"""
+"""SARIF 2.1.0, for code-scanning front ends. https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+
+GitHub refuses a file with a result that has no location, and matches results between runs by their fingerprints:
+https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from collections import Counter
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rldoctor import __version__
-from rldoctor.model import Evidence, Finding, Report, Severity
+from rldoctor import __version__, registry
+from rldoctor.model import Change, CheckResult, Evidence, Finding, Fix, Ignored, Report, Severity
+from rldoctor.report import words
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+# The name that GitHub and others give to the root of the repository.
+ROOT = "%SRCROOT%"
+# The files that stand for an environment that no launch uses, where a project has one.
+_STANDING_FOR_ALL = ("pyproject.toml", "requirements.txt", "setup.py", "README.md")
+_URL = re.compile(r"https?://[^\s)>\]]+")
 
 
 def render(report: Report) -> str:
-    """One SARIF run with a rule for every check and a result for every finding."""
-    rules = [{"id": r.code, "name": r.name, "shortDescription": {"text": r.name}} for r in report.results]
-    driver = {"name": "rldoctor", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "results": [_result(finding) for finding in report.findings]}
-    document = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [run],
-    }
-    return json.dumps(document, indent=1)
+    """One SARIF run with a rule for every check and a result for every finding, ignored ones suppressed."""
+    return json.dumps(_Run(report, _root()).document(), indent=1)
 
 
-def _result(finding: Finding) -> dict[str, Any]:
-    fixes = "".join(f"\nFix: {fix.title}" for fix in finding.fixes)
-    result: dict[str, Any] = {
-        "ruleId": finding.code,
-        "level": LEVELS[finding.severity],
-        "message": {"text": finding.message + fixes},
-        "properties": {"grade": finding.grade.value},
-    }
-    locations = [_location(e) for e in finding.evidence if e.source is not None and e.line is not None]
-    # A result needs no place, but a viewer that gets one shows it there.
-    return {**result, "locations": locations} if locations else result
+def _root() -> Path:
+    """The repository that this folder is in, else this folder."""
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
 
 
-def _location(evidence: Evidence) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": quote(evidence.source or "")}, "region": {"startLine": evidence.line}}
-    return {"physicalLocation": place, "message": {"text": evidence.text}}
+class _Run:
+    def __init__(self, report: Report, root: Path) -> None:
+        self.report = report
+        self.root = root
+        self.seen: Counter[str] = Counter()
+
+    def document(self) -> dict[str, Any]:
+        findings: list[Finding | Ignored] = [*self.report.findings, *self.report.ignored]
+        verdict = words.verdict_of(self.report)
+        driver = {
+            "name": "rldoctor",
+            "semanticVersion": __version__,
+            "rules": self.rules(),
+        }
+        run = {
+            "tool": {"driver": driver},
+            "originalUriBaseIds": {ROOT: {"description": {"text": "The root of the repository."}}},
+            "columnKind": "unicodeCodePoints",
+            "invocations": [self.invocation()],
+            "results": [self.result(found) for found in findings],
+            "properties": {"verdict": verdict.state.value, "missing": [str(one) for one in verdict.missing]},
+        }
+        schema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+        return {"$schema": schema, "version": "2.1.0", "runs": [run]}
+
+    def rules(self) -> list[dict[str, Any]]:
+        checks = registry.load().checks
+        found = [*self.report.findings, *(ignored.finding for ignored in self.report.ignored)]
+        names = {r.code: r.name for r in self.report.results} | {f.code: f.name for f in found}
+        return [self.rule(code, name, checks[code].doc if code in checks else "") for code, name in names.items()]
+
+    def rule(self, code: str, name: str, doc: str) -> dict[str, Any]:
+        title = doc.partition("\n")[0] or name
+        rule: dict[str, Any] = {
+            "id": code,
+            "name": "".join(part.capitalize() for part in name.split("-")),
+            "shortDescription": {"text": title},
+            "fullDescription": {"text": title},
+            "help": {"text": doc or name, "markdown": f"```\n{doc or name}\n```"},
+            "properties": {"tags": [name]},
+        }
+        url = _URL.search(doc.partition("References")[2])
+        return {**rule, "helpUri": url[0]} if url else rule
+
+    def invocation(self) -> dict[str, Any]:
+        crashed = [result for result in self.report.results if result.traceback]
+        notices = [{"level": "note", "message": {"text": note}} for note in self.report.notes]
+        notices += [
+            {"level": "warning", "message": {"text": f"cannot judge: {missing}"}} for missing in self.report.missing
+        ]
+        invocation: dict[str, Any] = {"executionSuccessful": not crashed}
+        return {**invocation, "toolExecutionNotifications": [*notices, *map(_crash, crashed)]}
+
+    def result(self, found: Finding | Ignored) -> dict[str, Any]:
+        finding = found.finding if isinstance(found, Ignored) else found
+        fixes = "".join(f"\nFix: {fix.title}" for fix in finding.fixes)
+        places = [e for e in finding.evidence if e.source and e.line]
+        result: dict[str, Any] = {
+            "ruleId": finding.code,
+            "level": LEVELS[finding.severity],
+            "message": {"text": finding.message + fixes},
+            "locations": [self.location(places[0] if places else self.anywhere())],
+            "partialFingerprints": {"finding/v1": self.fingerprint(finding, places)},
+            "properties": {"grade": finding.grade.value},
+        }
+        if len(places) > 1:
+            related = [{**self.location(place), "id": number} for number, place in enumerate(places[1:], start=1)]
+            result["relatedLocations"] = related
+        changes = [self.fix(fix) for fix in finding.fixes if fix.changes]
+        if changes:
+            result["fixes"] = changes
+        if isinstance(found, Ignored):
+            until = f" (until {found.until})" if found.until else ""
+            result["suppressions"] = [{"kind": "external", "justification": f"{found.reason}{until}"}]
+        return result
+
+    def anywhere(self) -> Evidence:
+        """The place of what has none of its own."""
+        if self.report.place is not None:
+            return self.report.place
+        file = next((name for name in _STANDING_FOR_ALL if (self.root / name).is_file()), _STANDING_FOR_ALL[0])
+        return Evidence(text=self.report.target, source=str(self.root / file), line=1)
+
+    def location(self, place: Evidence) -> dict[str, Any]:
+        physical = {"artifactLocation": self.artifact(place.source or ""), "region": {"startLine": place.line or 1}}
+        return {"physicalLocation": physical, "message": {"text": place.text or "here"}}
+
+    def artifact(self, file: str) -> dict[str, str]:
+        path = Path(file).absolute()
+        if path.is_relative_to(self.root):
+            return {"uri": quote(path.relative_to(self.root).as_posix()), "uriBaseId": ROOT}
+        return {"uri": f"file://{quote(path.as_posix())}"}
+
+    def fix(self, fix: Fix) -> dict[str, Any]:
+        by_file: dict[str, list[Change]] = {}
+        for change in fix.changes:
+            by_file.setdefault(change.file, []).append(change)
+        changes = [
+            {"artifactLocation": self.artifact(file), "replacements": [_replacement(one) for one in found]}
+            for file, found in by_file.items()
+        ]
+        return {"description": {"text": fix.title}, "artifactChanges": changes}
+
+    def fingerprint(self, finding: Finding, places: list[Evidence]) -> str:
+        """What stays when lines move: the code, the files and what stands there."""
+        told = [(self.artifact(place.source or "")["uri"], " ".join(place.text.split())) for place in places]
+        raw = json.dumps([finding.code, told or finding.message])
+        self.seen[raw] += 1
+        return hashlib.sha256(f"{raw}:{self.seen[raw]}".encode()).hexdigest()[:32]
+
+
+def _crash(result: CheckResult) -> dict[str, Any]:
+    said = {"text": f"{result.code} crashed: {result.reason}"}
+    return {"level": "error", "message": said, "associatedRule": {"id": result.code}}
+
+
+def _replacement(change: Change) -> dict[str, Any]:
+    """Whole lines; an insertion deletes an empty region in front of its line."""
+    region = {"startLine": change.first, "startColumn": 1, "endLine": change.end, "endColumn": 1}
+    return {"deletedRegion": region, "insertedContent": {"text": change.text}}

@@ -6,23 +6,37 @@ from collections import Counter
 
 from rldoctor.model import Outcome, Report, Severity
 
+_SAID = {
+    Outcome.PASS: "passed",
+    Outcome.NOT_CHECKED: "not checked",
+    Outcome.NOT_APPLICABLE: "not applicable",
+    Outcome.CRASHED: "crashed",
+}
+
 
 def summarise(report: Report) -> dict[str, int]:
-    """How many findings of each severity and checks of each outcome there are."""
+    """How many findings of each severity and checks of each outcome there are, and how many findings are ignored."""
     severities = Counter(finding.severity for finding in report.findings)
     outcomes = Counter(result.outcome for result in report.results)
     return {
         **{f"{severity.value}s": severities[severity] for severity in Severity},
         **{outcome.value: outcomes[outcome] for outcome in Outcome},
+        "ignored": len(report.ignored),
     }
+
+
+def found(report: Report) -> str:
+    """How many findings of each severity there are."""
+    counts = summarise(report)
+    kinds = ((key, counts[key]) for key in ("errors", "warnings", "notes"))
+    return ", ".join(f"{count} {key if count != 1 else key[:-1]}" for key, count in kinds if count) or "no findings"
 
 
 def sentence(report: Report) -> str:
     """The summary in one line."""
     counts = summarise(report)
-    found = ", ".join(
-        f"{counts[k]} {k if counts[k] != 1 else k[:-1]}" for k in ("errors", "warnings", "notes") if counts[k]
-    )
-    rest = ", ".join(f"{counts[o.value]} {o.value}" for o in Outcome if o is not Outcome.FINDINGS and counts[o.value])
-    missing = f"; cannot judge: {'; '.join(map(str, report.missing))}" if report.missing else ""
-    return f"{found or 'no findings'}; checks: {rest or 'none'}{missing}"
+    if report.incident is not None:  # what a log does not show is no answer to a question
+        return f"{found(report)}; {len(report.results)} patterns looked for"
+    parts = [f"{counts[outcome.value]} {said}" for outcome, said in _SAID.items() if counts[outcome.value]]
+    parts += [f"{counts['ignored']} ignored"] if counts["ignored"] else []
+    return f"{found(report)}; {', '.join(parts) or 'no other check'}"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,16 +15,25 @@ from rldoctor import report
 from rldoctor.errors import InputError
 from rldoctor.model import (
     Applicability,
+    Change,
     CheckResult,
     Edit,
     Evidence,
     Finding,
     Fix,
     Grade,
+    Ignored,
+    Incident,
+    Missing,
     Outcome,
     Report,
     Severity,
 )
+from rldoctor.report import json_document, markdown
+from rldoctor.report.detail import Detail
+
+# The schema is OASIS's; the repository does not carry it.
+SARIF_SCHEMA = Path(os.environ.get("RLDOCTOR_SARIF_SCHEMA", "sarif-schema-2.1.0.json"))
 
 BUDGET = Finding(
     code="RLD202",
@@ -99,40 +111,184 @@ def test_json_is_the_contract() -> None:
     assert document["checks"][-1]["traceback"].startswith("Traceback")
 
 
-def test_rich_puts_findings_first_and_tells_what_was_not_checked() -> None:
-    text = report.renderer("rich")(REPORT)
-    assert text.index("error RLD202") < text.index("warning RLD104") < text.index("? not-checked: no level imports")
-    assert "run.sh:7: enable_chunked_prefill=False" in text
-    assert "run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240" in text
-    assert "mind: more activation memory during prefill" in text
-    assert "note: plugin acme was left out: ImportError" in text
+def test_the_answer_is_the_first_line_and_the_rest_is_counted() -> None:
+    lines = report.renderer("rich")(REPORT).splitlines()
+    assert lines[0] == f"error RLD202 (run.sh:7): {BUDGET.message}"
+    assert lines[1:5] == [
+        "  run.sh:7  enable_chunked_prefill=False",
+        "  fix (--fix applies it): raise the token budget to the context length",
+        "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240",
+        "    mind: more activation memory during prefill",
+    ]
+    assert lines[5].startswith("warning RLD104: ray 2.40.0 is older than verl asks for, which is")
+    assert "note: plugin acme was left out: ImportError" in lines
+    assert lines[-1] == "1 error, 1 warning; 1 passed, 1 not checked, 1 not applicable, 1 crashed (-v lists them)"
+    assert not any("RLD105" in line or "RLD301" in line for line in lines)
 
 
-def test_sarif_places_a_finding_on_its_line() -> None:
-    run = json.loads(report.renderer("sarif")(REPORT))["runs"][0]
+def test_v_shows_every_check_and_q_the_findings_alone() -> None:
+    everything = report.renderer("rich", detail=Detail.ALL)(REPORT)
+    assert "? not-checked: no level imports  RLD105" in everything
+    assert "✓ RLD301 device-mismatch  24 parameters" in everything
+    assert "! RLD900 failure-unrecognised  KeyError: 'x'\n  Traceback" in everything
+    quiet = report.renderer("rich", detail=Detail.FINDINGS)(REPORT).splitlines()
+    assert len(quiet) == 6
+    passed = replace(REPORT, results=REPORT.results[4:5])
+    assert report.renderer("rich", detail=Detail.FINDINGS)(passed) == ""
+    assert report.renderer("rich")(passed).startswith(f"passed: no problem found: {REPORT.target}\n")
+
+
+MISSING = (Missing(what="the release of verl is not named", how="--assume verl==VERSION"),)
+
+
+def test_what_could_not_be_judged_is_the_answer_where_nothing_was_found() -> None:
+    said = "the release of verl is not named (--assume verl==VERSION)"
+    open_ = replace(REPORT, results=REPORT.results[1:3], missing=MISSING)
+    assert report.renderer("rich")(open_).splitlines()[0] == f"cannot judge: {said}"
+    assert f"not judged: {said}" in report.renderer("rich")(replace(REPORT, missing=MISSING))
+
+
+CRASH = Incident(
+    kind="crashed",
+    first_rank="3",
+    stage="rollout",
+    exception="AssertionError",
+    frames=("/opt/venv/lib/python3.11/site-packages/vllm/core/scheduler.py:702 in _schedule",),
+    user_frame="/home/me/train.py:8 in main",
+    cascades=("RuntimeError: Connection closed by peer (rank 0, rank 1 and 60 more)", "ChildFailedError (rank 4)"),
+    step="12 of 100",
+)
+
+
+def test_in_a_log_the_cause_comes_first_then_what_followed_from_it_and_frames_last() -> None:
+    shown = report.renderer("rich")(replace(REPORT, target="run.log", incident=CRASH)).splitlines()
+    assert shown[0] == f"failed: RLD202 (rank 3, rollout, step 12 of 100, run.sh:7): {BUDGET.message}"
+    after = shown.index("    mind: more activation memory during prefill") + 1
+    assert shown[after : after + 3] == [
+        "  then: RuntimeError: Connection closed by peer (rank 0, rank 1 and 60 more), and 1 more kind of failure",
+        "  at /home/me/train.py:8 in main",
+        "  at vllm/core/scheduler.py:702 in _schedule",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "first"),
+    [
+        ("finished", None, "finished: no problem found in run.log"),
+        ("unfinished", "7 of 9", "cut off or still running at step 7 of 9: no problem found in run.log"),
+    ],
+)
+def test_how_a_run_ended_that_has_no_finding(kind: str, step: str | None, first: str) -> None:
+    well = Report(target="run.log", results=REPORT.results[4:5], incident=Incident(kind=kind, step=step))
+    assert report.renderer("rich")(well).splitlines()[0] == first
+
+
+def sarif(told: Report) -> dict[str, Any]:
+    run: dict[str, Any] = json.loads(report.renderer("sarif")(told))["runs"][0]
+    return run
+
+
+def test_sarif_places_every_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path / "runs")
+    run = sarif(replace(REPORT, place=Evidence(text="verl", source="run.sh", line=2)))
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [r.code for r in REPORT.results]
     budget, loose = run["results"]
     place = budget["locations"][0]["physicalLocation"]
-    assert place == {"artifactLocation": {"uri": "run.sh"}, "region": {"startLine": 7}}
+    assert place == {
+        "artifactLocation": {"uri": "runs/run.sh", "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": 7},
+    }
     assert (budget["level"], loose["level"]) == ("error", "warning")
-    assert "locations" not in loose
+    assert loose["locations"][0]["physicalLocation"]["region"] == {"startLine": 2}
+    # An environment that no launch uses: what stands for all of the project.
+    alone = sarif(REPORT)["results"][1]["locations"][0]["physicalLocation"]
+    assert alone["artifactLocation"]["uri"] == "pyproject.toml"
+
+
+def test_sarif_says_what_a_rule_is_and_how_to_mend(tmp_path: Path) -> None:
+    change = Change(file="run.sh", first=9, end=10, text="max_num_batched_tokens=10240\n")
+    fix = replace(BUDGET.fixes[0], changes=(change,))
+    found = replace(BUDGET, fixes=(fix,))
+    run = sarif(replace(REPORT, results=(replace(REPORT.results[3], findings=(found,)),)))
+    (rule,), (result,) = run["tool"]["driver"]["rules"], run["results"]
+    assert "What it looks for" in rule["help"]["text"] and rule["helpUri"].startswith("https://")
+    (replacement,) = result["fixes"][0]["artifactChanges"][0]["replacements"]
+    region = {"startLine": 9, "startColumn": 1, "endLine": 10, "endColumn": 1}
+    assert replacement == {"deletedRegion": region, "insertedContent": {"text": change.text}}
+
+
+def test_a_fingerprint_stays_when_lines_move_and_differs_between_findings() -> None:
+    moved = replace(BUDGET, evidence=(replace(BUDGET.evidence[0], line=70),))
+    other = replace(BUDGET, evidence=(replace(BUDGET.evidence[0], text="enable_chunked_prefill=True"),))
+
+    def fingerprints(*findings: Finding) -> list[str]:
+        told = replace(REPORT, results=(replace(REPORT.results[3], findings=findings),))
+        return [result["partialFingerprints"]["finding/v1"] for result in sarif(told)["results"]]
+
+    (first,) = fingerprints(BUDGET)
+    assert fingerprints(moved) == [first]
+    assert len({*fingerprints(BUDGET, other, BUDGET)}) == 3
+
+
+def test_an_ignored_finding_is_shown_as_ignored() -> None:
+    told = replace(
+        REPORT,
+        results=REPORT.results[1:3],
+        ignored=(Ignored(finding=BUDGET, reason="fixed in the next image", until="2026-12-01"),),
+    )
+    (result,) = sarif(told)["results"]
+    justification = "fixed in the next image (until 2026-12-01)"
+    assert result["suppressions"] == [{"kind": "external", "justification": justification}]
+    assert "1 ignored" in report.renderer("rich")(told)
+    assert json.loads(report.renderer("json")(told))["ignored"][0]["finding"]["code"] == "RLD202"
+
+
+@pytest.mark.skipif(not SARIF_SCHEMA.is_file(), reason=f"no SARIF schema at {SARIF_SCHEMA} (RLDOCTOR_SARIF_SCHEMA)")
+@pytest.mark.parametrize("told", [REPORT, replace(REPORT, incident=CRASH, missing=MISSING)])
+def test_sarif_is_valid_against_the_official_schema(told: Report) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    document = json.loads(report.renderer("sarif")(told))
+    jsonschema.Draft4Validator(json.loads(SARIF_SCHEMA.read_text())).validate(document)
+
+
+@pytest.mark.parametrize("told", [REPORT, replace(REPORT, incident=CRASH, missing=MISSING)])
+def test_json_keeps_to_the_published_schema(told: Report) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    published = Path(__file__).parents[2] / "docs" / "report.schema.json"
+    assert published.read_text() == json_document.schema(), "the report has changed: publish its schema anew"
+    jsonschema.validate(json.loads(report.renderer("json")(told)), json.loads(published.read_text()))
 
 
 def test_junit_fails_on_errors_and_skips_what_was_not_judged() -> None:
     suite = ElementTree.fromstring(report.renderer("junit")(REPORT))
     assert {k: suite.get(k) for k in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "6",
+        "tests": "7",
         "failures": "1",
         "errors": "1",
         "skipped": "2",
     }
+    failed = suite.find("testcase[failure]")
+    assert failed is not None and (failed.get("file"), failed.get("line")) == ("run.sh", "7")
+
+
+def test_junit_is_not_green_where_nothing_was_judged() -> None:
+    told = replace(REPORT, results=REPORT.results[1:3], missing=MISSING)
+    error = ElementTree.fromstring(report.renderer("junit")(told)).find("testcase[@name='verdict']/error")
+    assert error is not None and (error.get("message") or "").startswith("cannot judge: the release of verl")
 
 
 def test_github_annotates_the_line_and_escapes_what_would_end_the_command() -> None:
     lines = report.renderer("github")(REPORT).splitlines()
     assert lines[0].startswith("::error file=run.sh,line=7,title=RLD202 token-budget-below-context::max_num_batched")
     assert lines[1].endswith("older than verl asks for,%0Awhich is a 100%25 guess")
-    assert lines[2] == "rldoctor: 1 error, 1 warning; checks: 1 pass, 1 not-applicable, 1 not-checked, 1 crashed"
+    assert lines[2] == "rldoctor: 1 error, 1 warning; 1 passed, 1 not checked, 1 not applicable, 1 crashed"
+    place = Evidence(text="verl", source="run.sh", line=2)
+    placed = report.renderer("github")(replace(REPORT, place=place)).splitlines()
+    assert placed[1].startswith("::warning file=run.sh,line=2,title=RLD104")
+    open_ = report.renderer("github")(replace(REPORT, results=REPORT.results[1:3], missing=MISSING, place=place))
+    assert open_.startswith("::error file=run.sh,line=2,title=rldoctor::cannot judge: the release of verl")
 
 
 def test_markdown_and_html_hold_the_fix() -> None:
@@ -140,6 +296,29 @@ def test_markdown_and_html_hold_the_fix() -> None:
         text = report.renderer(name)(REPORT)
         assert "actor_rollout_ref.rollout.max_num_batched_tokens=10240" in text
         assert "RLD105" in text
+
+
+FOREIGN = (
+    "<img src=x onerror=alert(1)> @team #12 [go](http://bad.example) **bold** `x` | a_b _c_ ``` \n::error::x\n# head"
+)
+
+
+def test_foreign_text_is_text_in_every_format() -> None:
+    found = replace(BUDGET, message=FOREIGN, evidence=(Evidence(text=FOREIGN, source="run.log", line=1),))
+    told = replace(REPORT, target=FOREIGN, results=(replace(REPORT.results[3], findings=(found,)),), notes=(FOREIGN,))
+    shown = report.renderer("markdown")(told)
+    for markup in ("<img", " @team", " #12", " [go]", "http://bad", " **bold", " `x`", " | a", " _c_", "\n# head"):
+        assert markup not in shown, markup
+    assert "a_b" in shown
+    annotations = report.renderer("github")(told).splitlines()
+    assert [line for line in annotations if line.startswith("::")] == annotations[:1]
+    assert "<img" not in report.renderer("html")(told)
+    suite = ElementTree.fromstring(report.renderer("junit")(told))
+    assert FOREIGN.splitlines()[0] in (suite.findtext("testcase/failure") or "")
+
+
+def test_a_fence_is_longer_than_any_in_what_it_holds() -> None:
+    assert markdown.fenced("a ```` b")[0] == "`````"
 
 
 def test_an_unknown_format_names_the_known_ones() -> None:
@@ -172,7 +351,6 @@ def test_what_is_to_be_copied_stays_on_one_line(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("COLUMNS", columns)
     lines = report.renderer("rich")(REPORT).splitlines()
     assert "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240" in lines
-    assert "error RLD202 token-budget-below-context" in lines
     assert all(line == line.rstrip() for line in lines)
 
 
@@ -189,4 +367,4 @@ def test_a_place_in_sarif_is_a_uri() -> None:
         report.renderer("sarif")(replace(REPORT, results=(replace(REPORT.results[3], findings=(odd,)),)))
     )
     place = shown["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"] == "my%20runs/%5Ba%5D%3Ab.sh"
+    assert place["artifactLocation"]["uri"].endswith("my%20runs/%5Ba%5D%3Ab.sh")

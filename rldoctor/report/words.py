@@ -1,0 +1,120 @@
+"""What the formats for people say alike: the first line, places, fixes, and the count of the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+
+from rldoctor import verdict
+from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Incident, Report, State, Verdict
+from rldoctor.report.summary import sentence
+
+ENDINGS = {
+    "crashed": "failed",
+    "stalled": "stalled",
+    "unhealthy": "unhealthy",
+    "finished": "finished",
+    "unfinished": "cut off or still running",
+    "unknown": "not understood",
+}
+"""How a run ended, by the kind of its incident."""
+
+APPLIED = {
+    Applicability.SAFE: "--fix applies it",
+    Applicability.UNSAFE: "your decision",
+    Applicability.DISPLAY: "by hand",
+}
+"""Who applies a fix."""
+
+
+def verdict_of(report: Report) -> Verdict:
+    """The verdict of a report; that of the usual threshold where none was asked for."""
+    found = (report if report.verdict is not None else verdict.over(report, "error")).verdict
+    assert found is not None
+    return found
+
+
+def headline(report: Report) -> str:
+    """The answer in one line: the verdict, the code, the cause and the place."""
+    judged = verdict_of(report)
+    if judged.state is State.NOT_JUDGED:
+        return f"cannot judge: {'; '.join(str(missing) for missing in judged.missing)}"
+    if report.findings:
+        return head(report.findings[0], report.incident)
+    if report.incident is not None:
+        return f"{ending(report.incident)}: no problem found in {report.target}"
+    return f"passed: no problem found: {report.target}"
+
+
+def head(finding: Finding, incident: Incident | None = None) -> str:
+    """A finding in one line; the one that explains an ``incident`` begins with how the run ended."""
+    code = finding.code
+    if incident is not None:
+        healthy = incident.kind in ("finished", "unfinished")
+        code = f"{ending(incident)}{f', {finding.severity.value}' if healthy else ''}: {code}"
+    else:
+        code = f"{finding.severity.value} {code}"
+    where = place(finding, incident)
+    return f"{code}{f' ({where})' if where else ''}: {' '.join(finding.message.split())}"
+
+
+def ending(incident: Incident) -> str:
+    """How a run ended, with the step where it was cut off."""
+    at = f" at step {incident.step}" if incident.step and incident.kind == "unfinished" else ""
+    return ENDINGS.get(incident.kind, incident.kind) + at
+
+
+def place(finding: Finding, incident: Incident | None = None) -> str:
+    """Where it is: rank, stage and step of an incident, and the file's name and line."""
+    parts: list[str] = []
+    if incident is not None:
+        rank = incident.first_rank
+        parts += [f"rank {rank}" if rank.isdigit() else rank] if rank else []
+        parts += [incident.stage] if incident.stage else []
+        parts += [f"step {incident.step}"] if incident.step else []
+    at = located(finding)
+    if at is not None:
+        parts.append(f"{PurePath(at.source or '').name}:{at.line}")
+    return ", ".join(parts)
+
+
+def located(finding: Finding) -> Evidence | None:
+    """The first evidence that is a line of a file."""
+    return next((e for e in finding.evidence if e.source and e.line), None)
+
+
+def shown_path(path: str) -> str:
+    """A path as a person at this folder would type it."""
+    given = Path(path)
+    here = Path.cwd() if given.is_absolute() else None
+    return str(given.relative_to(here)) if here is not None and given.is_relative_to(here) else path
+
+
+def source(evidence: Evidence) -> str:
+    """Where a piece of evidence is from: ``run.sh:5``, a distribution, a probe; empty where it says so itself."""
+    if evidence.source is None:
+        return ""
+    path = shown_path(evidence.source)
+    return f"{path}:{evidence.line}" if evidence.line else path
+
+
+def applied(fix: Fix) -> str:
+    """Who applies a fix, empty where that need not be said."""
+    if fix.applicability is Applicability.SAFE and not any(edit.file for edit in fix.edits):
+        return ""
+    return APPLIED[fix.applicability]
+
+
+def spelled(edit: Edit) -> str:
+    """An edit as it is written into a file."""
+    return edit.spelled or f"{edit.option} = {edit.value}"
+
+
+def rest(report: Report) -> str:
+    """What else there is, in one line."""
+    return f"{sentence(report)} (-v lists them)"
+
+
+def summed_up(report: Report) -> str:
+    """The verdict in one line, for whoever reads the report with a program."""
+    missing = "; ".join(str(missing) for missing in report.missing)
+    return sentence(report) + (f"; cannot judge: {missing}" if missing else "")
