@@ -7,6 +7,7 @@ https://github.com/Yelp/detect-secrets), with shorter tails, so that a token cut
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
@@ -88,15 +89,16 @@ def find(text: str) -> Iterator[Span]:
 
 def _private_keys(text: str) -> Iterator[Span]:
     position = 0
+    ends = [hit.end() for hit in _END.finditer(text)]
     for begin in _BLOCK.finditer(text):
         if begin.start() < position:
             continue
-        end = _END.search(text, begin.end())
-        if end is None:  # cut off
+        following = bisect_right(ends, begin.end())
+        if following < len(ends):
+            position = ends[following]
+        else:  # cut off
             body = _BODY.match(text, begin.end())
             position = body.end() if body else begin.end()
-        else:
-            position = end.end()
         yield Span(begin.start(), position, "private-key")
     first = _END.search(text)
     if first is not None and not _BLOCK.search(text, 0, first.start()):

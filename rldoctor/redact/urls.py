@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from rldoctor.redact.spans import Span
 
+# Python's paths make one slash of two.
+_START = re.compile(r"://|(?<=[a-z][a-z]):/(?=[^/\s:@]{0,64}:)")
 _RUN = re.compile(r"[^\s\"'`<>\\|]{0,2048}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")
 _PATH = re.compile(r"[/?#]")
@@ -18,19 +20,20 @@ _BY_LOGIN = ("ssh", "git+ssh", "git", "sftp", "rsync", "scp")
 
 def find(text: str) -> Iterator[Span]:
     """Where the user's part of a URL stands."""
-    position = text.find("://")
-    while position >= 0:
-        begin = position + 3
-        following = text.find("://", begin)
+    start = _START.search(text)
+    while start:
+        begin = start.end()
+        then = _START.search(text, begin)
+        following = then.start() if then else -1
         run = _RUN.match(text, begin)
         end = run.end() if run else begin
         if 0 <= following < end:
             scheme = _SCHEME.search(text, max(begin, following - 32), following)
             end = scheme.start() if scheme else following
         length = _credentials(text[begin:end])
-        if length and not _is_login(text[:position][-16:], text[begin : begin + length]):
+        if length and not _is_login(text[max(0, start.start() - 16) : start.start()], text[begin : begin + length]):
             yield Span(begin, begin + length, "credentials")
-        position = following
+        start = then
 
 
 def _credentials(rest: str) -> int:
