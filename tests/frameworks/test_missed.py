@@ -40,9 +40,8 @@ def test_defaults_of_a_launch_that_was_read(launches: Launches, more: str) -> No
 def test_a_config_option_whose_file_is_not_here(launches: Launches) -> None:
     text = "trl grpo --config absent.yaml --max_prompt_length 512\n"
     (plan,) = launches({"run.sh": text}, trl="0.24.0", transformers="4.57.1")
-    setting = plan.get("batch.generations")
-    assert setting is not None and setting.value is None
-    assert "absent.yaml: named here, not found" in (setting.unknown or "")
+    assert plan.value("lengths.prompt") == 512 and plan.value("batch.generations") is None
+    assert any(note.unread and note.text == "absent.yaml: named here, not found" for note in plan.notes)
 
 
 def test_a_model_that_nobody_names_is_unknown(launches: Launches) -> None:
