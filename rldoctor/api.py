@@ -23,6 +23,7 @@ from rldoctor.hang import stalled_run
 from rldoctor.hang.names import numbered, ranks_named
 from rldoctor.knowledge.cuda import architectures_of, driver_for, nccl_of, runs_on, toolkit_knows, toolkit_of
 from rldoctor.knowledge.known_issues import KnownIssue, affects, known_issues
+from rldoctor.knowledge.layers import mended, replaced
 from rldoctor.knowledge.memory import CONTEXT as CUDA_CONTEXT
 from rldoctor.knowledge.memory import GIB
 from rldoctor.knowledge.memory import States as TrainingStates
@@ -184,6 +185,7 @@ __all__ = [
     "lookup",
     "matters",
     "memory_phases",
+    "mended",
     "model_context",
     "model_heads",
     "model_type_since",
@@ -202,6 +204,7 @@ __all__ = [
     "ranks_named",
     "release",
     "release_specifier",
+    "replaced",
     "replicas_per_prompt",
     "request_seeds",
     "requests_alike",

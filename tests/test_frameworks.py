@@ -101,7 +101,7 @@ def test_records_are_whole() -> None:
 def test_what_is_built_over_another_comes_before_it() -> None:
     names = [framework.name for framework in trainers()]
     for framework in trainers():
-        for below in set(framework.over) & set(names):
+        for below in {layer.package for layer in framework.over} & set(names):
             assert names.index(framework.name) < names.index(below)
 
 

@@ -46,9 +46,10 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
-    installed_within,
     is_framework,
+    mended,
     package_of,
+    replaced,
 )
 
 from ..declared.linked import judge_links
@@ -73,22 +74,18 @@ def outside_declared(case: Case) -> Iterator[Finding | Reach]:
         case,
         check,
         between_vllm_and,
-        lambda misfit: Severity.NOTE if _is_ms_swifts(case, misfit) else _severity(misfit),
+        lambda misfit: Severity.NOTE if _is_replaced(case, misfit) else _severity(misfit),
         FRAMEWORKS,
         "no framework here declares which vLLM it works with",
     )
 
 
-def _is_ms_swifts(case: Case, misfit: Misfit) -> bool:
-    """ms-swift takes TRL's trainers and builds its engines and servers itself: TRL's extra is for TRL's own. From 3.11
-    on it puts ``GuidedDecodingParams`` back before it imports TRL."""
-    runs = case.plan is None or case.plan.framework == "ms-swift"
-    if misfit.by.name != "trl" or not runs or not installed_within(case, "ms-swift", ">=0"):
+def _is_replaced(case: Case, misfit: Misfit) -> bool:
+    """Whether the launch's framework builds engines itself over the one that demands this vLLM, whose declarations are
+    about its own then; a break that is known holds unless the framework mends it."""
+    if not replaced(case, misfit.by.name):
         return False
-    known = misfit.known
-    if known is None:
-        return True
-    return "GuidedDecodingParams" in (known.reason or "") and installed_within(case, "ms-swift", ">=3.11")
+    return misfit.known is None or mended(case, misfit.by.name, misfit.known.reason or "")
 
 
 def _severity(misfit: Misfit) -> Severity:

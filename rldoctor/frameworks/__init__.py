@@ -54,7 +54,7 @@ def trainers() -> tuple[Framework, ...]:
     owners = {package.name: record for record in frameworks() for package in record.packages}
 
     def depth(record: Framework) -> int:
-        return 1 + max((depth(owners[name]) for name in record.over if name in owners), default=0)
+        return 1 + max((depth(owners[layer.package]) for layer in record.over if layer.package in owners), default=0)
 
     return tuple(sorted((r for r in frameworks() if r.trains), key=lambda record: -depth(record)))
 

@@ -117,12 +117,22 @@ class Sync:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A package that the framework is built over. With ``replaces`` it puts trainers and engines of its own in the
+    place of the package's while it runs: what is known of those does not hold. ``mends`` maps a name that the package
+    imports, and that another package no longer has, to the framework's releases that put it back."""
+
+    package: str
+    replaces: bool = False
+    mends: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Framework:
     """One framework. ``home`` is its folder's module. Beside the record may stand ``dialect`` (and ``serve``) with a
     ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, and ``options/NAME.json``, read when needed.
 
-    ``title`` is the name that people write, and that plans carry. ``over`` names the distributions of which it replaces
-    parts while they run (classes, defaults, functions): what is known of them need not hold below it. ``trains`` is
+    ``title`` is the name that people write, and that plans carry. ``over`` is what it is built over. ``trains`` is
     false for an engine. ``programs`` are console programs whose first argument is a command, ``servers`` expressions
     over modules and programs that only serve. ``variables`` are prefixes (``VERL_``) and names of environment variables
     that it reads; ``secrets`` options that hold a key, with a name that says so; ``companions`` distributions whose
@@ -134,7 +144,7 @@ class Framework:
     name: str
     title: str
     packages: tuple[Package, ...] = ()
-    over: tuple[str, ...] = ()
+    over: tuple[Layer, ...] = ()
     trains: bool = True
     programs: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 
 from rldoctor.case import Case
 from rldoctor.knowledge import table
+from rldoctor.knowledge.layers import replaced
 from rldoctor.knowledge.model_config import text_config
 from rldoctor.knowledge.vllm_engine import generation
 from rldoctor.lookup import find
@@ -56,6 +57,8 @@ def affects(issue: KnownIssue, case: Case) -> bool:
     if case.packages is None or (
         issue.frameworks and (case.plan is None or case.plan.framework not in issue.frameworks)
     ):
+        return False
+    if not issue.frameworks and replaced(case, issue.package):
         return False
     ranges = {issue.package: issue.versions, **issue.beside}
     if not all(_installed(case, name, versions) for name, versions in ranges.items()):

@@ -37,7 +37,6 @@ OTHERS = frozenset(
     [
         "vllm",
         "transformers",
-        "trl",
         "peft",
         "accelerate",
         "ray",
@@ -49,6 +48,7 @@ OTHERS = frozenset(
         "megatron",
         "sglang",
         "liger_kernel",
+        *(layer.package for record in frameworks() for layer in record.over),
     ]
 )
 _FORMAT = 1  # of what the cache keeps
@@ -88,7 +88,8 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
 def _link(
     record: Framework, distribution: str, case: Case, sources: Sources, versions: dict[str, str]
 ) -> dict[str, Any]:
-    built_on = {m for other in frameworks() if other.name in record.over and other.trains for m in other.modules}
+    below = {layer.package for layer in record.over}
+    built_on = {m for other in frameworks() if other.name in below and other.trains for m in other.modules}
     own = frozenset({*record.modules, *built_on})
     follower = Follower(sources, own, OTHERS - own, versions)
     entries = [e for e in _entries(record, case.plan) if sources.search.find(e).kind is Kind.SOURCE]
@@ -107,7 +108,7 @@ def _link(
 
 def _replaced(problem: Problem, record: Framework, follower: Follower) -> bool:
     """Whether the framework itself may put the name there: it does so for packages of which it replaces parts."""
-    if problem.of not in record.over or problem.kind not in ("name", "attribute"):
+    if problem.of not in {layer.package for layer in record.over} or problem.kind not in ("name", "attribute"):
         return False
     sets = re.compile(rf"\.{problem.name}\s*=[^=]|setattr\([^)\n]*\b{problem.name}\b|[\"']{problem.name}[\"']")
     loaded = (name for name in follower.modules if name.partition(".")[0] in record.modules)

@@ -35,7 +35,7 @@ _TRAINERS_BAR = re.compile(
 )
 _COUNTED = re.compile(
     r"'global_step/max_steps': '(?P<at>\d+)/(?P<of>\d+)'|={3,} Step (?P<step>\d+)/(?P<steps>\d+) ={3,}"
-    r"|(?:^|\s)step:(?P<verl>\d+) - "
+    r"|(?:^|\s)step:(?P<alone>\d+) - "
 )
 
 
@@ -92,7 +92,7 @@ def _position(pieces: Sequence[Slice]) -> tuple[int | None, int | None]:
         for match in (_TRAINERS_BAR.match(line.text), _COUNTED.search(line.text, 0, 400)):
             if match is not None:
                 parts = match.groupdict()
-                at = next((int(parts[name]) for name in ("at", "step", "verl") if parts.get(name)), at)
+                at = next((int(parts[name]) for name in ("at", "step", "alone") if parts.get(name)), at)
                 of = next((int(parts[name]) for name in ("of", "steps") if parts.get(name)), of)
     return at, of
 

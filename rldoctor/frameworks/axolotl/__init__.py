@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Memory, Package, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Sync, Words
 
 FRAMEWORK = Framework(
     home=__name__,
     name="axolotl",
     title="axolotl",
     packages=(Package(name="axolotl", modules=("axolotl",), since="0.5.0"),),
-    over=("trl",),
+    over=(Layer(package="trl"),),
     programs=("axolotl",),
     variables="AXOLOTL_",
     words=Words(paths=r"/axolotl/"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -23,7 +23,7 @@ FRAMEWORK = Framework(
             since="0.3.0",
         ),
     ),
-    over=("verl", "vllm"),
+    over=(Layer(package="verl"), Layer(package="vllm")),
     words=Words(paths=r"/easyr1[^/]*/|/verl/workers/rollout/vllm_rollout_spmd\.py"),
     imports={"always": ("verl.trainer.main", "verl.workers.fsdp_workers", "verl.workers.rollout.vllm_rollout_spmd")},
 )

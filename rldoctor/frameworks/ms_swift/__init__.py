@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Memory, Package, V, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, V, Words
 
 # swift/utils and its templates (https://github.com/modelscope/ms-swift)
 _VARIABLES = """
@@ -16,7 +16,11 @@ FRAMEWORK = Framework(
     name="ms-swift",
     title="ms-swift",
     packages=(Package(name="ms-swift", modules=("swift",), since="3.0.0"),),
-    over=("trl", "vllm"),
+    over=(
+        # It takes TRL's trainers as a base and builds engines and servers itself.
+        Layer(package="trl", replaces=True, mends={"GuidedDecodingParams": ">=3.11"}),
+        Layer(package="vllm"),
+    ),
     programs=("swift", "megatron"),
     variables=_VARIABLES,
     words=Words(

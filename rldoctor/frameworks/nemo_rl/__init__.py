@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Memory, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -17,7 +17,7 @@ FRAMEWORK = Framework(
             since="0.1.0",
         ),
     ),
-    over=("vllm",),
+    over=(Layer(package="vllm"),),
     variables="NRL_",
     words=Words(paths=r"/nemo_rl/"),
     # offload_before_refit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Memory, Package, Repository, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Sync, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -23,7 +23,7 @@ FRAMEWORK = Framework(
             since="0.dev0",
         ),
     ),
-    over=("trl",),
+    over=(Layer(package="trl"),),
     words=Words(paths=r"/open[-_]r1/"),
     memory=Memory(whole_logits=True, keeps_reference=True),
     sync=Sync(one_by_one=True, own_names=""),

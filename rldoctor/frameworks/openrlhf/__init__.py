@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Package, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Sync, Words
 
 FRAMEWORK = Framework(
     home=__name__,
     name="openrlhf",
     title="OpenRLHF",
     packages=(Package(name="openrlhf", modules=("openrlhf",), since="0.5.0", alternatives={"vllm-latest": "vllm"}),),
-    over=("vllm",),
+    over=(Layer(package="vllm"),),
     programs=("openrlhf",),
     variables="OPENRLHF_",
     # Its loggers take the key itself, later in --logger.wandb.key: openrlhf/cli/train_ppo_ray.py

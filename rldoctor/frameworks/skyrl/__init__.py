@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Memory, Package, Repository, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Sync, Words
 
 _REPOSITORY = "NovaSky-AI/SkyRL"
 
@@ -26,7 +26,7 @@ FRAMEWORK = Framework(
             since="0.1.0",
         ),
     ),
-    over=("vllm",),
+    over=(Layer(package="vllm"),),
     programs=("skyrl",),
     variables="SKYRL_",
     companions=("skyrl-gym", "skyrl-agent"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Memory, Package, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -14,7 +14,11 @@ FRAMEWORK = Framework(
         ),
         Package(name="unsloth-zoo", modules=("unsloth_zoo",), device=True),
     ),
-    over=("trl", "vllm"),
+    over=(
+        # unsloth_compiled_cache holds trainers made from TRL's; load_vllm builds the engine (unsloth/import_fixes.py)
+        Layer(package="trl", replaces=True, mends={"GuidedDecodingParams": ">=2025.11.6"}),
+        Layer(package="vllm"),
+    ),
     programs=("unsloth",),
     variables="UNSLOTH_",
     words=Words(

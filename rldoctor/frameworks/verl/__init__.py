@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Package, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Sync, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -16,7 +16,7 @@ FRAMEWORK = Framework(
             beside=(("verl-project/verl", "v{}"), ("verl-project/verl-recipe", None)),
         ),
     ),
-    over=("vllm",),
+    over=(Layer(package="vllm"),),
     variables="VERL_",
     words=Words(paths=r"/verl/", texts=("verl.trainer",)),
     # unfuse_moe_params in workers/engine/fsdp/utils.py came with 0.9
