@@ -266,3 +266,20 @@ def ended_by_the_watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
 def peer_is_gone(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The other side of a connection ended first: a recorded death says more."""
     yield check.finding("a rank lost the connection to another one that had ended before", fixes=(_ALL_RANKS,))
+
+
+check.signature(
+    "EI0002: ",
+    "The wait execution of the Notify register times out",
+    "Notify wait timeout",
+    says="a collective of the Ascend devices (HCCL) timed out: a rank did not arrive",
+    fixes=(
+        Fix(
+            title="judge the logs of all ranks together: the one that ended or hangs first holds the cause",
+            commands=("rldoctor triage LOGS",),
+        ),
+        Fix(title="or give slow steps more time", commands=("export HCCL_EXEC_TIMEOUT=3600",)),
+    ),
+    role=Role.CASCADE,
+    url="https://www.hiascend.com/document/detail/en/canncommercial/800/apiref/envvar/envref_07_0078.html",
+)

@@ -201,3 +201,46 @@ def broadcast_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
             fixes=(_GLOO, _DEBUG),
             url="https://github.com/vllm-project/vllm/issues/5477",
         )
+
+
+_HCCL = "https://www.hiascend.com/document/detail/en/canncommercial/800/apiref/envvar/envref_07_0077.html"
+check.signature(
+    "HCCL function error: ",
+    "HCCL function error : ",
+    pattern=r"HCCL function error ?: ?(?P<call>hccl\w*[Cc]omm[Ii]nit\w*|Hccl\w*Init\w*)",
+    details=(
+        r"(?P<code>E[IJ]\d{4}): (?:\[PID: \d+\] [\d:. -]+)?(?P<why>[^.\n]{1,160})",
+        r"error code is (?P<number>\d+)",
+        r"remote_ip_addr\[(?P<peer>[\d.]+)",
+    ),
+    says="the HCCL group of the Ascend devices cannot be built ({call}[[, error code {number}]])[[: {code} "
+    "{why}]][[; the "
+    "peer at {peer} did not answer]]",
+    fixes=(
+        Fix(
+            title="name the interface between the hosts, and give slow ranks more time to arrive",
+            commands=(
+                "export HCCL_SOCKET_IFNAME=eth0",
+                "export HCCL_IF_IP=ADDRESS_OF_THIS_NODE",
+                "export HCCL_CONNECT_TIMEOUT=1800",
+            ),
+        ),
+        Fix(
+            title="test the connectivity of the devices: link, address and TLS setting must agree on all of them",
+            commands=("for i in 0 1 2 3 4 5 6 7; do hccn_tool -i $i -link -g; hccn_tool -i $i -tls -g; done",),
+        ),
+        Fix(title="see that no process of an earlier run holds a device", commands=("npu-smi info",)),
+    ),
+    url=_HCCL,
+)
+check.signature(
+    "Failed to initialize the HCCP process",
+    "EJ0001: ",
+    says="HCCL's helper process does not start on an Ascend device: another run still holds it, or its "
+    "network is not set up",
+    fixes=(
+        Fix(title="end what an earlier run left, and wait until its devices are free", commands=("npu-smi info",)),
+        Fix(title="see that each device has an address", commands=("hccn_tool -i 0 -ip -g",)),
+    ),
+    url=_HCCL,
+)

@@ -94,3 +94,30 @@ def hardware_fault(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://docs.nvidia.com/deploy/xid-errors/index.html",
     )
+
+
+check.signature(
+    "] Assertion `",
+    "failed, thread: ",
+    pattern=r"\.cu:\d+: [^\n]{0,200}Assertion `(?P<words>[^`'\n]{1,120})[`'] failed",
+    unless=("srcIndex < srcSelectDimSize", "probability tensor contains"),
+    says="an assertion inside a CUDA kernel failed: {words}",
+    fixes=(_INDEX, _EXACT),
+    silent=True,
+    url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
+)
+check.signature(
+    "aicore exception",
+    "AICORE error",
+    "an aicore error",
+    "error code is 507015",
+    "error code is 507057",
+    says="a kernel failed on an Ascend device: {error}",
+    fixes=(
+        Fix.safe("let every call wait for its kernel, so that the stack names it", {"env.ASCEND_LAUNCH_BLOCKING": "1"}),
+        Fix(
+            title="then look for ids or indices beyond their table, and try the CANN release that this torch_npu names"
+        ),
+    ),
+    url="https://github.com/Ascend/pytorch/blob/master/README.md",
+)

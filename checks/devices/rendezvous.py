@@ -273,3 +273,26 @@ def _waits(error: LoggedException) -> bool:
 def name_unresolved(case: Case, event: LogEvent) -> Iterator[Finding]:
     """torch's warning before the time-out; healthy runs print it for IPv6 alone."""
     yield check.finding("the host name of the meeting address does not resolve")
+
+
+check.signature(
+    "Failed to connect to GCS at address",
+    "Failed to get cluster ID from GCS server",
+    "Unable to connect to GCS",
+    details=(r"GCS (?:\(ray head\) )?at (?:address )?(?P<address>[\w.:-]*\d)",),
+    unless=("GCS may have been killed",),
+    says="no Ray head answers[[ at {address}]]: its address or port is wrong, blocked, or that of a cluster "
+    "that has ended",
+    fixes=(
+        Fix(
+            title="end what an earlier cluster left on every node, start the head, and join it by the "
+            "address that it prints",
+            commands=("ray stop --force", "ray start --head --port=6379", "ray start --address=HEAD_ADDRESS:6379"),
+        ),
+        Fix(
+            title="see that the port is open between the nodes, and that no proxy variable or RAY_ADDRESS "
+            "names another one"
+        ),
+    ),
+    url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
+)

@@ -248,3 +248,38 @@ def loaded_without_a_gpu(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://docs.pytorch.org/docs/stable/generated/torch.load.html",
     )
+
+
+check.signature(
+    "libascendcl.so: cannot open shared object file",
+    "libhccl.so: cannot open shared object file",
+    "libascend_hal.so: cannot open shared object file",
+    pattern=r"(?P<library>lib\w+\.so): cannot open shared object file",
+    says="{library} is not found: the environment of the Ascend toolkit (CANN) is not set, or its driver is "
+    "not installed",
+    fixes=(
+        Fix(
+            title="set the toolkit's environment in the shell, or in the job and on every Ray node, that "
+            "starts the run",
+            commands=("source /usr/local/Ascend/ascend-toolkit/set_env.sh", "npu-smi info"),
+        ),
+    ),
+    url="https://vllm-ascend.readthedocs.io/en/latest/installation.html",
+)
+check.signature(
+    "aclrtSetDevice, error code is ",
+    "NPU function error: aclrtSetDevice",
+    "error code is 507033",
+    details=(r"error code is (?P<number>\d+)",),
+    says="an Ascend device cannot be opened[[ (error code {number})]]: it does not exist here, another "
+    "process holds it, or "
+    "driver and CANN do not fit",
+    fixes=(
+        Fix(
+            title="see devices, processes and driver",
+            commands=("npu-smi info", "cat /usr/local/Ascend/driver/version.info"),
+        ),
+        Fix(title="and which devices this process may use", commands=("echo $ASCEND_RT_VISIBLE_DEVICES",)),
+    ),
+    url="https://vllm-ascend.readthedocs.io/en/latest/installation.html",
+)

@@ -201,7 +201,8 @@ def refused_by_the_installer(case: Case, event: LogEvent) -> Iterator[Finding]:
 def told_by_pip(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``vllm 0.9.1 requires torch==2.7.0, but you have torch 2.6.0 which is incompatible.``"""
     told = re.search(r"(\S+ \S+) requires ([\w.-]+)(\S*), but you have (\S+ \S+) which is incompatible", event.line)
-    if told is None or event.exception is not None:
+    # In a run that nothing ended pip's remark explains nothing.
+    if told is None or event.exception is not None or event.incident.kind != "crashed":
         return
     yield check.finding(
         f"{told[1]} requires {told[2]}{told[3].rstrip(',')}, and {told[4]} was installed",
@@ -255,4 +256,20 @@ check.signature(
         ),
         Fix(title="or install the transformers of its time, the newest that it allows (rldoctor compat names it)"),
     ),
+)
+check.signature(
+    "got an unexpected keyword argument 'keep_torch_compile'",
+    "Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
+    "Trainer.__init__() got an unexpected keyword argument 'processing_class'",
+    exception="TypeError",
+    pattern=r"(?P<call>[\w.]+\(\)) got an unexpected keyword argument '(?P<name>\w+)'",
+    says="{call} takes no {name}: transformers, TRL and accelerate are of different times",
+    fixes=lambda case, event, words: (
+        *(fix for package in ("trl", "transformers", "accelerate") for fix in declared_fixes(case, check, package)),
+        Fix(
+            title="install releases of the three of one time",
+            commands=(install(case, "--upgrade", "trl", "transformers", "accelerate"),),
+        ),
+    ),
+    url="https://huggingface.co/docs/trl/installation",
 )

@@ -199,3 +199,57 @@ _OF_EITHER_AGE = (
         commands=('python -c "import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())"',),
     ),
 )
+
+_OLD_GPU = re.compile(r"Volta and Turing|V100|\bT4\b|compute capability [67]\.\d|\bsm_?[67]\d")
+
+
+def _on_an_old_gpu(case: Case, event: LogEvent) -> bool:
+    return bool(_OLD_GPU.search("\n".join((*event.run.tail, *event.before, event.text))))
+
+
+_OLD_KERNELS = (
+    Fix.unsafe(
+        "keep to kernels that need no newer GPU: no chunked prefill and no prefix cache (they are written in "
+        "Triton), float16",
+        {"engine.enable_chunked_prefill": False, "engine.enable_prefix_caching": False, "engine.dtype": "float16"},
+        valid_for="compute capability 7.0 and 7.5",
+        side_effects="max_num_batched_tokens has to reach max_model_len",
+    ),
+    Fix(
+        title="or take the last releases that supported this GPU (7.0: torch before 2.11, vLLM before 0.20), "
+        "or GPUs of "
+        "compute capability 8.0"
+    ),
+)
+check.signature(
+    "LLVM ERROR: ",
+    when=_on_an_old_gpu,
+    says="Triton cannot compile a kernel for this GPU of compute capability 7.x (V100, T4): {line}",
+    fixes=_OLD_KERNELS,
+    silent=True,
+    url="https://github.com/verl-project/verl/issues/985",
+)
+check.signature(
+    "Feature '.bf16' requires .target sm_80",
+    "requires .target sm_80 or higher",
+    "which is too old to be supported by the triton GPU compiler",
+    details=(r"Found (?P<gpu>.{3,60}) which is too old",),
+    says="Triton compiles for compute capability 8.0 and newer (for some kernels 7.0), and this GPU[[ "
+    "({gpu})]] is older",
+    fixes=_OLD_KERNELS,
+    url="https://github.com/vllm-project/vllm/issues/2147",
+)
+check.signature(
+    "triton.runtime.errors.OutOfResources: out of resource: shared memory",
+    pattern=r"Required: (?P<needed>\d+), Hardware limit: (?P<limit>\d+)",
+    says="a Triton kernel needs {needed} bytes of shared memory per block, and this GPU has {limit}",
+    fixes=(
+        Fix(title="take a release of the package in the innermost frame that has block sizes for this GPU"),
+        Fix.unsafe(
+            "or another attention backend, where the kernel is an attention kernel",
+            {"env.VLLM_ATTENTION_BACKEND": "FLASHINFER"},
+            side_effects="FlashInfer has to be installed",
+        ),
+    ),
+    url="https://github.com/triton-lang/triton/issues/2120",
+)

@@ -298,3 +298,37 @@ def disk_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 
 _SAVES = re.compile(r"save|checkpoint|serialize", re.IGNORECASE)
+
+check.signature(
+    "Object creation will fail if spilling is required",
+    details=(
+        r"(?P<path>/\S+) is over (?P<share>[\d.]+)% full, available space: (?P<left>[^;.]+?(?:\.\d+)?(?: "
+        r"?[A-Z]+)?); capacity: (?P<all>[\d.]+ ?\w*)",
+    ),
+    says="the disk of Ray's session is full[[: {path} over {share} %, {left} left of {all}]]; Ray stores no "
+    "more objects there",
+    severity=Severity.WARNING,
+    fixes=(
+        Fix(
+            title="free space there, or let Ray work on a larger disk",
+            commands=("df -h /tmp/ray", "export RAY_TMPDIR=/path/with/space", "rm -rf /tmp/ray/session_20*"),
+        ),
+    ),
+    url="https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html",
+)
+check.signature(
+    "The node was low on resource: ephemeral-storage",
+    "ephemeral local storage usage exceeds the total limit",
+    "ephemeral-storage usage exceeds",
+    says="Kubernetes evicted the pod: its local disk is used up",
+    fixes=(
+        Fix(
+            title="mount a volume for checkpoints, caches and Ray's session, or raise the pod's ephemeral-storage limit"
+        ),
+        Fix(
+            title="keep caches there", commands=("export HF_HOME=/volume/hf RAY_TMPDIR=/volume/ray TMPDIR=/volume/tmp",)
+        ),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+)

@@ -154,3 +154,44 @@ def _diagnosis(text: str) -> tuple[str, tuple[Fix, ...]]:
     if header:
         return f"the build lacks the header {header[1]}", (_NVCC, _HEADERS)
     return "an extension that is compiled at run time does not build", (_COMPILER, _NVCC, _TORCH_ADAM)
+
+
+_NO_COMPILATION = (
+    _EAGER,
+    Fix.unsafe(
+        "or switch torch.compile off in the trainer",
+        {"env.TORCH_COMPILE_DISABLE": "1"},
+        side_effects="slower, and a little more memory",
+    ),
+    Fix(
+        title="clear what an earlier release compiled",
+        commands=("rm -rf ~/.cache/vllm/torch_compile_cache ~/.triton/cache",),
+    ),
+)
+check.signature(
+    "torch._dynamo.exc.BackendCompilerFailed: backend=",
+    "torch._inductor.exc.InductorError: ",
+    "torch._dynamo.exc.InternalTorchDynamoError: ",
+    "torch._dynamo.exc.TorchRuntimeError: ",
+    "torch._dynamo.exc.Unsupported: ",
+    unless=("C compiler", "CxxCompiler", "Python.h", "out of memory", "PTXASError", "OutOfResources", "nvcc"),
+    pattern=r"torch\._(?:dynamo|inductor)\.exc\.(?P<kind>\w+): (?P<why>[^\n]{0,200})",
+    says="torch.compile fails ({kind}): {why}",
+    fixes=_NO_COMPILATION,
+    url="https://docs.vllm.ai/en/latest/design/debug_vllm_compile/",
+)
+check.signature(
+    "LLVM ERROR: ",
+    says="the compiler of Triton's kernels gave up: {line}",
+    when=lambda case, event: (
+        not re.search(r"Volta and Turing|V100|\bT4\b", "\n".join((*event.run.tail, *event.before)))
+    ),
+    fixes=(
+        Fix(
+            title="take the Triton that this torch release pins, and no newer one beside it",
+            commands=("pip show triton torch",),
+        ),
+        *_NO_COMPILATION,
+    ),
+    silent=True,
+)

@@ -49,7 +49,7 @@ from rldoctor.api import (
     find,
 )
 
-from ..observed.absent_packages import CALLED, NEEDED, SAID, Missing, in_namespace, missing
+from ..observed.absent_packages import CALLED, NEEDED, OPTIONAL, SAID, Missing, in_namespace, missing
 from ..observed.imports import (
     ENGINE,
     Failure,
@@ -67,7 +67,7 @@ from ..observed.imports import (
 )
 from ..observed.logged_imports import answered_by_another, as_logged, failure_of, link_of
 
-check = Check("RLD108", "package-missing", __doc__)
+check = Check("RLD108", "package-missing", __doc__, before=("RLD603",))
 
 
 @check.observed(needs=["observations.imports"])
@@ -146,6 +146,8 @@ def told_by_a_library(case: Case, event: LogEvent) -> Iterator[Finding]:
     package = CALLED.get(
         canonical(called.replace(" ", "-")), distribution(called.replace(" ", "-").lower(), case.packages)
     )
+    if said["absent"] and canonical(package) not in OPTIONAL:
+        return
     found = Missing(package, called, owner(failure.root["frames"], case) or failure.package)
     finding = as_logged(_finding([(failure, found)], case), event)
     yield replace(finding, fixes=(*finding.fixes, _OTHER_ATTENTION)) if said["attention"] else finding

@@ -55,12 +55,28 @@ SAID = re.compile(
     r"|requires (?:the )?(?:latest version of )?`?(?:\U0001f917 )?(?P<needed>[A-Za-z][\w. -]*?)`? library but it was "
     r"not found in (?:your|the) environment"
     r"|requires (?P<tool>[A-Za-z][\w-]*)(?:: | \()`pip install"
-    r"|(?P<absent>[A-Za-z][\w-]*)[`'\"]? (?:library |package )?is not (?:installed|available and `?use_vllm)"
+    r"|[`'\"](?P<quoted>[A-Za-z][\w-]*)[`'\"] (?:library |package )?is not (?:installed|available and `?use_vllm)"
+    r"|(?P<absent>[A-Za-z][\w-]*) (?:library |package )?is not (?:installed|available and `?use_vllm)"
     r"|[Pp]lease install (?P<advised>bitsandbytes|deepspeed|timm)\W",
 )
 # Modules that newer releases of their distribution do not bring any more:
 # https://setuptools.pypa.io/en/latest/pkg_resources.html
 NEEDED = {"pkg_resources": "<81"}
+# What a sentence may call absent without quotation marks: any other word there ("the package is not installed", "a
+# driver is not installed") is no name.
+OPTIONAL = frozenset(
+    re.findall(
+        r"\S+",
+        "accelerate apex av awq bitsandbytes datasets decord deepspeed diffusers fastapi flash-attn "
+        "flash-attn-3 flashinfer "
+        "flashinfer-python gptqmodel liger-kernel math-verify megatron-core mindspeed mlflow modelscope "
+        "ms-swift ninja nltk "
+        "openai opencv-python-headless optimum peft pynvml qwen-vl-utils ray sentencepiece sglang swanlab "
+        "sympy tensorboard "
+        "tensordict tiktoken timm torch torchaudio torchcodec torchvision transformer-engine transformers triton trl "
+        "unsloth unsloth-zoo uvloop vllm wandb xformers zmq",
+    )
+)
 # What they call otherwise than its distribution.
 CALLED = {
     "beautiful-soup": "beautifulsoup4",

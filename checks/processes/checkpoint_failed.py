@@ -135,3 +135,16 @@ check.signature(
     ),
     url="https://verl.readthedocs.io/en/latest/advance/checkpoint.html",
 )
+check.signature(
+    "The checkpoint being loaded used a DP world size of ",
+    pattern=r"used a DP world size of (?P<before>\d+) but the current world size is (?P<now>\d+)",
+    says="{before} data parallel ranks wrote the DeepSpeed checkpoint, and {now} load it",
+    fixes=(
+        _LAYOUT,
+        Fix(
+            title="or make a universal checkpoint of it (ds_to_universal.py) and set load_universal in the DeepSpeed "
+            "config"
+        ),
+    ),
+    url="https://www.deepspeed.ai/tutorials/universal-checkpointing/",
+)

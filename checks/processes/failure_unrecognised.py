@@ -19,8 +19,8 @@ How sure it is
     driver's libraries, as on a laptop, is not reported.
 
 The fix and its cost
-    None is known. The first frame outside of torch and Python is where to look; the exception's text and the versions
-    are what to search the issues of that package for.
+    None is known. The finding names the package, the function, the release and the words of the message to look for.
+    Where a program beside the training failed (a tracker without a key), its own remedy is named.
 
 References
     https://github.com/vllm-project/vllm/issues
@@ -48,12 +48,13 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
+    package_of,
     seed_topology,
 )
 
 from ..exceptions import fatal_frames, places, root_of
 from ..observed.absent_packages import missing
-from ..observed.imports import CORE, Failure, failures, imports, named, rollout_failure
+from ..observed.imports import CORE, Failure, distribution, failures, imports, named, rollout_failure, version_of
 from ..observed.misfits import mismatch, needs_driver
 from ..observed.rollout import Job, describe, failure_text, frames, records, rollouts, scenario_runs
 
@@ -173,8 +174,23 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
             *run.new,
             *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
         ),
-        fixes=(_SEARCH,),
+        fixes=(*_of_services(root), _of_log(case, run, root)),
     )
+
+
+def _of_log(case: Case, run: LogRun, root: LoggedException) -> Fix:
+    """What to look for, and in which package: that of the innermost frame that belongs to one."""
+    link = _telling(root)
+    named = ((package_of(frame.file, frame.function), frame.function) for frame in reversed(link.frames))
+    package, function = next(((name, code) for name, code in named if name not in (None, "python")), (None, ""))
+    name = distribution(package, case.packages)
+    release = run.versions.get(name) or version_of(name, case) if name else ""
+    return _search(f"{link.type}: {link.message}" if link.message else link.type, name, release, function)
+
+
+def _of_services(root: LoggedException) -> Iterator[Fix]:
+    said = "\n".join(f"{link.type}: {link.message}" for link in root.chain)
+    yield from (fix for pattern, fixes in SERVICES if re.search(pattern, said) for fix in fixes)
 
 
 def _telling(root: LoggedException) -> LoggedException:
@@ -202,7 +218,7 @@ def _import_finding(members: list[Failure], log: str, case: Case) -> Finding:
             *(Evidence(text=place, source="traceback") for place in where),
             Evidence(text="its whole output", source=log),
         ),
-        fixes=(_SEARCH,),
+        fixes=(_search(what, first.package, version_of(first.package, case)),),
     )
 
 
@@ -223,7 +239,11 @@ def _job_failed(what: str, job: Job, where: list[str]) -> Finding:
         severity=Severity.WARNING if job.get("ended") == "timed-out" else Severity.ERROR,
         grade=Grade.OBSERVED,
         evidence=tuple(evidence),
-        fixes=(_SEARCH if job.get("ended") != "timed-out" else _MORE_TIME,),
+        fixes=(
+            _search(_ending(job).partition(" with ")[2] or _ending(job))
+            if job.get("ended") != "timed-out"
+            else _MORE_TIME,
+        ),
     )
 
 
@@ -257,4 +277,74 @@ def _line(text: str) -> str:
 
 
 _MORE_TIME = Fix(title="give it more time (--time-limit SECONDS); where it stands still its output ends in all stacks")
-_SEARCH = Fix(title="search the issues of the package that the innermost frame belongs to for this message")
+# What differs from run to run in a message: paths, addresses, numbers, what stands in quotation marks.
+_OWN = re.compile(r"(?:/[\w.@+-]+){2,}/?|0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b\d[\d.,:]*\d\b|'[^']{24,}'|\"[^\"]{24,}\"")
+_PHRASE = 90
+
+
+def _search(said: str, package: str = "", release: str = "", function: str = "") -> Fix:
+    """Where to look for a message, and with which words of it: the longest part that is not of this run alone."""
+    line = _line(said)
+    kind, colon, message = line.partition(": ")
+    part = max(_OWN.split(message if colon else line), key=len, default="").strip(" ,.;:()[]='\"")
+    phrase = part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part
+    kind = kind.rpartition(".")[2] if colon else ""
+    words = f"{kind} " if kind and kind not in phrase else ""
+    where = f"the issues and the source of {package} {release}".rstrip() if package else "the web"
+    raised = f" (raised in {function})" if package and function else ""
+    return Fix(title=f'look in {where} for: {words}"{phrase}"{raised}')
+
+
+# What programs beside the training need, by their own words, and the remedy that they name. They are no fault of the
+# training, and end it all the same.
+_NO_TRACKER = Fix(
+    title="or do not report there (transformers, TRL, ms-swift: report_to none; verl, EasyR1: "
+    "trainer.logger=['console'])"
+)
+SERVICES: tuple[tuple[str, tuple[Fix, ...]], ...] = (
+    (
+        r"wandb[\s\S]*(?:api_key not configured|No API key configured|API key must be|Invalid API key)",
+        (
+            Fix(
+                title="give wandb its key where the process runs: WANDB_API_KEY in the job's environment (on "
+                "Ray also in "
+                "runtime_env), as there is no terminal to type it",
+                commands=("export WANDB_API_KEY=KEY", "wandb login --verify"),
+            ),
+            Fix(title="or keep the records on the node", commands=("export WANDB_MODE=offline",)),
+            _NO_TRACKER,
+        ),
+    ),
+    (
+        r"wandb[\s\S]*(?:CommError|Run initialization has timed out|Failed to establish|upsertBucket)",
+        (
+            Fix(
+                title="wandb's server is not reached: keep the records on the node",
+                commands=("export WANDB_MODE=offline",),
+            ),
+            _NO_TRACKER,
+        ),
+    ),
+    (
+        r"swanlab[\s\S]*(?:(?i:api[_ ]?key)|KeyFileError|login)",
+        (
+            Fix(
+                title="give SwanLab its key where the process runs",
+                commands=("export SWANLAB_API_KEY=KEY", "swanlab login"),
+            ),
+            Fix(title="or keep the records on the node", commands=("export SWANLAB_MODE=local",)),
+            _NO_TRACKER,
+        ),
+    ),
+    (
+        r"(?i:mlflow)[\s\S]*(?:API request to|Connection refused|Max "
+        r"retries|INVALID_PARAMETER|RESOURCE_DOES_NOT_EXIST)",
+        (
+            Fix(
+                title="name an MLflow server that is up, or a folder",
+                commands=("export MLFLOW_TRACKING_URI=file:///path/mlruns",),
+            ),
+            _NO_TRACKER,
+        ),
+    ),
+)

@@ -94,6 +94,10 @@ def killed_by_ray(case: Case, event: LogEvent) -> Iterator[Finding]:
     "oom_kill event",
     "oom-kill event",
     "OOMKilled",
+    "have been OOM Killed",
+    "The node was low on resource: memory",
+    "Exceeded job memory limit",
+    "Exceeded step memory limit",
 )
 def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The kernel's, the cgroup's or the pod's limit."""

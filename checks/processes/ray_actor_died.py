@@ -2,21 +2,28 @@
 
 What it looks for
     Ray's reports of a death: ``ActorDiedError``, ``WorkerCrashedError``, the raylet's ``A worker died or was
-    killed``, a lost node. They are consequences: any cause in the log goes before them.
+    killed``, a lost node. They are consequences: any cause in the log goes before them. And what ended, or never
+    started, the processes from outside: Slurm's and Kubernetes' own words (preemption, time limit, node failure,
+    eviction, an image that cannot be pulled), Ray's head that is gone, a runtime environment that Ray cannot build.
 
 Why it hurts
     The driver learns only that the process is gone. What killed it (a signal, the kernel's memory killer, a crash in
     native code) stands in the worker's own log or in the kernel's.
 
 How sure it is
-    That the actor died is certain. Why is not known from these lines; the ones that Ray lists are guesses.
+    That the actor died is certain. Why is not known from these lines; the ones that Ray lists are guesses. A
+    scheduler says why it ended a job, and then nothing in the run is at fault.
 
 The fix and its cost
-    Fetch the log of the worker that died and judge it together with this one.
+    Fetch the log of the worker that died and judge it together with this one. What a scheduler ended is submitted
+    again and resumes from its last checkpoint.
 
 References
     https://docs.ray.io/en/latest/ray-observability/user-guides/configure-logging.html
-    ``ray/exceptions.py`` (2.46): ``ActorDiedError``, ``WorkerCrashedError``, ``NodeDiedError``
+    ``ray/exceptions.py`` (2.46): ``ActorDiedError``, ``WorkerCrashedError``, ``NodeDiedError``,
+    ``RuntimeEnvSetupError``
+    https://slurm.schedmd.com/preempt.html
+    https://kubernetes.io/docs/concepts/scheduling-eviction/
 """
 
 from __future__ import annotations
@@ -70,3 +77,159 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
 def passed_on(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Ray hands an exception over to the caller; what it carries is judged by itself."""
     yield from ()
+
+
+def _nothing_failed_before(case: Case, event: LogEvent) -> bool:
+    """Whether the job was sound until it was ended: what failed by itself before may have left it waiting."""
+    root = event.run.root
+    return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
+
+
+_RESUME = Fix(
+    title="submit the job again (Slurm: --requeue) and resume from the last checkpoint; save often enough "
+    "that little is "
+    "lost"
+)
+_SLURM = r"\*\*\* (?:JOB|STEP) (?P<job>[\d._]+) ON (?P<node>\S+) CANCELLED AT "
+_CANCELLED = "https://slurm.schedmd.com/scancel.html"
+
+check.signature(
+    " DUE TO PREEMPTION",
+    pattern=_SLURM,
+    when=_nothing_failed_before,
+    says="Slurm preempted the job {job} for one of higher priority: nothing in the run is at fault",
+    fixes=(_RESUME, Fix(title="or use a partition or quality of service that is not preempted")),
+    silent=True,
+    url="https://slurm.schedmd.com/preempt.html",
+)
+check.signature(
+    " DUE TO TIME LIMIT",
+    pattern=_SLURM,
+    when=_nothing_failed_before,
+    says="Slurm ended the job {job} at its time limit: nothing in the run is at fault",
+    fixes=(
+        _RESUME,
+        Fix(
+            title="or ask for more time, and for a signal early enough to save a checkpoint",
+            commands=("sbatch --time=HOURS:00:00 --signal=B:USR1@600 ...",),
+        ),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/sbatch.html#OPT_time",
+)
+check.signature(
+    " DUE TO NODE FAILURE",
+    pattern=_SLURM,
+    when=_nothing_failed_before,
+    says="Slurm ended the job {job} because the node {node} failed",
+    fixes=(
+        _RESUME,
+        Fix(
+            title="leave the node out, and report it",
+            commands=("sbatch --exclude={node} ...", "scontrol show node {node}"),
+        ),
+    ),
+    silent=True,
+    url=_CANCELLED,
+)
+check.signature(
+    " CANCELLED AT ",
+    pattern=_SLURM,
+    unless=(" DUE TO PREEMPTION", " DUE TO TIME LIMIT", " DUE TO NODE FAILURE"),
+    says="the job {job} was cancelled on {node}: by a person, a script, or by Slurm after another task had failed",
+    fixes=(
+        Fix(
+            title="see who ended it, and how its tasks ended",
+            commands=("sacct -j {job} --format=JobID,State,ExitCode,Reason",),
+        ),
+        _RESUME,
+    ),
+    role=Role.CASCADE,
+    url=_CANCELLED,
+)
+check.signature(
+    "death signal, shutting down workers",
+    "multiprocessing.api.SignalException: Process ",
+    details=(r"Received (?P<number>\d+) death signal", r"got signal: (?P<number>\d+)"),
+    says="the launcher was told to end (signal {number|15}): by a scheduler, a person or a script",
+    fixes=(
+        Fix(
+            title="see what the scheduler says of the job (time limit, preemption, memory), and whether "
+            "another node failed"
+        ),
+        _RESUME,
+    ),
+    role=Role.CASCADE,
+    url="https://pytorch.org/docs/stable/elastic/agent.html",
+)
+check.signature(
+    "Preempted in order to admit critical pod",
+    "reason: Preempting",
+    "reason: Preempted",
+    "Preempted by pod ",
+    "Job was active longer than specified deadline",
+    "TaintManagerEviction",
+    says="Kubernetes ended the pod: {line}",
+    fixes=(_RESUME, Fix(title="or give the job a higher priority class, or a longer activeDeadlineSeconds")),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/",
+)
+check.signature(
+    "Failed to pull image ",
+    "Back-off pulling image ",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    details=(r"(?:[Ff]ailed to pull|Back-off pulling) image \\?\"(?P<image>[^\"\\]+)",),
+    says="Kubernetes cannot pull the image[[ {image}]]: the run has not started",
+    fixes=(
+        Fix(title="correct the image's name and tag, or give the pod the registry's credentials (imagePullSecrets)"),
+        Fix(title="see what the registry answered", commands=("kubectl describe pod POD",)),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/containers/images/",
+)
+check.signature(
+    "GCS may have been killed",
+    "gcs_server.out for more details",
+    pattern=r"(?s)Failed to connect to GCS",
+    says="the head of the Ray cluster is gone: its GCS answers no more",
+    fixes=(
+        Fix(
+            title="read on the head node why it ended (`ray stop`, a scheduler, the memory killer), and "
+            "start the cluster again",
+            commands=("tail -50 /tmp/ray/session_latest/logs/gcs_server.out", "ray stop && ray start --head"),
+        ),
+    ),
+    url="https://docs.ray.io/en/latest/ray-observability/user-guides/configure-logging.html",
+)
+
+_RUNTIME_ENV = "https://docs.ray.io/en/latest/ray-core/handling-dependencies.html"
+check.signature(
+    "Failed to set up runtime environment",
+    "Failed to setup runtime environment",
+    "associated runtime env failed to be created",
+    unless=("exceeds the maximum size of",),
+    details=(r"(?m)^(?:\S+\.)?(?!RuntimeEnvSetupError)(?P<error>\w+(?:Error|Exception): [^\n]{1,200})$",),
+    says="Ray could not build the runtime environment of an actor or job[[: {error}]]",
+    fixes=(
+        Fix(
+            title="see what the installation or the copy said, on the node that failed",
+            commands=("cat /tmp/ray/session_latest/logs/runtime_env_setup-*.log",),
+        ),
+        Fix(title="or leave pip, conda and working_dir out of runtime_env, and use an environment that all nodes have"),
+    ),
+    url=_RUNTIME_ENV,
+)
+check.signature(
+    "exceeds the maximum size of ",
+    pattern=r"Package size \((?P<size>[^)]+)\) exceeds the maximum size of (?P<limit>[\d.]+ ?\w+)",
+    says="the working directory that Ray copies to the nodes has {size}, and {limit} is the most",
+    fixes=(
+        Fix(
+            title='leave data, checkpoints and .git out: runtime_env={"excludes": ["/data", "/ckpts", '
+            '".git"]}, or start '
+            "from a folder that holds the code alone"
+        ),
+    ),
+    url=_RUNTIME_ENV,
+)

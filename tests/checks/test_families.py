@@ -1,0 +1,262 @@
+"""Families of log messages that frameworks and schedulers write: what fires, and its neighbour that stays quiet.
+
+The messages are those of the programs themselves: Slurm's slurmstepd, kubelet events, Ray 2.9 to 2.46 (raylet, GCS
+client, ``ray/exceptions.py``), torch_npu, Triton and LLVM, ATen, Megatron Core 0.12, DeepSpeed, wandb 0.19."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor import registry
+from rldoctor.api import Finding
+from rldoctor.logs.triage import triage_text
+from tests.logs.asking import raised
+from tests.logs.excerpts import HEALTHY
+
+SITE = "/opt/venv/lib/python3.11/site-packages"
+STEPS = HEALTHY.replace("DONE\n", "")
+SLURM = "slurmstepd: error: *** STEP 553019.0 ON dgx-17 CANCELLED AT 2025-07-22T05:41:07 {why}***\n"
+RAYLET = "(raylet) [2025-08-30 03:14:52,117 E 3310 3310] (raylet) "
+NPU = (
+    "create_config:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:102 HCCL function error: "
+    "hcclCommInitRootInfoConfig(numRanks, &rootInfo, rank, config, &(comm->hcclComm_)), error code is {code}"
+)
+KERNEL = (
+    "/pytorch/aten/src/ATen/native/cuda/{file}:{line}: kernel: block: [0,0,0], thread: [3,0,0] Assertion `{words}` "
+    "failed.\n"
+)
+
+FIRES: list[tuple[str, str, str]] = [
+    (STEPS + SLURM.format(why="DUE TO PREEMPTION "), "RLD603", "preempted the job 553019.0"),
+    (STEPS + SLURM.format(why="DUE TO TIME LIMIT "), "RLD603", "at its time limit"),
+    (
+        STEPS + SLURM.format(why="DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS "),
+        "RLD603",
+        "the node dgx-17 failed",
+    ),
+    (
+        STEPS + "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks have been OOM "
+        "Killed.\n",
+        "RLD604",
+        "memory was used up",
+    ),
+    (
+        "  Warning  Evicted  3m  kubelet  The node was low on resource: memory. Threshold quantity: 100Mi, "
+        "available: 92Mi.\n",
+        "RLD604",
+        "memory was used up",
+    ),
+    (
+        "  Warning  Evicted  3m  kubelet  The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi.\n",
+        "RLD114",
+        "local disk is used up",
+    ),
+    (
+        '  Warning  Failed  8s  kubelet  Failed to pull image "registry.example/rl:v9": not found\n'
+        "  Warning  Failed  8s  kubelet  Error: ErrImagePull\n",
+        "RLD603",
+        "cannot pull the image registry.example/rl:v9",
+    ),
+    (
+        STEPS + RAYLET + "file_system_monitor.cc:116: /tmp/ray/session_2025 is over 95% full, available space: 2.04 "
+        "GB; capacity: 69.9 GB. Object creation will fail if spilling is required.\n",
+        "RLD114",
+        "/tmp/ray/session_2025 over 95 %, 2.04 GB left of 69.9 GB",
+    ),
+    (
+        "[2025-07-23 10:05:49,679 W 51000 51000] gcs_rpc_client.h:151: Failed to connect to GCS at address "
+        "10.0.0.4:6379 "
+        "within 5 seconds.\n[2025-07-23 10:06:19,681 W 51000 51000] gcs_client.cc:183: Failed to get cluster "
+        "ID from GCS "
+        "server: TimedOut: Timed out while waiting for GCS to become available.\n",
+        "RLD323",
+        "no Ray head answers at 10.0.0.4:6379",
+    ),
+    (
+        STEPS
+        + "[2023-06-14 23:54:11,900 E 869 1530] gcs_rpc_client.h:542: Failed to connect to GCS within 60 seconds. "
+        "GCS may have been killed. It's either GCS is terminated by `ray stop` or is killed unexpectedly.\n",
+        "RLD603",
+        "the head of the Ray cluster is gone",
+    ),
+    (
+        raised(
+            "ray.exceptions.RuntimeEnvSetupError",
+            "Failed to set up runtime environment.\nCould not create the actor because its associated "
+            "runtime env failed to "
+            "be created.\nPackage size (812.33MiB) exceeds the maximum size of 500.00MiB. You can exclude large files.",
+            f"{SITE}/ray/_private/worker.py get",
+        ),
+        "RLD603",
+        "has 812.33MiB, and 500.00MiB is the most",
+    ),
+    (
+        raised(
+            "ray.exceptions.RuntimeEnvSetupError",
+            "Failed to set up runtime "
+            "environment.\nray._private.runtime_env.utils.SubprocessCalledProcessError: Run cmd[9] "
+            "failed with the following details.",
+            f"{SITE}/ray/_private/worker.py get",
+        ),
+        "RLD603",
+        "could not build the runtime environment",
+    ),
+    (raised("RuntimeError", NPU.format(code=7), f"{SITE}/torch/distributed/utils.py sync"), "RLD320", "error code 7"),
+    (
+        raised(
+            "ImportError",
+            "libascendcl.so: cannot open shared object file: No such file or directory",
+            f"{SITE}/torch_npu/__init__.py <module>",
+        ),
+        "RLD106",
+        "libascendcl.so is not found",
+    ),
+    (
+        STEPS + "INFO 04-27 08:15:33 [cuda.py:240] Cannot use FlashAttention-2 backend for Volta and Turing GPUs.\n"
+        "LLVM ERROR: Failed to compute parent layout for slice layout.\n",
+        "RLD107",
+        "compute capability 7.x",
+    ),
+    (STEPS + "LLVM ERROR: Cannot select: intrinsic %llvm.nvvm.mma\n", "RLD112", "gave up"),
+    (
+        raised(
+            "triton.runtime.errors.OutOfResources",
+            "out of resource: shared memory, Required: 163840, Hardware "
+            "limit: 101376. Reducing block sizes or `num_stages` may help.",
+            f"{SITE}/triton/compiler/compiler.py init",
+        ),
+        "RLD107",
+        "163840 bytes of shared memory per block, and this GPU has 101376",
+    ),
+    (
+        raised(
+            "torch._inductor.exc.InductorError",
+            "LoweringException: AssertionError: dynamic shape",
+            f"{SITE}/torch/x.py f",
+        ),
+        "RLD112",
+        "torch.compile fails (InductorError): LoweringException",
+    ),
+    (
+        STEPS
+        + KERNEL.format(file="ScatterGatherKernel.cu", line=365, words="idx_dim >= 0 && idx_dim < index_size") * 3,
+        "RLD305",
+        "idx_dim >= 0",
+    ),
+    (
+        raised(
+            "megatron.core.dist_checkpointing.core.CheckpointingException",
+            "Object shard /ckpts/global_step_160/actor/dist_ckpt/rng_state/shard_0.3_1.4.pt not found",
+            f"{SITE}/megatron/core/dist_checkpointing/strategies/common.py load",
+        ),
+        "RLD610",
+        "written by another parallel layout",
+    ),
+    (
+        raised(
+            "deepspeed.runtime.zero.utils.ZeRORuntimeException",
+            "The checkpoint being loaded used a DP world size of 8 but the current world size is 4. "
+            "Automatic adjustment of "
+            "ZeRO's optimizer state partitioning with a new world size is not currently supported.",
+            f"{SITE}/deepspeed/runtime/engine.py load_checkpoint",
+        ),
+        "RLD610",
+        "8 data parallel ranks wrote the DeepSpeed checkpoint, and 4 load it",
+    ),
+    (
+        raised(
+            "FileNotFoundError",
+            "[Errno 2] No such file or directory: '/ckpts/global_step_40/actor/model_world_size_16_rank_9.pt'",
+            f"{SITE}/verl/utils/checkpoint/fsdp_checkpoint_manager.py load_checkpoint",
+        ),
+        "RLD610",
+        "no part for rank 9 of 16",
+    ),
+    (
+        raised(
+            "Exception",
+            "Request error for 5 times, returning None. Please check the API server.",
+            f"{SITE}/openrlhf/utils/remote_rm_utils.py request_api_wrapper",
+        ),
+        "RLD607",
+        "the remote reward model does not answer",
+    ),
+    (
+        raised(
+            "TypeError",
+            "GRPOTrainer._get_train_sampler() takes 1 positional argument but 2 were given",
+            f"{SITE}/transformers/trainer.py _get_dataloader",
+        ),
+        "RLD104",
+        "GRPOTrainer overrides _get_train_sampler()",
+    ),
+    (
+        raised(
+            "AttributeError",
+            "'DeepSpeedZeRoOffload' object has no attribute '_register_hooks_recursively'",
+            f"{SITE}/trl/models/utils.py add_hooks",
+        ),
+        "RLD104",
+        "DeepSpeed 0.16.4 and later have renamed",
+    ),
+]
+
+QUIET: list[tuple[str, str]] = [
+    (HEALTHY + "sbatch: jobs over the limit are CANCELLED AT midnight DUE TO TIME LIMIT policy\n", "RLD603"),
+    (STEPS + "slurmstepd: info: no oom_kill event\n" + HEALTHY, "RLD604"),
+    (HEALTHY.replace("DONE\n", "disk of /tmp/ray/session_2025 is 40% full\nDONE\n"), "RLD114"),
+    (raised("RuntimeError", "HCCL function error: hcclAllReduce", f"{SITE}/torch/distributed/x.py f"), "RLD320"),
+    (raised("RuntimeError", "LLVM IR is empty", f"{SITE}/triton/compiler.py f"), "RLD107"),
+    (raised("AssertionError", "Assertion `x` failed", f"{SITE}/torch/x.py f"), "RLD305"),
+    (raised("KeyError", "'model_world_size_16_rank_9.pt'", f"{SITE}/verl/utils/x.py f"), "RLD610"),
+    (raised("Exception", "Please check the API server", "/home/user/reward.py f"), "RLD607"),
+    (raised("TypeError", "sampler() takes 1 positional argument but 2 were given", f"{SITE}/torch/x.py f"), "RLD104"),
+    (raised("RuntimeError", "the package is not installed", f"{SITE}/acme/x.py f"), "RLD108"),
+    (raised("RuntimeError", "a recent driver is not installed", f"{SITE}/acme/x.py f"), "RLD108"),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "said"), FIRES, ids=[f"{code} {said[:40]}" for _, code, said in FIRES])
+def test_fires(text: str, code: str, said: str) -> None:
+    found = triage_text(text).findings
+    assert [finding.code for finding in found][:1] == [code], [finding.message for finding in found]
+    assert said in found[0].message
+    assert found[0].fixes and "{" not in found[0].message
+
+
+@pytest.mark.parametrize(("text", "code"), QUIET)
+def test_stays_quiet(text: str, code: str) -> None:
+    assert code not in {finding.code for finding in triage_text(text).findings}
+
+
+def test_a_time_limit_after_a_failure_is_no_cause() -> None:
+    crash = raised("RuntimeError", "flux drained", f"{SITE}/acme/flux.py step")
+    found = triage_text(crash + SLURM.format(why="DUE TO TIME LIMIT ")).findings
+    assert found[0].code == "RLD900"
+
+
+@pytest.mark.parametrize(
+    ("message", "command"),
+    [
+        ("api_key not configured (no-tty). call wandb.login(key=[your_api_key])", "export WANDB_API_KEY=KEY"),
+        ("Run initialization has timed out after 90.0 sec.", "export WANDB_MODE=offline"),
+    ],
+)
+def test_a_tracker_names_its_own_remedy(message: str, command: str) -> None:
+    found = unknown(raised("wandb.errors.errors.CommError", message, f"{SITE}/wandb/sdk/wandb_init.py init"))
+    assert command in [text for fix in found.fixes for text in fix.commands]
+
+
+def test_what_to_look_for_is_named() -> None:
+    text = raised(
+        "RuntimeError", "flux drained at /data/run/12 after 1024 steps of hopping", f"{SITE}/acme/flux.py step"
+    )
+    found = unknown("acme 1.4.2 started\n" + text)
+    assert found.fixes[-1].title == (
+        'look in the issues and the source of acme for: RuntimeError "steps of hopping" (raised in step)'
+    )
+
+
+def unknown(text: str) -> Finding:
+    (found,) = triage_text(text, [registry.load().checks["RLD900"]]).findings
+    return found
