@@ -94,6 +94,9 @@ def _groups(
 
 def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
     raw, carried = group.event, _carried(group.exception)
+    record = group.piece.record
+    # Scripts say "done" behind a failure too.
+    end = record.last_word if run.incident.kind == "crashed" else record.done
     return LogEvent(
         literal=literal,
         line=raw.line,
@@ -109,7 +112,7 @@ def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
         fatal=group.fatal,
         count=group.count,
         ranks=tuple(group.ranks),
-        finished=raw.number < group.piece.record.done <= group.piece.last,
+        finished=raw.number < end <= group.piece.last,
         run=run,
     )
 

@@ -44,10 +44,15 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
 
 def first_failure(verdicts: Verdicts) -> Failure | None:
     """The first failure that is no cascade and no wrapper. Where all are, what a parent tells of a process that ended
-    without a word, else the first that is an exception, which tells more than a launcher's exit code."""
+    without a word, else what the rank said that the launcher saw fail first, else the first that is an exception, which
+    tells more than a launcher's exit code."""
     root = next((f for f in verdicts.failures if not f.secondary), None)
     told = [f for f in verdicts.failures if PARENTS.search(f.exception.type)] if departures(verdicts) else []
-    return root or next(iter(told), None) or min(verdicts.failures, key=lambda f: (f.launcher, f.order), default=None)
+    if root is not None or told:
+        return root or told[0]
+    ranks = {rank for f in verdicts.failures for _, rank, _ in f.slice.record.summaries}
+    first = (f for f in verdicts.failures if f.exception.origin.rank in ranks - {None})
+    return next(first, None) or min(verdicts.failures, key=lambda f: (f.launcher, f.file_index, f.number), default=None)
 
 
 def _incident(

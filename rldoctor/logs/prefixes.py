@@ -3,12 +3,12 @@ write it."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rldoctor.logs import envelope
 from rldoctor.logs.model import Origin
 from rldoctor.logs.times import seconds
 
@@ -176,7 +176,6 @@ _MOST_PREFIXES = 8
 _OUTER = {"[": (_BRACKET[2], _BRACKET[3], _BRACKET[-1]), **dict.fromkeys("0123456789", _DIGIT[:2])}
 _OUTER |= dict.fromkeys("abcdefghijklmnopqrstuvwxyz", _LETTER[-2:])
 _LOGGER = re.compile(rf"(?:\| )?(?:{_LEVEL})\b")
-_DOCKER = '{"log":"'
 
 
 def strip_ansi(text: str) -> str:
@@ -189,8 +188,8 @@ def parse(text: str, origin: Origin = UNTOLD) -> Line:
     with the line's beginning only, never with its length squared."""
     text = strip_ansi(text)
     line = Line("", origin)
-    if text.startswith(_DOCKER):
-        text = _docker(text, line)
+    if text.startswith(envelope.OPEN):
+        text = _opened(text, line)
     if "%|" in text[:300] and (bar := _AFTER_BAR.search(text, 0, 2000)) is not None:
         text = text[bar.start("rest") :]
     start = at = _indent(text)
@@ -215,8 +214,8 @@ def unwrapped(text: str) -> str:
     torch writes it."""
     text = strip_ansi(text)
     line = Line("", UNTOLD)
-    if text.startswith(_DOCKER):
-        text = _docker(text, line)
+    if text.startswith(envelope.OPEN):
+        text = _opened(text, line)
     start = at = _indent(text)
     for _ in range(_MOST_PREFIXES):
         for rule in _OUTER.get(text[at : at + 1], ()):
@@ -248,12 +247,10 @@ def _inner_rank(line: Line) -> None:
         line.refine(rank=match[1] or match[2])
 
 
-def _docker(text: str, line: Line) -> str:
-    """Docker's json-file driver: one JSON object a line."""
-    try:
-        entry = json.loads(text)
-        inner = str(entry["log"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return text
-    line.stamp = str(entry.get("time") or "")
-    return inner.rstrip("\n")
+def _opened(text: str, line: Line) -> str:
+    """The text behind what an envelope told of it."""
+    line.stamp, level, process, text = envelope.read(text)
+    line.level = LEVELS.get(level)
+    if process:
+        line.refine(node=process)
+    return text

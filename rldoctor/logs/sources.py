@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -21,6 +21,7 @@ from typing import IO
 from rldoctor.errors import InputError
 from rldoctor.logs import encodings
 from rldoctor.logs.folders import ERROR_FILE, elastic_traceback, log_files
+from rldoctor.logs.layers import Strip, learned
 from rldoctor.logs.model import Origin
 from rldoctor.logs.paths import origin_of
 
@@ -92,7 +93,9 @@ class Source:
         text = decode(sample)
         if (why := encodings.why_not_text(text)) is not None:
             raise InputError(f"{self.name} is no log: {why}")
-        yield from _line_blocks(text, lambda: decode(read(BLOCK)) if not self.partial else b"", self)
+        blocks = _line_blocks(text, lambda: decode(read(BLOCK)) if not self.partial else b"", self)
+        strips = learned(text)
+        yield from _stripped(blocks, strips) if strips else blocks
         if not self.size:
             raise InputError(
                 f"{self.name} is empty" if not self.partial else f"cannot read {self.name}: {self.partial}"
@@ -125,6 +128,17 @@ class TextSource(Source):
 
     def _open(self) -> IO[bytes]:
         return io.BytesIO(self._data)
+
+
+def _stripped(blocks: Iterable[Block], strips: Sequence[Strip]) -> Iterator[Block]:
+    """The blocks without their layers. A piece of a line that is longer than a block stays as it is."""
+    offset = 0
+    for block in blocks:
+        data = block.data
+        for strip in () if block.joined else strips:
+            data = strip(data)
+        yield Block(data, offset, block.joined)
+        offset += len(data)
 
 
 def _line_blocks(first: bytes, read: Callable[[], bytes], source: Source) -> Iterator[Block]:

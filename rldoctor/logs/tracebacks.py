@@ -46,6 +46,7 @@ class TracebackParser:
         self._outer: list[Draft] = []
         self._phase = "frames"
         self._tag = ""
+        self._stamped = False
         self._margin: int | None = None
         self._stray = 0
         self._blank = 0
@@ -61,6 +62,7 @@ class TracebackParser:
         self.open = True
         self.first = self.last = self._number = number
         self.time, self.level, self._tag, self.ranked = line.time, line.level, line.tag, line.ranked
+        self._stamped = bool(line.stamp)
         self._draft = Draft(header=header, line=number)
         self._phase, self._margin = "frames", None
         self._grouped = "Exception Group Traceback" in line.text
@@ -156,7 +158,8 @@ class TracebackParser:
         if not stripped:
             self._blank += 1
             return self._blank <= 2 and (not self._tag or line.tag == self._tag)
-        foreign = line.tag != self._tag if self._tag else bool(line.tag or line.level or line.stamp)
+        stamped = bool(line.stamp) and not self._stamped
+        foreign = line.tag != self._tag if self._tag else bool(line.tag or line.level or stamped)
         if self._blank or foreign or forms.NOT_MESSAGE.match(text) or len(self._draft.message) >= _MESSAGE_LINES:
             return False
         if self._copies > 1 and self._same_again(stripped):

@@ -43,7 +43,6 @@ from rldoctor.logs.times import seconds
         ("[INFO:swift] text", Origin(), "INFO", "text"),
         ("[RANK 4] text", Origin(rank="4"), None, "text"),
         ("2026-11-20 20:43:43.123 | ERROR    | m.x:f:12 - text", Origin(), "ERROR", "text"),
-        ('{"log":"[rank3]: hi\\n","time":"2026-11-20T20:43:43.12Z"}', Origin(rank="3"), None, "hi"),
         ("node-1: [rank2]: x", Origin(rank="2", node="node-1"), None, "x"),
         ("worker-1  | hello", Origin(node="worker-1"), None, "hello"),
         ("[1,3]<stderr>: hi", Origin(rank="3"), None, "hi"),

@@ -25,7 +25,11 @@ EXPECTED: dict[str, tuple[str, str | None, str]] = {
     "dist_object_unpicklable": ("RLD407", "0", "_pickle.PicklingError: Can't pickle <function <lambda>"),
     "dist_port_taken": ("RLD323", None, "torch.distributed.DistNetworkError: The server socket has failed to listen"),
     "dist_rank_exit": ("RLD901", "1", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"),
-    "dist_rank_hangs": ("RLD321", "1", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"),
+    "dist_rank_hangs": (
+        "RLD321",
+        "1",
+        "RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp",
+    ),
     "dist_rank_killed": ("RLD901", "1", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"),
     "fork_cuda_mp_daemon": ("RLD605", None, "AssertionError: daemonic processes are not allowed"),
     "ray_actor_exit": ("RLD603", None, "ray.exceptions.ActorDiedError"),

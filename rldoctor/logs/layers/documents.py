@@ -1,0 +1,39 @@
+"""Layers of documents: colours that lost their escape character, and the fences of Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rldoctor.logs.layers.layer import Strip
+from rldoctor.logs.liveness import is_progress
+from rldoctor.logs.prefixes import parse
+
+# ESC written out, as a caret or lost.
+_COLOUR = re.compile(rb"(?:\\x1b|\\u001b|\\033|\\e|\^\[|\xe2\x90\x9b|(?<!\x1b))\[(?:\d{1,3}(?:;\d{1,3}){0,4})m")
+_RESET = re.compile(rb"(?<!\x1b)\[(?:0|22|24|27|39|49)m")
+_FEWEST = 2
+_FENCE = re.compile(rb"(?m)^[ \t]*(?:```+[ \t]*[\w+.{}-]*|~~~+[ \t]*[\w+-]*|</?(?:details|summary|pre|code)>)[ \t\r]*$")
+_FARTHEST = 60
+
+
+def lost_escapes(lines: Sequence[bytes]) -> Strip | None:
+    """Colours as they are pasted: ``[36m(Worker pid=1)[0m``."""
+    if sum(1 for line in lines if _RESET.search(line)) < _FEWEST:
+        return None
+    return lambda text: _COLOUR.sub(b"", text)
+
+
+def fences(lines: Sequence[bytes]) -> Strip | None:
+    """A log between fences, as in an issue: before the first one no program has written anything. A fence further down
+    belongs to a sample that the run shows."""
+    first = next((i for i, line in enumerate(lines[:_FARTHEST]) if _FENCE.match(line)), None)
+    if first is None or any(_of_program(line) for line in lines[:first]):
+        return None
+    return lambda text: _FENCE.sub(b"", text)
+
+
+def _of_program(raw: bytes) -> bool:
+    line = parse(raw.decode("utf-8", "replace"))
+    said = line.level or line.tag or line.origin.rank or line.origin.pid or "%|" in line.text
+    return bool(said) or is_progress(line) or line.text.startswith("Traceback (most recent call last)")

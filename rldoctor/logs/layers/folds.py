@@ -1,0 +1,144 @@
+"""Lines that end elsewhere than the program ended them: folded at a width, or all run together in one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+
+from rldoctor.logs.encodings import text_of
+from rldoctor.logs.layers.layer import Strip
+from rldoctor.logs.prefixes import parse
+from rldoctor.logs.templates import template
+
+_Length = Callable[[str], int]
+_GoesOn = Callable[[str, str, int, _Length], bool]
+
+_NARROWEST, _WIDEST = 40, 260
+_WORD_CHARACTER = re.compile(r"\w")
+_FEWEST = 3
+# Shares of the lines that are as long as can be, of those that end within a word, and of those behind which another
+# line certainly begins.
+_SHARE, _TORN, _FRESH = 0.05, 0.08, 0.25
+_LONG = 400
+_TRACEBACK = b"Traceback (most recent call last):"
+# Blanks between two lines; those behind a prefix (``[rank3]: ``, ``(Actor pid=1) ``, ``[core.py:133] ``) are none.
+_GAP = rb"(?<![ \t])(?<!\d\])(?<!\d\]:)(?<!\d\))[ \t]+"
+# Where a line of a traceback, of a logger or of a trainer begins in text that was run together.
+_BEGINS = re.compile(
+    _GAP + rb"(?="
+    rb"Traceback \(most recent call last\):"
+    rb"|(?:\[rank\d+\]:|\[default\d+\]:|\([A-Z]\w{2,40} (?:rank=\d+ )?pid=\d+[^()\n]{0,60}\)|\(raylet[^()\n]{0,40}\)) "
+    rb"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
+    rb"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+    rb"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+    rb"|[WEIF]\d{4} \d\d:\d\d:\d\d\."
+    rb"|\{'(?:loss|train_runtime|eval_loss)'"
+    rb"|step:\d+ - "
+    rb"|\d{1,3}%\|"
+    rb"|={20,}(?= )|-{20,}(?= )"
+    rb"|(?:slurmstepd|srun|torchrun|bash): "
+    rb"|LLVM ERROR|terminate called |Fatal Python error|Killed(?: |$)|Segmentation fault|wandb: "
+    rb"|Root Cause \(first observed|(?:time|host|rank|exitcode|error_file|traceback) {1,10}: "
+    rb"|During handling of the above exception|The above exception was the direct cause"
+    rb")"
+)
+_FRAME = re.compile(
+    rb"[ \t]*(?P<at>File \"[^\"\n]{1,400}\", line \d{1,9}, in (?:<\w+>|[\w.]+(?:\.<\w+>)*))[ \t]+(?!File \")"
+)
+_NEXT_FRAME = re.compile(_GAP + rb"(?=File \"[^\"\n]{1,400}\", line \d{1,9})")
+_CARETS = re.compile(rb"[ \t]+[~^]{2,}(?=[ \t])")
+_EXCEPTION = re.compile(
+    _GAP + rb"(?=(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Group)"
+    rb"(?:\(\w+\))?(?::[ \t]|:?[ \t]*$|[ \t]+(?:\[rank|During handling|The above)))"
+)
+
+
+def folded(lines: Sequence[bytes]) -> Strip | None:
+    """Text that was folded at a width: no line is longer, and those that are as long go on in the next, many within a
+    word; or (``fold -s``) lines end in the blank behind which the next word had no room."""
+    texts = [text_of(line) for line in lines]
+    for length in (len, _bytes_of):
+        width = max((length(text) for text in texts), default=0)
+        if not _NARROWEST <= width <= _WIDEST:
+            continue
+        for goes_on in (_at_width, _at_blank):
+            pairs = [(a, b) for a, b in pairwise(texts) if goes_on(a, b, width, length)]
+            cut = sum(1 for a, b in pairs if _WORD_CHARACTER.match(a[-1]) and _WORD_CHARACTER.match(b[:1]))
+            torn = len(pairs) if goes_on is _at_blank else cut
+            fresh = sum(1 for _, b in pairs if _is_fresh(b))
+            enough = len(pairs) >= _SHARE * len(texts) and len({template(a) for a, _ in pairs}) >= _FEWEST
+            if enough and torn >= _TORN * len(pairs) and fresh <= _FRESH * len(pairs):
+                return partial(_joined, goes_on=goes_on, width=width, length=length)
+    return None
+
+
+def _at_width(line: str, after: str, width: int, length: _Length) -> bool:
+    return length(line) == width
+
+
+def _at_blank(line: str, after: str, width: int, length: _Length) -> bool:
+    word = after.split(" ", 1)[0]
+    return line.endswith(" ") and bool(line.strip()) and length(line) + length(word) > width - 1
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _is_fresh(text: str) -> bool:
+    """Whether a line certainly is no continuation."""
+    line = parse(text)
+    told = line.level or line.tag or line.origin.rank or line.origin.pid or line.stamp
+    return bool(told) or not text.strip() or text.startswith(("Traceback (", '  File "', "{'"))
+
+
+def _joined(text: bytes, *, goes_on: _GoesOn, width: int, length: _Length) -> bytes:
+    found: list[str] = []
+    before: str | None = None
+    for line in (text_of(raw.rstrip(b"\r")) for raw in text.split(b"\n")):
+        if before is not None and goes_on(before, line, width, length):
+            found[-1] += line
+        else:
+            found.append(line)
+        before = line
+    return "\n".join(found).encode("utf-8", "replace")
+
+
+def escaped(lines: Sequence[bytes]) -> Strip | None:
+    """One string with its line ends written as ``\\n``."""
+    full = [line for line in lines if line.strip()]
+    return _unescaped if 0 < len(full) <= 3 and max(line.count(b"\\n") for line in full) >= 4 else None
+
+
+def _unescaped(text: bytes) -> bytes:
+    for written, meant in ((b"\\r\\n", b"\n"), (b"\\n", b"\n"), (b"\\t", b"\t"), (b'\\"', b'"')):
+        text = text.replace(written, meant)
+    return b"\n".join(line.removeprefix(b'"').removesuffix(b'"') for line in text.split(b"\n"))
+
+
+def flattened(lines: Sequence[bytes]) -> Strip | None:
+    """All lines run together with blanks between them."""
+    full = [line for line in lines if line.strip()]
+    if not full or len(full) > 3 or max(map(len, full)) < _LONG:
+        return None
+    if not any(_TRACEBACK in line or len(_BEGINS.findall(line)) >= 3 for line in full):
+        return None
+    return _unflattened
+
+
+def _unflattened(text: bytes) -> bytes:
+    return b"\n".join(_split(line) if len(line) >= _LONG else line for line in text.split(b"\n"))
+
+
+def _split(line: bytes) -> bytes:
+    found: list[bytes] = []
+    for piece in _BEGINS.sub(b"\n", line).split(b"\n"):
+        if piece.startswith(_TRACEBACK) or b'File "' in piece:
+            piece = _CARETS.sub(b"", piece)
+            piece = _EXCEPTION.sub(b"\n", _FRAME.sub(rb"\n  \g<at>\n    ", _NEXT_FRAME.sub(b"\n", piece)))
+            piece = re.sub(rb"\n+(?=File \")", b"\n  ", piece)
+            piece = re.sub(rb"[ \t]*\n{2,}", b"\n", piece)
+        found.append(piece)
+    return b"\n".join(found)

@@ -1,0 +1,28 @@
+"""What a layer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Strip = Callable[[bytes], bytes]
+"""Takes a layer off a piece of text that ends at a line end."""
+
+# Lines that are looked at.
+MOST_LINES = 2000
+# A layer is around nearly all lines, or it is none.
+MOST = 0.75
+
+
+@dataclass(frozen=True)
+class Layer:
+    """``learn`` says for the first lines of a file how the layer is taken off, or None where it is not there."""
+
+    name: str
+    learn: Callable[[Sequence[bytes]], Strip | None]
+
+
+def lines_of(sample: bytes) -> list[bytes]:
+    """The lines of a sample without their ends; the last one may be cut off and is left out where there are others."""
+    lines = [line.rstrip(b"\r") for line in sample.split(b"\n")[: MOST_LINES + 1]]
+    return lines[:-1] if len(lines) > 1 else lines

@@ -1,0 +1,83 @@
+"""However a log is kept or pasted, the verdict, the code and the rank stay the same."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rldoctor.logs.layers import learned
+from rldoctor.logs.triage import triage_text
+
+from .excerpts import HEALTHY, OUT_OF_MEMORY, REWARD_RAISES
+from .wrapping import WRAPPINGS, wrapped
+
+REAL = sorted(Path(__file__).with_name("real").glob("*.log"))
+# Each wrapping is tried on every eighth log, each on others, so that together they see all.
+STRIDE = 8
+# What a wrapping really takes away: where lines ended within a signal's dump, which second an actor waited for.
+LOST = {
+    ("flattened", "ray_segfault"),
+    ("boxed", "vllm_unknown_arch"),
+    ("one string", "dist_ddp_param_mismatch"),
+    ("one string", "dist_object_unpicklable"),
+    ("one string", "ray_unpicklable"),
+}
+Verdict = tuple[str, str | None, str | None]
+
+
+def verdict(text: str) -> Verdict:
+    report = triage_text(text)
+    assert report.incident is not None
+    code = report.findings[0].code if report.findings else None
+    return report.incident.kind, code, report.incident.first_rank
+
+
+@cache
+def plain(path: Path) -> Verdict:
+    return verdict(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", WRAPPINGS)
+def test_a_failure_is_the_same_in_every_wrapping(name: str) -> None:
+    first = list(WRAPPINGS).index(name) % STRIDE
+    for path in REAL[first::STRIDE]:
+        if (name, path.stem) not in LOST:
+            assert verdict(wrapped(name, path.read_text("utf-8"))) == plain(path), path.stem
+
+
+@pytest.mark.parametrize("name", WRAPPINGS)
+def test_a_run_that_finished_has_finished_in_every_wrapping(name: str) -> None:
+    assert verdict(wrapped(name, HEALTHY)) == ("finished", None, None)
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+def test_a_plain_log_has_no_layers(path: Path) -> None:
+    assert learned(path.read_bytes()) == []
+
+
+@pytest.mark.parametrize("text", [HEALTHY * 30, "step:1 - actor/entropy:0.3 - critic/score/mean:0.5\n" * 30])
+def test_lines_that_look_alike_are_no_prefix(text: str) -> None:
+    assert learned(text.encode()) == []
+
+
+def test_a_table_of_samples_is_not_unpacked() -> None:
+    rows = "".join(f"│ what is {i}? │ torch.OutOfMemoryError: CUDA out of memory. │ 0.{i} │\n" for i in range(40))
+    table = "╭────┬────┬────╮\n" + rows + "╰────┴────┴────╯\n"
+    lines = HEALTHY.splitlines(keepends=True)
+    assert verdict("".join([*lines[:3], table, *lines[3:]])) == ("finished", None, None)
+
+
+def _entry(pod: str, minute: int, text: str) -> str:
+    labels = {"labels": {"pod_name": pod}}
+    return json.dumps({"textPayload": text, "timestamp": f"2026-03-02T10:{minute:02d}:00Z", "resource": labels})
+
+
+def test_pods_that_write_in_turns_are_taken_apart() -> None:
+    queues = {"trainer-0": REWARD_RAISES.splitlines(), "trainer-1": OUT_OF_MEMORY.splitlines()}
+    lines = [_entry(pod, i, queue[i]) for i in range(10) for pod, queue in queues.items() if i < len(queue)]
+    incident = triage_text("\n".join(lines) + "\n").incident
+    assert incident is not None and incident.exception == "KeyError: 'answer'"
+    assert "torch.OutOfMemoryError" in incident.cascades[0] and "trainer-1" in incident.cascades[0]
