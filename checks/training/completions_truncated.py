@@ -33,7 +33,7 @@ from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, 
 from ..observed.trends import FEWEST, SAME_MEANS, Run, finite, mean, steps_of
 from .training_diverged import first_divergence
 
-check = Check("RLD503", "completions-truncated", __doc__, before=("RLD501",))
+check = Check("RLD503", "completions-truncated", __doc__, before=("RLD501", "RLD502"))
 
 SHOWN = ("clipped_ratio", "completion_length_mean", "completion_length_max", "terminated_length_mean", "reward")
 NEARLY_ALL = 0.95
@@ -69,7 +69,7 @@ def cut_off(case: Case) -> Iterator[Finding | Reach]:
         severity=_severity(len(shares)),
         grade=Grade.OBSERVED,
         evidence=run.evidences((first, last), *SHOWN),
-        fixes=tuple(_remedies(limit)),
+        fixes=tuple(_remedies(case, limit)),
     )
 
 
@@ -94,12 +94,24 @@ def _one_length(run: Run) -> dict[int, float]:
     return dict.fromkeys(mean_length, 1.0) if len(lengths) == 1 and max(lengths) >= PLAIN_ANSWER else {}
 
 
-def _remedies(limit: float | None) -> Iterator[Fix]:
+def _longer(case: Case, limit: float | None) -> int | None:
+    """Four times the limit, as far as the engine's context holds prompt and completion; None where it has no room."""
+    if not limit:
+        return None
+    wanted = int(limit) * 4
+    context = case.plan.value("engine.max_model_len") if case.plan is not None else None
+    prompt = case.plan.value("lengths.prompt", 0) if case.plan is not None else 0
+    wanted = min(wanted, context - (prompt or 0)) if context else wanted
+    return wanted if wanted > limit else None
+
+
+def _remedies(case: Case, limit: float | None) -> Iterator[Fix]:
+    longer = _longer(case, limit)
     yield Fix(
         title="raise the completion limit (max_completion_length in TRL and ms-swift, data.max_response_length in verl "
         "and EasyR1, generate_max_len in OpenRLHF, max_new_tokens in NeMo-RL, max_generate_length in SkyRL) until most "
-        "completions end by themselves",
-        edits=(Edit(option="lengths.response", value=int(limit) * 4),) if limit else (),
+        "completions end on their own",
+        edits=(Edit(option="lengths.response", value=longer),) if longer else (),
         side_effects="more memory and generation time; prompt and completion must fit into max_model_len",
     )
     yield Fix(

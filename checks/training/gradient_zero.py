@@ -115,6 +115,7 @@ def _remedies(masked: bool) -> Iterator[Fix]:
             title="raise the completion limit (max_completion_length, data.max_response_length), or keep cut-off "
             "completions in the loss (mask_truncated_completions=False)",
         )
+        return
     yield Fix(
         title="see that the optimizer's parameters require gradients: for LoRA that target_modules exist in this model "
         "and the adapter is active, and that nothing is frozen or detached"

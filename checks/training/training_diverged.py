@@ -269,11 +269,32 @@ def _remedies(run: Run, signs: list[_Divergence]) -> Iterator[Fix]:
     of_reward = [sign for sign in signs if set(sign.names) <= set(REWARD)]
     if of_reward:
         yield _FINITE_REWARD
-    if len(of_reward) < len(signs):
+    if _groups_of_one(run):
+        yield Fix.unsafe(
+            "sample two or more completions per prompt: the deviation within a group of one is no number, and every "
+            "advantage with it",
+            {"batch.generations": 8},
+            side_effects="more completions per step",
+        )
+    elif len(of_reward) < len(signs):
         yield from _update_remedies(run, signs[0].step)
 
 
+def _groups_of_one(run: Run) -> bool:
+    """Whether the deviation of rewards is NaN at every step although rewards are not: torch.std of a single one."""
+    deviations = run.at("reward_std")
+    return bool(deviations) and bool(finite(run.at("reward"))) and all(math.isnan(v) for v in deviations.values())
+
+
 def _update_remedies(run: Run, step: int | None) -> Iterator[Fix]:
+    if step is not None and step <= min((s for name in UPDATE for s in run.at(name)), default=step - 1):
+        # No update came before the first step: the learning rate is not why.
+        yield Fix(
+            title="see what the first loss is computed from: completions without a token (an empty mask divides by 0), "
+            "log-probabilities of -inf, weights that overflow in float16",
+            edits=(Edit(option="trainer.dtype", value="bfloat16"),),
+        )
+        return
     rate = max(finite(run.at("learning_rate")).values(), default=0.0)
     size = f" ({rate:.3g} is far outside of what is usual)" if rate >= LARGE_RATE else f" ({rate:.3g})" if rate else ""
     back = f"go back to a checkpoint before step {step} and " if step is not None else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Edit, Fix, RolloutPlan
+from rldoctor.api import Applicability, Case, Edit, Fix, RolloutPlan
 
 CONTEXT = "engine.max_model_len"
 PROMPT = "lengths.prompt"
@@ -13,6 +13,14 @@ RESPONSE = "lengths.response"
 FILTER = Fix(
     title="drop or cut prompts beyond the limit before training (filter_overlong_prompts, truncation, a data filter)",
 )
+
+LONGER = "give the engine a context that holds prompt and response, where the model has it"
+
+
+def response_of(case: Case) -> int | None:
+    """The longest response that the launch asks for, where it is known: a context needs room for it."""
+    value = case.plan.value(RESPONSE) if case.plan is not None else None
+    return value if isinstance(value, int) else None
 
 
 def shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
 from . import check
-from .fixes import FILTER, context, prompts
+from .fixes import FILTER, LONGER, context, prompts, response_of
 
 # ``room`` is the engine's context, ``tokens`` the prompt's length, ``answer`` what is to be generated.
 TOO_LONG = (
@@ -66,11 +66,12 @@ def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
     tokens, room = groups.get("tokens"), int(groups["room"])
     said = f"a prompt of {tokens} tokens" if tokens else "a request"
     answer = f" and {groups['answer']} tokens to generate" if groups.get("answer") else ""
-    needed = (int(tokens) if tokens else room) + int(groups.get("answer") or 0)
+    response = int(groups.get("answer") or 0) or response_of(case)
+    needed = (int(tokens) if tokens else room) + response if response else None
     yield check.finding(
         f"{said}{answer} do not fit into the engine's max_model_len {room}",
         fixes=(
-            context(needed if needed > room else None, "give the engine a longer context, where the model has it"),
+            context(needed if needed and needed > room else None, LONGER),
             FILTER,
             Fix(title="or shorten the response, so that prompt and answer fit"),
         ),
@@ -80,13 +81,13 @@ def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
 @check.logged("Sampled token IDs exceed the max model length")
 def filled_to_the_last_token(case: Case, event: LogEvent) -> Iterator[Finding]:
     """V1 before 0.11.1 takes a prompt of exactly its context, and the worker asserts when it samples."""
-    limit = event.search(r"> max_model_len: (\d+)")
+    limit, response = event.search(r"> max_model_len: (\d+)"), response_of(case)
     room = f" {limit[1]}" if limit else ""
     yield check.finding(
         f"a prompt fills the engine's max_model_len{room} to the last token, and the engine ends when it samples",
         fixes=(
             FILTER,
-            context(int(limit[1]) + 1 if limit else None, "or leave room for an answer: a longer context"),
+            context(int(limit[1]) + response if limit and response else None, f"or {LONGER}"),
             Fix(
                 title="or vLLM 0.11.1 and later, which refuses such a prompt", commands=("pip install 'vllm>=0.11.1'",)
             ),
@@ -102,7 +103,7 @@ def no_room_for_an_answer(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"the prompt fills the engine's context: {left[1] if left else 'no'} tokens are left for the answer",
         fixes=(
-            context(None, "give the engine a longer context, where the model has it"),
+            context(None, LONGER),
             Fix(title="end a dialogue, or cut its observations, before it fills the context"),
             FILTER,
         ),

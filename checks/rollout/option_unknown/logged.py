@@ -10,6 +10,7 @@ from rldoctor.api import (
     Finding,
     Fix,
     LogEvent,
+    package_of,
 )
 
 from . import check
@@ -130,7 +131,34 @@ def refused_by_a_config_class(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
         name = next((g for g in told.groups() if g), "an option")[:120] if told else "an option"
     owner = f"{call[1]} of this release" if call is not None else "this release"
-    yield check.finding(f"{owner} does not know {name}", fixes=_rename(event, name))
+    assigned = _assigned_by(event) if call is not None else None
+    said = f", which {assigned} assigns" if assigned else ""
+    yield check.finding(
+        f"{owner} does not know {name}{said}",
+        fixes=_fitting(assigned, name) if assigned else _rename(event, name),
+    )
+
+
+# Code that hands on what the launch gives; a name that it passes is the user's.
+_PARSERS = re.compile(r"argparse|hf_argparser|dataclasses|hydra|omegaconf|config|cli/|arguments|args\.py")
+
+
+def _assigned_by(event: LogEvent) -> str | None:
+    """The package whose own code makes the call, None where the launch or the user's script may be where it is from."""
+    frames = event.exception.frames if event.exception is not None else ()
+    if not frames or _PARSERS.search(frames[-1].file):
+        return None
+    package = package_of(frames[-1].file)
+    return None if package == "python" else package
+
+
+def _fitting(package: str, name: str) -> tuple[Fix, ...]:
+    return (
+        Fix(
+            title=f"install releases that go together: {package}'s own code passes {name}, no launch file does",
+            commands=("rldoctor compat",),
+        ),
+    )
 
 
 # Classes that hold settings; a call inside a library that meets another version of it is RLD101 to RLD104.

@@ -166,3 +166,11 @@ def test_a_prompt_that_v0_gives_up() -> None:
 
 def test_a_limit_that_is_only_stated() -> None:
     assert findings(check, "INFO 11-20 [x.py:3] Using max model len 4096, the model's own\n") == []
+
+
+def test_a_longer_context_leaves_room_for_the_response() -> None:
+    (found,) = findings(
+        check, raised("ValueError", "Prompt length of 129 is longer than the maximum model length of 128.")
+    )
+    assert found.fixes[0].edits == ()
+    assert "holds prompt and response" in found.fixes[0].title

@@ -66,10 +66,18 @@ def test_hydra_names_the_key() -> None:
 
 def test_a_config_class_refuses_a_keyword() -> None:
     error = "TypeError: GRPOConfig.__init__() got an unexpected keyword argument 'vllm_device'"
-    (finding,) = found(check, traceback(error, "trl/x.py f"))
+    (finding,) = found(check, traceback(error, "transformers/hf_argparser.py parse_args_into_dataclasses"))
     assert finding.message == "GRPOConfig of this release does not know vllm_device"
+    assert finding.fixes[0].title.startswith("take vllm_device out")
     library = "TypeError: Attention.__init__() got an unexpected keyword argument 'scale'"
     assert found(check, traceback(library, "vllm/x.py f")) == []
+
+
+def test_what_a_frameworks_own_code_passes_stands_in_no_launch_file() -> None:
+    error = "TypeError: EngineArgs.__init__() got an unexpected keyword argument 'disable_log_requests'"
+    (finding,) = found(check, traceback(error, "skyrl_train/inference_engines/vllm_engine.py _create_engine"))
+    assert "which skyrl_train assigns" in finding.message
+    assert [fix.commands for fix in finding.fixes] == [("rldoctor compat",)]
 
 
 def test_yaml_names_the_line() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from rldoctor import registry
 from rldoctor.api import Case, Finding, Severity
 from rldoctor.flow.judge import judge_one
+from tests.plans import case as planned
 
 check = registry.load().checks["RLD503"]
 Logged = Callable[[str], Case]
@@ -80,3 +82,10 @@ def test_short_answers_of_one_length_are_quiet(made: Made) -> None:
 
 def test_a_broken_policy_does_not_stop_either(logged: Logged) -> None:
     assert [f.severity for f in findings(logged("trl_rate_10_kl.txt"))] == [Severity.NOTE], "one step before it broke"
+
+
+def test_a_longer_limit_leaves_room_for_the_prompt(made: Made) -> None:
+    limits = {"clipped_ratio": [1.0] * 30, "completion_length_max": [1024.0] * 30}
+    plan = planned(engine__max_model_len=3072, lengths__prompt=1024, lengths__response=1024).plan
+    (finding,) = findings(replace(made(**limits), plan=plan))
+    assert [edit.value for edit in finding.fixes[0].edits] == [2048]

@@ -74,3 +74,8 @@ def test_kl_is_counted_from_the_first_update_on(made: Made) -> None:
 
 def test_no_gradient_without_a_signal_is_another_matter(made: Made) -> None:
     assert findings(made(grad_norm=[0.0] * 6, reward_std=[0.0] * 6)) == ()
+
+
+def test_where_all_is_cut_off_nothing_is_said_of_frozen_parameters(made: Made) -> None:
+    (finding,) = findings(made(grad_norm=[0.0] * 4, reward_std=[0.2] * 4, clipped_ratio=[1.0] * 4))
+    assert [("completion limit" in fix.title) for fix in finding.fixes] == [True]

@@ -139,3 +139,16 @@ def test_a_sampler_that_meets_nan(logged: Logged) -> None:
     (finding,) = judged(logged("trl_sampler_met_nan.txt"), line)
     assert "after step 1 with a learning rate of 1e+20" in finding.message
     assert not judged(logged("trl_healthy.txt"), line)
+
+
+def test_groups_of_one_are_not_mended_by_a_learning_rate(made: Made) -> None:
+    nan = [math.nan] * 5
+    (finding,) = findings(made(loss=nan, grad_norm=nan, reward=[0.5] * 5, reward_std=nan, learning_rate=[1e-6] * 5))
+    titles = [fix.title for fix in finding.fixes]
+    assert any("two or more completions per prompt" in title for title in titles)
+    assert not any("learning_rate" in title for title in titles)
+
+
+def test_what_is_nan_before_any_update_is_not_mended_by_a_learning_rate(made: Made) -> None:
+    (finding,) = findings(made(loss=[math.nan] * 5, reward=[0.5] * 5, reward_std=[0.2] * 5, learning_rate=[1e-3] * 5))
+    assert not any("learning_rate" in fix.title for fix in finding.fixes)
