@@ -161,7 +161,7 @@ def _seed(plan: RolloutPlan, rule: Any, base: int, rank: int, size: int, each: i
     if rule == "replica":
         if stride := plan.value("seed.node_stride"):
             return int(base + (replica * size // each) * stride + (replica * size % each) // size)
-        return base + replica
+        return int(base + replica * plan.value("seed.stride", 1))
     return base
 
 

@@ -1,0 +1,26 @@
+"""slime: Megatron trains, SGLang samples, Ray starts both (https://github.com/THUDM/slime)."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Package, Repository, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="slime",
+    title="slime",
+    # The index has another project of this name.
+    packages=(
+        Package(
+            name="slime",
+            modules=("slime", "slime_plugins"),
+            published=False,
+            repository=Repository(name="THUDM/slime", tag="v", requirements="requirements.txt"),
+        ),
+    ),
+    variables="SLIME_",
+    secrets={"wandb_key": "wandb_key"},
+    words=Words(
+        paths=r"/slime/(?:backends|observability|ray|rollout|utils)/|/slime_plugins/",
+        texts=("slime.rollout.", "slime.backends."),
+    ),
+)
