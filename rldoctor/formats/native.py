@@ -23,7 +23,8 @@ class Native:
     """``key`` is the name that dialect tables use: the option without its dashes and with ``_`` for ``-``, the dotted
     path of a YAML value or override, the keyword, the variable. ``spelled`` is the name exactly as it stands in the
     file; ``path`` leads into its JSON value where the setting is a part of one. ``value`` may be an
-    :class:`Unresolved`. ``operator`` is the ``+``, ``++`` or ``~`` of a Hydra override. ``group`` names the call or
+    :class:`Unresolved`. ``operator`` is the ``+``, ``++`` or ``~`` of a Hydra override, ``package`` what
+    stands behind the ``@`` of its group. ``group`` names the call or
     command that the setting belongs to."""
 
     key: str
@@ -36,6 +37,7 @@ class Native:
     raw: str = ""
     operator: str = ""
     group: str = ""
+    package: str | None = None
 
     def parts(self) -> Iterator[Native]:
         """The entries of a dictionary value (JSON text included) as settings of their own; nothing where it is none."""

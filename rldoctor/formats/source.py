@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,9 +93,28 @@ class Files:
                 return wanted if wanted.is_file() else None
             if (self.base / wanted).is_file():
                 return self.base / wanted
-            for parent in list(self.base.resolve().parents)[:MAX_PARENTS]:
+            for parent in self._above():
                 if (parent / wanted).is_file():
                     return parent / wanted
         except (OSError, ValueError):
             return None
         return None
+
+    def has_folder(self, name: str) -> bool:
+        """Whether the named folder is at hand, looked for as files are."""
+        if not name or "\0" in name or len(name) > 1000:
+            return False
+        try:
+            above = [] if Path(name).is_absolute() else self._above()
+            return any((folder / name).is_dir() for folder in (self.base, *above))
+        except OSError:
+            return False
+
+    def _above(self) -> list[Path]:
+        """The folders above the launch file, up to the first in which anybody may put files."""
+        found: list[Path] = []
+        for folder in list(self.base.resolve().parents)[:MAX_PARENTS]:
+            if folder.stat().st_mode & stat.S_IWOTH:
+                break
+            found.append(folder)
+        return found

@@ -141,8 +141,8 @@ class Dialect:
         if self.style is Form.OVERRIDE:
             from rldoctor.formats.hydra.composition import composed
 
-            yield from composed(launch, arguments)
-            self._miss_config(launch, arguments)
+            overrides = composed(launch, arguments, self.ships)
+            yield from (native for native in overrides if native.form is not Form.OVERRIDE)
         for option in self.config_options:
             name = arguments.value(option)
             if isinstance(name, Unresolved):
@@ -153,7 +153,14 @@ class Dialect:
         if launch.python is not None:
             yield from launch.python.natives(self.calls, arguments)
         beside = (*self.config_options, *HYDRA_OPTIONS) if self.style is Form.OVERRIDE else self.config_options
-        yield from (native for native in arguments.natives if native.key not in beside)
+        if self.style is Form.OVERRIDE:
+            # What chooses a group of the configuration is carried out, and no setting.
+            values = {id(native) for native in overrides}
+            chosen = (n for n in arguments.natives if n.form is not Form.OVERRIDE or id(n) in values)
+            yield from (native for native in chosen if native.key not in beside)
+            self._miss_config(launch, arguments)
+        else:
+            yield from (native for native in arguments.natives if native.key not in beside)
 
     def _miss_config(self, launch: Launch, arguments: Arguments) -> None:
         """Notes a configuration that the launch names, that does not lie here and that the framework does not ship."""

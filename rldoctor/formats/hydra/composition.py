@@ -1,36 +1,120 @@
-"""Composes the Hydra config files that a launch names, as far as they are at hand."""
+"""Composes the Hydra configuration that a launch names, as far as its files are at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
+from rldoctor.formats.hydra.composer import Composer, ConfigFile, Part
+from rldoctor.formats.hydra.grammar import Override
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.launch.command import Arguments
 from rldoctor.launch.launch import Launch
-from rldoctor.plan.model import Note
-
-MAX_FILES = 60
+from rldoctor.plan.model import Form, Note
 
 
-def composed(launch: Launch, arguments: Arguments) -> list[Native]:
-    """The settings of the config that ``--config-path`` and ``--config-name`` (``-cp``, ``-cn``) name, its defaults
-    list followed where the files stand beside it; empty where none is named. What the framework itself ships is not
-    read here."""
-    path = _text(arguments, "config_path", "cp", "config_dir", "cd")
-    name = _text(arguments, "config_name", "cn")
-    if name is None:
-        return []
-    folder = _relative(path or "")
-    composer = _Composer(launch, folder)
-    return list(composer.file(name.removesuffix(".yaml"), ""))
+def composed(launch: Launch, arguments: Arguments, ships: Callable[[str], bool]) -> list[Native]:
+    """The settings of a launch in order of precedence: those of the configuration that ``--config-path`` and
+    ``--config-name`` (``-cp``, ``-cn``) or the script's ``@hydra.main`` name, then the overrides that are values. Empty
+    of the former where no file is at hand. ``ships`` says whether the framework itself has a file of that name, whose
+    values are its defaults; any other file that is not found leaves a gap, which the launch notes."""
+    search = _Search.of(launch, arguments)
+    values = [native for native in arguments.natives if native.form is Form.OVERRIDE]
+    if search.name is None and not search.folders:
+        return values
+    read = {id(native): _override(native) for native in values}
+    composer = Composer(search, [override for override in read.values() if override is not None])
+    done = composer.compose(search.name or "", shipped=True)
+    for problem in done.problems:
+        launch.notes.append(Note(text=f"Hydra's composition: {problem}", file=launch.file, line=launch.line))
+    for part in done.missing:
+        _gap(launch, part, ships, primary=part.path == (search.name or "").removesuffix(".yaml"))
+    kept = {id(override) for override in done.overrides}
+    listed = [native for part in done.parts for native in _natives(part)]
+    return [*listed, *(native for native in values if read[id(native)] is None or id(read[id(native)]) in kept)]
+
+
+def _override(native: Native) -> Override | None:
+    if native.package is None and "/" not in native.spelled and isinstance(native.value, Unresolved):
+        return None
+    key = native.spelled.partition("@")[0]
+    return Override(key, native.value, native.operator, native.package, given=native.operator != "~")
+
+
+def _natives(part: Part) -> list[Native]:
+    content, file = part.content, part.file.file if part.file is not None else ""
+    lines = getattr(content, "lines", {})
+    found = []
+    for name, value in content.items():
+        key = f"{part.package}.{name}" if part.package else name
+        found.append(Native(key=key, spelled=name, value=value, file=file, line=lines.get(name, 1), form=Form.YAML))
+    return found
+
+
+def _gap(launch: Launch, part: Part, ships: Callable[[str], bool], primary: bool) -> None:
+    if part.path and ships(PurePosixPath(part.path).name):
+        text = f"{part.path}.yaml: not found, taken for a config that the framework ships"
+        launch.notes.append(Note(text=text, file=launch.file, line=launch.line))
+    elif not primary:  # that one the dialect judges, which knows what its entry takes unnamed
+        launch.miss(f"{part.path}.yaml was not found")
+
+
+@dataclass
+class _Search:
+    """The search path of a launch, and the name of its primary configuration."""
+
+    launch: Launch
+    folders: list[str]
+    name: str | None
+
+    @staticmethod
+    def of(launch: Launch, arguments: Arguments) -> _Search:
+        """What the command line says, else what the script's decorator does."""
+        path, name = _text(arguments, "config_path", "cp"), _text(arguments, "config_name", "cn")
+        more = _text(arguments, "config_dir", "cd")
+        call = next(iter(launch.python.calls("hydra.main")), None) if launch.python is not None else None
+        if call is not None and launch.python is not None:
+            own, of_call = call.keywords.get("config_path"), call.keywords.get("config_name")
+            name = name or (of_call if isinstance(of_call, str) else None)
+            if path is None and isinstance(own, str):
+                path = str(PurePosixPath(launch.python.source.file).parent / own)
+        folders = [_relative(folder) for folder in (path, more) if folder is not None]
+        search = _Search(launch, folders or ([""] if name is not None else []), name)
+        search.extend(arguments)
+        return search
+
+    def extend(self, arguments: Arguments) -> None:
+        """Adds ``hydra.searchpath`` of the command line, else of the primary configuration."""
+        listed = arguments.value("hydra.searchpath")
+        primary = self.read(self.name.removesuffix(".yaml")) if self.name is not None else None
+        if listed is None and primary is not None:
+            section = primary.content.get("hydra")
+            listed = section.get("searchpath") if isinstance(section, dict) else None
+        for entry in listed if isinstance(listed, list) else []:
+            if isinstance(entry, str) and "${" not in entry:
+                kind, _, rest = entry.rpartition("://")
+                self.folders.append(_relative(rest.replace(".", "/") if kind == "pkg" else rest))
+
+    def read(self, path: str) -> ConfigFile | None:
+        for folder in self.folders:
+            wanted = f"{folder}/{path}.yaml" if folder else f"{path}.yaml"
+            if self.launch.files.find(wanted) is not None:
+                tree = self.launch.yaml(wanted)
+                if tree is None:
+                    return None
+                return ConfigFile(tree.value, ConfigFile.header(tree.source.text), tree.source.file)
+        return None
+
+    def has_group(self, path: str) -> bool:
+        return any(self.launch.files.has_folder(f"{folder}/{path}" if folder else path) for folder in self.folders)
 
 
 def _text(arguments: Arguments, *keys: str) -> str | None:
     for key in keys:
-        value = arguments.value(key)
+        value: Any = arguments.value(key)
         if isinstance(value, Unresolved):
             return value.raw.strip("\"'")
         if isinstance(value, str):
@@ -43,59 +127,4 @@ def _relative(path: str) -> str:
     above."""
     if "$" in path:
         path = path[path.rindex("$") :].partition("/")[2]
-    return path.strip("/") if not path.startswith("/") else path
-
-
-class _Composer:
-    def __init__(self, launch: Launch, folder: str) -> None:
-        self.launch = launch
-        self.folder = folder
-        self.read = 0
-
-    def file(self, name: str, package: str) -> Iterator[Native]:
-        """The settings of one config file under ``package``, those of its defaults first unless ``_self_`` says
-        otherwise."""
-        self.read += 1
-        if self.read > MAX_FILES:
-            return
-        wanted = f"{self.folder}/{name}.yaml" if self.folder else f"{name}.yaml"
-        if self.launch.files.find(wanted) is None:
-            self.launch.notes.append(Note(text=f"{wanted}: not found, taken for a config that the framework ships"))
-            return
-        tree = self.launch.yaml(wanted)
-        if tree is None:
-            return
-        group = name.rpartition("/")[0]
-        own = [native for native in tree.natives() if native.key not in ("defaults", "hydra")]
-        placed = [_placed(native, package) for native in own]
-        done = False
-        defaults = tree.value.get("defaults")
-        for entry in defaults if isinstance(defaults, list) else []:
-            if entry == "_self_":
-                yield from placed
-                done = True
-            else:
-                yield from self._default(entry, package, group)
-        if not done:
-            yield from placed
-
-    def _default(self, entry: Any, package: str, group: str) -> Iterator[Native]:
-        if isinstance(entry, str):
-            yield from self._part(entry.partition("@")[0], entry.partition("@")[2], package, group)
-        elif isinstance(entry, dict):
-            for key, option in entry.items():
-                names = str(key).removeprefix("optional ").removeprefix("override ")
-                where, _, at = names.partition("@")
-                if isinstance(option, str):
-                    yield from self._part(f"{where}/{option}", at or where.strip("/").replace("/", "."), package, group)
-
-    def _part(self, name: str, at: str, package: str, group: str) -> Iterator[Native]:
-        base = "" if name.startswith("/") or not group else f"{group}/"
-        place = package if at in ("", "_here_") else "" if at == "_global_" else ".".join(p for p in (package, at) if p)
-        # What is not beside the config is the framework's, on Hydra's search path: its values are the version's
-        # defaults.
-        yield from self.file(base + name.strip("/"), place)
-
-
-def _placed(native: Native, package: str) -> Native:
-    return native if not package else replace(native, key=f"{package}.{native.key}")
+    return path.strip("/") if not path.startswith("/") else path.rstrip("/")

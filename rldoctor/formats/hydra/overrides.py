@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rldoctor.formats.hydra.grammar import parse_value
 from rldoctor.formats.native import Located, Native
 from rldoctor.formats.values import Unresolved, scalar
 from rldoctor.plan.model import Form
@@ -16,8 +17,7 @@ from rldoctor.plan.model import Form
 if TYPE_CHECKING:
     from rldoctor.formats.shell.reader import Word
 
-_HEAD = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@-]*)(=|$)")
-_FUNCTION = re.compile(r"[A-Za-z_]\w*\(")
+_HEAD = re.compile(r"(\+\+|\+|~)?([A-Za-z_$][\w./@$-]*)(=|$)")
 _INTERPOLATION = re.compile(r"\$\{([^${}]*)\}")
 # The resolvers that NeMo-RL registers (nemo_rl/utils/config.py, register_omegaconf_resolvers).
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -27,7 +27,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "max": max,
 }
 MAX_DEPTH = 30
-MAX_NESTING = 40
+MAX_TEXT = 100_000
 
 
 def override(word: Word, file: str, group: str = "") -> Native | None:
@@ -36,95 +36,32 @@ def override(word: Word, file: str, group: str = "") -> Native | None:
     head = _HEAD.match(known)
     if head is None or (not head[3] and head[1] != "~"):
         return None
-    text = known[head.end() :]
-    value: Any = (
-        Unresolved(word.raw.partition("=")[2], word.value.why) if isinstance(word.value, Unresolved) else parse(text)
-    )
-    if head[1] == "~":
-        value = None
+    value: Any = None
+    if isinstance(word.value, Unresolved):
+        value = Unresolved(word.raw.partition("=")[2], word.value.why)
+    elif head[3]:
+        value = parse(known[head.end() :])
+    _, is_at, package = head[2].partition("@")
     return Native(
         key=head[2].replace("/", "."),
-        value=value,
-        file=file,
+        value=value if head[1] != "~" else None,
+        file=word.file or file,
         line=word.line,
         form=Form.OVERRIDE,
         spelled=head[2],
         raw=word.raw,
         operator=head[1] or "",
         group=group,
+        package=package if is_at else None,
     )
 
 
 def parse(text: str) -> Any:
-    """The value of an override's text: quoted strings, numbers, null, lists, dictionaries; a sweep or function is
-    unknown."""
+    """The value of an override's text as Hydra reads it; what Hydra refuses is unknown, with the reason."""
     try:
-        value, end = _value(text, 0, 0, "")
-    except (ValueError, RecursionError):
-        return text
-    return text if text[end:].strip() and not isinstance(value, Unresolved) else value
-
-
-def _value(text: str, at: int, depth: int, stops: str) -> tuple[Any, int]:
-    if depth > MAX_NESTING:
-        raise ValueError("nested too deeply")
-    while text[at : at + 1] in (" ", "\t"):
-        at += 1
-    char = text[at : at + 1]
-    if char in ("'", '"'):
-        return _quoted(text, at)
-    if char in ("[", "{"):
-        return _collection(text, at, depth)
-    end = at
-    braces = 0
-    while end < len(text) and (braces or text[end] not in (stops or "\0")):
-        if text.startswith("${", end):
-            braces += 1
-        elif text[end] == "}" and braces:
-            braces -= 1
-        end += 1
-    raw = text[at:end].strip()
-    if not stops and not braces and (_FUNCTION.match(raw) or ("," in raw and not raw.startswith("${"))):
-        return Unresolved(raw, "a sweep over several values"), end
-    return scalar(raw), end
-
-
-def _quoted(text: str, at: int) -> tuple[str, int]:
-    quote, end = text[at], at + 1
-    done: list[str] = []
-    while end < len(text):
-        if text[end] == "\\" and text[end + 1 : end + 2] in (quote, "\\"):
-            end += 1
-        elif text[end] == quote:
-            return "".join(done), end + 1
-        done.append(text[end])
-        end += 1
-    raise ValueError("a quote that is not closed")
-
-
-def _collection(text: str, at: int, depth: int) -> tuple[Any, int]:
-    opening, end = text[at], at + 1
-    items: list[Any] = []
-    pairs: dict[str, Any] = {}
-    close = "]" if opening == "[" else "}"
-    while True:
-        while text[end : end + 1] in (" ", ",", "\t", "\n"):
-            end += 1
-        if end >= len(text):
-            raise ValueError("a bracket that is not closed")
-        if text[end] == close:
-            return (items if opening == "[" else pairs), end + 1
-        if opening == "[":
-            value, end = _value(text, end, depth + 1, ",]")
-            items.append(value)
-            continue
-        key, end = _value(text, end, depth + 1, ":,}")
-        while text[end : end + 1] == " ":
-            end += 1
-        if text[end : end + 1] != ":":
-            raise ValueError("a dictionary entry without a value")
-        value, end = _value(text, end + 1, depth + 1, ",}")
-        pairs[str(key)] = value
+        return parse_value(text)
+    except (ValueError, RecursionError) as error:
+        return Unresolved(text, f"Hydra refuses it: {error}")
 
 
 Lookup = Callable[[str], Any]
@@ -177,6 +114,8 @@ def fill(value: Any, key: str, lookup: Lookup, environment: Mapping[str, Any], d
         if found[0] == text:
             return part
         text = text[: found.start()] + ("null" if part is None else str(part)) + text[found.end() :]
+        if len(text) > MAX_TEXT:
+            return Unresolved(value[:80], "an interpolation that grows beyond reason")
     return Unresolved(value, "an interpolation that is nested too deeply")
 
 

@@ -18,7 +18,7 @@ from rldoctor.launch.recognise import read
         ("1e-6", 1e-6),
         ("True", True),
         ("null", None),
-        ("", None),
+        ("", ""),
         ("'8'", "8"),
         ('"a b"', "a b"),
         ("org/Model-7B", "org/Model-7B"),
@@ -29,8 +29,10 @@ from rldoctor.launch.recognise import read
         ("1,2,3", Unresolved("1,2,3", "a sweep over several values")),
         ("choice(a,b)", Unresolved("choice(a,b)", "a sweep over several values")),
         ("${data.n}", "${data.n}"),
-        ("[unclosed", "[unclosed"),
-        ("https://x/y?a=1", "https://x/y?a=1"),
+        ("[unclosed", Unresolved("[unclosed", "Hydra refuses it: ']' is missing")),
+        ("https://x/y", "https://x/y"),
+        ("on", "on"),
+        ("010", "010"),
     ],
 )
 def test_values(text: str, value: object) -> None:
