@@ -7,9 +7,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
+import click
 
 from rldoctor import __version__, redact, streams
 from rldoctor.cli import catalogue, facts, judging
@@ -17,30 +16,27 @@ from rldoctor.cli.exits import ExitCode
 from rldoctor.errors import InputError, one_line
 from rldoctor.streams import progress
 
-# Newer releases of typer carry click inside, older ones depend on it; its base error is reached the same way in both.
-ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
-app = typer.Typer(
-    name="rldoctor",
-    help="Finds what will break, or broke, your RL run with vLLM rollouts, and prints the fix.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-for _command in (judging.check, judging.triage, judging.hang, facts.bundle, facts.diff, facts.compat):
-    app.command()(_command)
-app.command()(catalogue.explain)
-app.command(name="list")(catalogue.list_checks)
+@click.group(invoke_without_command=True)
+@click.version_option(__version__, message="rldoctor %(version)s")
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Finds what will break, or broke, your RL run with vLLM rollouts, and prints the fix."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
-@app.callback(invoke_without_command=True)
-def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    """The options of `rldoctor` itself."""
-    if version:
-        typer.echo(f"rldoctor {__version__}")
-        raise typer.Exit
+for _command in (
+    judging.check,
+    judging.triage,
+    judging.hang,
+    facts.bundle,
+    facts.diff,
+    facts.compat,
+    catalogue.explain,
+    catalogue.list_checks,
+):
+    app.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -51,14 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     redact.begin(os.environ)
     try:
         signal.signal(signal.SIGTERM, _terminated)
-        code = app(args=arguments, standalone_mode=False)
+        code = app.main(arguments, prog_name="rldoctor", standalone_mode=False)
     except InputError as error:
         progress(str(error))
         code = ExitCode.CANNOT_JUDGE
-    except ClickException as error:
-        progress(error.format_message())  # type: ignore[attr-defined]
+    except click.ClickException as error:
+        progress(error.format_message())
         code = ExitCode.CANNOT_JUDGE
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         code = ExitCode.INTERRUPTED
     except Terminated as signalled:
         code = 128 + signalled.number
@@ -75,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         progress(traceback.format_exc())
         progress(f"a mistake in rldoctor itself, nothing was judged: {one_line(error)}")
         code = ExitCode.CANNOT_JUDGE
-    if code == ExitCode.INTERRUPTED:  # typer makes this code of Ctrl-C without a word
+    if code == ExitCode.INTERRUPTED:
         progress("interrupted")
     sys.exit(int(code or 0))
 

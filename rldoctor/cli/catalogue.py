@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from rldoctor.cli.exits import ExitCode
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
 
-def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.")]) -> int:
-    """Print the document of a check, with an example that fires and one that stays quiet."""
+@click.command()
+@click.argument("code")
+def explain(code: str) -> int:
+    """Print the document of a check, with an example that fires and one that stays quiet.
+
+    CODE is one such as RLD201, or its name."""
     from rldoctor import registry
     from rldoctor.report import explanation
 
@@ -24,6 +26,7 @@ def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or 
     return ExitCode.OK
 
 
+@click.command(name="list")
 def list_checks() -> int:
     """List all checks, with the plugin that each comes from."""
     from rldoctor import registry

@@ -5,29 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from rldoctor import redact
+from rldoctor.cli import options as given
 from rldoctor.cli.exits import OF_STATE, threshold_of
-from rldoctor.cli.options import (
-    Assume,
-    Codes,
-    Devices,
-    FailOn,
-    Format,
-    Level,
-    Model,
-    Output,
-    Python,
-    Quiet,
-    Soak,
-    Targets,
-    TimeLimit,
-    Verbose,
-    split,
-)
+from rldoctor.cli.options import PATH, split
 from rldoctor.errors import InputError
 from rldoctor.model import Report
 from rldoctor.streams import deliver, progress
@@ -83,28 +68,42 @@ class Judging:
         return OF_STATE[judged.verdict.state]
 
 
+@click.command()
+@given.targets
+@click.option("--framework", metavar="NAME", help="Read the launch file as this framework's.")
+@given.level()
+@given.python
+@given.model
+@given.assume
+@given.bundles("Judge a saved bundle; repeatable.")
+@click.option("--fix", is_flag=True, help="Apply the safe fixes to the launch file.")
+@click.option("--diff", is_flag=True, help="Print the safe fixes as a diff instead of the report.")
+@given.devices
+@given.time_limit
+@given.soak
+@given.judging
 def check(
-    targets: Targets = None,
-    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
-    level: Level = None,
-    python: Python = None,
-    model: Model = None,
-    assume: Assume = None,
-    from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle; repeatable.")] = None,
-    select: Codes = None,
-    ignore: Codes = None,
-    fail_on: FailOn = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Apply the safe fixes to the launch file.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff instead of the report.")] = False,
-    devices: Devices = None,
-    time_limit: TimeLimit = None,
-    soak: Soak = None,
-    format_: Format = "rich",
-    output: Output = None,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
+    targets: tuple[Path, ...],
+    framework: str | None,
+    level: str | None,
+    pythons: tuple[str, ...],
+    model: Path | None,
+    assume: tuple[str, ...],
+    saved: tuple[Path, ...],
+    fix: bool,
+    diff: bool,
+    devices: str | None,
+    time_limit: float | None,
+    soak: float | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
+    format_: str,
+    output: Path | None,
+    verbose: bool,
+    quiet: bool,
 ) -> int:
-    """Judge an environment, and the launches that are given.
+    """Judge an environment, and the launches that are given: files, or a local model directory.
 
     Exit status: 0 judged, and nothing at or above --fail-on; 1 findings; 2 could not judge, with what is missing.
 
@@ -115,10 +114,10 @@ def check(
     options = session.Options(
         framework=framework,
         level=level,
-        pythons=tuple(python or ()),
+        pythons=pythons,
         model=model,
-        assume=tuple(assume or ()),
-        bundles=tuple(from_ or ()),
+        assume=assume,
+        bundles=saved,
         select=split(select),
         ignore=split(ignore),
         devices=devices,
@@ -127,7 +126,7 @@ def check(
     )
     shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     judging = Judging.begin(options, shape)
-    if (fix or diff) and not targets and not from_:
+    if (fix or diff) and not targets and not saved:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
 
     def examined() -> list[session.Examined]:
@@ -156,59 +155,74 @@ def check(
     return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
 
 
+@click.command()
+@click.argument("logs", nargs=-1, required=True)
+@click.option("--config", type=PATH, help="The launch file of the run, to spell and apply fixes.")
+@click.option("--bundle", type=PATH, help="Facts of the machine that ran it (rldoctor bundle).")
+@given.assume
+@click.option(
+    "--baseline", multiple=True, metavar="LOG", help="Logs of a healthy run: what is new against them is shown."
+)
+@click.option("--all-runs", is_flag=True, help="Judge every run in the log, not the last.")
+@given.judging
 def triage(
-    logs: Annotated[list[str], typer.Argument(help="Log files, folders of them, .gz, or - for standard input.")],
-    config: Annotated[Path | None, typer.Option(help="The launch file of the run, to spell and apply fixes.")] = None,
-    bundle: Annotated[Path | None, typer.Option(help="Facts of the machine that ran it (rldoctor bundle).")] = None,
-    assume: Assume = None,
-    baseline: Annotated[
-        list[str] | None, typer.Option(help="Logs of a healthy run: what is new against them is shown; repeatable.")
-    ] = None,
-    all_runs: Annotated[bool, typer.Option("--all-runs", help="Judge every run in the log, not the last.")] = False,
-    select: Codes = None,
-    ignore: Codes = None,
-    fail_on: FailOn = None,
-    format_: Format = "rich",
-    output: Output = None,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
+    logs: tuple[str, ...],
+    config: Path | None,
+    bundle: Path | None,
+    assume: tuple[str, ...],
+    baseline: tuple[str, ...],
+    all_runs: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
+    format_: str,
+    output: Path | None,
+    verbose: bool,
+    quiet: bool,
 ) -> int:
-    """Find the first cause in the log of a run that crashed, stalled or silently failed."""
+    """Find the first cause in the log of a run that crashed, stalled or silently failed.
+
+    LOGS are files, folders of them, .gz, or - for standard input."""
     from rldoctor.flow import session
 
     options = session.Options(
         target=config,
         bundles=(bundle,) if bundle else (),
-        assume=tuple(assume or ()),
+        assume=assume,
         select=split(select),
         ignore=split(ignore),
     )
     judging = Judging.begin(
         options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     )
-    judged = session.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()))
+    judged = session.triage(judging.session, list(logs), all_runs, progress, baseline)
     return judging.end(judged)
 
 
+@click.command()
+@click.argument("pid", type=int, required=False)
+@click.option("--seconds", type=float, default=5.0, help="How long to watch; nothing is stopped meanwhile.")
+@click.option("--folder", type=PATH, help="Keep what is collected in this new folder.")
+@given.bundles("Judge a saved folder; one for each node of the run.")
+@click.option("--dump-collectives", is_flag=True, help="Ask torch for its flight recorder, where the run listens.")
+@given.judging
 def hang(
-    pid: Annotated[int | None, typer.Argument(help="A process of the run; without one the only run here.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long to watch; nothing is stopped meanwhile.")] = 5.0,
-    folder: Annotated[Path | None, typer.Option(help="Keep what is collected in this new folder.")] = None,
-    from_: Annotated[
-        list[Path] | None, typer.Option("--from", help="Judge a saved folder; one for each node of the run.")
-    ] = None,
-    dump_collectives: Annotated[
-        bool, typer.Option("--dump-collectives", help="Ask torch for its flight recorder, where the run listens.")
-    ] = False,
-    select: Codes = None,
-    ignore: Codes = None,
-    fail_on: FailOn = None,
-    format_: Format = "rich",
-    output: Output = None,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
+    pid: int | None,
+    seconds: float,
+    folder: Path | None,
+    saved: tuple[Path, ...],
+    dump_collectives: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
+    format_: str,
+    output: Path | None,
+    verbose: bool,
+    quiet: bool,
 ) -> int:
-    """Collect what every process of a stalled run does, and say which one the others wait for."""
+    """Collect what every process of a stalled run does, and say which one the others wait for.
+
+    PID is a process of the run; without one it is the only run here."""
     from rldoctor.flow import session
     from rldoctor.hang.examine import Wish, examine
 
@@ -216,7 +230,6 @@ def hang(
     judging = Judging.begin(
         options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     )
-    saved = tuple(from_ or ())
     wish = Wish(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
     judged = examine(judging.session, wish, progress)
     return judging.end(judged)
