@@ -15,16 +15,18 @@ SHELL = r"(?:.{0,200}: line \d+:\s+\d+ )?"
 class Death:
     """One way a process says that it ended. ``literal`` is what the pass looks for, ``pattern`` what the line must be
     from its beginning; its groups ``rank``, ``code`` and ``pid`` are taken where they exist. ``launcher`` lines are
-    told by a parent about its child: they prove that the run failed and never are the first cause."""
+    told by a parent about its child: they prove that the run failed and never are the first cause. ``behind`` lines
+    follow an exception too; they are an end of their own only where the log shows none before them."""
 
     literal: str
     pattern: re.Pattern[str]
     type: str
     launcher: bool = False
+    behind: bool = False
 
 
-def _death(literal: str, pattern: str, name: str, launcher: bool = False) -> Death:
-    return Death(literal, re.compile(pattern), name, launcher)
+def _death(literal: str, pattern: str, name: str, launcher: bool = False, behind: bool = False) -> Death:
+    return Death(literal, re.compile(pattern), name, launcher, behind)
 
 
 # The wording is that of glibc and bash (signals), torch/distributed/elastic, DeepSpeed's launcher, Slurm, argparse,
@@ -53,7 +55,8 @@ DEATHS: tuple[Death, ...] = (
     _death(": error: ", r"(?!(?:collect2|ld|gcc|g\+\+|cc1plus|clang|nvcc|ninja|make|pip|srun|slurmstepd|fatal)\b)"
            r"[\w./-]{1,200}(?: [\w<>\[\].-]{1,40}){0,5}: error: ", "Command line refused"),
     _death("can't open file '", r"\S{1,200}: can't open file '", "Script not found"),
-    _death("HYDRA_FULL_ERROR=1", r"Set the environment variable HYDRA_FULL_ERROR=1", "Hydra refused the configuration"),
+    _death("HYDRA_FULL_ERROR=1", r"Set the environment variable HYDRA_FULL_ERROR=1", "Hydra refused the configuration",
+           behind=True),
     _death(
         "failed (exitcode: ",
         r"(?:.{0,80}: )?failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<rank>\d{1,6}) "
@@ -68,6 +71,13 @@ DEATHS: tuple[Death, ...] = (
     _death(": Killed", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Killed", "Killed", True),
     _death(": Out Of Memory", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Out Of Memory", "Killed",
            True),
+    # torchrun's agent, vLLM's front end, kubectl and shells on what they had started.
+    _death(" death signal, shutting down workers", r"Received \d{1,2} death signal, shutting down workers", "Signal",
+           True),
+    _death("EngineCore encountered a fatal error", r"EngineCore encountered a fatal error", "Engine failed", True),
+    _death("terminated with exit code ", r"(?:command|Process \S{1,40}) terminated with exit code "
+           r"(?P<code>-?[1-9]\d{0,8})", "exit code", True),
+    _death("exit status ", r"(?:.{0,80}: )?exit status (?P<code>[1-9]\d{0,8})$", "exit code", True),
     _death("DUE TO TIME LIMIT", r"(?:slurmstepd: error: )?\*\*\* (?:JOB|STEP) \S+ .{0,80}DUE TO TIME "
     r"LIMIT", "Time limit", True),
 )  # fmt: skip

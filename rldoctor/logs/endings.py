@@ -18,8 +18,10 @@ from rldoctor.model import Evidence, Finding, Incident, Severity
 _FAILURE = re.compile(
     r"\b\w*(?:Error|Exception|ERROR|FATAL)\b|(?i:\b(?:fatal|failed|failure|abort(?:ed)?|killed|crash(?:ed)?|panic|"
     r"segfault|segmentation fault|core dumped|cannot|refused|denied|out of memory|timed out|unrecoverable|"
-    r"cancelled at)\b)"
+    r"cancelled at|command not found|no such file|unable to)\b|"
+    r"\bexit(?:ed)? (?:with )?(?:code|status)[: ]+-?[1-9]\d*(?![\d:]))"
 )
+_WHOLE = re.compile(r"\S")
 _HARMLESS = re.compile(
     r"Warning:|^\s*(?:wandb|swanlab):|Exception ignored in|resource_tracker|\[shutdown\]|"
     r"\b(?:0|no) (?:errors?|failed)\b"
@@ -112,6 +114,6 @@ def _suspects(pieces: Sequence[Slice]) -> Iterator[Evidence]:
         text = line.text
         if number <= piece.record.last_sign or line.level in _QUIET or is_last_word(line):
             continue
-        match = _FAILURE.search(text[:400])
+        match = _FAILURE.search(text[:400]) or (_WHOLE.search(text) if line.level in ("ERROR", "CRITICAL") else None)
         if match is not None and not _HARMLESS.search(text[:400]) and not is_quoted(text, match.start()):
             yield Evidence(text=text.strip()[:500], source=piece.record.name, line=number)

@@ -30,10 +30,11 @@ USUAL = re.compile(r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Group|Exp
 GUTTER = re.compile(r"\s{0,40}[|+](?:-[+]-+ \d+ -+|-+ \d+ -+|-{4,})?(?: |$)")
 GROUP_MEMBER = re.compile(r"\s{0,40}[+|][-+]{2,40} \d+ -+$")
 GROUP_END = re.compile(r"\s{0,40}\+-{10,}$")
-# Lines that no message goes on with.
+# Lines that no message goes on with: metrics, samples, the next end.
 NOT_MESSAGE = re.compile(
-    r"\s*(?:\{'|wandb:|\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |Exception in thread |Process \S+:$|"
-    r"\[rank\d+\]:|Exception ignored in)"
+    r"\s*(?:\{['\"]|step:\d+ - |Step \d+:?$|={5,} Step \d|Episode \[|"
+    r"\[(?:prompt|response)\]|wandb:|\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |"
+    r"Exception in thread |Process \S+:$|\[rank\d+\]:|Exception ignored in)"
 )
 
 

@@ -15,6 +15,7 @@ from rldoctor.logs.table import Table
 from rldoctor.model import Incident
 
 _MOST_CASCADES = 12
+_TITLE = re.compile(r"\d validation errors? for |^Error\(s\) |NCCL error in|unhandled system error")
 _TP_WORKER = re.compile(r"_TP(\d+)$")
 _WORKER_CARRIER = re.compile(r"Caught \w+ in (?:DataLoader worker|replica|pin memory)")
 
@@ -100,8 +101,9 @@ def telling(exception: LoggedException) -> LoggedException:
 
 def _short(link: LoggedException) -> str:
     said = [line.strip() for line in link.message.split("\n") if line.strip(" =-*")]
-    # The first line of a validation error is a title, and some messages are wrapped.
-    first = " ".join(said[: 2 if said and len(said[0]) < 80 else 1])
+    # The first line of a validation error is a title; behind others a script may have written.
+    titled = bool(said) and (said[0].endswith(":") or _TITLE.search(said[0]) is not None)
+    first = " ".join(said[: 2 if titled else 1])
     return f"{link.type}: {first}".removesuffix(": ")[:600]
 
 

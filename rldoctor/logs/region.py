@@ -275,7 +275,11 @@ class Region:
         match = death.pattern.match(line.text)
         if match is None or len(self.record.deaths) >= _MOST_EXCEPTIONS or self._samples.shower is not None:
             return
+        if line.level in ("DEBUG", "INFO"):
+            return
         if is_quoted(line.text, max(0, line.text.find(death.literal))):
+            return
+        if death.behind and (self._parsers or any(not raw.quoted for raw in self.record.exceptions)):
             return
         ended, code = died(death, match, line, self.record.name, number, self._time)
         raw = RawDeath(ended, number, death.launcher, code)

@@ -112,12 +112,12 @@ class TracebackParser:
         if self._grouped:
             text = self._in_group(text, number)
         if self._phase == "frames":
-            return self._in_frames(text, number)
+            return self._in_frames(line, text, number)
         if self._phase == "message":
             return self._in_message(line, text, number)
         return self._in_between(text, number)
 
-    def _in_frames(self, text: str, number: int) -> bool:
+    def _in_frames(self, line: Line, text: str, number: int) -> bool:
         if self._notebook and self._in_notebook(text):
             return True
         found = forms.frame_of(text)
@@ -145,7 +145,9 @@ class TracebackParser:
         if text.lstrip().startswith("ray::") and not self._draft.frames:
             self._remote_header(text.strip())
             return True
-        return self._tolerate()
+        # A record of a logger, metrics: another process without a prefix writes in between.
+        others = forms.NOT_MESSAGE.match(text) is not None or (bool(line.level) and not self._tag)
+        return self._tolerate(limit=_STRAY_LINES * 5 if others else _STRAY_LINES)
 
     def _in_message(self, line: Line, text: str, number: int) -> bool:
         stripped = text.strip()

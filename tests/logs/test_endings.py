@@ -1,0 +1,159 @@
+"""How a run ended: each ending needs evidence of its own, and nothing is well that shows no proof of life."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.api import Incident
+from rldoctor.logs.triage import triage_text
+
+from .excerpts import HEALTHY, REWARD_RAISES
+
+BEGUN = HEALTHY.split("{'train_runtime'")[0]
+
+
+def incident(text: str) -> Incident:
+    found = triage_text(text).incident
+    assert found is not None
+    return found
+
+
+def codes(text: str) -> list[str]:
+    return [finding.code for finding in triage_text(text).findings]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "{'train_runtime': '7.469', 'train_loss': '-0.08558', 'epoch': '0.5'}\n",
+        "100%|██████████| 60/60 [19:00<00:00, 19.81s/it]\n",
+        "(TaskRunner pid=17) Final validation metrics: {'val/reward': 0.7}\n",
+    ],
+)
+def test_the_last_step_or_the_trainers_last_words_are_the_end(end: str) -> None:
+    assert incident(BEGUN + end).kind == "finished"
+
+
+@pytest.mark.parametrize(
+    ("end", "step"),
+    [
+        (" 12%|█         | 100/800 [31:40<221:40, 19.72s/it]\n", "100 of 800"),
+        ("========================= Step 7/200 =========================\n▶ Preparing batch...\n", "7 of 200"),
+        ("(TaskRunner pid=17) step:35 - actor/entropy:0.33 - critic/score/mean:0.5\n", "35"),
+    ],
+)
+def test_a_run_that_was_cut_off_or_goes_on_says_where_it_is(end: str, step: str) -> None:
+    found = incident(BEGUN + end)
+    assert (found.kind, found.step) == ("unfinished", step)
+
+
+def test_a_bar_of_something_else_is_no_last_step() -> None:
+    assert incident(BEGUN + "Loading weights: 100%|##########| 27/27 [00:01<00:00, 20it/s]\n").kind == "unfinished"
+
+
+def test_a_run_that_learns_nothing_is_unhealthy() -> None:
+    lines = "".join(
+        f"{{'loss': '0.0', 'grad_norm': 'nan', 'reward': 'nan', 'reward_std': 'nan', 'epoch': '0.{i}'}}\n"
+        for i in range(1, 9)
+    )
+    assert incident(lines + "{'train_runtime': '7.469', 'train_loss': 'nan', 'epoch': '0.9'}\n").kind == "unhealthy"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Trainer\n\nInstall it with `pip install trainer`.\nThen run `trainer --help`.\n",
+        "accelerate 1.7.0\ndatasets 3.6.0\nnumpy 2.1.3\nray 2.46.0\nvllm 0.8.5\n",
+        "import torch\n\n\ndef main() -> None:\n    print(torch.ones(2))\n\n\nmain()\n",
+        "data:\n  train_batch_size: 512\ntrainer:\n  total_epochs: 15\n",
+    ],
+    ids=["README", "pip list", "source", "configuration"],
+)
+def test_what_no_program_wrote_while_it_ran_is_no_log(text: str) -> None:
+    found = incident(text)
+    assert (found.kind, found.suspects) == ("unknown", ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash: line 1: torchrun: command not found",
+        "ERROR 11-20 21:24:36 [frobnicator.py:17] the frobnicator is out of jiffies",
+        "make: *** [Makefile:3: all] Error 2",
+        "panic: runtime error: index out of range",
+    ],
+)
+def test_words_of_failure_that_nothing_explains_are_shown(line: str) -> None:
+    found = incident(BEGUN + line + "\n")
+    assert found.kind == "unknown"
+    assert [evidence.line for evidence in found.suspects] == [len(BEGUN.splitlines()) + 1]
+    assert incident(BEGUN + line + "\n" + BEGUN).kind == "unfinished"
+
+
+# Lines that are findings without an exception beside them.
+ALONE = {
+    "RLD604": "(raylet) node_manager.cc:3193: 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 "
+    "Workers crashed due to other reasons at node (ID: bff8, IP: 10.0.0.1) over the last time period.",
+    "RLD302": "gpu-1:4711:4802 [1] init.cc:801 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA "
+    "device 50000",
+    "RLD216": "/pytorch/aten/src/ATen/native/cuda/Indexing.cu:1422: indexSelectSmallIndex: block: [18,0,0], thread: "
+    "[32,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+    "RLD206": "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
+    "RLD901": "EngineCore encountered a fatal error.",
+}
+
+
+@pytest.mark.parametrize("code", ALONE)
+def test_a_line_that_is_specific_enough_is_a_finding(code: str) -> None:
+    line = ALONE[code] + "\n"
+    assert codes(BEGUN + line)[0] == code
+    assert incident(BEGUN + line).kind == "crashed"
+
+
+@pytest.mark.parametrize("code", ALONE)
+def test_it_is_none_where_the_run_goes_on_or_only_speaks_of_it(code: str) -> None:
+    line = ALONE[code]
+    assert codes(BEGUN + line + "\n" + HEALTHY) == []
+    for shown in (
+        f"If you see {line}, use less of it.",
+        f"INFO 11-20 21:24:36 [advice.py:3] {line}",
+        f"{{'step': 3, 'completion': '{line}'}}",
+        f"+ grep -c '{line}' run.log",
+    ):
+        assert codes(BEGUN + shown + "\n") == [], shown
+
+
+@pytest.mark.parametrize(
+    "epilogue",
+    [
+        "Job finished at Fri Nov 20 18:04:11 UTC 2026\nJobID 884213 exit code 1:0\n",
+        "$ pip list\nPackage Version\n------- -------\nray 2.46.0\nvllm 0.9.1\nwandb 0.19.1\nnumpy 2.0.0\n",
+        "training script ended, uploading logs\nupload: done\nTraining finished\nDONE\nOK\n",
+        "mkdir: created directory 'out'\nsending incremental file list\nrun.log\nsent 812 bytes\n",
+    ],
+)
+def test_what_scripts_append_is_no_life(epilogue: str) -> None:
+    found = incident(BEGUN + REWARD_RAISES + epilogue)
+    assert (found.kind, found.exception) == ("crashed", "KeyError: 'answer'")
+
+
+def test_the_next_steps_of_the_process_are() -> None:
+    assert incident(BEGUN + REWARD_RAISES + BEGUN).kind == "unfinished"
+
+
+def test_hydras_hint_behind_an_exception_is_no_end_of_its_own() -> None:
+    hint = "\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
+    behind = "Error executing job with overrides: ['trainer.n_gpus_per_node=8']\n" + REWARD_RAISES + hint
+    assert incident(BEGUN + behind).exception == "KeyError: 'answer'"
+    alone = incident("Could not override 'trainer.foo'.\nKey 'foo' is not in struct\n" + hint)
+    assert alone.exception is not None and alone.exception.startswith("Hydra refused")
+
+
+@pytest.mark.parametrize(
+    "between", ["{'loss': 0.01, 'epoch': 0.1}", "step:7 - actor/entropy:0.3", "INFO 11-20 21:24:33 [core.py:1] busy"]
+)
+def test_lines_of_others_neither_continue_nor_end_an_exception(between: str) -> None:
+    lines = REWARD_RAISES.splitlines()
+    mixed = [part for line in lines for part in (between, line)] + [between]
+    found = incident("\n".join(mixed) + "\n")
+    assert (found.exception, len(found.frames)) == ("KeyError: 'answer'", 3)
