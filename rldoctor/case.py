@@ -196,3 +196,4 @@ class Case:
     unknown: dict[str, Unknown] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)

@@ -102,7 +102,7 @@ def _judge_in(folder: Path, scene: Scene, registry: Registry) -> Report:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     logs = [str(folder / name) for name in scene.files if name.endswith(".log")]
-    launches = [folder / name for name in scene.files if _is_launch(name)]
+    launches = [folder / name for name in scene.files if is_launch(name)]
     opened = session.Session(
         options=session.Options(
             target=launches[0] if launches else None,
@@ -121,7 +121,8 @@ def _judge_in(folder: Path, scene: Scene, registry: Registry) -> Report:
     return engine.join([one.report for one in session.examine(opened, lambda text: None)])
 
 
-def _is_launch(name: str) -> bool:
+def is_launch(name: str) -> bool:
+    """Whether a file of an example is the launch, and not the machine, a model's or a log."""
     return name not in (MACHINE, BUNDLE) and not name.endswith(".log") and not name.startswith(f"{MODEL}/")
 
 

@@ -34,8 +34,23 @@ def _saved(session: Session) -> Iterator[tuple[Case, Request]]:
         case = assume.apply(_with_model(bundle.load(file), file, options), options.assume)
         if len(options.bundles) > 1:
             case = replace(case, role=case.role or str(file))
-        for one in launches(case, options):
-            yield _not_probed(one, session, "judged from a bundle"), Request()
+        for read in _read_again(case, options):
+            for one in launches(read, options):
+                yield _not_probed(one, session, "judged from a bundle"), Request()
+
+
+def _read_again(case: Case, options: Options) -> Iterator[Case]:
+    """A saved case once for each launch that its sources hold, as what is assumed now makes them; as it is where
+    nothing is assumed, or another launch is judged."""
+    if options.target is not None or not case.sources or not (options.assume or case.plan is None):
+        yield case
+        return
+    from rldoctor.launch.plans import plans
+
+    target = Path(next(iter(case.sources)))
+    found = plans(target, case, options.framework, case.sources)
+    for plan in found:
+        yield replace(case, plan=plan, target=f"{target}:{plan.line}" if len(found) > 1 else str(target))
 
 
 def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:

@@ -215,10 +215,18 @@ def gather(session: Session, progress: Progress) -> Case:
     if len(session.options.pythons) > 1:
         raise InputError("a bundle holds one environment; give one --python")
     cases = list(collecting.cases(session, set(facts.SECTIONS)))
-    if len(cases) > 1:
-        lines = ", ".join(str(case.plan.line) for case, _ in cases if case.plan is not None)
-        raise InputError(f"{session.options.target}: a bundle holds one launch, this starts several (lines {lines})")
+    found = [case.plan for case, _ in cases if case.plan is not None]
     case, request = cases[0]
+    if found and session.options.target is not None and not case.sources:
+        from rldoctor.launch.plans import sources
+
+        case = replace(case, sources=sources(session.options.target, found))
+    if len(found) > 1:  # how many they are depends on the releases; each judgement reads them from the sources
+        if session.level is not Level.STATIC:
+            lines = ", ".join(str(plan.line) for plan in found)
+            what = f"{session.options.target} starts several launches (lines {lines})"
+            raise InputError(f"{what}: probes run for one; --level static saves them all")
+        return replace(case, plan=None, target=str(session.options.target))
     probed = probing.run_probes(case, session.probes, request, _depth(session, case, request), progress)
     if not probed.observations:
         return probed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,9 +62,11 @@ def decode(raw: bytes, name: str) -> str:
 @dataclass
 class Files:
     """Finds and opens what a launch file names. ``written`` holds files that the launch script itself writes from
-    here-documents; ``opened`` what was read, in order; ``missing`` what was not found."""
+    here-documents; ``opened`` what was read, in order; ``missing`` what was not found. ``kept`` are the texts that a
+    bundle brought along, by their paths: then they are all the files there are."""
 
     base: Path
+    kept: Mapping[str, str] | None = None
     written: dict[str, Source] = field(default_factory=dict)
     opened: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -81,12 +84,23 @@ class Files:
             return None
         if str(path) not in self.opened:
             self.opened.append(str(path))
-        return open_source(path)
+        return self.source(path)
+
+    def source(self, path: Path) -> Source:
+        """The text of a file by its path. Raises :class:`InputError` where it is not there or no readable text."""
+        if self.kept is None:
+            return open_source(path)
+        found = self._kept(path, self.kept)
+        if found is None:
+            raise InputError(f"{path}: not among the files that the bundle brought along")
+        return Source(self.kept[str(found)], str(found))
 
     def find(self, name: str) -> Path | None:
         """Where the named file stands, or None."""
         if not name or "\0" in name or len(name) > 1000:
             return None
+        if self.kept is not None:
+            return self._kept(Path(name), self.kept)
         try:
             wanted = Path(name)
             if wanted.is_absolute():
@@ -104,6 +118,8 @@ class Files:
         """Whether the named folder is at hand, looked for as files are."""
         if not name or "\0" in name or len(name) > 1000:
             return False
+        if self.kept is not None:
+            return any(f"/{Path(name)}/" in f"/{path}" for path in self.kept)
         try:
             above = [] if Path(name).is_absolute() else self._above()
             return any((folder / name).is_dir() for folder in (self.base, *above))
@@ -118,3 +134,20 @@ class Files:
                 break
             found.append(folder)
         return found
+
+    def _kept(self, wanted: Path, kept: Mapping[str, str]) -> Path | None:
+        """Where a bundle's file was found: beside the launch file, else by the end of its path, since the folders above
+        are called otherwise there."""
+        for path in (self.base / wanted, wanted):
+            if str(path) in kept:
+                return path
+        least = 2 if wanted.is_absolute() else len(wanted.parts)
+        shared = {path: _shared_end(wanted, Path(path)) for path in kept}
+        best = max(shared, key=lambda path: shared[path], default=None)
+        return Path(best) if best is not None and shared[best] >= least else None
+
+
+def _shared_end(one: Path, other: Path) -> int:
+    """How many last parts two paths have in common."""
+    pairs = zip(reversed(one.parts), reversed(other.parts), strict=False)
+    return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(one.parts), len(other.parts)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rldoctor import redact
 from rldoctor.case import Case, Distribution
 from rldoctor.facts import hub_cache
+from rldoctor.formats.source import open_source
 from rldoctor.lookup import canonical, find
 from rldoctor.plan.model import RolloutPlan
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from rldoctor.tables.options import InstalledOptions, OptionSet
 
 
-def plans(target: Path, case: Case, framework: str | None = None) -> list[RolloutPlan]:
-    """Reads a launch file. Its tokens and passwords stay in the file.
+def plans(
+    target: Path, case: Case, framework: str | None = None, kept: Mapping[str, str] | None = None
+) -> list[RolloutPlan]:
+    """Reads a launch file, from ``kept`` texts where a bundle brought them along. Its tokens and passwords stay in the file.
 
     Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none that is known."""
     from rldoctor.launch.recognise import read
@@ -31,8 +34,15 @@ def plans(target: Path, case: Case, framework: str | None = None) -> list[Rollou
         version_of=environment.version,
         known=environment.known,
         environment=_variables(case.environment or {}),
+        kept=kept,
     )
     return [without_secrets(plan) for plan in found]
+
+
+def sources(target: Path, found: Iterable[RolloutPlan]) -> dict[str, str]:
+    """The texts that plans were read from, by their paths: what it takes to read them again elsewhere."""
+    files = dict.fromkeys((str(target), *(file for plan in found for file in plan.files)))
+    return {file: open_source(Path(file)).text for file in files}
 
 
 def model_directory(plan: RolloutPlan, environ: Mapping[str, str] | None) -> Path | None:

@@ -12,7 +12,7 @@ from rldoctor.errors import InputError
 from rldoctor.formats.native import Native
 from rldoctor.formats.shell.reader import Command, Variable, read_shell
 from rldoctor.formats.shell.rest import is_rest, lost
-from rldoctor.formats.source import Files, Source, open_source
+from rldoctor.formats.source import Files, Source
 from rldoctor.frameworks import all_dialects, by_name
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.launch.launch import KnownOptions, Launch, VersionOf
@@ -53,11 +53,13 @@ def read(
     version_of: Callable[[str], str | None] | Mapping[str, str] | None = None,
     known: KnownOptions | None = None,
     environment: Mapping[str, str] | None = None,
+    kept: Mapping[str, str] | None = None,
 ) -> list[RolloutPlan]:
     """The plans of the launches that a file holds, in its order; empty where it starts nothing that is understood.
 
     ``framework`` forces a dialect. ``version_of`` gives the version of a package, ``known`` the options of an owner in
-    a version, ``environment`` the variables of the shell that would start the file. Raises :class:`InputError` with one
+    a version, ``environment`` the variables of the shell that would start the file, ``kept`` the texts of all files
+    where they come from a bundle. Raises :class:`InputError` with one
     line (file, and line number where there is one) where the file cannot be read, or the framework is not known."""
     path = Path(path)
     forced = None
@@ -72,9 +74,9 @@ def read(
         environment=environment or {},
         version_of=version,
         known=known or (lambda owner, of: None),
-        files=Files(path.parent),
+        files=Files(path.parent, kept),
     )
-    launches = list(_launches(open_source(path), reader))
+    launches = list(_launches(reader.files.source(path), reader))
     chosen = _chosen(launches, forced)
     plans = [dialect.read(launch) for launch, dialect in chosen]
     if forced is not None and not any(given.option for plan in plans for given in plan.given):

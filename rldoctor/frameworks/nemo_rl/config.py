@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from rldoctor.errors import InputError
 from rldoctor.formats.native import Native
+from rldoctor.formats.source import Files
 from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.frameworks.nemo_rl.layout import NEMO_RL
 from rldoctor.launch.launch import Launch
@@ -54,18 +56,20 @@ def own_file(launch: Launch) -> str | None:
     return None if found is None else str(found)
 
 
-def shaped(path: Path, depth: int = 0) -> bool:
+def shaped(path: Path, files: Files, depth: int = 0) -> bool:
     """Whether the text of a file, or of one that it inherits, looks like a configuration of NeMo-RL."""
     try:
-        text = path.read_text(errors="replace")[:MAX_TEXT] if path.is_file() else ""
-    except OSError:
+        text = files.source(path).text[:MAX_TEXT]
+    except InputError:
         return False
     if _POLICY.search(text) and _WORKERS.search(text):
         return True
     parent = _PARENT.search(text)
     if parent is None or depth >= MAX_PARENTS:
         return False
-    return _BASES.match(Path(parent[1]).name) is not None or shaped(path.absolute().parent / parent[1], depth + 1)
+    return _BASES.match(Path(parent[1]).name) is not None or shaped(
+        path.absolute().parent / parent[1], files, depth + 1
+    )
 
 
 def inherited(launch: Launch, tree: YamlFile, above: tuple[str, ...] = ()) -> Iterator[Native]:

@@ -93,7 +93,7 @@ class NemoRL(Deciding):
         if found:
             return found
         path = own_file(launch) if launch.tree is not None or launch.entry.endswith(".py") else None
-        return 75 if path is not None and shaped(Path(path)) else 0
+        return 75 if path is not None and shaped(Path(path), launch.files) else 0
 
     def natives(self, launch: Launch) -> Iterator[Native]:
         """The composed configuration with the overrides, interpolation over all of it, and the files that are missing
