@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def plans(
     target: Path, case: Case, framework: str | None = None, kept: Mapping[str, str] | None = None
 ) -> list[RolloutPlan]:
-    """Reads a launch file, from ``kept`` texts where a bundle brought them along. Its tokens and passwords stay in the file.
+    """Reads a launch file, from ``kept`` texts where a bundle brought them along. Its secrets stay in the file.
 
     Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none that is known."""
     from rldoctor.launch.recognise import read
