@@ -194,8 +194,8 @@ class Check:
         try:
             row = Row(
                 says=says,
-                pattern=re.compile(pattern) if pattern is not None else None,
-                details=tuple(re.compile(detail) for detail in details),
+                pattern=pattern,
+                details=details,
                 exception=(exception,) if isinstance(exception, str) else tuple(exception),
                 versions=dict(versions or {}),
                 when=when,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case
@@ -40,6 +41,9 @@ GIVEN = ("line", "error", "literal", "ranks")
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]")
 _WORD = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
 _MOST_RANKS = 8
+_GROUP = re.compile(r"\(\?P<(\w+)>")
+# Most runs of the program meet few of the hundreds of rows.
+_compiled = cache(re.compile)
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,8 @@ class Row:
     """A signature that is data. Parameters: :meth:`rldoctor.check.Check.signature`."""
 
     says: str
-    pattern: re.Pattern[str] | None = None
-    details: tuple[re.Pattern[str], ...] = ()
+    pattern: str | None = None
+    details: tuple[str, ...] = ()
     exception: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     when: Condition | None = None
@@ -71,7 +75,7 @@ class Row:
     url: str | None = None
 
     def __post_init__(self) -> None:
-        known = {*GIVEN, *(name for p in (self.pattern, *self.details) if p is not None for name in p.groupindex)}
+        known = {*GIVEN, *(name for p in (self.pattern, *self.details) if p is not None for name in _GROUP.findall(p))}
         unknown = [name for name in dict.fromkeys(m[1] for m in _WORD.finditer(self.says)) if name not in known]
         if unknown and self.when is None:
             raise ValueError(f"{self.says!r} uses {', '.join(unknown)}, which no pattern names")
@@ -100,12 +104,12 @@ class Row:
             words["ranks"] = ", ".join(event.ranks[:_MOST_RANKS])
         text = event.text
         if self.pattern is not None:
-            found = self.pattern.search(text)
+            found = _compiled(self.pattern).search(text)
             if found is None:
                 return None
             words |= _named(found)
         for detail in self.details:
-            words |= _named(detail.search(text))
+            words |= _named(_compiled(detail).search(text))
         held = self.when(case, event) if self.when is not None else True
         if not held:
             return None
