@@ -16,6 +16,7 @@ from rldoctor.check import Check, Detector, Knows, NotApplicable, NotChecked, Re
 from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
 from rldoctor.model import CheckResult, Finding, Outcome
+from rldoctor.plan import unanswered
 
 # What a check as a whole says when its detectors, or the cases it judged, differ: the first of these that any says.
 _OF_DETECTORS = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE)
@@ -69,6 +70,19 @@ def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) ->
     def result(outcome: Outcome, reason: str | None = None, **more: object) -> CheckResult:
         return CheckResult(code=check.code, name=check.name, outcome=outcome, reason=reason, **more)  # type: ignore[arg-type]
 
+    with unanswered.listening() as unread:
+        outcome = _heard(check, detector, case, known, result)
+    # What a detector concludes where it asked for a setting that nobody could read is no answer.
+    if unread and outcome.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE):
+        gone = "; ".join(f"{name} cannot be read from the launch: {reason}" for name, reason in unread.items())
+        return result(Outcome.NOT_CHECKED, gone)
+    return outcome
+
+
+def _heard(
+    check: Check, detector: Detector, case: Case, known: Knows, result: Callable[..., CheckResult]
+) -> CheckResult:
+    """What a detector says, whatever it asked for."""
     missing = first_missing(case, detector.needs)
     if isinstance(missing, Absent):
         return result(Outcome.NOT_APPLICABLE, missing.reason)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from rldoctor.plan import unanswered
+from rldoctor.plan.vocabulary import plain
+
 
 class Source(str, Enum):
     """Where a setting's value came from."""
@@ -137,9 +140,12 @@ class RolloutPlan:
 
     def get(self, name: str) -> Setting | None:
         """The setting under a canonical name, or None where the plan has none."""
-        return self.settings.get(name)
+        setting = self.settings.get(name)
+        if setting is not None and setting.unknown is not None:
+            unanswered.note(setting.key or plain(name), setting.unknown)
+        return setting
 
     def value(self, name: str, default: Any = None) -> Any:
         """The value under a canonical name; ``default`` where it is absent, null or unknown."""
-        setting = self.settings.get(name)
+        setting = self.get(name)
         return default if setting is None or setting.value is None else setting.value
