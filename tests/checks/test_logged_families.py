@@ -168,8 +168,10 @@ FIRES = {
     ),
     "argument of a trainer": (
         "RLD219",
-        "processing_class=tokenizer",
-        traceback("TypeError: GRPOTrainer.__init__() got an unexpected keyword argument 'tokenizer'", "trl/x.py f"),
+        "write num_generations",
+        traceback(
+            "TypeError: GRPOTrainer.__init__() got an unexpected keyword argument 'num_generations'", "trl/x.py f"
+        ),
     ),
     # checkpoints
     "shards of objects": (

@@ -214,18 +214,14 @@ def loss_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+# The arguments that transformers renamed are RLD104: releases of different times.
 check.signature(
     "Trainer.__init__() got an unexpected keyword argument '",
-    pattern=r"(?P<owner>\w*Trainer)\.__init__\(\) got an unexpected keyword argument '(?P<name>\w+)'",
+    pattern=r"(?P<owner>\w*Trainer)\.__init__\(\) got an unexpected keyword argument '(?!tokenizer'|processing_class')"
+    r"(?P<name>\w+)'",
     says="{owner} of this release takes no argument {name}",
-    fixes=lambda case, event, words: _trainer_argument(words["name"]),
+    fixes=(
+        Fix(title="write {name} as the installed release calls it, or move it into the trainer's config"),
+        Fix(title="or install the release that the script was written for"),
+    ),
 )
-
-# Arguments of trainers that were renamed. https://github.com/huggingface/trl/releases/tag/v0.12.0
-_RENAMED = {"tokenizer": "processing_class"}
-
-
-def _trainer_argument(name: str) -> Iterator[Fix]:
-    if name in _RENAMED:
-        yield Fix(title=f"hand it over as {_RENAMED[name]}={name}")
-    yield Fix(title=f"{'or ' if name in _RENAMED else ''}install the release that the script was written for")
