@@ -84,6 +84,8 @@ from rldoctor.plan.seeds import (
 from rldoctor.probe import Job, JobResult, Probe, ProbeError, Request
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 from rldoctor.tables.registries import architecture_since, model_type_since
+from rldoctor.tables.symbols.history import argument_history
+from rldoctor.tables.symbols.history import history_of as symbol_history
 from rldoctor.versions import version_within
 
 if TYPE_CHECKING:  # types alone: no start-up pays for what one command needs
@@ -163,6 +165,7 @@ __all__ = [
     "affects",
     "architecture_since",
     "architectures_of",
+    "argument_history",
     "canonical",
     "chunked_prefill",
     "cite",
@@ -219,6 +222,7 @@ __all__ = [
     "seed_topology",
     "share_includes_trainer",
     "stalled_run",
+    "symbol_history",
     "text_config",
     "toolkit_knows",
     "toolkit_of",

@@ -5,33 +5,38 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Severity, find
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Severity,
+    find,
+    symbol_history,
+)
 
 from ..observed.imports import install, named
 from ..observed.moved_names import Sought
 from .requirements import judge
 
-# Names of vLLM that frameworks use -> the releases that have them, and where newer ones keep them. Read in the sources
-# of vLLM 0.6.3 to 0.23.0, https://github.com/vllm-project/vllm/tree/v0.23.0/vllm
-VLLM_NAMES: dict[str, tuple[str, str]] = {
-    "vllm.adapter_commons": ("<0.11", ""),
-    "vllm.config.CompilationLevel": ("<0.11.1", "vllm.config.CompilationMode"),
-    "vllm.config.lora.MaxLoRARanks": (">=0.11.1", ""),
-    "vllm.core.scheduler": ("<0.11", "vllm.v1.core.sched.scheduler"),
-    "vllm.executor": ("<0.11.1", "vllm.v1.executor"),
-    "vllm.lora.models": ("<0.13", "vllm.lora.lora_model"),
-    "vllm.model_executor.guided_decoding": ("<0.10.1", ""),
-    "vllm.model_executor.layers.sampler": ("<0.11", "vllm.v1.sample.sampler"),
-    "vllm.model_executor.model_loader.utils.process_weights_after_loading": (">=0.9.0", ""),
-    "vllm.model_executor.parallel_utils": ("", "vllm.distributed"),
-    "vllm.model_executor.sampling_metadata": ("<0.11", "vllm.v1.sample.metadata"),
-    "vllm.sampling_params.GuidedDecodingParams": ("<0.12", "vllm.sampling_params.StructuredOutputsParams"),
-    "vllm.transformers_utils.tokenizer": ("<0.22", "vllm.tokenizers"),
-    "vllm.utils.FlexibleArgumentParser": ("<0.11.1", "vllm.utils.argparse_utils.FlexibleArgumentParser"),
-    "vllm.utils.get_open_port": ("<0.14", "vllm.utils.network_utils.get_open_port"),
-    "vllm.v1.engine.utils": (">=0.9.2", ""),
-    "vllm.worker.worker_base": ("<0.11.1", "vllm.v1.worker.worker_base"),
-    "vllm.worker": ("<0.11", "vllm.v1.worker"),
+# What newer releases of vLLM call by another name, which no table of names can tell.
+# https://github.com/vllm-project/vllm/tree/v0.23.0/vllm
+_RENAMED = {
+    "vllm.config.CompilationLevel": "vllm.config.CompilationMode",
+    "vllm.core.scheduler": "vllm.v1.core.sched.scheduler",
+    "vllm.executor": "vllm.v1.executor",
+    "vllm.lora.models": "vllm.lora.lora_model",
+    "vllm.model_executor.layers.sampler": "vllm.v1.sample.sampler",
+    "vllm.model_executor.parallel_utils": "vllm.distributed",
+    "vllm.model_executor.sampling_metadata": "vllm.v1.sample.metadata",
+    "vllm.sampling_params.GuidedDecodingParams": "vllm.sampling_params.StructuredOutputsParams",
+    "vllm.transformers_utils.tokenizer": "vllm.tokenizers",
+    "vllm.worker.worker_base": "vllm.v1.worker.worker_base",
+    "vllm.worker": "vllm.v1.worker",
 }
 # Frameworks that declare their vLLM as an extra of that name.
 _EXTRAS = ("trl", "verl", "openrlhf", "axolotl", "skyrl-train")
@@ -51,14 +56,26 @@ def declared_fixes(case: Case, check: Check, on: str) -> tuple[Fix, ...]:
     return tuple(fix for finding in found for fix in finding.fixes)
 
 
-def vllm_fixes(case: Case, check: Check, event: LogEvent, name: str, importer: str) -> tuple[Fix, ...]:
-    """For a name that vLLM lacks: ``name`` with its module, ``importer`` who uses it (empty for the user's script)."""
-    return declared_fixes(case, check, "vllm") or tuple(_vllm_variants(case, event, name, importer))
+def releases_with(package: str, name: str) -> str:
+    """`` (vllm has it in 0.8.5 to 0.11.2)``: which releases define a name; empty where that is not known."""
+    known = symbol_history(package, name)
+    return f" ({known})" if known is not None else ""
 
 
-def _vllm_variants(case: Case, event: LogEvent, name: str, importer: str) -> Iterator[Fix]:
-    known = next((row for key, row in VLLM_NAMES.items() if name == key or name.startswith(f"{key}.")), ("", ""))
-    releases, place = known
+def vllm_fixes(
+    case: Case, check: Check, event: LogEvent, name: str, importer: str, releases: str | None = None
+) -> tuple[Fix, ...]:
+    """For a name that vLLM lacks: ``name`` with its module, ``importer`` who uses it (empty for the user's script),
+    ``releases`` those that have it where that is known already."""
+    return declared_fixes(case, check, "vllm") or tuple(_vllm_variants(case, event, name, importer, releases))
+
+
+def _vllm_variants(case: Case, event: LogEvent, name: str, importer: str, releases: str | None) -> Iterator[Fix]:
+    known = symbol_history("vllm", name)
+    if releases is None:
+        releases = known.specifier if known is not None else ""
+    renamed = next((new for old, new in _RENAMED.items() if name == old or name.startswith(f"{old}.")), "")
+    place = renamed or (known.place if known is not None else "")
     if not importer:
         yield Fix(
             title=f"import it from {place}, where newer releases keep it"
@@ -102,6 +119,20 @@ def package_fixes(case: Case, check: Check, sought: Sought) -> tuple[Fix, ...]:
     if declared:
         return declared
     who = sought.importer or "the script"
+    known = symbol_history(sought.package, sought.said)
+    if known is not None and known.specifier:
+        wanted = f"{sought.package}{known.specifier}"
+        having = Fix(
+            title=f"install a {sought.package} that has {sought.said}: {wanted}",
+            applicability=Applicability.UNSAFE,
+            commands=(install(case, shlex.quote(wanted)),),
+            valid_for=wanted,
+            side_effects="packages that pin it have to follow",
+        )
+        place = f" (it is in {known.place} now)" if known.place else ""
+        follow = f"or a {who} that was written for {named(sought.package, case)}{place}"
+        commands = (install(case, "--upgrade", sought.importer),) if sought.importer else ()
+        return having, Fix(title=follow, applicability=Applicability.UNSAFE, commands=commands)
     newer = Fix(
         title=f"install the {sought.package} that {who} was written for; where {sought.said} is new, the newest",
         applicability=Applicability.UNSAFE,

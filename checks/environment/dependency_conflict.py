@@ -51,7 +51,7 @@ from rldoctor.api import (
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge, of_vllm
-from ..declared.version_fixes import declared_fixes, package_fixes
+from ..declared.version_fixes import declared_fixes, package_fixes, releases_with
 from ..observed.imports import ENGINE, install, named
 from ..observed.logged_imports import link_of
 from ..observed.moved_names import sought
@@ -114,7 +114,8 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     missing = re.search(own, link.message) if link else None
     if name is not None and not name.shadow and name.package not in ENGINE and name.importer != name.package:
         yield check.finding(
-            f"{named(name.package, case)} has no {name.said}, which {name.importer or 'the script'} uses",
+            f"{named(name.package, case)} has no {name.said}, which {name.importer or 'the script'} uses"
+            f"{releases_with(name.package, name.said)}",
             fixes=package_fixes(case, check, name),
         )
     elif (

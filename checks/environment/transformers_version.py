@@ -49,7 +49,7 @@ from rldoctor.api import (
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, judge
-from ..declared.version_fixes import declared_fixes, package_fixes
+from ..declared.version_fixes import declared_fixes, package_fixes, releases_with
 from ..observed.imports import install, named
 from ..observed.logged_imports import link_of
 from ..observed.moved_names import sought
@@ -90,7 +90,8 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     dropped = name.name in _DROPPED_BY_5
     why = ": transformers 5 dropped it" if dropped else ""
     yield check.finding(
-        f"{named('transformers', case)} has no {name.said}, which {name.importer or 'the script'} uses{why}",
+        f"{named('transformers', case)} has no {name.said}, which {name.importer or 'the script'} uses{why}"
+        f"{releases_with('transformers', name.said)}",
         fixes=declared_fixes(case, check, "transformers") or (_below("5", case),)
         if dropped
         else package_fixes(case, check, name),

@@ -46,6 +46,7 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
+    argument_history,
     is_framework,
     mended,
     package_of,
@@ -54,7 +55,7 @@ from rldoctor.api import (
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge
-from ..declared.version_fixes import vllm_fixes
+from ..declared.version_fixes import releases_with, vllm_fixes
 from ..observed.imports import distribution, named
 from ..observed.logged_imports import link_of
 from ..observed.moved_names import sought
@@ -107,7 +108,8 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     if name is None or name.package != "vllm" or name.shadow or name.importer == "vllm":
         return
     yield check.finding(
-        f"{named('vllm', case)} has no {name.said}, which {name.importer or 'the script'} uses",
+        f"{named('vllm', case)} has no {name.said}, which {name.importer or 'the script'} uses"
+        f"{releases_with('vllm', name.said)}",
         fixes=vllm_fixes(case, check, event, name.said, name.importer),
     )
 
@@ -125,9 +127,11 @@ def lacks_an_argument(case: Case, event: LogEvent) -> Iterator[Finding]:
     into_vllm = _CALLED.match(call[1]) is not None or packages[-1] == "vllm" or "vllm" in link.frames[-1].file
     if not into_vllm or caller not in _FRAMEWORKS:
         return
+    known = argument_history("vllm", call[1], call[2])
+    since = f" ({known})" if known is not None else ""
     yield check.finding(
-        f"{call[1]} of {named('vllm', case)} takes no {call[2]}, which {caller} passes",
-        fixes=vllm_fixes(case, check, event, call[2], caller),
+        f"{call[1]} of {named('vllm', case)} takes no {call[2]}, which {caller} passes{since}",
+        fixes=vllm_fixes(case, check, event, call[2], caller, known.specifier if known else None),
     )
 
 

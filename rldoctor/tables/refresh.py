@@ -23,7 +23,7 @@ from rldoctor.tables.declarations.make import SourceError
 from rldoctor.tables.sources.releases import Publications
 from rldoctor.versions import version_within
 
-TABLES = ("declarations", "options", "registries")
+TABLES = ("declarations", "options", "registries", "symbols")
 
 
 def main(arguments: list[str]) -> int:

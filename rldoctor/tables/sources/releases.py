@@ -54,14 +54,19 @@ class Publications:
         """A clone of the repository. Raises :class:`GitError`."""
         return clone_of(url, self.clones, self._folder() / "clones")
 
-    def releases(self, package: str, since: str, newest_of: Callable[[Version], object] = lambda v: v) -> list[Release]:
+    def releases(
+        self, package: str, since: str, newest_of: Callable[[Version], object] = lambda v: v, *, beside: bool = True
+    ) -> list[Release]:
         """The final releases of ``package`` from ``since`` on, oldest first, and of each group that ``newest_of`` puts
-        together the newest. Raises ``OSError`` where a source does not answer."""
+        together the newest; with what people launch ``beside`` the package, or without.
+
+        Raises ``OSError`` where a source does not answer."""
         if package in UNPUBLISHED:
             found = self._tagged(REPOSITORIES[package])
         else:
             found = self._published(package)
-            companions = [(self.clone(f"https://github.com/{name}"), tag) for name, tag in _BESIDE.get(package, ())]
+            further = _BESIDE.get(package, ()) if beside else ()
+            companions = [(self.clone(f"https://github.com/{name}"), tag) for name, tag in further]
             if companions:
                 found = [Release(release.version, _with_companions(release, companions)) for release in found]
         found = [release for release in found if Version(release.version) >= Version(since)]

@@ -109,7 +109,7 @@ SITE = "/opt/venv/lib/python3.11/site-packages"
 )
 def test_what_a_log_shows(text: str, said: str) -> None:
     """https://github.com/modelscope/ms-swift/issues/3268 and 4248; transformers' check of its dependencies."""
-    assert finding(check, text).message == said
+    assert finding(check, text).message.startswith(said)
 
 
 def test_an_installer_that_finds_no_solution() -> None:

@@ -1,0 +1,81 @@
+"""Which release of a package defines which name in which module, from tables that ``make`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+DATA = Path(__file__).with_name("data")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Releases one after the other, oldest and newest, in which a name stood. ``parameters`` are those of a callable as
+    ``a,b=,*,c=,**``."""
+
+    since: str
+    until: str
+    parameters: str = ""
+
+
+class Table:
+    """The symbols of one package. ``releases`` are those read, oldest first: of every minor release the newest."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.releases: list[str] = content["releases"]
+        self.date: str = content.get("date", "")
+        self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
+
+    @staticmethod
+    def packages() -> tuple[str, ...]:
+        """The packages that have a table."""
+        return tuple(sorted(file.name.removesuffix(".json.xz") for file in DATA.glob("*.json.xz")))
+
+    @staticmethod
+    @cache
+    def load(package: str) -> Table:
+        """The shipped table of a package. Raises ``KeyError`` where there is none."""
+        import lzma  # only a log that asks for a name needs it
+
+        file = DATA / f"{package}.json.xz"
+        if not file.exists():
+            raise KeyError(package)
+        return Table(msgspec.json.decode(lzma.decompress(file.read_bytes())))
+
+    def spans(self, module: str, name: str = "") -> tuple[Span, ...]:
+        """The releases in which ``module`` defines ``name`` (``Class.member`` for a member), or in which the module
+        itself is there; neighbours with other parameters are spans of their own."""
+        held = self._modules.get(module, {}).get(name, [])
+        return tuple(Span(self.releases[s[0]], self.releases[s[1]], s[2] if len(s) > 2 else "") for s in held)
+
+    def homes(self, name: str) -> dict[str, tuple[Span, ...]]:
+        """Every module that ever defined a name, with the releases."""
+        return {module: self.spans(module, name) for module, names in self._modules.items() if name in names}
+
+    def defines(self, module: str, name: str) -> bool:
+        """Whether the module itself defines the class or function, and does not only import it: it has its members, or
+        its parameters."""
+        names = self._modules.get(module, {})
+        return any(other.startswith(f"{name}.") for other in names) or any(len(s) > 2 for s in names.get(name, ()))
+
+    def modules(self) -> tuple[str, ...]:
+        """Every module that a release had."""
+        return tuple(self._modules)
+
+    def at(self, release: str) -> dict[str, dict[str, str]]:
+        """The names of every module in one release that was read, with their parameters."""
+        position = self.releases.index(release)
+        found: dict[str, dict[str, str]] = {}
+        for module, names in self._modules.items():
+            for name, spans in names.items():
+                said = next((s[2] if len(s) > 2 else "" for s in spans if s[0] <= position <= s[1]), None)
+                if said is not None and name:
+                    found.setdefault(module, {})[name] = said
+                elif said is not None:
+                    found.setdefault(module, {})
+        return found

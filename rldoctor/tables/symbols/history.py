@@ -1,0 +1,141 @@
+"""The history of one name: since and until which release a package has it, and where the newest keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rldoctor.tables.symbols import Table
+
+
+@dataclass(frozen=True)
+class History:
+    """In which releases a package has something. ``spans`` are the oldest and newest of each stretch, ``first`` and
+    ``newest`` the releases at the ends of the table, ``following`` the release read after each stretch (empty where it
+    lasts). ``place`` is the module that has it in the newest release, where it moved."""
+
+    package: str
+    said: str
+    spans: tuple[tuple[str, str], ...]
+    following: tuple[str, ...]
+    first: str
+    newest: str
+    place: str = ""
+
+    @property
+    def specifier(self) -> str:
+        """The last stretch of releases as a requirement (``>=0.9.2,<0.12``); empty where all releases read have it, or
+        none has. Of every minor release the newest was read: what a patch added or dropped is not told apart."""
+        if not self.spans:
+            return ""
+        since, after = self.spans[-1][0], self.following[-1]
+        lower = f">={since}" if since != self.first else ""
+        upper = f"<{_minor(after)}" if after else ""
+        return ",".join(part for part in (lower, upper) if part)
+
+    def __str__(self) -> str:
+        """Such as ``vllm has it in 0.8.5 to 0.11.2; 0.33.0 keeps it in vllm.utils.network_utils``."""
+        if not self.spans:
+            return f"no {self.package} from {self.first} to {self.newest} has it"
+        if self.spans == ((self.first, self.newest),):
+            return f"{self.package} has it in every release from {self.first} to {self.newest}"
+        parts = []
+        for (since, until), after in zip(self.spans, self.following, strict=True):
+            start = f"{since} or earlier" if since == self.first else since
+            parts.append(f"{start} to {until}" if after else f"{since} and later")
+        moved = f"; {self.newest} keeps it in {self.place}" if self.place else ""
+        return f"{self.package} has it in {' and '.join(parts)}{moved}"
+
+
+def history(package: str, module: str, name: str = "") -> History | None:
+    """The history of ``module.name``, or of a module; None where no table speaks about the package, or no release of it
+    has the module."""
+    try:
+        table = Table.load(package)
+    except KeyError:
+        return None
+    there = _positions(table, module, name)
+    if not table.spans(module) or (not there and not name):
+        return None
+    if name:
+        # A module with ``__getattr__`` or star imports gives more than it binds: what its package defines elsewhere.
+        lazy = _positions(table, module, "__getattr__") | _positions(table, module, "*")
+        there |= lazy & {p for home in table.homes(name) for p in _positions(table, home, name)}
+    stretches = [p for p in sorted(there) if p - 1 not in there], [p for p in sorted(there) if p + 1 not in there]
+    names = [*table.releases, ""]
+    spans = tuple((names[first], names[last]) for first, last in zip(*stretches, strict=True))
+    following = tuple(names[last + 1] for last in stretches[1])
+    gone = not spans or following[-1] != ""
+    place = _moved(table, module, name) if gone else ""
+    said = f"{module}.{name}" if name else module
+    return History(package, said, spans, following, table.releases[0], table.releases[-1], place)
+
+
+def history_of(package: str, dotted: str) -> History | None:
+    """The history of what a dotted name means: a module, a name in one, or a member of a class."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        found = history(package, ".".join(parts[:count]), ".".join(parts[count:]))
+        if found is not None and (found.spans or count == len(parts) - 1):
+            return found
+    return None
+
+
+def argument_history(package: str, function: str, argument: str) -> History | None:
+    """The history of a parameter of ``Class.__init__`` or of a function, as a TypeError names them; the fields of a
+    dataclass are its parameters. None where several modules define the callable, or no release read takes it."""
+    try:
+        table = Table.load(package)
+    except KeyError:
+        return None
+    owner = function.removesuffix(".__init__")
+    homes = [home for home, spans in table.homes(owner).items() if any(s.until == table.releases[-1] for s in spans)]
+    defined = [home for home in homes if table.defines(home, owner)]
+    if len(defined) != 1:
+        return None
+    fields = history(package, defined[0], f"{owner}.{argument}")
+    if fields is not None and fields.spans:
+        return fields
+    spans = [
+        span
+        for name in (owner, f"{owner}.__init__")
+        for span in table.spans(defined[0], name)
+        if argument in span.parameters.replace("=", "").split(",")
+    ]
+    if not spans:
+        return None
+    position = {release: number for number, release in enumerate(table.releases)}
+    there = {p for span in spans for p in range(position[span.since], position[span.until] + 1)}
+    first, last = min(there), max(there)
+    names = [*table.releases, ""]
+    said = f"{argument} of {owner}"
+    return History(package, said, ((names[first], names[last]),), (names[last + 1],), names[0], names[-2])
+
+
+def _positions(table: Table, module: str, name: str) -> set[int]:
+    position = {release: number for number, release in enumerate(table.releases)}
+    return {p for s in table.spans(module, name) for p in range(position[s.since], position[s.until] + 1)}
+
+
+def _moved(table: Table, module: str, name: str) -> str:
+    """The one module of the newest release that keeps what another had; empty where several might be meant."""
+    newest = table.releases[-1]
+    if not name:
+        last = module.rpartition(".")[2]
+        modules = [other for other in table.modules() if other.rpartition(".")[2] == last and other != module]
+        found = [other for other in modules if any(span.until == newest for span in table.spans(other))]
+        return found[0] if len(found) == 1 else ""
+    homes = [
+        home
+        for home, spans in table.homes(name).items()
+        if home != module and any(span.until == newest for span in spans)
+    ]
+    for chosen in ([home for home in homes if table.defines(home, name)], homes):
+        near = [home for home in chosen if home.startswith(f"{module}.")]
+        for found in (near, chosen):
+            if len(found) == 1:
+                return found[0]
+    return ""
+
+
+def _minor(release: str) -> str:
+    return ".".join(release.split(".")[:2])

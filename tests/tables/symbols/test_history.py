@@ -1,0 +1,56 @@
+"""Since and until which release a package has a name."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.tables.symbols import DATA, Table
+from rldoctor.tables.symbols.history import argument_history, history_of
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "specifier", "place"),
+    [
+        ("vllm", "vllm.sampling_params.GuidedDecodingParams", "<0.12", ""),
+        # From 0.11 on a __getattr__ gives what moved, and 0.14 has that no more.
+        ("vllm", "vllm.utils.FlexibleArgumentParser", "<0.14", "vllm.utils.argparse_utils"),
+        ("vllm", "vllm.utils.get_open_port", "<0.14", "vllm.utils.network_utils"),
+        ("vllm", "vllm.worker.worker_base.WorkerWrapperBase", "<0.11", "vllm.v1.worker.worker_base"),
+        ("vllm", "vllm.v1.engine.utils", ">=0.9.2", ""),
+        ("vllm", "vllm.LLM", "", ""),
+        ("vllm", "vllm.engine.arg_utils.EngineArgs.device", "<0.10", ""),
+        # A lazy package: the name is in no text of the package's own __init__.
+        ("transformers", "transformers.AutoModelForVision2Seq", "<5.0", ""),
+        ("transformers", "transformers.Qwen3ForCausalLM", ">=4.51.3", ""),
+    ],
+)
+def test_names_whose_history_is_known(package: str, name: str, specifier: str, place: str) -> None:
+    found = history_of(package, name)
+    assert found is not None
+    assert (found.specifier, found.place) == (specifier, place)
+
+
+def test_a_history_is_a_sentence() -> None:
+    assert str(history_of("vllm", "vllm.utils.get_open_port")).endswith(
+        "or earlier to 0.13.0; 0.33.0 keeps it in vllm.utils.network_utils"
+    )
+    assert "vllm has it in 0.9.2 and later" in str(history_of("vllm", "vllm.v1.engine.utils"))
+    assert str(history_of("vllm", "vllm.LLMX")).startswith("no vllm from 0.6.6")
+
+
+def test_what_no_table_speaks_about() -> None:
+    assert history_of("flask", "flask.Flask") is None
+    assert history_of("vllm", "vllm.no.such.module") is None
+
+
+def test_parameters_and_fields_of_dataclasses() -> None:
+    device = argument_history("vllm", "EngineArgs.__init__", "device")
+    assert device is not None and device.specifier == "<0.10"
+    mode = argument_history("trl", "GRPOConfig.__init__", "vllm_mode")
+    assert mode is not None and mode.specifier == ">=0.18.2"
+    assert argument_history("vllm", "LLM.__init__", "device") is None  # it takes any keyword and passes it on
+
+
+def test_the_shipped_tables_are_small() -> None:
+    assert sum(file.stat().st_size for file in DATA.iterdir()) < 3_000_000
+    assert set(Table.packages()) >= {"vllm", "transformers", "trl", "verl", "peft", "accelerate"}
