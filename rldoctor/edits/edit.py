@@ -90,6 +90,8 @@ def rewritten(text: str, write: Write) -> str:
         from rldoctor.formats.python.edit import rewrite_python
 
         return rewrite_python(text, write)
+    if kind == "notebook":
+        raise CannotEdit(f"{write.file} is a notebook, which is not edited")
     if kind == "toml":
         raise CannotEdit(f"{write.file} is TOML, which is not edited")
     if kind == "yaml":

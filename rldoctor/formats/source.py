@@ -11,6 +11,8 @@ from rldoctor.errors import InputError
 
 # A launch file is written by hand; what is larger is data or a dump that was named by mistake.
 MAX_BYTES = 2 * 1024 * 1024
+# A notebook keeps the outputs of its cells, pictures included.
+MAX_NOTEBOOK = 32 * 1024 * 1024
 # Published launch scripts name files relative to a repository's root, some folders above the script.
 MAX_PARENTS = 6
 
@@ -37,10 +39,10 @@ def open_source(path: Path) -> Source:
             raise InputError(f"{path}: no such file")
         if not path.is_file():
             raise InputError(f"{path}: not a regular file")
-        size = path.stat().st_size
-        if size > MAX_BYTES:
+        size, most = path.stat().st_size, MAX_NOTEBOOK if path.suffix == ".ipynb" else MAX_BYTES
+        if size > most:
             raise InputError(
-                f"{path}: {size / 2**20:.0f} MiB is too large for a launch file (at most {MAX_BYTES >> 20} MiB)"
+                f"{path}: {size / 2**20:.0f} MiB is too large for a launch file (at most {most >> 20} MiB)"
             )
         raw = path.read_bytes()
     except OSError as error:

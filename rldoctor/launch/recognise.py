@@ -118,7 +118,9 @@ def _starts_python(launch: Launch) -> bool:
 
 def _launches(source: Source, reader: _Reader) -> Iterator[Launch]:
     kind = kind_of(source)
-    if kind == "python":
+    if kind == "notebook":
+        yield from _notebook_target(source, reader)
+    elif kind == "python":
         yield _python_target(source, reader)
     elif kind in ("yaml", "toml"):
         yield from _config_target(source, reader, kind)
@@ -130,8 +132,10 @@ def _launches(source: Source, reader: _Reader) -> Iterator[Launch]:
 
 
 def kind_of(source: Source) -> str:
-    """``python``, ``yaml``, ``toml`` or ``shell``: by the file's name, else by how its text begins."""
+    """``notebook``, ``python``, ``yaml``, ``toml`` or ``shell``: by the file's name, else by how its text begins."""
     suffix = Path(source.file).suffix.lower()
+    if suffix == ".ipynb":
+        return "notebook"
     if suffix == ".py":
         return "python"
     if suffix in (".yaml", ".yml", ".json"):
@@ -162,6 +166,19 @@ def _python_target(source: Source, reader: _Reader) -> Launch:
         variables=variables,
         process=process,
     )
+
+
+def _notebook_target(source: Source, reader: _Reader) -> Iterator[Launch]:
+    from rldoctor.formats.notebook.reader import read_notebook
+
+    book = read_notebook(source)
+    reader.files.written.update(book.files)
+    reader.notes += book.notes
+    launch = _python_target(book.python, reader)
+    # A notebook's code is no module that a child process could import.
+    launch.process.pop("process.main_guard", None)
+    yield launch
+    yield from _shell(book.shell, reader, reader.environment, -1, "", 0)
 
 
 def _config_target(source: Source, reader: _Reader, kind: str) -> Iterator[Launch]:
