@@ -9,7 +9,7 @@ from dataclasses import replace
 from rldoctor.logs.liveness import is_last_word
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import is_quoted
-from rldoctor.logs.rank import Found, explains
+from rldoctor.logs.rank import ASIDE, Found, closeness
 from rldoctor.logs.runs import Slice
 from rldoctor.model import Evidence, Finding, Incident, Severity
 
@@ -58,9 +58,10 @@ def ended(
     serious = [finding for finding in findings if finding.severity is not Severity.NOTE]
     if any(finding.code in stalls for finding in serious):
         return replace(incident, kind="stalled")
-    alone = next((item for finding in serious for item in found if item.finding.code == finding.code), None)
-    if alone is not None and alone.event is not None and explains(alone):
-        event = alone.event
+    errors = [finding.code for finding in serious if finding.severity is Severity.ERROR]
+    alone = (item.event for code in errors for item in found if item.code == code and item.event is not None)
+    event = next((event for event in alone if closeness(event) < ASIDE), None)
+    if event is not None:
         return replace(
             incident,
             kind="crashed",
@@ -71,13 +72,15 @@ def ended(
         )
     if any(item.measured and item.finding.severity is not Severity.NOTE for item in found):
         return replace(incident, kind="unhealthy")
-    done = max((piece.record.done for piece in pieces), default=0)
-    if done or (at is not None and at == of):
+    if any(piece.record.last_word for piece in pieces) or (at is not None and at == of):
         return replace(incident, kind="finished")
     suspects = tuple(_suspects(pieces))[:_MOST_SUSPECTS]
-    if suspects or not _is_log(pieces, at):
+    if suspects:
         return replace(incident, kind="unknown", suspects=suspects)
-    return replace(incident, kind="unfinished")
+    # A script says "done" behind everything; where nothing speaks against it, it is believed.
+    if any(piece.record.done for piece in pieces):
+        return replace(incident, kind="finished")
+    return replace(incident, kind="unfinished" if _is_log(pieces, at) else "unknown")
 
 
 def _lines(pieces: Sequence[Slice]) -> Iterator[tuple[Slice, int, Line]]:

@@ -44,6 +44,7 @@ class _Group:
     fatal: bool
     handled: bool
     count: int = 0
+    last: int = 0
     ranks: list[str] = field(default_factory=list)
 
 
@@ -84,6 +85,7 @@ def _groups(
             elif event.time is not None and group.event.time is not None and event.time < group.event.time:
                 group.event, group.piece, group.exception = event, piece, raw.exception if raw else None
             group.count += 1 + event.repeated
+            group.last = max(group.last, event.number)
             rank = event.origin.rank
             if rank is not None and rank not in group.ranks:
                 group.ranks.append(rank)
@@ -128,17 +130,17 @@ def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) 
     """Why a signature is not asked: unless it is a silent one, not about what was caught in a run that went on. Where
     nothing failed otherwise, a line counts that is said with weight and behind which no work is seen."""
     if not signature.silent:
-        if group.handled or (run.incident.kind != "crashed" and _went_on(group, event)):
+        if group.handled or (run.incident.kind != "crashed" and _went_on(group)):
             return "the run went on behind it"
         if run.incident.kind != "crashed" and not _has_weight(event):
             return "a line without weight in a run that nothing ended"
     return next((f"“{text}” rules it out" for text in signature.unless if text in event.text), None)
 
 
-def _went_on(group: _Group, event: LogEvent) -> bool:
-    """Whether the log shows work behind a line: steps, answered requests, or the end that was planned."""
+def _went_on(group: _Group) -> bool:
+    """Whether the log shows work behind the last of these lines: steps, answered requests, a trainer's last words."""
     record = group.piece.record
-    return max(record.last_sign, record.done) > event.number
+    return max(record.last_sign, record.last_word) > group.last
 
 
 def _has_weight(event: LogEvent) -> bool:

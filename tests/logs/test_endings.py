@@ -108,6 +108,9 @@ def test_a_line_that_is_specific_enough_is_a_finding(code: str) -> None:
     line = ALONE[code] + "\n"
     assert codes(BEGUN + line)[0] == code
     assert incident(BEGUN + line).kind == "crashed"
+    # Whoever appends "done", or the same log once more, says nothing about the run.
+    assert codes(BEGUN + line + "+ echo DONE\nDONE\n")[0] == code
+    assert codes((BEGUN + line) * 2)[0] == code
 
 
 @pytest.mark.parametrize("code", ALONE)

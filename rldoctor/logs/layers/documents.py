@@ -13,7 +13,10 @@ from rldoctor.logs.prefixes import parse
 _COLOUR = re.compile(rb"(?:\\x1b|\\u001b|\\033|\\e|\^\[|\xe2\x90\x9b|(?<!\x1b))\[(?:\d{1,3}(?:;\d{1,3}){0,4})m")
 _RESET = re.compile(rb"(?<!\x1b)\[(?:0|22|24|27|39|49)m")
 _FEWEST = 2
-_FENCE = re.compile(rb"(?m)^[ \t]*(?:```+[ \t]*[\w+.{}-]*|~~~+[ \t]*[\w+-]*|</?(?:details|summary|pre|code)>)[ \t\r]*$")
+_FENCE = re.compile(
+    rb"(?m)^[ \t]*(?:\x1b\[[0-9;]*m)*(?:```+[ \t]*[\w+.{}-]*|~~~+[ \t]*[\w+-]*|"
+    rb"</?(?:details|summary|pre|code)>)[ \t\r]*(?:\x1b\[[0-9;]*m)*$"
+)
 _FARTHEST = 60
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -113,9 +114,20 @@ def escaped(lines: Sequence[bytes]) -> Strip | None:
 
 
 def _unescaped(text: bytes) -> bytes:
+    return b"\n".join(_meant(line) for line in text.split(b"\n"))
+
+
+def _meant(line: bytes) -> bytes:
+    """What a string stands for: JSON's own reading where it is JSON."""
+    try:
+        said = json.loads(line) if line.startswith(b'"') else None
+    except ValueError:
+        said = None
+    if isinstance(said, str):
+        return said.encode("utf-8", "replace")
     for written, meant in ((b"\\r\\n", b"\n"), (b"\\n", b"\n"), (b"\\t", b"\t"), (b'\\"', b'"')):
-        text = text.replace(written, meant)
-    return b"\n".join(line.removeprefix(b'"').removesuffix(b'"') for line in text.split(b"\n"))
+        line = line.replace(written, meant)
+    return line.removeprefix(b'"').removesuffix(b'"')
 
 
 def flattened(lines: Sequence[bytes]) -> Strip | None:

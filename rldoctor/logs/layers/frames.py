@@ -37,10 +37,12 @@ ENVELOPES: tuple[re.Pattern[bytes], ...] = tuple(
         rb">(?: |$|(?=>))",
         # kubectl logs --timestamps, docker logs -t, GitHub's raw logs
         rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d))(?: |$)",
+        # ts -s and ts %T
+        rb"(?P<time>\d\d:\d\d:\d\d(?:\.\d{1,6})?)(?: |$)",
     )
 )
 # Text of a pod's name is text of a program too; nothing but a pod's is in front of every line.
-_STRICT = {6: 0.95, 7: 0.95}
+_STRICT = {6: 0.95, 7: 0.95, 10: 0.95}
 _NEARLY_ALL = 0.95
 
 _BARS = "│┃║|"

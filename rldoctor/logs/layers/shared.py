@@ -12,7 +12,7 @@ from rldoctor.logs.prefixes import parse
 
 _TOKEN = re.compile(rb"[\w\x80-\xff]+|\s|[^\w\s]")
 _LOOKED_AT = 160
-_FEWEST = 6
+_FEWEST = 4
 # What a prefix ends in. A mere blank will do only where nearly all lines have the prefix.
 _ENDS = (b": ", b"] ", b"> ", b"| ", b") ", b"\t", b" - ", b"\xe2\x94\x82 ", b"\xe2\x80\xba ")
 _NEARLY_ALL = 0.97
@@ -32,9 +32,9 @@ def prefixed(lines: Sequence[bytes]) -> Strip | None:
     cut, example = _cut(columns, [tokens[i] for i in members], len(full))
     if not example.strip() or _CONTENT.search(example) or parse(example.decode("utf-8", "replace") + "x").text == "x":
         return None
-    if _differ_little([b"".join(tokens[i][cut:]) for i in members]):
-        return None
     pattern = re.compile(rb"(?m)^(?:" + b"".join(columns[:cut]) + rb")")
+    if _differ_little([line[match.end() :] for line in full if (match := pattern.match(line)) is not None]):
+        return None
     blank = b"".join(columns[:cut]).rstrip(b" ").removesuffix(b"\\")
     bare = re.compile(rb"(?m)^(?:" + blank + rb")[ \t]*$") if blank else None
 
