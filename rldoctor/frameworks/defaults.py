@@ -23,7 +23,7 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
     if native.form is Form.OVERRIDE and (misplaced := _sign(dialect, launch, native)) is not None:
         return misplaced
     if native.operator in ("+", "++"):
-        return None
+        return None if dialect.signs else _signed(dialect, launch, native)
     key, group = native.key, dialect.option_group(launch, native)
     for prefix, other in dialect.owners.items():
         if key.startswith(prefix):
@@ -39,11 +39,42 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
     nearest = tuple(before + name for name in options.nearest(key))
     since, until = other_releases(launch, group or "", key)
     unknown = native.as_unknown(owner=options.source, nearest=nearest, ignored=not options.rejects)
-    return replace(unknown, since=since, until=until)
+    here = _renamed(dialect, launch, group or "", key) if since or until else None
+    return replace(unknown, since=since, until=until, renamed=None if here is None else before + here)
+
+
+def _renamed(dialect: Dialect, launch: Launch, group: str, key: str) -> str | None:
+    """This version's name for an option of another release: one that the dialect reads as the same setting, else one
+    that came when it went, or the other way round, with its default and the end of its name."""
+    options = launch.options(group)
+    found = dialect.rule(key) if group.partition(":")[0] == dialect.owner else None
+    if options is not None and found is not None:
+        names = [name for name, _ in dialect.native_keys(found[0]) if options.known(name) is True]
+        if names:
+            from difflib import SequenceMatcher
+
+            return max(names, key=lambda name: SequenceMatcher(None, name, key).ratio())
+    owner, _, section = group.partition(":")
+    try:
+        return OptionTable.load(owner).renamed(key, launch.version_of(owner), section)
+    except KeyError:
+        return None
+
+
+def _signed(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
+    """An override with a ``+`` for a framework whose overrides have none: the sign belongs to the key, which no config
+    has."""
+    options = launch.options(dialect.main_group(launch))
+    if options is None:
+        return None
+    known = options.known(native.key) is True
+    nearest = (native.key,) if known else tuple(options.nearest(native.key))
+    return native.as_unknown(owner=options.source, key=f"{native.operator}{native.key}", nearest=nearest)
 
 
 def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
-    """An override with a ``+`` that Hydra refuses, since the config has the key, or without the one that it needs."""
+    """An override with a ``+`` that Hydra refuses, since the config has the key, or without the one that it needs; and
+    a new key in a section whose class refuses it when it is made."""
     options = launch.options(dialect.main_group(launch)) if dialect.composes else None
     renamed = native.spelled and native.spelled.lstrip("+") != native.key  # an entry with a configuration of its own
     if options is None or renamed:
@@ -51,6 +82,11 @@ def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | N
     option = options.get_option(native.key)
     if native.operator == "+" and option is not None and options.addable(native.key) is False:
         return native.as_unknown(owner=options.source, key=f"+{native.key}", nearest=(native.key,))
+    known = option is not None or options.known(native.key) is not False
+    refused = native.operator in ("+", "++") and not known and options.addable(native.key) is False
+    if refused and not isinstance(native.value, dict | list) and dialect.option_group(launch, native) is not None:
+        nearest = tuple(options.nearest(native.key))
+        return native.as_unknown(owner=options.source, key=f"{native.operator}{native.key}", nearest=nearest)
     if not native.operator and option is not None and option.added:
         return native.as_unknown(owner=options.source, key=native.key, nearest=(f"+{native.key}",))
     return None

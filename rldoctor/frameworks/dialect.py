@@ -64,6 +64,8 @@ class Dialect:
     """How a boolean option is written on the command line, unless its rule says otherwise."""
     composes: ClassVar[bool] = False
     """Whether Hydra composes its configuration, in struct mode: a new key needs a ``+``, a known one refuses it."""
+    signs: ClassVar[bool] = True
+    """Whether its overrides may have Hydra's ``+`` and ``++`` before the key."""
     append: ClassVar[str] = ""
     """Put before an override of a key that the framework's own config lacks (``++`` for Hydra)."""
     config_options: ClassVar[tuple[str, ...]] = ()

@@ -54,4 +54,4 @@ def name_anew(dialect: Dialect, draft: Draft, first: int) -> None:
         if names:
             best = max(names, key=lambda name: SequenceMatcher(None, name, key).ratio())
             others = tuple(name for name in unknown.nearest if name != best)
-            draft.unknown[index] = replace(unknown, nearest=(best, *others))
+            draft.unknown[index] = replace(unknown, nearest=(best, *others), renamed=best)

@@ -74,7 +74,7 @@ class UnknownOption:
     """A native option that this version of the framework does not know; ``nearest`` holds real names, best first.
     ``owner`` says whose options were looked at; ``ignored`` that the framework goes on without it in place of refusing,
     ``why`` where it is a known option that this version does not apply; ``since`` the release that brings it, ``until``
-    the one that took it away."""
+    the one that took it away; ``renamed`` this version's name for it, where tables show both for one meaning."""
 
     key: str
     file: str
@@ -86,6 +86,7 @@ class UnknownOption:
     why: str = ""
     since: str | None = None
     until: str | None = None
+    renamed: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

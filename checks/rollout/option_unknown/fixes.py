@@ -45,7 +45,7 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
         return
     right = _meant(option)
     if right is not None:
-        yield renamed(option.key, right)
+        yield renamed(option.key, right, sure=option.renamed == right)
     if option.since:
         wanted = f"{package}>={option.since}" if package else f"a release of at least {option.since}"
         yield Fix(
@@ -56,22 +56,28 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
         yield Fix(title=f"or take {option.key} out: this release does without it")
 
 
-def renamed(wrong: str, right: str) -> Fix:
+def renamed(wrong: str, right: str, sure: bool = False) -> Fix:
+    """The same value under another name: safe where tables show both for one meaning (``sure``), or where the name is a
+    misspelling of the other in the same section."""
+    misspelled = _section(wrong) == _section(right) and _alike(wrong, right) >= SAME_WORD
     return Fix(
         title=f"write {right} instead of {wrong}",
-        applicability=Applicability.SAFE if _alike(wrong, right) >= SAME_WORD else Applicability.UNSAFE,
+        applicability=Applicability.SAFE if sure or misspelled else Applicability.UNSAFE,
         edits=(Edit(option=f"native.{wrong}", value=right),),
     )
 
 
 def _meant(option: UnknownOption) -> str | None:
-    """The nearest real name. A real option of another release was hardly meant to be one that is merely like it, unless
-    the one name holds the other (``tensor_parallel_size``, ``vllm_tensor_parallel_size``)."""
-    nearest = OTHERWISE.get((option.owner.partition(" ")[0], _leaf(option.key))) or next(iter(option.nearest), None)
-    if nearest is None or not (option.since or option.until):
-        return nearest
-    old, new = _leaf(option.key), _leaf(nearest)
-    return nearest if old in new or new in old or _alike(option.key, nearest) >= SAME_WORD else None
+    """The name that was meant: of a real option of another release this one's name for it, where tables show both for
+    one meaning; else the nearest real name."""
+    otherwise = OTHERWISE.get((option.owner.partition(" ")[0], _leaf(option.key)))
+    if otherwise is not None or option.renamed is not None:
+        return otherwise or option.renamed
+    return None if option.since or option.until else next(iter(option.nearest), None)
+
+
+def _section(name: str) -> str:
+    return name.lstrip("+-").rpartition(".")[0]
 
 
 def _leaf(name: str) -> str:

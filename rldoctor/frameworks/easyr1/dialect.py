@@ -231,6 +231,7 @@ class EasyR1(Dialect):
     entries = ("verl.trainer.main", "*verl/trainer/main.py")
     keys = (_ROLLOUT, _ACTOR)
     style = Form.OVERRIDE
+    signs = False
     config_options = ("config",)
     table: ClassVar[Mapping[str, str | Rule]] = {**_ENGINE, **_DATA, **_BATCH, **_TRAINER}
     beside = (

@@ -104,6 +104,23 @@ class OptionTable:
         until = [Version(found["until"]) for found in ranges if "until" in found and Version(found["until"]) <= at]
         return str(min(since)) if since else None, str(max(until)) if until else None
 
+    def renamed(self, name: str, version: str | None, group: str | None = None) -> str | None:
+        """What ``version`` calls the option that other releases call ``name``, where the releases show it: the one came
+        when the other went, both have one default and type, and their names end alike. None where they do not."""
+        since, until = self.around(name, version, group)
+        own = self._groups.get(group or self.layout.main, {})
+        before = [found for found in self._ranges(name, group) if not found.get("added")]
+        gone = next((found for found in before if until is not None and found.get("until") == until), None)
+        come = next((found for found in before if since is not None and found.get("since") == since), None)
+        matches = []
+        for other in own:
+            for found in self._ranges(other, group) if _end(other) == _end(name) and other != name else ():
+                follows = gone is not None and found.get("since") == until and _same(gone, found)
+                precedes = come is not None and found.get("until") == since and _same(come, found)
+                if (follows or precedes) and self.known(other, version, group) is True:
+                    matches.append(other)
+        return matches[0] if len(matches) == 1 else None
+
     def has_group(self, group: str, version: str | None) -> bool | Unknown:
         """Whether ``version`` has the command or class at all."""
         span = self._span(version)
@@ -241,3 +258,13 @@ def encoded(option: Option) -> dict[str, Any]:
 def _load(framework: str) -> OptionTable:
     layout_of(framework)  # a KeyError for what has none
     return OptionTable(framework, msgspec.json.decode(file_of(framework).read_bytes()))
+
+
+def _end(name: str) -> str:
+    """The last part of a dotted name; sections that are joined by underscores count as such."""
+    return name.rpartition(".")[2].removeprefix("--").replace("-", "_")
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two declarations have the same default and type."""
+    return all(one.get(key) == other.get(key) for key in ("default", "computed", "type", "choices"))
