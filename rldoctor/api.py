@@ -89,13 +89,13 @@ from rldoctor.tables.symbols.history import history_of as symbol_history
 from rldoctor.versions import version_within
 
 if TYPE_CHECKING:  # types alone: no start-up pays for what one command needs
-    from rldoctor.hang.compare import Apart as Apart
     from rldoctor.hang.compare import Behind as Behind
+    from rldoctor.hang.compare import MissingPeers as MissingPeers
     from rldoctor.hang.model import RayActor as RayActor
     from rldoctor.hang.model import RayBundles as RayBundles
     from rldoctor.hang.model import RayCluster as RayCluster
     from rldoctor.hang.model import Seen as Seen
-    from rldoctor.hang.standing import Standing as Standing
+    from rldoctor.hang.process_state import ProcessState as ProcessState
     from rldoctor.hang.view import StalledRun as StalledRun
 
 __all__ = [

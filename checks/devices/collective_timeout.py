@@ -52,7 +52,7 @@ from ..observed import communication
 from ..observed.waiting import LONGER, evidence, explained_elsewhere, gravity, missing_text, watched
 
 if TYPE_CHECKING:
-    from rldoctor.api import Standing
+    from rldoctor.api import ProcessState
 
 check = Check("RLD321", "collective-timeout", __doc__)
 
@@ -77,7 +77,7 @@ _LONGER = Fix(
 def rank_not_there(case: Case) -> Iterator[Finding | Reach]:
     """Ranks that stand in a collective, and those of their world that do not."""
     run = watched(case)
-    for group in run.apart:
+    for group in run.missing_peers:
         if group.moving or explained_elsewhere(run, group):
             yield Reach(f"{missing_text(group)}, and moves" if group.moving else missing_text(group))
             continue
@@ -103,7 +103,7 @@ def rank_not_there(case: Case) -> Iterator[Finding | Reach]:
             evidence=evidence(run, peers),
             fixes=(_ORDER if len(called) > 1 else _FABRIC, LONGER, _RECORD),
         )
-    yield Reach(f"{len(run.standings)} processes compared")
+    yield Reach(f"{len(run.process_states)} processes compared")
 
 
 @check.observed(needs=["observations.hang"])
@@ -114,7 +114,7 @@ def recorders_differ(case: Case) -> Iterator[Finding | Reach]:
     if len([record for record in records if record.last]) < 2:
         broken = next((f"{record.file}: {record.problem}" for record in records if record.problem), None)
         raise NotApplicable(broken or "no flight recorder has dumped (TORCH_FR_BUFFER_SIZE)")
-    if any(one.moving for one in run.standings) and not run.apart:
+    if any(one.moving for one in run.process_states) and not run.missing_peers:
         yield Reach(f"flight recorders of {len(records)} ranks, from before: the run has gone on since")
         return
     for one in run.behind:
@@ -164,7 +164,7 @@ def _ranks(names: Sequence[str]) -> str:
     return numbered(numbers) if len(numbers) == len(names) else ", ".join(names)
 
 
-def _elsewhere(missing: Sequence[Standing]) -> Iterator[Fix]:
+def _elsewhere(missing: Sequence[ProcessState]) -> Iterator[Fix]:
     """What the code that a rank stands in needs, where it is the user's own."""
     own = next((one.own for one in missing if one.own is not None and one.wait is None), None)
     if own is not None:

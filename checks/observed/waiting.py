@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rldoctor.api import Case, Evidence, Fix, NotChecked, Severity, numbered, ranks_named, stalled_run
 
 if TYPE_CHECKING:
-    from rldoctor.api import Apart, Frame, StalledRun, Standing
+    from rldoctor.api import Frame, MissingPeers, ProcessState, StalledRun
 
 # Output of a process that stands may be younger than this (seconds) only where it was slow until just now.
 RECENT = 60.0
@@ -35,23 +35,23 @@ def gravity(run: StalledRun, *, busy: bool) -> Severity:
     return Severity.WARNING if busy or recent else Severity.ERROR
 
 
-def explained_elsewhere(run: StalledRun, group: Apart) -> bool:
+def explained_elsewhere(run: StalledRun, group: MissingPeers) -> bool:
     """Whether another code says why the missing ranks do not come: stopped, saving, or at the weight sync."""
     held = {seen.pid for seen in run.stopped}
     return saves(group) or syncs(group) or any(one.seen.pid in held for one in group.missing)
 
 
-def saves(group: Apart) -> bool:
+def saves(group: MissingPeers) -> bool:
     """Whether the ranks that are waited for save or load a checkpoint."""
     return bool(group.missing) and all(one.stage == "checkpoint" for one in group.missing)
 
 
-def syncs(group: Apart) -> bool:
+def syncs(group: MissingPeers) -> bool:
     """Whether the collective that is waited in belongs to a weight sync."""
     return all(one.stage == "weight sync" for one in group.waiting)
 
 
-def missing_text(group: Apart) -> str:
+def missing_text(group: MissingPeers) -> str:
     """``ranks 0-6 wait in all_reduce at train.py:12 in train; rank 7 is not there: it is at reward.py:5 in score``."""
     told = []
     for one in group.missing[:_SHOWN]:
@@ -66,7 +66,7 @@ def missing_text(group: Apart) -> str:
     return f"{waiting_text(group)}; {'; '.join(told)}"
 
 
-def waiting_text(group: Apart) -> str:
+def waiting_text(group: MissingPeers) -> str:
     """``ranks 0-6 wait in all_reduce at train.py:12 in train``, by where most of them are."""
     first = group.waiting[0]
     same = [one for one in group.waiting if one.where == first.where]
@@ -82,7 +82,7 @@ def place_evidence(text: str, place: Frame | None) -> Evidence:
     return Evidence(text=f"{text}: {place.code}" if place.code else text, source=place.file, line=place.line)
 
 
-def evidence(run: StalledRun, ones: Iterable[Standing]) -> tuple[Evidence, ...]:
+def evidence(run: StalledRun, ones: Iterable[ProcessState]) -> tuple[Evidence, ...]:
     """A line for each process, with the line of code it is at, and how long nothing has been written."""
     found = [place_evidence(f"{one.label} {one.where}", one.place) for one in list(ones)[:_SHOWN]]
     if run.last_output is not None:

@@ -45,7 +45,7 @@ _FEWER = Fix(
 def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
     """A rank that has been at one point of a save or load for the whole time, with the others in a collective."""
     run = stalled_run(case)
-    for group in run.apart:
+    for group in run.missing_peers:
         if group.moving or not saves(group):
             continue
         slow = any(one.thread is not None and one.thread.state == "D" for one in group.missing)
@@ -61,7 +61,7 @@ def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
             ),
             url="https://github.com/OpenRLHF/OpenRLHF/issues/1126",
         )
-    yield Reach(f"{len(run.standings)} processes looked at")
+    yield Reach(f"{len(run.process_states)} processes looked at")
 
 
 @check.logged(

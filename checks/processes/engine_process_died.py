@@ -70,7 +70,7 @@ def dead_and_waited_for(case: Case) -> Iterator[Finding | Reach]:
     """A killed engine may raise nothing anywhere: its client waits for an answer that does not come."""
     run = stalled_run(case)
     for seen in run.dead:
-        asks = next((one for one in run.standings if one.wait is not None and one.wait.kind == "engine"), None)
+        asks = next((one for one in run.process_states if one.wait is not None and one.wait.kind == "engine"), None)
         waits = f"; {asks.label} still {asks.where}" if asks is not None else ""
         yield check.finding(
             f"{seen.name} (pid {seen.pid}) has ended and its parent {seen.parent} has not noticed{waits}",
@@ -78,7 +78,7 @@ def dead_and_waited_for(case: Case) -> Iterator[Finding | Reach]:
             evidence=(Evidence(text=f"state Z in every sample, parent {seen.parent}", source=f"/proc/{seen.pid}"),),
             fixes=(_BY_SIGNAL[signal.SIGKILL], _FRAMES),
         )
-    engines = sum(one.kind.startswith("engine") for one in run.standings)
+    engines = sum(one.kind.startswith("engine") for one in run.process_states)
     if not engines and not run.dead:
         raise NotApplicable("no process of an engine is among those of the run")
     yield Reach(f"{engines} processes of an engine are there")

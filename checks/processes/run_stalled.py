@@ -49,7 +49,7 @@ from ..observed.rollout import describe, records, scenario_runs
 from ..observed.waiting import LONGER, evidence, gravity, watched
 
 if TYPE_CHECKING:
-    from rldoctor.api import Seen, StalledRun, Standing
+    from rldoctor.api import ProcessState, Seen, StalledRun
 
 check = Check("RLD609", "run-stalled", __doc__, kind=Kind.STALL)
 
@@ -76,7 +76,7 @@ def stopped(case: Case) -> Iterator[Finding | Reach]:
             ),
             fixes=(Fix(title="let it go on, or end the run", commands=(f"kill -CONT {seen.pid}",)),),
         )
-    for one in run.standings:
+    for one in run.process_states:
         if one.stage != "checkpoint" and one.thread is not None and one.thread.state == "D":
             yield check.finding(
                 f"{one.label} sleeps in the kernel without end ({one.thread.wait or 'uninterruptible'}): storage or a "
@@ -101,7 +101,7 @@ def kernel_tells(case: Case) -> Iterator[Finding | Reach]:
             evidence=evidence(run, peers),
             fixes=(Fix(title=f"see what that is: {'; '.join(run.record.lacking)}"),),
         )
-    yield Reach(f"{len(run.standings)} processes compared by what the kernel tells")
+    yield Reach(f"{len(run.process_states)} processes compared by what the kernel tells")
 
 
 @check.observed(needs=["observations.hang"])
@@ -109,8 +109,8 @@ def nothing_moves(case: Case) -> Iterator[Finding | Reach]:
     """No process of the run is anywhere else in any sample, and no more specific reason is seen."""
     run = watched(case)
     still = run.still
-    if not still or run.apart or run.together or run.stopped or run.dead or run.pending:
-        moving = [one for one in run.standings if one.moving or one.busy]
+    if not still or run.missing_peers or run.together or run.stopped or run.dead or run.pending:
+        moving = [one for one in run.process_states if one.moving or one.busy]
         yield Reach(f"{moving[0].label} goes on: {moving[0].where}" if moving else "what it waits for is known")
         return
     if all(one.wait is not None and one.wait.kind == "work" for one in still):
@@ -127,20 +127,20 @@ def nothing_moves(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-def _gravity(run: StalledRun, working: list[Standing]) -> Severity:
+def _gravity(run: StalledRun, working: list[ProcessState]) -> Severity:
     """Where no log tells how long it has been quiet, a wait of seconds may be none that matters."""
     if run.last_output is None:
         return Severity.WARNING
     return gravity(run, busy=any(one.busy for one in working))
 
 
-def _chain(clients: list[Standing], working: list[Standing], still: list[Standing]) -> str:
+def _chain(clients: list[ProcessState], working: list[ProcessState], still: list[ProcessState]) -> str:
     """Who waits for whom, as far as it shows."""
     engines = [one for one in still if one.kind in ("engine", "engine worker")]
     asks = next((one for one in clients if one.wait is not None and one.wait.kind == "engine"), None)
     if asks is not None and engines and all(one.wait is not None and one.wait.kind == "work" for one in engines):
         return f"{asks.label} {asks.where}, and {engines[0].label} waits for work: a request or its answer is lost"
-    places: dict[str, list[Standing]] = {}
+    places: dict[str, list[ProcessState]] = {}
     for one in [*working, *clients] or still:
         places.setdefault(one.where, []).append(one)
     told = [f"{ranks_named(ones)}: {where}" for where, ones in places.items()]

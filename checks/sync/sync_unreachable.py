@@ -95,7 +95,7 @@ _RESTART = Fix(title="restart server and trainer together: the group is built on
 def sync_stands(case: Case) -> Iterator[Finding | Reach]:
     """Peers of which some stand in a collective of the weight sync, and others do not come."""
     run = stalled_run(case)
-    for group in run.apart:
+    for group in run.missing_peers:
         if group.moving or not syncs(group):
             continue
         yield check.finding(
@@ -108,7 +108,7 @@ def sync_stands(case: Case) -> Iterator[Finding | Reach]:
                 LONGER,
             ),
         )
-    yield Reach(f"{len(run.standings)} processes looked at")
+    yield Reach(f"{len(run.process_states)} processes looked at")
 
 
 @check.logged(

@@ -224,12 +224,12 @@ def hang(
 
     PID is a process of the run; without one it is the only run here."""
     from rldoctor.flow import session
-    from rldoctor.hang.examine import Wish, examine
+    from rldoctor.hang.examine import HangRequest, examine
 
     options = session.Options(select=split(select), ignore=split(ignore))
     judging = Judging.begin(
         options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     )
-    wish = Wish(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
-    judged = examine(judging.session, wish, progress)
+    request = HangRequest(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
+    judged = examine(judging.session, request, progress)
     return judging.end(judged)

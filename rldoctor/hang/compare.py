@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBundles, RayCluster, Seen
 from rldoctor.hang.names import by_number
-from rldoctor.hang.standing import IDLE, Standing, standings
+from rldoctor.hang.process_state import IDLE, ProcessState, process_states
 
 _MEETS = ("collective", "rendezvous")
 # gcs.proto: ActorTableData.ActorState and PlacementGroupTableData.PlacementGroupState
@@ -17,12 +17,12 @@ _UNPLACED = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING", "PENDING"
 
 
 @dataclass(frozen=True)
-class Apart:
+class MissingPeers:
     """Peers that are not where the others are. ``waiting`` stand in a collective, ``missing`` are elsewhere, ``unseen``
     are ranks of which no process is there (on ``hosts`` that were looked at: ``gone``)."""
 
-    waiting: tuple[Standing, ...]
-    missing: tuple[Standing, ...]
+    waiting: tuple[ProcessState, ...]
+    missing: tuple[ProcessState, ...]
     unseen: tuple[int, ...] = ()
     gone: bool = False
 
@@ -59,42 +59,42 @@ class Pending:
         ]
 
 
-def apart(hang: Hang) -> list[Apart]:
+def missing_peers(hang: Hang) -> list[MissingPeers]:
     """Every set of peers of which some wait in a collective for the whole time, and others do not."""
     found = []
-    for peers in _peers(standings(hang)):
+    for peers in _peers(process_states(hang)):
         waiting = [one for one in peers if not one.moving and one.wait is not None and one.wait.kind in _MEETS]
         waiting = waiting or _at_the_device(peers)
         missing = [one for one in peers if one not in waiting]
         unseen, gone = _unseen(peers, hang)
         if waiting and (missing or unseen):
-            found.append(Apart(tuple(waiting), tuple(missing), unseen, gone))
+            found.append(MissingPeers(tuple(waiting), tuple(missing), unseen, gone))
     return found
 
 
-def unlike(hang: Hang) -> list[tuple[Standing, ...]]:
+def unlike(hang: Hang) -> list[tuple[ProcessState, ...]]:
     """Sets of peers without stacks that do nothing, and that the kernel has in different places."""
     found = []
-    for peers in _peers(standings(hang)):
+    for peers in _peers(process_states(hang)):
         blind = not any(one.seen.samples or one.moving for one in peers)
         if blind and len({one.thread.wait for one in peers if one.thread is not None and one.thread.wait}) > 1:
             found.append(tuple(peers))
     return found
 
 
-def together(hang: Hang) -> list[tuple[Standing, ...]]:
+def together(hang: Hang) -> list[tuple[ProcessState, ...]]:
     """Sets of peers that all stand in collectives, nobody missing."""
     found = []
-    for peers in _peers(standings(hang)):
+    for peers in _peers(process_states(hang)):
         meets = all(one.wait is not None and one.wait.kind in _MEETS and not one.moving for one in peers)
         if meets and len(peers) > 1 and not _unseen(peers, hang)[0]:
             found.append(tuple(peers))
     return found
 
 
-def still(hang: Hang) -> list[Standing]:
+def still(hang: Hang) -> list[ProcessState]:
     """All that stand, or nothing where any process of the run moves or computes."""
-    everyone = standings(hang)
+    everyone = process_states(hang)
     # Other threads may compute for the one that tells; that they only wait, too, is not known.
     alive = any(one.moving or one.busy or (one.wait is None and (one.seen.cpu or 0.0) > IDLE) for one in everyone)
     helped = any((one.seen.helped or 0.0) > IDLE for one in everyone)
@@ -152,9 +152,9 @@ def _newest(record: FlightRecord) -> Iterator[tuple[str, Collective]]:
     yield from groups.items()
 
 
-def _peers(everyone: Sequence[Standing]) -> Iterator[list[Standing]]:
+def _peers(everyone: Sequence[ProcessState]) -> Iterator[list[ProcessState]]:
     """Processes that must meet: the ranks of one world, the workers of one engine, Ray actors of one class."""
-    groups: dict[tuple[str, ...], list[Standing]] = {}
+    groups: dict[tuple[str, ...], list[ProcessState]] = {}
     for one in everyone:
         key = _world(one)
         if key is not None:
@@ -163,7 +163,7 @@ def _peers(everyone: Sequence[Standing]) -> Iterator[list[Standing]]:
         yield sorted(peers, key=lambda s: (by_number(s.seen.rank or ""), s.seen.host, s.seen.pid))
 
 
-def _world(one: Standing) -> tuple[str, ...] | None:
+def _world(one: ProcessState) -> tuple[str, ...] | None:
     seen = one.seen
     if seen.role == "rank":
         return ("rank", *(seen.environment.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")))
@@ -174,7 +174,7 @@ def _world(one: Standing) -> tuple[str, ...] | None:
     return None
 
 
-def _at_the_device(peers: Sequence[Standing]) -> list[Standing]:
+def _at_the_device(peers: Sequence[ProcessState]) -> list[ProcessState]:
     """Where most ranks wait for the device at one place, the collective before it is what they wait in."""
     at_it = [one for one in peers if not one.moving and one.wait is not None and one.wait.kind == "device"]
     places = Counter(one.place for one in at_it)
@@ -184,7 +184,7 @@ def _at_the_device(peers: Sequence[Standing]) -> list[Standing]:
     return [one for one in peers if one.place == place and not one.moving]
 
 
-def _unseen(peers: Sequence[Standing], hang: Hang) -> tuple[tuple[int, ...], bool]:
+def _unseen(peers: Sequence[ProcessState], hang: Hang) -> tuple[tuple[int, ...], bool]:
     """Ranks of the world that no process here is, and whether they should be on a host that was looked at."""
     variables = peers[0].seen.environment
     size, local = variables.get("WORLD_SIZE", ""), variables.get("LOCAL_WORLD_SIZE", "")

@@ -18,7 +18,7 @@ from rldoctor.hang.collect import LONGEST, SHORTEST, collect
 from rldoctor.hang.incident import incident_of
 from rldoctor.hang.model import NAME, GpuUse, Hang, hang_of
 from rldoctor.hang.names import ranks_named
-from rldoctor.hang.standing import Standing, standings
+from rldoctor.hang.process_state import ProcessState, process_states
 from rldoctor.model import CheckResult, Outcome, Report
 from rldoctor.precedence import Precedence
 
@@ -28,7 +28,7 @@ MOST_PLACES = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class HangRequest:
     """What was asked for on the command line."""
 
     pid: int | None = None
@@ -38,20 +38,20 @@ class Wish:
     trigger: bool = False
 
 
-def examine(session: Session, wish: Wish, progress: Progress) -> Report:
+def examine(session: Session, request: HangRequest, progress: Progress) -> Report:
     """Collects and keeps the record, or takes saved ones, and judges it together with the logs beside it.
 
     Raises :class:`InputError` for what cannot be watched or read."""
-    if not SHORTEST <= wish.seconds <= LONGEST:
-        raise InputError(f"--seconds {wish.seconds:g}: from {SHORTEST:g} to {LONGEST:g} are expected")
-    if wish.saved and (wish.pid is not None or wish.folder is not None or wish.trigger):
+    if not SHORTEST <= request.seconds <= LONGEST:
+        raise InputError(f"--seconds {request.seconds:g}: from {SHORTEST:g} to {LONGEST:g} are expected")
+    if request.saved and (request.pid is not None or request.folder is not None or request.trigger):
         raise InputError("--from judges saved folders; no process, --folder or --dump-collectives goes with it")
-    if wish.folder is not None and wish.folder.exists():
-        raise InputError(f"{wish.folder}: is there already")
-    if wish.saved:
-        return _judged(session, folders.load(wish.saved), wish.saved, [])
-    case = collect(wish.pid, wish.seconds, wish.trigger, progress)
-    kept = folders.save(case, wish.folder)
+    if request.folder is not None and request.folder.exists():
+        raise InputError(f"{request.folder}: is there already")
+    if request.saved:
+        return _judged(session, folders.load(request.saved), request.saved, [])
+    case = collect(request.pid, request.seconds, request.trigger, progress)
+    kept = folders.save(case, request.folder)
     note = f"everything that was collected is in {kept}, secrets removed (rldoctor hang --from {kept})"
     return _judged(session, case, (kept,), [note])
 
@@ -115,8 +115,8 @@ def _joined(
 
 def places(hang: Hang) -> list[str]:
     """Who is where, one line for each place: what a person looks at first."""
-    found: dict[str, list[Standing]] = {}
-    for one in standings(hang):
+    found: dict[str, list[ProcessState]] = {}
+    for one in process_states(hang):
         stage = f", in {one.stage}" if one.stage else ""
         found.setdefault(f"{one.where}{stage}{', moving' if one.moving else ''}", []).append(one)
     lines = [f"{ranks_named(ones)}: {where}" for where, ones in found.items()]

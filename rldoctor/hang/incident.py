@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rldoctor.hang.compare import apart, still, stopped
+from rldoctor.hang.compare import missing_peers, still, stopped
 from rldoctor.hang.model import Hang
-from rldoctor.hang.standing import Standing, standings
+from rldoctor.hang.process_state import ProcessState, process_states
 from rldoctor.logs.reveals import framework_of
 from rldoctor.model import Finding, Incident, Severity
 
@@ -15,7 +15,7 @@ def incident_of(hang: Hang, findings: Sequence[Finding]) -> Incident:
     """What happened, as far as the record tells; without a finding the run is not known to stand."""
     stalled = any(finding.severity is not Severity.NOTE for finding in findings)
     odd = _odd_one(hang) if stalled else None
-    files = [frame.file for one in standings(hang) for frame in one.frames]
+    files = [frame.file for one in process_states(hang) for frame in one.frames]
     return Incident(
         kind="stalled" if stalled else "unfinished",
         first_rank=(odd.seen.rank if odd.seen.role == "rank" else odd.label) if odd is not None else None,
@@ -28,11 +28,11 @@ def incident_of(hang: Hang, findings: Sequence[Finding]) -> Incident:
     )
 
 
-def _odd_one(hang: Hang) -> Standing | None:
+def _odd_one(hang: Hang) -> ProcessState | None:
     """The first that the others wait for, else a stopped one, else the first that stands in the user's own code."""
     held = {seen.pid for seen in stopped(hang)}
-    everyone = standings(hang)
-    missing = [one for group in apart(hang) for one in group.missing if not one.moving]
+    everyone = process_states(hang)
+    missing = [one for group in missing_peers(hang) for one in group.missing if not one.moving]
     candidates = [one for one in everyone if one.seen.pid in held] + missing
     candidates += [one for one in still(hang) if one.wait is None and one.own is not None] + still(hang)
     return next(iter(candidates), None)

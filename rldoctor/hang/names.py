@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rldoctor.hang.standing import Standing
+    from rldoctor.hang.process_state import ProcessState
 
 _NAMED = 6
 
@@ -16,7 +16,7 @@ def by_number(text: str) -> tuple[int, str]:
     return (int(text), "") if text.isdecimal() else (1 << 30, text)
 
 
-def ranks_named(ones: Iterable[Standing]) -> str:
+def ranks_named(ones: Iterable[ProcessState]) -> str:
     """``ranks 0-2, 5`` or the processes' own names."""
     everyone = list(ones)
     numbers = [int(s.seen.rank) for s in everyone if s.seen.role == "rank" and s.seen.rank and s.seen.rank.isdecimal()]

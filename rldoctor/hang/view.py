@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rldoctor.hang import compare
-from rldoctor.hang.compare import Apart, Behind, Pending
+from rldoctor.hang.compare import Behind, MissingPeers, Pending
 from rldoctor.hang.model import Hang, Seen
-from rldoctor.hang.standing import Standing, standings
+from rldoctor.hang.process_state import ProcessState, process_states
 
 
 @dataclass(frozen=True)
@@ -18,27 +18,27 @@ class StalledRun:
     record: Hang
 
     @cached_property
-    def standings(self) -> list[Standing]:
+    def process_states(self) -> list[ProcessState]:
         """What each process that does the run's work is at."""
-        return standings(self.record)
+        return process_states(self.record)
 
     @cached_property
-    def apart(self) -> list[Apart]:
+    def missing_peers(self) -> list[MissingPeers]:
         """Sets of peers of which some wait in a collective, and others are elsewhere."""
-        return compare.apart(self.record)
+        return compare.missing_peers(self.record)
 
     @cached_property
-    def together(self) -> list[tuple[Standing, ...]]:
+    def together(self) -> list[tuple[ProcessState, ...]]:
         """Sets of peers that all stand in collectives, nobody missing."""
         return compare.together(self.record)
 
     @cached_property
-    def unlike(self) -> list[tuple[Standing, ...]]:
+    def unlike(self) -> list[tuple[ProcessState, ...]]:
         """Sets of idle peers without stacks that the kernel has in different places."""
         return compare.unlike(self.record)
 
     @cached_property
-    def still(self) -> list[Standing]:
+    def still(self) -> list[ProcessState]:
         """All processes where none moves or computes, else nothing."""
         return compare.still(self.record)
 

@@ -18,12 +18,12 @@ from tests.live import CHILDREN
 
 sys.path.insert(0, str(CHILDREN))
 
-import async_stand
 import byte_tokenizer
 import engine
 import miniature
 import report
-import stand
+import running_async_engine
+import running_engine
 from engine_facts import Reader, same_device, tensors
 
 FILES = sorted(CHILDREN.rglob("*.py"))
@@ -234,7 +234,7 @@ def test_an_engine_whose_attributes_are_elsewhere_is_unread_not_absent() -> None
 
 @pytest.mark.parametrize("vocabulary", [40, 259, 152064])
 def test_prompts_are_ordinary_tokens_of_the_vocabulary(vocabulary: int) -> None:
-    prompt = stand.Stand(None, {}, {"config": {"vocab_size": vocabulary}}).prompt(24)
+    prompt = running_engine.RunningEngine(None, {}, {"config": {"vocab_size": vocabulary}}).prompt(24)
     assert len(prompt) == 24 and min(prompt) >= 0 and max(prompt) < vocabulary
 
 
@@ -278,10 +278,10 @@ class TestOnAGpu:
         modules = {"vllm": SimpleNamespace(envs=envs), "vllm.envs": envs, "vllm.engine": SimpleNamespace()}
         for name, module in {**modules, "vllm.engine.arg_utils": arguments}.items():
             monkeypatch.setitem(sys.modules, name, module)
-        async_stand._choose({"model": "miniature"})
+        running_async_engine._choose({"model": "miniature"})
         assert threads == [threading.main_thread()] * asked
 
 
 @pytest.mark.parametrize(("most", "tops"), [(None, 5), (-1, 5), (20, 5), (2, 2), (0, 0)])
 def test_no_more_tops_are_asked_for_than_the_engine_gives(most: int | None, tops: int) -> None:
-    assert stand.Stand(None, {"max_logprobs": most}, {}).tops(5) == tops
+    assert running_engine.RunningEngine(None, {"max_logprobs": most}, {}).tops(5) == tops

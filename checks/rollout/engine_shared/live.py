@@ -299,7 +299,7 @@ def leftovers(case: Case) -> Iterator[Finding | Reach]:
 def two_threads_inside(case: Case) -> Iterator[Finding | Reach]:
     """Two threads of one process that both drive an engine, neither of which moves."""
     looked = 0
-    for one in stalled_run(case).standings:
+    for one in stalled_run(case).process_states:
         inside = [thread for thread in one.seen.threads if not thread.earlier and any(map(_drives, thread.frames))]
         looked += bool(inside)
         if len(inside) < 2:

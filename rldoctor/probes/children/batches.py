@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stand import Stand
+from running_engine import RunningEngine
 
 PROMPTS = 4
 
@@ -20,9 +20,9 @@ class Batch:
     response: int
 
     @classmethod
-    def of(cls, stand: Stand, prompt: int, response: int, salt: int) -> Batch:
-        prompts = [stand.prompt(max(8, prompt - 3 * n), salt=salt + 7 * n + 1) for n in range(PROMPTS)]
-        return cls(stand.engine, prompts, response)
+    def of(cls, running: RunningEngine, prompt: int, response: int, salt: int) -> Batch:
+        prompts = [running.prompt(max(8, prompt - 3 * n), salt=salt + 7 * n + 1) for n in range(PROMPTS)]
+        return cls(running.engine, prompts, response)
 
     def generate(self) -> list[Any]:
         from vllm import SamplingParams

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import miniature
-import stand as stands
+import running_engine
 from engine_facts import Reader
 from report import chain, deadline, elapsed, emit, run, stage
 
@@ -39,12 +39,12 @@ def main(arguments: dict[str, Any]) -> None:
     options = engine_options(made, arguments["engine"])
     emit("asked", options)
     with clock("boot"):
-        stand = stands.boot(arguments["kind"], options, made)
+        running = running_engine.boot(arguments["kind"], options, made)
     with clock("inspect"):
-        inspect(stand.engine)
-    sample(stand, arguments, clock)
-    play(stand, arguments["runs"])
-    stand.close()
+        inspect(running.engine)
+    sample(running, arguments, clock)
+    play(running, arguments["runs"])
+    running.close()
 
 
 class Clock:
@@ -125,9 +125,9 @@ def inspect(llm: Any) -> None:
     emit("unread", reader.unread)
 
 
-def sample(stand: stands.Stand, arguments: dict[str, Any], clock: Clock) -> None:
+def sample(running: running_engine.RunningEngine, arguments: dict[str, Any], clock: Clock) -> None:
     """A group of sampled completions and, where it is asked for, a pair of greedy ones and the group again."""
-    prompt = stand.prompt(arguments["prompt_tokens"])
+    prompt = running.prompt(arguments["prompt_tokens"])
     length = {"max_tokens": arguments["max_tokens"], "logprobs": 1}
     group = {"n": arguments["samples"], "temperature": 1.0, **length}
     greedy = {"temperature": 0.0, **length}
@@ -138,9 +138,9 @@ def sample(stand: stands.Stand, arguments: dict[str, Any], clock: Clock) -> None
     completions: list[dict[str, Any]] = []
     for number, asked in enumerate(batches):
         with clock("generate again" if number else "generate"):
-            completions += stand.generate({name: (prompt, parameters) for name, parameters in asked.items()})
+            completions += running.generate({name: (prompt, parameters) for name, parameters in asked.items()})
         emit("completions", completions)
-    stand.sampled = completions
+    running.sampled = completions
     sampled = sum(len(completion["token_ids"]) for completion in completions)
     emit(
         "reach",
@@ -148,7 +148,7 @@ def sample(stand: stands.Stand, arguments: dict[str, Any], clock: Clock) -> None
     )
 
 
-def play(stand: stands.Stand, runs: list[dict[str, Any]]) -> None:
+def play(running: running_engine.RunningEngine, runs: list[dict[str, Any]]) -> None:
     """Plays the runs one after another. One that raises is the last on this engine, which may be in disorder."""
     told: dict[str, Any] = {}
     for number, asked in enumerate(runs):
@@ -162,11 +162,11 @@ def play(stand: stands.Stand, runs: list[dict[str, Any]]) -> None:
 
         stage(asked["key"])
         emit("runs", told)
-        stand.record = deliver
+        running.record = deliver
         try:
             with deadline(asked["limit"]):
                 program = Path(asked["program"])
-                module(program, f"scenario_{number}_{program.stem}").play(stand, asked["arguments"])
+                module(program, f"scenario_{number}_{program.stem}").play(running, asked["arguments"])
             record["ended"] = "done"
         except Exception as error:
             traceback.print_exc()  # its log is judged like that of a training run

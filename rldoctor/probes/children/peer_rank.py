@@ -3,7 +3,7 @@ requests as its peers.
 
 Started by torchrun as ``peer_rank.py DIRECTORY``, which holds ``arguments.json`` (see ``peers``) and receives
 ``rankN.jsonl``. Records: ``place``, ``stage``, ``asked``, ``versions``, ``engine``, ``waiting`` (True while tokens are
-made), ``completions`` (rows, see ``stand.rows``)."""
+made), ``completions`` (rows, see ``running_engine.rows``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import miniature
-import stand as stands
+import running_engine
 from collective_rank import start
 from engine import engine_options, versions
 from engine_facts import Reader
@@ -32,7 +32,7 @@ def main(arguments: dict[str, Any]) -> None:
     options = engine_options(made, given)
     emit("asked", options)
     stage("boot")
-    booted = stands.boot("llm", options, made)
+    booted = running_engine.boot("llm", options, made)
     emit("engine", Reader(booted.engine).configuration())
     stage("generate")
     emit("waiting", True)

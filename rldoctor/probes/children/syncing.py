@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from engine_facts import WORKERS, first
-from stand import Stand
+from running_engine import RunningEngine
 
 MODELS = ("model_runner.model", "model_runner.model_runner.model")
 # What a layer of experts calls their first matrices. In 0.32 a reload leaves the CPU's kernel with garbage.
@@ -32,8 +32,8 @@ class Sync:
 
     Raises :class:`SyncError`."""
 
-    def __init__(self, stand: Stand, one_by_one: bool) -> None:
-        worker = first(stand.engine, WORKERS)
+    def __init__(self, running: RunningEngine, one_by_one: bool) -> None:
+        worker = first(running.engine, WORKERS)
         model = first(worker, MODELS) if worker is not None else None
         if model is None:
             raise SyncError("the engine does not let its model be seen (it runs in processes of its own)")
@@ -50,7 +50,7 @@ class Sync:
             raise SyncError("this CPU build keeps packed copies of the weights and takes no others while it runs")
         self.name = "reload_weights(weights_iterator)"
         self.why = "this CPU build keeps packed copies of the weights, which load_weights does not reach"
-        self._send = lambda weights: _reload(stand, model, weights)
+        self._send = lambda weights: _reload(running, model, weights)
 
     def send(self, weights: Weights) -> None:
         """Raises whatever the engine raises."""
@@ -61,10 +61,10 @@ def _packed(module: Any) -> bool:
     return callable(vars(module).get("cpu_linear"))
 
 
-def _reload(stand: Stand, model: Any, weights: Weights) -> None:
+def _reload(running: RunningEngine, model: Any, weights: Weights) -> None:
     """A head that is tied to the embeddings gets the new tensor with them and keeps its packed copy of the old one
     (0.27 to 0.32 log that it failed to load); no framework's way leads here, so that is put right, not reported."""
-    stand.engine.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
+    running.engine.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
     owners: dict[int, list[Any]] = {}
     for module in model.modules():
         if isinstance(getattr(module, "weight", None), torch.Tensor):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine_facts import first
-from stand import Stand, logprobs
+from running_engine import RunningEngine, logprobs
 
 # Where the scheduler is when the engine runs in this process; V0 has a list of them.
 SCHEDULERS = ("llm_engine.engine_core.engine_core.scheduler", "llm_engine.scheduler")
@@ -50,13 +50,15 @@ class Trace:
         return dict(vars(self))
 
 
-def drive(stand: Stand, arrivals: Sequence[Arrival], most_steps: int = 20_000, trace: Trace | None = None) -> Trace:
+def drive(
+    running: RunningEngine, arrivals: Sequence[Arrival], most_steps: int = 20_000, trace: Trace | None = None
+) -> Trace:
     """Plays the arrivals to their end, or to ``most_steps``. An answer that is missing then has no finish reason. A
     given ``trace`` is filled, and is what is known where a step raises."""
     from vllm import SamplingParams
 
-    engine, trace, began = stand.engine.llm_engine, trace or Trace(), time.monotonic()
-    preempted = Preemptions(stand)
+    engine, trace, began = running.engine.llm_engine, trace or Trace(), time.monotonic()
+    preempted = Preemptions(running)
     waiting = sorted(arrivals, key=lambda one: one.at)
     asked = {one.name: one for one in waiting}
     while trace.steps < most_steps:
@@ -92,8 +94,8 @@ class Preemptions:
     """Counts how often requests lose their place in the KV cache: V0's scheduler counts them itself, in V1 a request
     that did carries that state until it is scheduled again, which is a later step."""
 
-    def __init__(self, stand: Stand) -> None:
-        found = first(stand.engine, SCHEDULERS)
+    def __init__(self, running: RunningEngine) -> None:
+        found = first(running.engine, SCHEDULERS)
         self.scheduler = found[0] if isinstance(found, list) else found
         self.out: set[str] = set()
         self.seen = 0

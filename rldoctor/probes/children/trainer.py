@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from engine_facts import WORKERS, first
-from stand import Stand
+from running_engine import RunningEngine
 
 # A second copy of the weights beside the engine, and what a pass over a long prompt and a large vocabulary takes.
 ROOM, PASS = 1.5, 2 << 30
@@ -24,21 +24,21 @@ class Trainer:
 
     Raises :class:`TrainerError`."""
 
-    def __init__(self, stand: Stand, apart: bool = False) -> None:
+    def __init__(self, running: RunningEngine, apart: bool = False) -> None:
         from transformers import AutoModelForCausalLM
 
-        if stand.made["weights"] == "dummy":
+        if running.made["weights"] == "dummy":
             raise TrainerError("the engine made up its own weights")
-        config = first(stand.engine, ("llm_engine.model_config", "llm_engine.vllm_config.model_config"))
+        config = first(running.engine, ("llm_engine.model_config", "llm_engine.vllm_config.model_config"))
         dtype = getattr(config, "dtype", None)
         if not isinstance(dtype, torch.dtype):
             raise TrainerError("the engine does not tell its precision")
         try:
             # transformers 5 calls it dtype and still takes the old name; 4 knows only the old one.
-            model = AutoModelForCausalLM.from_pretrained(stand.made["path"], torch_dtype=dtype)
+            model = AutoModelForCausalLM.from_pretrained(running.made["path"], torch_dtype=dtype)
         except Exception as error:
             raise TrainerError(f"transformers could not load it: {type(error).__name__}: {error}") from error
-        self._stand = stand
+        self._running = running
         self.device = torch.device("cpu")
         self.model = model.eval()
         self._narrow = "logits_to_keep" in inspect.signature(type(model).forward).parameters
@@ -48,7 +48,7 @@ class Trainer:
     def join(self) -> None:
         """Moves to the engine's device, where there is room and it is not there yet."""
         if self.device.type == "cpu":
-            self.device = _device(self._stand, self.model)
+            self.device = _device(self._running, self.model)
             self.model = self.model.to(self.device)
 
     def facts(self) -> dict[str, Any]:
@@ -100,12 +100,12 @@ class Trainer:
             return self.model(input_ids=ids).logits[0, -1].float().cpu()
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]], prompts: Callable[[str], Sequence[int]]) -> list[list[float]]:
-        """The log-probabilities of completions (rows of ``Stand.generate``) at temperature 1."""
+        """The log-probabilities of completions (rows of ``RunningEngine.generate``) at temperature 1."""
         return [self.log_probabilities(prompts(row["request"]), row["token_ids"])[0] for row in rows]
 
 
-def _device(stand: Stand, model: Any) -> Any:
-    worker = first(stand.engine, WORKERS)
+def _device(running: RunningEngine, model: Any) -> Any:
+    worker = first(running.engine, WORKERS)
     device = first(worker, ("device", "model_runner.device")) if worker is not None else None
     if not isinstance(device, torch.device) or device.type != "cuda":
         return torch.device("cpu")

@@ -15,7 +15,7 @@ import miniature
 import torch
 from placement import Modules, load
 from report import chain
-from stand import Stand
+from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
 
 # The arguments by which releases of transformers spare the logits of all but the last positions, newest first.
@@ -30,9 +30,9 @@ class Passes:
 
     Raises :class:`trainer.TrainerError`."""
 
-    def __init__(self, stand: Stand) -> None:
-        self.trainer = Trainer(stand, apart=True) if stand.made["weights"] == "written" else None
-        self.model = self.trainer.model if self.trainer else _stand_in(stand.made)
+    def __init__(self, running: RunningEngine) -> None:
+        self.trainer = Trainer(running, apart=True) if running.made["weights"] == "written" else None
+        self.model = self.trainer.model if self.trainer else _stand_in(running.made)
         self.attempts: list[dict[str, Any]] = []
         self.compared: dict[str, dict[str, list[Any]]] = {}
 

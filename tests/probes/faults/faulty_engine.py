@@ -16,11 +16,11 @@ sys.path.insert(0, str(HERE.parents[2] / "rldoctor" / "probes" / "children"))
 
 import engine  # noqa: E402
 import report  # noqa: E402
-import stand  # noqa: E402
+import running_engine  # noqa: E402
 
 
 def main(arguments: dict[str, Any]) -> None:
-    boot, faults = stand.boot, []
+    boot, faults = running_engine.boot, []
     for named in os.environ["RLDOCTOR_FAULT"].split(","):
         module, _, name = named.partition(":")
         faults.append(getattr(engine.module(HERE / f"{module}.py", f"faults_{module}"), name))
@@ -35,7 +35,7 @@ def main(arguments: dict[str, Any]) -> None:
                 fault(booted.engine)
         return booted
 
-    vars(stand)["boot"] = boot_faulty
+    vars(running_engine)["boot"] = boot_faulty
     engine.main(arguments)
 
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import engine_facts
-import stand
+import running_engine
 
 WORKER = engine_facts.WORKERS[0]
 
@@ -16,8 +16,8 @@ def model_of(llm: Any) -> Any:
 
 
 def patch(name: str, function: Any) -> None:
-    """Puts another function in the place of one of the stand's."""
-    setattr(stand.Stand, name, function)
+    """Puts another function in the place of one of the engine's own."""
+    setattr(running_engine.RunningEngine, name, function)
 
 
 def nan_layer(llm: Any) -> None:
@@ -52,7 +52,7 @@ def constant_noise(llm: Any) -> None:
 
 def one_token(llm: Any) -> None:
     """An engine that answers with one token, whatever it says of its probabilities."""
-    generate = stand.Stand.generate
+    generate = running_engine.RunningEngine.generate
 
     def stuck(*arguments: Any) -> list[dict[str, Any]]:
         return [{**row, "token_ids": [0] * len(row["token_ids"])} for row in generate(*arguments)]

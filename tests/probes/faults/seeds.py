@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import stand
+import running_engine
 
 WORKERS = ("vllm.v1.worker.cpu_worker", "vllm.v1.worker.gpu_worker", "vllm.worker.cpu_worker", "vllm.worker.worker")
 
@@ -39,14 +39,14 @@ ignored.before_boot = True  # type: ignore[attr-defined]
 
 def one_for_all(llm: Any) -> None:
     """Whatever seed a request has, the engine takes another."""
-    generate = stand.Stand.generate
+    generate = running_engine.RunningEngine.generate
 
     def told(self: Any, asked: Any) -> list[dict[str, Any]]:
         changed = {name: (prompt, {**given, **_one(given)}) for name, (prompt, given) in asked.items()}
         rows = generate(self, changed)
         return [{**row, "seed": asked[row["request"]][1].get("seed")} for row in rows]
 
-    setattr(stand.Stand, "generate", told)  # noqa: B010 - mypy takes a method for a constant
+    setattr(running_engine.RunningEngine, "generate", told)  # noqa: B010 - mypy takes a method for a constant
 
 
 def _one(given: Any) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import stand
+import running_engine
 import transformers
 
 
@@ -50,7 +50,7 @@ def another_end_of_turn(llm: Any) -> None:
 
 def end_left_out(llm: Any) -> None:
     """Completions without the token that ended them."""
-    generate = stand.Stand.generate
+    generate = running_engine.RunningEngine.generate
 
     def cut(*given: Any) -> list[dict[str, Any]]:
         rows = generate(*given)
@@ -59,4 +59,4 @@ def end_left_out(llm: Any) -> None:
                 row["token_ids"] = row["token_ids"][:-1]
         return rows
 
-    vars(stand)["Stand"].generate = cut
+    vars(running_engine)["RunningEngine"].generate = cut

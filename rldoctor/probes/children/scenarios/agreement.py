@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stand import Stand, logprobs, prompt_logprobs
+from running_engine import RunningEngine, logprobs, prompt_logprobs
 from trainer import Trainer, TrainerError
 
 SHORTEST = 16
@@ -23,14 +23,14 @@ BATCH = 16
 COVERED = 768
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
-    trainer = _trainer(stand)
-    plain = _plain(stand, arguments, trainer)
-    covered = _vocabulary(stand, trainer)
-    heated = _heated(stand, arguments, trainer)
-    greedy = _greedy(stand, arguments)
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
+    trainer = _trainer(running)
+    plain = _plain(running, arguments, trainer)
+    covered = _vocabulary(running, trainer)
+    heated = _heated(running, arguments, trainer)
+    greedy = _greedy(running, arguments)
     tokens = [len(row["token_ids"]) for row in (*plain, *heated, greedy["alone"], greedy["batched"])]
-    stand.record(
+    running.record(
         "reach",
         {
             "requests": len(plain) + len(heated) + 1 + BATCH,
@@ -41,13 +41,13 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
     )
 
 
-def _trainer(stand: Stand) -> Trainer | None:
+def _trainer(running: RunningEngine) -> Trainer | None:
     try:
-        trainer = Trainer(stand)
+        trainer = Trainer(running)
     except TrainerError as why:
-        stand.record("unread", {"trainer": str(why)})
+        running.record("unread", {"trainer": str(why)})
         return None
-    stand.record("trainer", trainer.facts())
+    running.record("trainer", trainer.facts())
     return trainer
 
 
@@ -56,80 +56,80 @@ def _lengths(longest: int, count: int) -> list[int]:
     return [SHORTEST + (longest - SHORTEST) * i // max(count - 1, 1) for i in range(count)]
 
 
-def _plain(stand: Stand, arguments: dict[str, Any], trainer: Trainer | None) -> list[dict[str, Any]]:
+def _plain(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None) -> list[dict[str, Any]]:
     lengths = _lengths(max(arguments["prompt"], SHORTEST), arguments["requests"])
-    prompts = {f"plain {i}": stand.prompt(length, salt=i) for i, length in enumerate(lengths)}
+    prompts = {f"plain {i}": running.prompt(length, salt=i) for i, length in enumerate(lengths)}
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    told = stand.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    told = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
     rows = [_row(row, len(prompts[row["request"]])) for row in told]
-    stand.record("plain", rows)
-    for row, values in zip(rows, _prefilled(stand, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
+    running.record("plain", rows)
+    for row, values in zip(rows, _prefilled(running, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
         row["prefill"] = values[-len(row["token_ids"]) :]
-    stand.record("plain", rows)
+    running.record("plain", rows)
     if trainer is not None:
         for row in rows:
             row["trainer"] = trainer.log_probabilities(prompts[row["request"]], row["token_ids"])[0]
-        stand.record("plain", rows)
+        running.record("plain", rows)
     return rows
 
 
-def _vocabulary(stand: Stand, trainer: Trainer | None) -> int:
+def _vocabulary(running: RunningEngine, trainer: Trainer | None) -> int:
     """A token that the engine masks or computes otherwise is hardly ever sampled; here every one has its turn where
     the vocabulary is small, else every n-th and both ends. Returns how many were compared."""
     if trainer is None:
         return 0
     # One token more is asked of the prompt.
-    count = min(stand.vocabulary, COVERED, int(stand.options.get("max_model_len", COVERED)) - 1)
-    ids = sorted({(stand.vocabulary - 1) * place // max(count - 1, 1) for place in range(count)})
+    count = min(running.vocabulary, COVERED, int(running.options.get("max_model_len", COVERED)) - 1)
+    ids = sorted({(running.vocabulary - 1) * place // max(count - 1, 1) for place in range(count)})
     # In a mixed order, so that neighbours in the vocabulary are not neighbours in the prompt.
     ids = [ids[place * 89 % len(ids)] for place in range(len(ids))] if len(ids) % 89 else ids
-    (engine,) = _prefilled(stand, [ids])
+    (engine,) = _prefilled(running, [ids])
     told = trainer.log_probabilities(ids[:1], ids[1:])[0]
-    stand.record("vocabulary", {"token_ids": ids, "engine": engine[1:], "trainer": told})
+    running.record("vocabulary", {"token_ids": ids, "engine": engine[1:], "trainer": told})
     return len(told)
 
 
-def _prefilled(stand: Stand, sequences: list[list[int]]) -> list[list[Any]]:
+def _prefilled(running: RunningEngine, sequences: list[list[int]]) -> list[list[Any]]:
     from vllm import SamplingParams
 
     # At temperature 1, since V0 tells also these after temperature.
     parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
     prompts = [{"prompt_token_ids": ids} for ids in sequences]
-    return [prompt_logprobs(output) for output in stand.engine.generate(prompts, parameters, use_tqdm=False)]
+    return [prompt_logprobs(output) for output in running.engine.generate(prompts, parameters, use_tqdm=False)]
 
 
-def _heated(stand: Stand, arguments: dict[str, Any], trainer: Trainer | None) -> list[dict[str, Any]]:
+def _heated(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None) -> list[dict[str, Any]]:
     temperature = arguments["temperature"]
-    prompts = {f"heated {i}": stand.prompt(SHORTEST + 8 * i, salt=i) for i in range(HEATED_REQUESTS)}
+    prompts = {f"heated {i}": running.prompt(SHORTEST + 8 * i, salt=i) for i in range(HEATED_REQUESTS)}
     given = {"temperature": temperature, "max_tokens": HEATED_TOKENS, "logprobs": 1, "ignore_eos": True}
-    told = stand.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    told = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
     temperatures = list(dict.fromkeys([1.0, temperature, *arguments["assumed"]]))
     rows = []
     for row in told:
         prompt = prompts[row["request"]]
         at = trainer.log_probabilities(prompt, row["token_ids"], temperatures) if trainer is not None else []
         rows.append({**_row(row, len(prompt)), "trainer": {str(t): v for t, v in zip(temperatures, at)}})  # noqa: B905
-    stand.record("heated", {"temperature": temperature, "rows": rows})
+    running.record("heated", {"temperature": temperature, "rows": rows})
     return rows
 
 
-def _greedy(stand: Stand, arguments: dict[str, Any]) -> dict[str, Any]:
+def _greedy(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, Any]:
     given = {"temperature": 0.0, "max_tokens": arguments["response"], "logprobs": 2, "ignore_eos": True}
     lengths = _lengths(max(min(arguments["prompt"], 256), SHORTEST), BATCH)
-    prompts = [stand.prompt(length, salt=100 + i) for i, length in enumerate(lengths)]
+    prompts = [running.prompt(length, salt=100 + i) for i, length in enumerate(lengths)]
     place = BATCH // 2
-    told = {"alone": _judged(stand, [prompts[place]], given)[0]}
-    told["batched"] = _judged(stand, prompts, given)[place]
-    stand.record("greedy", {**told, "batch": BATCH})
+    told = {"alone": _judged(running, [prompts[place]], given)[0]}
+    told["batched"] = _judged(running, prompts, given)[place]
+    running.record("greedy", {**told, "batch": BATCH})
     return told
 
 
-def _judged(stand: Stand, prompts: list[list[int]], given: dict[str, Any]) -> list[dict[str, Any]]:
+def _judged(running: RunningEngine, prompts: list[list[int]], given: dict[str, Any]) -> list[dict[str, Any]]:
     from vllm import SamplingParams
 
     asked = [{"prompt_token_ids": prompt} for prompt in prompts]
     answers = []
-    for prompt, output in zip(prompts, stand.engine.generate(asked, SamplingParams(**given), use_tqdm=False)):  # noqa: B905
+    for prompt, output in zip(prompts, running.engine.generate(asked, SamplingParams(**given), use_tqdm=False)):  # noqa: B905
         completion = output.outputs[0]
         best = [sorted((float(e.logprob) for e in place.values()), reverse=True) for place in completion.logprobs or []]
         answers.append(

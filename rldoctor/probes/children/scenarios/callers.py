@@ -17,8 +17,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from async_stand import AsyncStand
 from report import chain
+from running_async_engine import RunningAsyncEngine
 
 PROMPTS = 6
 TOPS = 5
@@ -43,28 +43,28 @@ ANSWERED: dict[str, dict[str, Any]] = {
 UNINTERESTED = ("abort", "cancel", "leave", "timeout")
 
 
-def play(stand: AsyncStand, arguments: dict[str, Any]) -> None:
+def play(running: RunningAsyncEngine, arguments: dict[str, Any]) -> None:
     try:
-        stand.run(_play(stand, arguments))
+        running.run(_play(running, arguments))
     except Exception:
-        stand.record("processes", stand.processes(patience=GRACE))
+        running.record("processes", running.processes(patience=GRACE))
         raise
-    stand.record("processes", stand.processes())
+    running.record("processes", running.processes())
 
 
-async def _play(stand: AsyncStand, arguments: dict[str, Any]) -> None:
+async def _play(running: RunningAsyncEngine, arguments: dict[str, Any]) -> None:
     began = time.monotonic()
-    traffic = Traffic(stand, arguments)
-    stand.record("alone", [await traffic.alone(number) for number in range(PROMPTS)])
-    await stand.engine.reset_prefix_cache()  # else what was computed alone would be used again
+    traffic = Traffic(running, arguments)
+    running.record("alone", [await traffic.alone(number) for number in range(PROMPTS)])
+    await running.engine.reset_prefix_cache()  # else what was computed alone would be used again
     healthy = await traffic.play()
-    stand.record("calls", traffic.calls)
+    running.record("calls", traffic.calls)
     if healthy:
         answer, left = await traffic.settle()
-        stand.record("left", left)
-        stand.record("afterwards", answer)
+        running.record("left", left)
+        running.record("afterwards", answer)
     tokens = sum(len(a["token_ids"]) for call in traffic.calls for a in call["answers"])
-    stand.record(
+    running.record(
         "reach",
         {
             "requests": len(traffic.calls),
@@ -73,20 +73,20 @@ async def _play(stand: AsyncStand, arguments: dict[str, Any]) -> None:
             "seconds": round(time.monotonic() - began, 3),
         },
     )
-    if traffic.errors and not any((one["exit_code"] or 0) < 0 for one in stand.processes(patience=GRACE)):
+    if traffic.errors and not any((one["exit_code"] or 0) < 0 for one in running.processes(patience=GRACE)):
         raise traffic.errors[0]  # the engine failed by itself, and its log says why
 
 
 class Traffic:
     """The callers and what became of their calls."""
 
-    def __init__(self, stand: AsyncStand, arguments: dict[str, Any]) -> None:
-        self.stand = stand
+    def __init__(self, running: RunningAsyncEngine, arguments: dict[str, Any]) -> None:
+        self.running = running
         self.response = arguments["response"]
         self.longest = arguments["longest"]
         self.silence = arguments["silence"]
         lengths = [max(8, arguments["prompt"] * (number + 1) // PROMPTS) for number in range(PROMPTS)]
-        self.prompts = [stand.prompt(length, salt=11 * number + 1) for number, length in enumerate(lengths)]
+        self.prompts = [running.prompt(length, salt=11 * number + 1) for number, length in enumerate(lengths)]
         self.calls: list[dict[str, Any]] = []
         self.errors: list[Exception] = []
         self.heard = time.monotonic()
@@ -94,8 +94,8 @@ class Traffic:
 
     async def alone(self, number: int) -> dict[str, Any]:
         """The prompt's answer when nobody else asks."""
-        given = {**self._greedy(), "logprobs": self.stand.tops(TOPS)}
-        stream = self.stand.stream(self.prompts[number], given, self.stand.identity("alone"))
+        given = {**self._greedy(), "logprobs": self.running.tops(TOPS)}
+        stream = self.running.stream(self.prompts[number], given, self.running.identity("alone"))
         completion = [output async for output in stream][-1].outputs[0]
         tops = [[[token, float(told.logprob)] for token, told in place.items()] for place in completion.logprobs]
         return {
@@ -119,7 +119,7 @@ class Traffic:
         """An answer and what else the engine holds while it gives it, once aborted requests had time to leave."""
         for _ in range(SETTLING):
             answer = await self.alone(0)
-            left = self.stand.unfinished()
+            left = self.running.unfinished()
             if not any(left.values()):
                 break
         return answer["token_ids"], left
@@ -141,7 +141,7 @@ class Traffic:
 
     async def _twins(self, number: int) -> None:
         """Two requests of one id: the second comes when the first is being answered, and asks something else."""
-        heard, identity = asyncio.Event(), self.stand.identity("twin")
+        heard, identity = asyncio.Event(), self.running.identity("twin")
         longer = {**self._greedy(), "max_tokens": min(4 * self.response, self.longest - len(self.prompts[number]))}
         first = asyncio.ensure_future(self._call("first of an id", number, longer, identity, heard))
         waiting = asyncio.ensure_future(heard.wait())
@@ -152,10 +152,10 @@ class Traffic:
     async def _call(
         self, kind: str, number: int, given: dict[str, Any], identity: str = "", heard: asyncio.Event | None = None
     ) -> None:
-        identity = identity or self.stand.identity(kind)
+        identity = identity or self.running.identity(kind)
         row = _row(kind, number, given)
         self.calls.append(row)
-        stream = self.stand.stream(self.prompts[number], given, identity)
+        stream = self.running.stream(self.prompts[number], given, identity)
         work = asyncio.ensure_future(self._consume(stream, row, number, identity, heard))
         try:
             if kind == "timeout":  # impatient: most go before their first token
@@ -187,7 +187,7 @@ class Traffic:
                 continue
             bored = True
             if kind == "abort":
-                await self.stand.engine.abort(identity)
+                await self.running.engine.abort(identity)
             elif kind == "cancel":
                 asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)  # type: ignore[union-attr]
             elif kind == "leave":
@@ -201,7 +201,7 @@ class Traffic:
         waited for."""
         while True:
             _, pending = await asyncio.wait(tasks, timeout=PULSE)
-            if self.errors or any(one["exit_code"] is not None for one in self.stand.processes()):
+            if self.errors or any(one["exit_code"] is not None for one in self.running.processes()):
                 await asyncio.wait(tasks, timeout=GRACE)
                 return await self._end(tasks, healthy=False)
             waiting = [row for row in self.calls if row["ended"] == "waiting"]
@@ -210,7 +210,7 @@ class Traffic:
                 return await self._end(tasks)
             if time.monotonic() - self.heard < self.silence:
                 continue
-            self.stand.record("calls", self.calls)
+            self.running.record("calls", self.calls)
             before = self.heard
             for _ in range(2):  # where these are not answered either, the run stalls
                 await self.alone(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine_facts import first
-from stand import Stand
+from running_engine import RunningEngine
 from traffic import Arrival, Trace, drive
 
 # Steps between two arrivals: short enough that prefill and decode share steps, and that the first are still there when
@@ -27,19 +27,19 @@ TOPS = 5
 MOST_STEPS = 2_000
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
-    cache = first(stand.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
+    cache = first(running.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
     block, blocks = int(cache.block_size), int(cache.num_gpu_blocks)
-    stand.record("cache_tokens", block * blocks)
+    running.record("cache_tokens", block * blocks)
     prompt, response = arguments["prompt"], arguments["response"]
     lengths = prompts(prompt, block, blocks)
-    arrivals = [_arrival(stand, number, length, response) for number, length in enumerate(lengths)]
+    arrivals = [_arrival(running, number, length, response) for number, length in enumerate(lengths)]
     trace = Trace()
     try:
-        drive(stand, arrivals, MOST_STEPS, trace)
+        drive(running, arrivals, MOST_STEPS, trace)
     finally:
-        stand.record("trace", trace.plain())
-    stand.record(
+        running.record("trace", trace.plain())
+    running.record(
         "reach",
         {
             "requests": len(arrivals),
@@ -64,11 +64,11 @@ def prompts(longest: int, block: int, blocks: int) -> list[int]:
     return lengths + [min(block, longest)] * LAST
 
 
-def _arrival(stand: Stand, number: int, length: int, response: int) -> Arrival:
+def _arrival(running: RunningEngine, number: int, length: int, response: int) -> Arrival:
     return Arrival(
         name=f"request {number}",
-        prompt=stand.prompt(length, salt=number + 1),
-        parameters={"temperature": 0.0, "max_tokens": response, "logprobs": stand.tops(TOPS), "ignore_eos": True},
+        prompt=running.prompt(length, salt=number + 1),
+        parameters={"temperature": 0.0, "max_tokens": response, "logprobs": running.tops(TOPS), "ignore_eos": True},
         at=number * SPACING,
         abort_after=max(1, response // 2) if number % ABORTED == ABORTED - 1 else None,
     )

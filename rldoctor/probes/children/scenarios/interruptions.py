@@ -13,7 +13,7 @@ from typing import Any
 from batches import Batch, row, take
 from engine_facts import first
 from report import chain
-from stand import Stand
+from running_engine import RunningEngine
 
 # After how many steps or model executions the interruption comes, and which of them it hits.
 PLACES = {"between steps": ("step", 2), "in prefill": ("execute_model", 0), "in decode": ("execute_model", 2)}
@@ -31,25 +31,25 @@ class StuckError(RuntimeError):
     """The engine makes steps and nothing comes of them."""
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     began = time.monotonic()
-    first_batch, then = (Batch.of(stand, arguments["prompt"], arguments["response"], salt) for salt in (0, 50))
+    first_batch, then = (Batch.of(running, arguments["prompt"], arguments["response"], salt) for salt in (0, 50))
     # Of two tokens that are about equally likely another one may be chosen where a part of the prompt is cached.
-    stand.engine.reset_prefix_cache()
+    running.engine.reset_prefix_cache()
     answers = then.alone()
-    stand.record("alone", answers)
+    running.record("alone", answers)
     calls: list[dict[str, Any]] = []
     for name, tidy in (("aborted", True), ("reused", False)):
         told: dict[str, Any] = {}
         for place in PLACES:
-            told[place] = _again(stand, first_batch, then, place, tidy)
+            told[place] = _again(running, first_batch, then, place, tidy)
             calls.append(told[place])
-            stand.record(name, told)
-            abort_left(stand)
-    stand.engine.reset_prefix_cache()
-    last = _call(stand, then)
-    stand.record("afterwards", last["ended"] == "answered" and last["token_ids"] == answers)
-    stand.record(
+            running.record(name, told)
+            abort_left(running)
+    running.engine.reset_prefix_cache()
+    last = _call(running, then)
+    running.record("afterwards", last["ended"] == "answered" and last["token_ids"] == answers)
+    running.record(
         "reach",
         {
             "requests": sum(call["asked"] for call in calls),
@@ -60,35 +60,35 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
     )
 
 
-def left(stand: Stand) -> list[str]:
+def left(running: RunningEngine) -> list[str]:
     """The ids of the requests that are in the engine."""
-    engine = stand.engine.llm_engine
-    if stand.generation == "V1":
+    engine = running.engine.llm_engine
+    if running.generation == "V1":
         return [str(name) for name in engine.output_processor.request_states]
     queues = [queue for s in engine.scheduler for queue in (s.running, s.waiting, s.swapped)]
     return [str(group.request_id) for queue in queues for group in queue]
 
 
-def abort_left(stand: Stand) -> None:
-    names = left(stand)
+def abort_left(running: RunningEngine) -> None:
+    names = left(running)
     try:
-        stand.engine.llm_engine.abort_request(names, internal=True)  # ids as the engine itself calls them
+        running.engine.llm_engine.abort_request(names, internal=True)  # ids as the engine itself calls them
     except TypeError:  # releases in which there is one kind of id
-        stand.engine.llm_engine.abort_request(names)
+        running.engine.llm_engine.abort_request(names)
 
 
-def _again(stand: Stand, interrupted: Batch, then: Batch, place: str, tidy: bool) -> dict[str, Any]:
+def _again(running: RunningEngine, interrupted: Batch, then: Batch, place: str, tidy: bool) -> dict[str, Any]:
     """A batch that is interrupted, and the call that comes after it."""
-    _interrupt(stand, interrupted, place)
-    count = len(left(stand))
+    _interrupt(running, interrupted, place)
+    count = len(left(running))
     if tidy:
-        abort_left(stand)
-    return {"left": count, **_call(stand, then)}
+        abort_left(running)
+    return {"left": count, **_call(running, then)}
 
 
-def _interrupt(stand: Stand, batch: Batch, place: str) -> None:
+def _interrupt(running: RunningEngine, batch: Batch, place: str) -> None:
     name, count = PLACES[place]
-    owner = stand.engine.llm_engine if name == "step" else first(stand.engine, EXECUTORS)
+    owner = running.engine.llm_engine if name == "step" else first(running.engine, EXECUTORS)
     work, done = getattr(owner, name), 0
 
     def counted(*given: Any, **named: Any) -> Any:
@@ -107,9 +107,9 @@ def _interrupt(stand: Stand, batch: Batch, place: str) -> None:
         delattr(owner, name)
 
 
-def _call(stand: Stand, batch: Batch) -> dict[str, Any]:
+def _call(running: RunningEngine, batch: Batch) -> dict[str, Any]:
     """One call of ``generate`` that gives up where the engine makes steps in vain."""
-    call, engine = row(len(batch.prompts)), stand.engine.llm_engine
+    call, engine = row(len(batch.prompts)), running.engine.llm_engine
     work, futile = engine.step, 0
 
     def watched(*given: Any, **named: Any) -> Any:
@@ -117,7 +117,7 @@ def _call(stand: Stand, batch: Batch) -> dict[str, Any]:
         outputs = work(*given, **named)
         futile = 0 if outputs else futile + 1
         if futile > FUTILE + batch.response:
-            raise StuckError(f"{futile} steps without an output, {len(left(stand))} requests left")
+            raise StuckError(f"{futile} steps without an output, {len(left(running))} requests left")
         return outputs
 
     engine.step = watched

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine_facts import first
 from report import chain
-from stand import Stand
+from running_engine import RunningEngine
 from trainer import TrainerError
 from trainer_passes import Passes
 
@@ -25,48 +25,48 @@ SHORT = 24
 BEYOND = 8
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     began = time.monotonic()
-    limit, tail = int(first(stand.engine, LIMITS)), arguments["tail"]
-    stand.record("limit", limit)
-    engine = EngineSide(stand)
+    limit, tail = int(first(running.engine, LIMITS)), arguments["tail"]
+    running.record("limit", limit)
+    engine = EngineSide(running)
     short = min(SHORT, limit - tail)
     engine.ask("short", short, tail)
     engine.ask("to the limit", limit - tail, tail + BEYOND)
     engine.ask("last token", limit - 1, 1 + BEYOND)
-    stand.record("reach", engine.reach(limit, began))
-    train(stand, engine, limit)
+    running.record("reach", engine.reach(limit, began))
+    train(running, engine, limit)
     # Some engines do not survive these.
     engine.ask("full prompt", limit, 1, may_be_refused=True)
     engine.ask("prompt beyond", limit + 1, 1, may_be_refused=True)
     engine.ask("short again", short, tail)
-    stand.record("reach", engine.reach(limit, began))
+    running.record("reach", engine.reach(limit, began))
 
 
 class EngineSide:
     """Asks one request after another and records what became of each."""
 
-    def __init__(self, stand: Stand) -> None:
-        self.stand = stand
+    def __init__(self, running: RunningEngine) -> None:
+        self.running = running
         self.told: dict[str, dict[str, Any]] = {}
         self.prompts: dict[str, list[int]] = {}
 
     def ask(self, name: str, length: int, most: int, may_be_refused: bool = False) -> None:
-        self.stand.record("asking", name)
+        self.running.record("asking", name)
         # Nothing of it may come out of the prefix cache: an equal prompt is asked for twice on purpose only.
-        prompt = self.prompts[name] = self.stand.prompt(length, salt=length)
+        prompt = self.prompts[name] = self.running.prompt(length, salt=length)
         row: dict[str, Any] = {"prompt_tokens": length, "max_tokens": most, "ended": "answered"}
         self.told[name] = row
         given = {"temperature": 0.0, "max_tokens": most, "logprobs": 1, "ignore_eos": True}
         try:
-            answer = self.stand.generate({name: (prompt, given)})
+            answer = self.running.generate({name: (prompt, given)})
             row.update({key: answer[0][key] for key in ("token_ids", "finish_reason", "logprobs")} if answer else {})
         except Exception as error:
             row.update(ended="refused", exceptions=chain(error))
             if not may_be_refused:
                 raise
         finally:
-            self.stand.record("engine_side", self.told)
+            self.running.record("engine_side", self.told)
 
     def sequence(self, name: str) -> list[int]:
         """A prompt with its answer."""
@@ -81,15 +81,15 @@ class EngineSide:
         }
 
 
-def train(stand: Stand, engine: EngineSide, limit: int) -> None:
+def train(running: RunningEngine, engine: EngineSide, limit: int) -> None:
     """The trainer's model at the lengths that the engine was asked for."""
     try:
-        passes = Passes(stand)
+        passes = Passes(running)
     except TrainerError as why:
-        stand.record("trainer_side", {"unavailable": str(why)})
+        running.record("trainer_side", {"unavailable": str(why)})
         return
     # Of exactly that length, wherever the engine ended its answer.
-    short, full = engine.sequence("short"), [*engine.sequence("to the limit"), *stand.prompt(limit)][:limit]
+    short, full = engine.sequence("short"), [*engine.sequence("to the limit"), *running.prompt(limit)][:limit]
     if passes.forward("short", short):
         passes.forward("one short of the limit", full[: limit - 1])
         passes.forward("at the limit", full)
@@ -100,4 +100,4 @@ def train(stand: Stand, engine: EngineSide, limit: int) -> None:
         for name in ("short", "to the limit"):
             row = engine.told[name]
             passes.compare(name, engine.prompts[name], row.get("token_ids", ()), row.get("logprobs", []))
-    stand.record("trainer_side", passes.told())
+    running.record("trainer_side", passes.told())

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from report import chain
-from stand import Stand, rows
+from running_engine import RunningEngine, rows
 from trainer import Trainer, TrainerError
 
 ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -26,25 +26,25 @@ STRENGTH = 0.05
 Adapter = dict[str, tuple[Any, Any]]  # module -> A (rank, in), B (out, rank)
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     try:
-        trainer = Trainer(stand)
+        trainer = Trainer(running)
     except TrainerError as why:
-        stand.record("unread", {"trainer": str(why)})
+        running.record("unread", {"trainer": str(why)})
         return
-    stand.record("trainer", trainer.facts())
+    running.record("trainer", trainer.facts())
     base = trainer.weights()
     modules = _modules(trainer, arguments["targets"])
     rank, alpha = arguments["rank"], arguments["alpha"]
-    plain = _sampled(stand, arguments, None)
+    plain = _sampled(running, arguments, None)
     first, strength = _moving(trainer, base, modules, rank, alpha / rank, plain)
     second = _adapter(base, modules, rank, strength, seed=2)
     told = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
-    stand.record("adapters", told)
+    running.record("adapters", told)
     found = {"none": plain}
     for number, (name, adapter) in enumerate((("first", first), ("second", second)), start=1):
         directory = _write(Path(f"adapter-{name}"), adapter, rank, alpha)
-        found[name] = _sampled(stand, arguments, _request(name, number, directory))
+        found[name] = _sampled(running, arguments, _request(name, number, directory))
     for name, adapter, scale in (
         ("base", {}, 0.0),
         ("first", first, alpha / rank),
@@ -55,10 +55,10 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
         for sampled in found.values():
             for row in sampled:
                 row[name] = trainer.log_probabilities(row["prompt"], row["token_ids"])[0]
-    stand.record("rows", [{"case": name, **row} for name, sampled in found.items() for row in sampled])
-    stand.record("refused", _above(stand, base, modules, arguments["limit"]))
+    running.record("rows", [{"case": name, **row} for name, sampled in found.items() for row in sampled])
+    running.record("refused", _above(running, base, modules, arguments["limit"]))
     tokens = sum(len(row["token_ids"]) for sampled in found.values() for row in sampled)
-    stand.record(
+    running.record(
         "reach",
         {"requests": 3 * REQUESTS, "compared_tokens": tokens, "longest": PROMPT + arguments["response"], "ranks": 1},
     )
@@ -138,13 +138,13 @@ def _request(name: str, number: int, directory: str) -> Any:
     return LoRARequest(name, number, directory)
 
 
-def _sampled(stand: Stand, arguments: dict[str, Any], adapter: Any) -> list[dict[str, Any]]:
+def _sampled(running: RunningEngine, arguments: dict[str, Any], adapter: Any) -> list[dict[str, Any]]:
     from vllm import SamplingParams
 
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    prompts = [stand.prompt(PROMPT, salt=i) for i in range(REQUESTS)]
+    prompts = [running.prompt(PROMPT, salt=i) for i in range(REQUESTS)]
     asked = [{"prompt_token_ids": prompt} for prompt in prompts]
-    outputs = stand.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
+    outputs = running.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
     told = [row for output in outputs for row in rows("lora", given, output)]
     return [
         {"prompt": prompt, "token_ids": row["token_ids"], "engine": row["logprobs"]}
@@ -152,12 +152,12 @@ def _sampled(stand: Stand, arguments: dict[str, Any], adapter: Any) -> list[dict
     ]
 
 
-def _above(stand: Stand, base: dict[str, Any], modules: list[str], limit: int) -> dict[str, Any]:
+def _above(running: RunningEngine, base: dict[str, Any], modules: list[str], limit: int) -> dict[str, Any]:
     """What becomes of an adapter of a larger rank than the engine has room for."""
     rank = 2 * limit
     directory = _write(Path("adapter-above"), _adapter(base, modules, rank, STRENGTH, seed=3), rank, rank)
     try:
-        stand.engine.llm_engine.add_lora(_request("above", 3, directory))
+        running.engine.llm_engine.add_lora(_request("above", 3, directory))
     except Exception as error:
         return {"rank": rank, "exceptions": chain(error)}
     return {"rank": rank, "exceptions": None}

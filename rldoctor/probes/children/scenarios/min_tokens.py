@@ -2,29 +2,30 @@
 
 Arguments: ``prompt`` (tokens of the longest), ``least`` and ``most`` (tokens to generate), ``requests``. Records:
 ``limit`` (the engine's longest sequence), ``least``, ``most``, ``prompt_tokens``, ``answers`` (rows as in
-``stand.rows``, with ``prompt_tokens``), ``reach``. V0's scheduler may not survive it; the exception then leaves."""
+``running_engine.rows``, with ``prompt_tokens``), ``reach``. V0's scheduler may not survive it; the
+exception then leaves."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from engine_facts import first
-from stand import Stand
+from running_engine import RunningEngine
 
 LIMITS = ("llm_engine.vllm_config.model_config.max_model_len", "llm_engine.model_config.max_model_len")
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
-    limit = int(first(stand.engine, LIMITS))
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
+    limit = int(first(running.engine, LIMITS))
     length = min(arguments["prompt"], limit - 1)
     for name, value in {"limit": limit, "least": arguments["least"], "most": arguments["most"]}.items():
-        stand.record(name, value)
-    stand.record("prompt_tokens", length)
+        running.record(name, value)
+    running.record("prompt_tokens", length)
     given = {"temperature": 0.0, "min_tokens": arguments["least"], "max_tokens": arguments["most"], "logprobs": 1}
     # Each a token shorter than the one before: they come to the limit one after another.
-    prompts = [stand.prompt(max(length - n, 1), salt=n + 1) for n in range(arguments["requests"])]
+    prompts = [running.prompt(max(length - n, 1), salt=n + 1) for n in range(arguments["requests"])]
     asked = {f"request {n}": (prompt, given) for n, prompt in enumerate(prompts)}
-    rows = [{**row, "prompt_tokens": len(asked[row["request"]][0])} for row in stand.generate(asked)]
-    stand.record("answers", rows)
+    rows = [{**row, "prompt_tokens": len(asked[row["request"]][0])} for row in running.generate(asked)]
+    running.record("answers", rows)
     tokens = sum(len(row["token_ids"]) for row in rows)
-    stand.record("reach", {"requests": len(rows), "sampled_tokens": tokens, "longest": limit})
+    running.record("reach", {"requests": len(rows), "sampled_tokens": tokens, "longest": limit})

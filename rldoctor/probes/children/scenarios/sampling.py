@@ -15,7 +15,7 @@ from collections import Counter
 from typing import Any
 
 import torch
-from stand import Stand
+from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
 
 PROMPT_TOKENS = 24
@@ -29,21 +29,21 @@ SEEDS, SEEDED_TOKENS = (11, 22, 33, 44), 12
 SHIFTS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.5)
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
-    stand.record("seeds", _seeded(stand))
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
+    running.record("seeds", _seeded(running))
     try:
-        trainer = Trainer(stand)
+        trainer = Trainer(running)
     except TrainerError as why:
-        stand.record("unread", {"settings": str(why), "trainer": str(why)})
+        running.record("unread", {"settings": str(why), "trainer": str(why)})
         return
-    stand.record("trainer", trainer.facts())
-    prompt = stand.prompt(PROMPT_TOKENS, salt=5)
+    running.record("trainer", trainer.facts())
+    prompt = running.prompt(PROMPT_TOKENS, salt=5)
     logits = trainer.next_logits(prompt)
     rows: list[dict[str, Any]] = []
     for name, parameters in _settings(logits, arguments["temperature"]).items():
-        rows.append(_drawn(stand, prompt, logits, name, parameters, arguments["draws"]))
-        stand.record("settings", rows)
-    stand.record("reach", {"draws": sum(row["draws"] for row in rows), "settings": len(rows)})
+        rows.append(_drawn(running, prompt, logits, name, parameters, arguments["draws"]))
+        running.record("settings", rows)
+    running.record("reach", {"draws": sum(row["draws"] for row in rows), "settings": len(rows)})
 
 
 def _settings(logits: torch.Tensor, temperature: float) -> dict[str, dict[str, float]]:
@@ -81,10 +81,10 @@ def distribution(logits: torch.Tensor, parameters: dict[str, float]) -> torch.Te
 
 
 def _drawn(
-    stand: Stand, prompt: list[int], logits: torch.Tensor, name: str, parameters: dict[str, float], draws: int
+    running: RunningEngine, prompt: list[int], logits: torch.Tensor, name: str, parameters: dict[str, float], draws: int
 ) -> dict[str, Any]:
     asked = {**parameters, "n": draws, "max_tokens": 1, "ignore_eos": True, "detokenize": False}
-    drawn = Counter(row["token_ids"][0] for row in stand.generate({name: (prompt, asked)}))
+    drawn = Counter(row["token_ids"][0] for row in running.generate({name: (prompt, asked)}))
     expected = distribution(logits, parameters)
     plain = distribution(logits, {})
     grouped = _bins(expected, draws)
@@ -138,9 +138,9 @@ def _smallest_shift(
     return None
 
 
-def _seeded(stand: Stand) -> list[dict[str, Any]]:
+def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
     """The same requests with seeds of their own, twice."""
-    prompt = stand.prompt(PROMPT_TOKENS, salt=6)
+    prompt = running.prompt(PROMPT_TOKENS, salt=6)
     rows = []
     for batch in range(2):
         asked = {
@@ -150,6 +150,6 @@ def _seeded(stand: Stand) -> list[dict[str, Any]]:
             )
             for seed in SEEDS
         }
-        for row in stand.generate(asked):
+        for row in running.generate(asked):
             rows.append({"seed": row["seed"], "batch": batch, "token_ids": row["token_ids"]})
     return rows

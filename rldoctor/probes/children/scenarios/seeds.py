@@ -2,35 +2,35 @@
 
 Arguments: ``seed`` (that the launch gives the engine, or None), ``requests`` (``seeds``, one for each request or None;
 ``each``, completions of a request; ``prompt`` and ``response`` in tokens) where they are known. Records: ``seed``,
-``group`` (rows of what the engine drew first of all, see ``stand.rows``), ``requests`` (rows), ``reach``."""
+``group`` (rows of what the engine drew first of all, see ``running_engine.rows``), ``requests`` (rows), ``reach``."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from stand import Stand
+from running_engine import RunningEngine
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     began = time.monotonic()
-    stand.record("seed", arguments["seed"])
-    stand.record("group", [row for row in stand.sampled if row["request"] == "group"])
-    rows = stand.sampled
+    running.record("seed", arguments["seed"])
+    running.record("group", [row for row in running.sampled if row["request"] == "group"])
+    rows = running.sampled
     asked = arguments.get("requests")
     if asked:
         told = {"n": asked["each"], "temperature": 1.0, "max_tokens": asked["response"], "logprobs": 1}
-        prompt = stand.prompt(asked["prompt"])
+        prompt = running.prompt(asked["prompt"])
         seeds = enumerate(asked["seeds"])
-        drawn = stand.generate({f"request {number}": (prompt, {**told, "seed": seed}) for number, seed in seeds})
-        stand.record("requests", drawn)
+        drawn = running.generate({f"request {number}": (prompt, {**told, "seed": seed}) for number, seed in seeds})
+        running.record("requests", drawn)
         rows = rows + drawn
-    stand.record(
+    running.record(
         "reach",
         {
             "completions": len(rows),
             "sampled_tokens": sum(len(row["token_ids"]) for row in rows),
-            "ranks": stand.options.get("tensor_parallel_size", 1),
+            "ranks": running.options.get("tensor_parallel_size", 1),
             "seconds": round(time.monotonic() - began, 3),
         },
     )

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from engine_facts import CACHES, WORKERS, first, tensors
 from report import chain
-from stand import Stand, logprobs, prompt_logprobs
+from running_engine import RunningEngine, logprobs, prompt_logprobs
 from syncing import MODELS, Sync, SyncError
 from traffic import tops
 from trainer import Trainer, TrainerError
@@ -30,55 +30,55 @@ PARTS = ("weights", "kv_cache")
 RECORDS = ("held", "free", "start", "cycles", "after")
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     levels = list(arguments["levels"])
-    sleeper = _Sleeper(stand)
+    sleeper = _Sleeper(running)
     if 2 in levels:
         try:
             sleeper.learn()
         except (TrainerError, SyncError) as why:
             levels.remove(2)
-            stand.record("unread", dict.fromkeys(("level 2", *(() if levels else RECORDS)), str(why)))
+            running.record("unread", dict.fromkeys(("level 2", *(() if levels else RECORDS)), str(why)))
     if not levels:
         return
-    stand.record("held", _held(stand))
+    running.record("held", _held(running))
     # Twice: the second time the prompt is in the prefix cache.
-    _told(stand)
-    stand.record("start", _told(stand))
-    stand.record("free", {"before": _free()})
+    _told(running)
+    running.record("start", _told(running))
+    running.record("free", {"before": _free()})
     done: list[dict[str, Any]] = []
     after: list[dict[str, Any]] = []
     for number in range(arguments["cycles"]):
         level, parts = levels[number % len(levels)], number // len(levels) % 2 == 1
         try:
             done.append(sleeper.cycle(level, parts))
-            stand.record("cycles", done)
+            running.record("cycles", done)
             if number < 2 * len(levels) or number >= arguments["cycles"] - len(levels):
                 parts = done[-1]["parts"]
-                after.append({"level": level, "cycle": number + 1, "parts": parts, **_told(stand)})
-                stand.record("after", after)
+                after.append({"level": level, "cycle": number + 1, "parts": parts, **_told(running)})
+                running.record("after", after)
         except Exception as error:
-            stand.record("failed", {"level": level, "cycle": number + 1, "exceptions": chain(error)})
+            running.record("failed", {"level": level, "cycle": number + 1, "exceptions": chain(error)})
             break
-    stand.record("reach", {"requests": 2 + len(after), "cycles": len(done), "ranks": 1})
+    running.record("reach", {"requests": 2 + len(after), "cycles": len(done), "ranks": 1})
 
 
 class _Sleeper:
     """Puts the engine to sleep and wakes it up."""
 
-    def __init__(self, stand: Stand) -> None:
-        self.stand = stand
+    def __init__(self, running: RunningEngine) -> None:
+        self.running = running
         self.weights: dict[str, Any] = {}
-        self.by_tags = "tags" in inspect.signature(stand.engine.wake_up).parameters
+        self.by_tags = "tags" in inspect.signature(running.engine.wake_up).parameters
 
     def learn(self) -> None:
         """The weights that level 2 throws away, and the way to send them. Raises :class:`TrainerError` and
         :class:`SyncError`."""
-        self.sync = Sync(self.stand, one_by_one=False)
-        self.weights = Trainer(self.stand).weights()
+        self.sync = Sync(self.running, one_by_one=False)
+        self.weights = Trainer(self.running).weights()
 
     def cycle(self, level: int, parts: bool) -> dict[str, Any]:
-        engine = self.stand.engine
+        engine = self.running.engine
         engine.sleep(level=level)
         asleep = _free()
         parts = parts and self.by_tags
@@ -94,8 +94,8 @@ def _free() -> int:
     return int(torch.cuda.mem_get_info()[0])
 
 
-def _held(stand: Stand) -> int:
-    worker = first(stand.engine, WORKERS)
+def _held(running: RunningEngine) -> int:
+    worker = first(running.engine, WORKERS)
     model = first(worker, MODELS) if worker is not None else None
     if model is None:
         return 0
@@ -103,14 +103,14 @@ def _held(stand: Stand) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in found)
 
 
-def _told(stand: Stand) -> dict[str, Any]:
+def _told(running: RunningEngine) -> dict[str, Any]:
     from vllm import SamplingParams
 
     scored = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
-    prompts = [{"prompt_token_ids": stand.prompt(SCORED_TOKENS, salt=salt)} for salt in (1, 2)]
-    (fixed,) = stand.engine.generate(prompts[:1], scored, use_tqdm=False)
-    greedy = {"temperature": 0.0, "max_tokens": GREEDY_TOKENS, "logprobs": stand.tops(TOPS), "ignore_eos": True}
-    (seen,) = stand.engine.generate(prompts[1:], SamplingParams(**greedy), use_tqdm=False)
+    prompts = [{"prompt_token_ids": running.prompt(SCORED_TOKENS, salt=salt)} for salt in (1, 2)]
+    (fixed,) = running.engine.generate(prompts[:1], scored, use_tqdm=False)
+    greedy = {"temperature": 0.0, "max_tokens": GREEDY_TOKENS, "logprobs": running.tops(TOPS), "ignore_eos": True}
+    (seen,) = running.engine.generate(prompts[1:], SamplingParams(**greedy), use_tqdm=False)
     answer = seen.outputs[0]
     told = {"token_ids": list(answer.token_ids), "logprobs": logprobs(answer), "tops": tops(answer)}
     return {"scores": prompt_logprobs(fixed)[1:], "seen": told}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine_facts import first
-from stand import Stand
+from running_engine import RunningEngine
 from traffic import Arrival, Trace, drive
 
 ROUND = 12
@@ -24,19 +24,19 @@ CANARY = {"temperature": 0.0, "max_tokens": 16, "logprobs": 1, "ignore_eos": Tru
 POOLS = ("llm_engine.engine_core.engine_core.scheduler.kv_cache_manager.block_pool",)
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     began, number = time.monotonic(), 0
     due = [arguments["seconds"] * (i + 1) / arguments["windows"] for i in range(arguments["windows"])]
     windows: list[dict[str, Any]] = []
     while due:
         traces: list[Trace] = []
         while not traces or time.monotonic() - began < due[0]:
-            traces.append(drive(stand, [_arrival(stand, number * ROUND + i, i, arguments) for i in range(ROUND)]))
+            traces.append(drive(running, [_arrival(running, number * ROUND + i, i, arguments) for i in range(ROUND)]))
             number += 1
         due = [moment for moment in due if moment > time.monotonic() - began]
-        windows.append(_window(stand, traces, time.monotonic() - began))
-        stand.record("windows", windows)
-        stand.record(
+        windows.append(_window(running, traces, time.monotonic() - began))
+        running.record("windows", windows)
+        running.record(
             "reach",
             {
                 "requests": number * ROUND,
@@ -47,23 +47,23 @@ def play(stand: Stand, arguments: dict[str, Any]) -> None:
         )
 
 
-def _arrival(stand: Stand, name: int, place: int, arguments: dict[str, Any]) -> Arrival:
+def _arrival(running: RunningEngine, name: int, place: int, arguments: dict[str, Any]) -> Arrival:
     prompt, response = arguments["prompt"], arguments["response"]
     # New prompts all the time, so that the prefix cache turns over, of lengths from a quarter of the longest.
     return Arrival(
         name=f"request {name}",
-        prompt=stand.prompt(max(16, prompt - (place % 4) * prompt // 4), salt=name + 1),
+        prompt=running.prompt(max(16, prompt - (place % 4) * prompt // 4), salt=name + 1),
         parameters={"temperature": 1.0, "max_tokens": max(1, response - (place % 3) * response // 3), "logprobs": 1},
         at=place * SPACING,
         abort_after=max(1, response // 2) if place == ROUND - 1 else None,
     )
 
 
-def _window(stand: Stand, traces: list[Trace], seconds: float) -> dict[str, Any]:
+def _window(running: RunningEngine, traces: list[Trace], seconds: float) -> dict[str, Any]:
     answers = [answer for trace in traces for answer in trace.answers.values()]
-    pool = first(stand.engine, POOLS)
+    pool = first(running.engine, POOLS)
     count = getattr(pool, "get_num_free_blocks", None)
-    (canary,) = stand.generate({"canary": (stand.prompt(32), CANARY)})
+    (canary,) = running.generate({"canary": (running.prompt(32), CANARY)})
     return {
         "seconds": round(seconds, 1),
         "host": _host_memory(),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from report import chain
-from stand import Stand
+from running_engine import RunningEngine
 
 QUESTION = {"role": "user", "content": "What is 6 \u00d7 7?\nGive the number only."}
 ANSWER = {"role": "assistant", "content": "The number is 42."}
@@ -34,52 +34,52 @@ COMPLETIONS, TEXT_TOKENS = 4, 24
 ORDINARY, FEWEST_ORDINARY = 2000, 8
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     from transformers import AutoTokenizer
 
-    if not stand.made["tokenizer"]:
-        stand.record("tokenizer", None)
-        stand.record("unread", {"tokenizer": "the model comes without a tokenizer"})
+    if not running.made["tokenizer"]:
+        running.record("tokenizer", None)
+        running.record("unread", {"tokenizer": "the model comes without a tokenizer"})
         return
     try:
-        tokenizer = AutoTokenizer.from_pretrained(stand.made["path"])
+        tokenizer = AutoTokenizer.from_pretrained(running.made["path"])
     except Exception as error:
-        stand.record("unread", {"tokenizer": f"transformers could not load it: {type(error).__name__}: {error}"})
+        running.record("unread", {"tokenizer": f"transformers could not load it: {type(error).__name__}: {error}"})
         return
-    _describe(stand, tokenizer)
-    turn = _template(stand, tokenizer, arguments)
+    _describe(running, tokenizer)
+    turn = _template(running, tokenizer, arguments)
     ends = {"eos": tokenizer.eos_token_id, "turn": turn}
     told = {}
     for name, token in ends.items():
-        if token is not None and token < stand.vocabulary:
-            told[name] = _end(stand, token, arguments)
-            stand.record("ends", told)
-    stand.record("texts", _texts(stand, tokenizer))
+        if token is not None and token < running.vocabulary:
+            told[name] = _end(running, token, arguments)
+            running.record("ends", told)
+    running.record("texts", _texts(running, tokenizer))
     same = [_same(tokenizer, text) for text in TEXTS]
-    stand.record("again", {"texts": len(same), "same": sum(same)})
-    stand.record("reach", {"requests": len(told), "texts": len(same)})
+    running.record("again", {"texts": len(same), "same": sum(same)})
+    running.record("reach", {"requests": len(told), "texts": len(same)})
 
 
-def _describe(stand: Stand, tokenizer: Any) -> None:
-    stand.record(
+def _describe(running: RunningEngine, tokenizer: Any) -> None:
+    running.record(
         "tokenizer",
         {
             "class": type(tokenizer).__name__,
             "size": len(tokenizer),
             "largest": max(tokenizer.get_vocab().values(), default=0),
-            "own": stand.made["like"] is not None,
-            "rows": stand.vocabulary,
+            "own": running.made["like"] is not None,
+            "rows": running.vocabulary,
             "bos": tokenizer.bos_token_id,
             "eos": tokenizer.eos_token_id,
         },
     )
 
 
-def _template(stand: Stand, tokenizer: Any, arguments: dict[str, Any]) -> int | None:
+def _template(running: RunningEngine, tokenizer: Any, arguments: dict[str, Any]) -> int | None:
     """Records what the template makes of a question. Returns the special token that ends an answer's turn."""
     given = {"chat_template": arguments["template"]} if arguments["template"] else {}
     if not given and not getattr(tokenizer, "chat_template", None):
-        stand.record("template", {"given": False})
+        running.record("template", {"given": False})
         return None
     asked = {**given, "add_generation_prompt": True}
     try:
@@ -88,9 +88,9 @@ def _template(stand: Stand, tokenizer: Any, arguments: dict[str, Any]) -> int | 
         ids = tokenizer.apply_chat_template([QUESTION], tokenize=True, return_dict=False, **asked)
         whole = tokenizer.apply_chat_template([QUESTION, ANSWER], tokenize=True, return_dict=False, **given)
     except Exception as error:
-        stand.record("template", {"given": True, "exceptions": chain(error)})
+        running.record("template", {"given": True, "exceptions": chain(error)})
         return None
-    stand.record(
+    running.record(
         "template",
         {
             "given": True,
@@ -104,7 +104,7 @@ def _template(stand: Stand, tokenizer: Any, arguments: dict[str, Any]) -> int | 
     special = set(tokenizer.all_special_ids) | set(getattr(tokenizer, "added_tokens_decoder", {}))
     # No word of the answer is special.
     end = next((token for token in _after(tokenizer, whole) if token in special), None)
-    stand.record("turn", None if end is None else {"id": end, "token": tokenizer.convert_ids_to_tokens(end)})
+    running.record("turn", None if end is None else {"id": end, "token": tokenizer.convert_ids_to_tokens(end)})
     return end
 
 
@@ -116,34 +116,34 @@ def _after(tokenizer: Any, whole: list[int]) -> list[int]:
     return []
 
 
-def _end(stand: Stand, token: int, arguments: dict[str, Any]) -> dict[str, Any]:
+def _end(running: RunningEngine, token: int, arguments: dict[str, Any]) -> dict[str, Any]:
     given = {"temperature": 0.0, "max_tokens": TOKENS, "logit_bias": {token: BIAS}}
     if arguments["stop_token_ids"]:
         given["stop_token_ids"] = arguments["stop_token_ids"]
     if arguments["stop"]:
         given.update(stop=arguments["stop"], detokenize=True)
-    (row,) = stand.generate({"end": (stand.prompt(16), given)})
+    (row,) = running.generate({"end": (running.prompt(16), given)})
     return {"token": token, "token_ids": row["token_ids"], "finish_reason": row["finish_reason"]}
 
 
-def _texts(stand: Stand, tokenizer: Any) -> list[dict[str, Any]]:
+def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     """Sampled from tokens that are ASCII text each for itself: parts of a character are shown late, or as a sign of
     their own, and not by all in the same way."""
     from vllm import SamplingParams
 
-    plain = [token for token in range(min(stand.vocabulary, len(tokenizer), ORDINARY)) if _is_plain(tokenizer, token)]
+    plain = [token for token in range(min(running.vocabulary, len(tokenizer), ORDINARY)) if _is_plain(tokenizer, token)]
     if len(plain) < FEWEST_ORDINARY:
         return []
     given = {"temperature": 1.0, "n": COMPLETIONS, "max_tokens": TEXT_TOKENS, "ignore_eos": True}
     parameters = SamplingParams(**given, allowed_token_ids=plain, detokenize=True)
-    asked = [{"prompt_token_ids": stand.prompt(16, salt=3)}]
+    asked = [{"prompt_token_ids": running.prompt(16, salt=3)}]
     return [
         {
             "token_ids": list(completion.token_ids),
             "engine": completion.text,
             "tokenizer": tokenizer.decode(completion.token_ids),
         }
-        for output in stand.engine.generate(asked, parameters, use_tqdm=False)
+        for output in running.engine.generate(asked, parameters, use_tqdm=False)
         for completion in output.outputs
     ]
 

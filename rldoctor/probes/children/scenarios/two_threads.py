@@ -15,7 +15,7 @@ from typing import Any
 
 from batches import Batch, row, take
 from report import chain
-from stand import Stand
+from running_engine import RunningEngine
 
 THREADS = ("training", "evaluation")
 ROUNDS = 4
@@ -24,20 +24,20 @@ SILENCE = 20.0
 PULSE = 0.1
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     began = time.monotonic()
-    stand.record("turns", arguments["turns"])
+    running.record("turns", arguments["turns"])
     batches = {
-        name: Batch.of(stand, arguments["prompt"], arguments["response"], salt=100 * number)
+        name: Batch.of(running, arguments["prompt"], arguments["response"], salt=100 * number)
         for number, name in enumerate(THREADS)
     }
-    stand.record("alone", {name: batch.alone() for name, batch in batches.items()})
+    running.record("alone", {name: batch.alone() for name, batch in batches.items()})
     lock: Any = threading.Lock() if arguments["turns"] else contextlib.nullcontext()
     pair = Pair(batches, lock)
     pair.play()
-    stand.record("calls", pair.calls)
-    stand.record("stuck", pair.stuck())
-    stand.record(
+    running.record("calls", pair.calls)
+    running.record("stuck", pair.stuck())
+    running.record(
         "reach",
         {
             "requests": sum(call["asked"] for call in pair.calls),

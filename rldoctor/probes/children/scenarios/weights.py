@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from engine_facts import first
 from report import chain
-from stand import Stand, prompt_logprobs
+from running_engine import RunningEngine, prompt_logprobs
 from syncing import Snapshot, Sync, SyncError
 from trainer import Trainer, TrainerError
 
@@ -31,18 +31,18 @@ SCORED, SCORED_TOKENS = 2, 48
 MOST_PARTS = 12
 
 
-def play(stand: Stand, arguments: dict[str, Any]) -> None:
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     try:
-        trainer, sync = Trainer(stand), Sync(stand, arguments["one_by_one"])
+        trainer, sync = Trainer(running), Sync(running, arguments["one_by_one"])
     except (TrainerError, SyncError) as why:
-        stand.record("way", {"name": None, "why": str(why)})
+        running.record("way", {"name": None, "why": str(why)})
         return
-    stand.record("way", {"name": sync.name, "why": sync.why})
-    stand.record("trainer", trainer.facts())
+    running.record("way", {"name": sync.name, "why": sync.why})
+    running.record("trainer", trainer.facts())
     try:
-        _Play(stand, arguments, trainer, sync).run()
+        _Play(running, arguments, trainer, sync).run()
     except _RejectedError as error:
-        stand.record("rejected", {"what": str(error), "exceptions": chain(error.__cause__ or error)})
+        running.record("rejected", {"what": str(error), "exceptions": chain(error.__cause__ or error)})
 
 
 class _RejectedError(Exception):
@@ -50,15 +50,17 @@ class _RejectedError(Exception):
 
 
 class _Play:
-    def __init__(self, stand: Stand, arguments: dict[str, Any], trainer: Trainer, sync: Sync) -> None:
-        self.stand, self.trainer, self.sync, self.response = stand, trainer, sync, arguments["response"]
+    def __init__(self, running: RunningEngine, arguments: dict[str, Any], trainer: Trainer, sync: Sync) -> None:
+        self.running, self.trainer, self.sync, self.response = running, trainer, sync, arguments["response"]
         self.named = trainer.as_saved if arguments["as_saved"] else dict
-        cache = first(stand.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
+        cache = first(running.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
         # Only full blocks are found again in the prefix cache.
         length = min(2 * int(cache.block_size) + 8, arguments["prompt"])
         salts = {"seen": 0, "new": 50}
         self.prompts = {
-            f"{kind} {i}": stand.prompt(length, salt=salt + i) for kind, salt in salts.items() for i in range(REQUESTS)
+            f"{kind} {i}": running.prompt(length, salt=salt + i)
+            for kind, salt in salts.items()
+            for i in range(REQUESTS)
         }
         self.tokens = 0
 
@@ -66,24 +68,24 @@ class _Play:
         old, start = self.trainer.weights(), self._score()
         before = self._sampled("seen")
         self._told(before, "trainer")
-        self.stand.record("before", before)
+        self.running.record("before", before)
         new = self._changed(old, before)
         sent = self.named(new)
         self._send("the trainer's weights", sent)
-        self.stand.engine.reset_prefix_cache()
+        self.running.engine.reset_prefix_cache()
         after = [*self._sampled("seen"), *self._sampled("new")]
         self._told(after, "trainer")
-        self.stand.record("sensitivity", self._sensitivity(old, new, [row for row in after if not row["seen"]]))
+        self.running.record("sensitivity", self._sensitivity(old, new, [row for row in after if not row["seen"]]))
         self.trainer.load(old)
         self._told(after, "old")
-        self.stand.record("after", after)
+        self.running.record("after", after)
         self._scores(sent)
         self._refusals(sent)
         self._send("the weights of before", self.named(old))
-        self.stand.engine.reset_prefix_cache()
-        self.stand.record("restored", {"start": start, "end": self._score()})
+        self.running.engine.reset_prefix_cache()
+        self.running.record("restored", {"start": start, "end": self._score()})
         longest = max(map(len, self.prompts.values())) + self.response
-        self.stand.record(
+        self.running.record(
             "reach",
             {"requests": len(before) + len(after), "compared_tokens": self.tokens, "longest": longest, "ranks": 1},
         )
@@ -97,7 +99,7 @@ class _Play:
     def _sampled(self, kind: str) -> list[dict[str, Any]]:
         given = {"temperature": 1.0, "max_tokens": self.response, "logprobs": 1, "ignore_eos": True}
         asked = {name: (prompt, given) for name, prompt in self.prompts.items() if name.startswith(kind)}
-        rows = self.stand.generate(asked)
+        rows = self.running.generate(asked)
         self.tokens += sum(len(row["token_ids"]) for row in rows)
         return [
             {"request": r["request"], "seen": kind == "seen", "token_ids": r["token_ids"], "engine": r["logprobs"]}
@@ -121,7 +123,7 @@ class _Play:
             if moved >= MOVED:
                 break
             strength *= 2
-        self.stand.record("change", {"strength": strength, "moved": moved, "tensors": len(old)})
+        self.running.record("change", {"strength": strength, "moved": moved, "tensors": len(old)})
         return new
 
     def _sensitivity(self, old: dict[str, Any], new: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -136,8 +138,8 @@ class _Play:
         from vllm import SamplingParams
 
         parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
-        prompts = [{"prompt_token_ids": self.stand.prompt(SCORED_TOKENS, salt=200 + i)} for i in range(SCORED)]
-        outputs = self.stand.engine.generate(prompts, parameters, use_tqdm=False)
+        prompts = [{"prompt_token_ids": self.running.prompt(SCORED_TOKENS, salt=200 + i)} for i in range(SCORED)]
+        outputs = self.running.engine.generate(prompts, parameters, use_tqdm=False)
         return [value for output in outputs for value in prompt_logprobs(output)[1:]]
 
     def _scores(self, new: dict[str, Any]) -> None:
@@ -145,7 +147,7 @@ class _Play:
         for name, sent in (("again", new), ("float32", {name: tensor.float() for name, tensor in new.items()})):
             self._send(f"the same weights {'in ' * (name == 'float32')}{name}", sent)
             scores[name] = self._score()
-            self.stand.record("scores", scores)
+            self.running.record("scores", scores)
 
     def _refusals(self, new: dict[str, Any]) -> None:
         name = next(name for name in reversed(list(new)) if new[name].dim() == 2 and _part(name) != name)
@@ -161,7 +163,7 @@ class _Play:
             after = None if raised else self._score()
             sent = f"{label} {list(tensor.shape)}"
             told[what] = {"sent": sent, "exceptions": raised, "before": before, "after": after}
-            self.stand.record("refusals", told)
+            self.running.record("refusals", told)
             kept.put_back()
             self._send(f"weights after one of a wrong {what}", new)
 

@@ -28,7 +28,7 @@ _BY_FRAME = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProcessState:
     """One process of the run and the thread of it that tells most."""
 
     seen: Seen
@@ -104,9 +104,9 @@ class Standing:
         return f"{self.wait.words} {at}" if self.wait is not None else f"is {at}"
 
 
-def standings(hang: Hang) -> list[Standing]:
+def process_states(hang: Hang) -> list[ProcessState]:
     """The processes that do the run's work."""
-    found = [Standing(seen, telling(seen.threads)) for seen in hang.processes if seen.state not in ("Z", "X")]
+    found = [ProcessState(seen, telling(seen.threads)) for seen in hang.processes if seen.state not in ("Z", "X")]
     return [s for s in found if s.kind not in _SERVES]
 
 

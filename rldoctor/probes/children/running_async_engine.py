@@ -1,4 +1,5 @@
-"""The asynchronous engine as a stand: one event loop in a thread of its own, as servers and agent loops have it."""
+"""The asynchronous engine as a :class:`RunningEngine`: one event loop in a thread of its own, as servers and
+agent loops have it."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
 
-from stand import Request, Stand, rows
+from running_engine import Request, RunningEngine, rows
 
 # Prometheus' names of what the engine's own scheduler holds; the same from V0 to 0.32.
 GAUGES = {"running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting"}
 
 
-class AsyncStand(Stand):
+class RunningAsyncEngine(RunningEngine):
     """``engine`` is vLLM's asynchronous engine (V1 ``AsyncLLM``, whose core is a process of its own; V0
     ``AsyncLLMEngine``); :meth:`run` runs a coroutine on its loop."""
 
@@ -49,7 +50,7 @@ class AsyncStand(Stand):
         return [] if last is None else rows(name, given, last)
 
     def identity(self, name: str) -> str:
-        """An id that no other request of this stand has."""
+        """An id that no other request of this engine has."""
         self._count += 1
         return f"{name}-{self._count}"
 

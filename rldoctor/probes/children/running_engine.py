@@ -1,7 +1,7 @@
 """What a scenario's program plays on: one running engine, asked the same way whether it is ``vllm.LLM`` or the
 asynchronous engine, V0 or V1.
 
-A program is ``play(stand, arguments)``. It records with ``stand.record(name, value)`` as soon as it knows something:
+A program is ``play(running, arguments)``. It records with ``running.record(name, value)`` what it knows at once:
 what was recorded survives a crash. It catches what it provokes on purpose; an exception that leaves it ends this
 engine's boot and becomes the run's ``exceptions``."""
 
@@ -19,18 +19,18 @@ EXECUTORS = ("llm_engine.engine_core.engine_core.model_executor", "llm_engine.mo
 Request = tuple[Sequence[int], Mapping[str, Any]]
 
 
-def boot(kind: str, options: dict[str, Any], made: dict[str, Any]) -> Stand:
+def boot(kind: str, options: dict[str, Any], made: dict[str, Any]) -> RunningEngine:
     """An engine of one of the kinds, up and waiting."""
     if kind == "async":
-        from async_stand import AsyncStand
+        from running_async_engine import RunningAsyncEngine
 
-        return AsyncStand(options, made)
+        return RunningAsyncEngine(options, made)
     from vllm import LLM
 
-    return Stand(LLM(**options), options, made)
+    return RunningEngine(LLM(**options), options, made)
 
 
-class Stand:
+class RunningEngine:
     """One engine. ``engine`` is the ``vllm.LLM``; ``options`` what it was asked for; ``made`` what the model is
     (``path``, ``config``, ``tokenizer``, ..., see ``miniature.make``)."""
 
