@@ -107,14 +107,23 @@ def _option(word: Word, name: str, key: str, attached: str | None, values: list[
         return Native(
             key=_key("--" + name[5:]),
             value=False,
-            file=file,
+            file=word.file or file,
             line=word.line,
             form=Form.OPTION,
             spelled=name,
             raw=raw,
             group=group,
         )
-    return Native(key=key, value=value, file=file, line=word.line, form=Form.OPTION, spelled=name, raw=raw, group=group)
+    return Native(
+        key=key,
+        value=value,
+        file=word.file or file,
+        line=word.line,
+        form=Form.OPTION,
+        spelled=name,
+        raw=raw,
+        group=group,
+    )
 
 
 def _override(word: Word, file: str, group: str) -> Native | None:

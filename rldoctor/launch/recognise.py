@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class _Reader:
 
     path: Path
     environment: Mapping[str, str]
+    arguments: Sequence[str] | None
     version_of: VersionOf
     known: KnownOptions
     files: Files
@@ -54,13 +55,14 @@ def read(
     known: KnownOptions | None = None,
     environment: Mapping[str, str] | None = None,
     kept: Mapping[str, str] | None = None,
+    arguments: Sequence[str] | None = None,
 ) -> list[RolloutPlan]:
     """The plans of the launches that a file holds, in its order; empty where it starts nothing that is understood.
 
     ``framework`` forces a dialect. ``version_of`` gives the version of a package, ``known`` the options of an owner in
     a version, ``environment`` the variables of the shell that would start the file, ``kept`` the texts of all files
-    where they come from a bundle. Raises :class:`InputError` with one
-    line (file, and line number where there is one) where the file cannot be read, or the framework is not known."""
+    where they come from a bundle, ``arguments`` what a script is given. Raises :class:`InputError` with one line (file,
+    and line number where there is one) where the file cannot be read, or the framework is not known."""
     path = Path(path)
     forced = None
     if framework is not None:
@@ -72,6 +74,7 @@ def read(
     reader = _Reader(
         path=path,
         environment=environment or {},
+        arguments=arguments,
         version_of=version,
         known=known or (lambda owner, of: None),
         files=Files(path.parent, kept),
@@ -125,10 +128,7 @@ def _launches(source: Source, reader: _Reader) -> Iterator[Launch]:
     elif kind in ("yaml", "toml"):
         yield from _config_target(source, reader, kind)
     else:
-        from rldoctor.formats.shell.slurm import directives
-
-        reader.shared.update(directives(source))
-        yield from _shell(source, reader, reader.environment, 0, "", 0)
+        yield from _script(source, reader, reader.environment, reader.arguments, 0)
 
 
 def kind_of(source: Source) -> str:
@@ -206,10 +206,27 @@ def _config_target(source: Source, reader: _Reader, kind: str) -> Iterator[Launc
     )
 
 
-def _shell(
-    source: Source, reader: _Reader, environment: Mapping[str, str], offset: int, inside: str, layer: int
+def _script(
+    source: Source, reader: _Reader, environment: Mapping[str, str], arguments: Sequence[str] | None, layer: int
 ) -> Iterator[Launch]:
-    script = read_shell(source, environment, offset, inside)
+    """The launches of a shell script, with the variables that a scheduler sets for what it asks of it."""
+    from rldoctor.formats.shell.slurm import directives, variables
+
+    reader.shared.update(directives(source))
+    known = {**variables(source), **environment}
+    yield from _shell(source, reader, known, 0, "", layer, arguments)
+
+
+def _shell(
+    source: Source,
+    reader: _Reader,
+    environment: Mapping[str, str],
+    offset: int,
+    inside: str,
+    layer: int,
+    arguments: Sequence[str] | None = None,
+) -> Iterator[Launch]:
+    script = read_shell(source, environment, offset, inside, arguments, reader.files.open)
     reader.notes += script.notes
     reader.files.written.update(script.files)
     before: Command | None = None
@@ -227,22 +244,20 @@ def _shell(
         if program.entry == "ray start":
             for name, value in program.process.items():
                 reader.shared[name] = replace(value, file=source.file, line=command.line)
-        elif program.text is not None:
+        elif program.text is not None or program.shell:
             yield from _nested(source, reader, command, program, layer)
-        elif program.entry and not (program.script or "").endswith(".sh"):
+        elif program.entry:
             launch = _command_launch(source, reader, command, program)
             yield launch
 
 
 def _nested(source: Source, reader: _Reader, command: Command, program: Program, layer: int) -> Iterator[Launch]:
-    word = program.text
-    if word is None or layer >= MAX_LAYERS:
+    """The launches of another shell: of the text that a command hands to it, or of the script that it starts."""
+    if layer >= MAX_LAYERS:
         return
-    text, quote = word.text, word.raw[:1] if word.raw[:1] in "'\"" else ""
-    inner = Source(text, source.file, word.line)
     known = {name: v.value for name, v in command.environment.items() if isinstance(v.value, str)}
     known.update({name: n.value for name, n in program.variables.items() if isinstance(n.value, str)})
-    for launch in _shell(inner, reader, known, word.content, quote, layer + 1):
+    for launch in _inner(source, reader, command, program, known, layer):
         outer = _exported(command, source.file)
         outer.update(program.variables)
         launch.variables = {
@@ -256,24 +271,51 @@ def _nested(source: Source, reader: _Reader, command: Command, program: Program,
         yield launch
 
 
+def _inner(
+    source: Source, reader: _Reader, command: Command, program: Program, known: Mapping[str, str], layer: int
+) -> Iterator[Launch]:
+    word = program.text
+    given = [argument.value for argument in program.words]
+    arguments = [text for text in given if isinstance(text, str)]
+    handed = arguments if len(arguments) == len(given) and not any(w.open for w in program.words) else None
+    if word is not None:
+        quote = word.raw[:1] if word.raw[:1] in "'\"" else ""
+        inner = Source(word.text, word.file or source.file, word.line)
+        yield from _shell(
+            inner, reader, known, -1 if word.file else word.content, quote, layer + 1, handed[1:] if handed else handed
+        )
+        return
+    name, file = program.script or "", command.file or source.file
+    try:
+        script = reader.files.open(name) if kind_of(Source("", name)) == "shell" else None
+    except InputError as error:
+        reader.notes.append(Note(text=str(error), file=file, line=command.line))
+        return
+    if script is None:
+        reader.notes.append(Note(text=f"{name}: another script, not found here", file=file, line=command.line))
+    elif kind_of(script) == "shell" and Path(script.file).resolve() != Path(source.file).resolve():
+        yield from _script(script, reader, known, handed, layer + 1)
+
+
 def _command_launch(source: Source, reader: _Reader, command: Command, program: Program) -> Launch:
+    file = command.file or source.file
     variables = _exported(command, source.file)
     variables.update(program.variables)
     process = dict(program.process)
     if program.python and "process.launcher" not in process:
-        process["process.launcher"] = _plain(source.file, command.line)
+        process["process.launcher"] = _plain(file, command.line)
     if command.background:
-        process["process.background"] = Setting(value=True, file=source.file, line=command.line)
+        process["process.background"] = Setting(value=True, file=file, line=command.line)
     launch = reader.launch(
-        file=source.file,
+        file=file,
         line=command.line,
         entry=program.entry,
-        place=Place(form=Form.OPTION, file=source.file, line=command.line, group=program.entry),
+        place=Place(form=Form.OPTION, file=file, line=command.line, group=program.entry),
         words=program.words,
         variables=variables,
         process=process,
         background=command.background,
-        notes=[Note(text=text, file=source.file, line=command.line) for text in program.notes],
+        notes=[Note(text=text, file=file, line=command.line) for text in program.notes],
     )
     _follow(launch, program, command)
     return launch
@@ -305,7 +347,8 @@ def _exported(command: Command, file: str) -> dict[str, Native]:
 
 
 def _native(name: str, variable: Variable, file: str) -> Native:
-    place = {"file": file if variable.line else "", "line": variable.line}
+    own = variable.words[0].file if variable.words else ""
+    place = {"file": (own or file) if variable.line else "", "line": variable.line}
     raw = variable.words[0].raw if variable.words else ""
     return Native(key=name, spelled=name, value=variable.value, form=Form.VARIABLE, raw=raw, **place)  # type: ignore[arg-type]
 

@@ -21,7 +21,7 @@ from rldoctor.plan.vocabulary import term
 @dataclass
 class Program:
     """What runs once all launchers are taken off. ``text`` holds a shell text to be read in place of it (``bash
-    -c``)."""
+    -c``); ``shell`` says that ``script`` is one of a shell."""
 
     entry: str
     words: tuple[Word, ...]
@@ -30,6 +30,7 @@ class Program:
     process: dict[str, Setting] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     text: Word | None = None
+    shell: bool = False
     python: bool = False
 
 

@@ -84,6 +84,10 @@ CONTAINER_FLAGS = frozenset(
         "--cleanenv",
     }
 )
+# Options of sbatch that take no value.
+SBATCH_FLAGS = frozenset(
+    {"--parsable", "--wait", "-W", "--exclusive", "--requeue", "--no-requeue", "-H", "--hold", "-Q"}
+)
 SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 

@@ -24,6 +24,7 @@ from rldoctor.launch.launchers.tables import (
     FLAGS,
     RAY_START,
     RAY_SUBMIT,
+    SBATCH_FLAGS,
     SHELLS,
     SKIPPED,
     SRUN,
@@ -60,7 +61,7 @@ def unwrap(words: Sequence[Word], file: str, files: Files) -> Program | None:
         if step is None:
             return _finish(name, program)
         if not step(program, file, files):
-            return program if program.entry or program.text else None
+            return program if program.entry or program.text or program.shell else None
     return None
 
 
@@ -74,6 +75,8 @@ def _step(name: str, words: tuple[Word, ...]) -> Callable[[Program, str, Files],
         return _container
     if name in SHELLS:
         return _shell
+    if name == "sbatch":
+        return _sbatch
     if name == "torchrun":
         return _torchrun
     if name == "accelerate" and second in ("launch", "accelerate-launch"):
@@ -95,7 +98,7 @@ def _finish(name: str, program: Program) -> Program:
         name, words = f"{name} {words[0].value}", words[1:]
     elif name.endswith((".py", ".sh")) and isinstance(program.words[0].value, str):
         program.script = name = program.words[0].value
-        program.python = name.endswith(".py")
+        program.python, program.shell = name.endswith(".py"), name.endswith(".sh")
     if name == "ray start":
         take(program, RAY_START, words, "")
         program.process["ray.started"] = Setting(value=True, how="ray start")
@@ -153,13 +156,31 @@ def _container(program: Program, file: str, files: Files) -> bool:
 
 
 def _shell(program: Program, file: str, files: Files) -> bool:
-    for index, word in enumerate(program.words[1:], 1):
-        if re.fullmatch(r"-[a-z]*c[a-z]*", word.text) and index + 1 < len(program.words):
-            program.text = program.words[index + 1]
+    words = program.words
+    for index, word in enumerate(words[1:], 1):
+        if re.fullmatch(r"-[a-z]*c[a-z]*", word.text) and index + 1 < len(words):
+            program.text, program.words = words[index + 1], tuple(words[index + 2 :])
             return False
-        if not word.text.startswith("-"):
-            program.notes.append(f"{word.text}: another script, not followed")
+        if not word.text.startswith(("-", "+")):
+            if isinstance(word.value, Unresolved):
+                program.notes.append(f"{word.raw}: another script, not followed ({word.value.why})")
+            else:
+                program.script, program.shell, program.words = word.value, True, tuple(words[index + 1 :])
             break
+    return False
+
+
+def _sbatch(program: Program, file: str, files: Files) -> bool:
+    words = list(program.words[1:])
+    while words and words[0].text.startswith("-"):
+        wrapped = words[0].text.partition("=")
+        if wrapped[0] == "--wrap":
+            program.text = replace(words[0], value=wrapped[2]) if wrapped[1] else words[1] if len(words) > 1 else None
+            program.words = ()
+            return False
+        words = words[1:] if "=" in words[0].text or words[0].text in SBATCH_FLAGS else words[2:]
+    if words and isinstance(words[0].value, str):
+        program.script, program.shell, program.words = words[0].value, True, tuple(words[1:])
     return False
 
 
