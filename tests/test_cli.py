@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rldoctor import bundle, cli
+from rldoctor import bundle, cli, report
 from rldoctor.api import Case, Distribution, Packages
 
 VERL = """#!/usr/bin/env bash
@@ -276,3 +277,47 @@ def test_a_bundle_of_several_launches_names_them(launch: Path) -> None:
 def test_nothing_to_change_is_no_diff(launch: Path) -> None:
     done = run("check", "run.sh", "--assume", "machine.json", "--select", "RLD104", "--diff", cwd=launch)
     assert done.stdout == ""
+
+
+def test_bare_says_what_to_type_next() -> None:
+    done = run()
+    assert done.returncode == 0
+    assert "rldoctor check train.sh" in done.stdout and "rldoctor triage run.log" in done.stdout
+
+
+def test_version_names_the_date_of_the_tables_and_h_is_help() -> None:
+    assert re.fullmatch(r"rldoctor \S+ \(tables of 20\d\d-\d\d-\d\d\)\n", run("--version").stdout)
+    assert run("check", "-h").stdout == run("check", "--help").stdout != ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_the_commands(shell: str) -> None:
+    assert "_RLDOCTOR_COMPLETE" in run("completion", shell).stdout
+    environ = {**os.environ, "_RLDOCTOR_COMPLETE": "bash_complete", "COMP_WORDS": "rldoctor tri", "COMP_CWORD": "1"}
+    command = [sys.executable, "-c", "from rldoctor.cli import main; main()"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ)
+    assert (done.returncode, done.stdout) == (0, "plain,triage\n")
+
+
+def test_several_launches_are_judged_in_one_call(launch: Path) -> None:
+    (launch / "well.sh").write_text(VERL.replace("max_num_batched_tokens=8192", "max_num_batched_tokens=10240"))
+    options = ("--assume", "machine.json", "--select", "RLD202", "--format", "json")
+    one = json.loads(run("check", "well.sh", *options, cwd=launch).stdout)
+    both = json.loads(run("check", "well.sh", "run.sh", *options, cwd=launch).stdout)
+    assert one["findings"] == []
+    assert [finding["cases"][0].partition(",")[0] for finding in both["findings"]] == ["run.sh"]
+
+
+def test_fix_ends_with_the_verdict_on_the_mended_file(launch: Path) -> None:
+    done = run("check", "run.sh", "--assume", "machine.json", "--select", "RLD202", "--fix", cwd=launch)
+    assert done.returncode == 0
+    assert done.stdout.startswith("passed: no problem found: run.sh")
+    assert "note: judged after --fix changed run.sh" in done.stdout
+
+
+def test_output_holds_the_verdict_in_every_format(launch: Path) -> None:
+    open_ = ("check", "run.sh", "--assume", "vllm==0.7.3", "--select", "RLD101")
+    for name in report.FORMATS:
+        done = run(*open_, "--format", name, "--output", f"report.{name}", cwd=launch)
+        assert done.returncode == 2, name
+        assert re.search("cannot judge|not-judged", (launch / f"report.{name}").read_text()), name

@@ -16,14 +16,33 @@ from rldoctor.cli.exits import ExitCode
 from rldoctor.errors import InputError, one_line
 from rldoctor.streams import progress
 
+# What the shell sets when it asks for completions, which click answers by leaving.
+COMPLETE = "_RLDOCTOR_COMPLETE"
+NEXT = """What to type next:
+  rldoctor check train.sh    before training: the launch file, for this machine
+  rldoctor check             the environment alone
+  rldoctor triage run.log    after a crash: its log, or a folder of logs
+  rldoctor hang              while it stands still: on the machine, beside the run
+  rldoctor --help            everything else"""
 
-@click.group(invoke_without_command=True)
-@click.version_option(__version__, message="rldoctor %(version)s")
+
+def _version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        from rldoctor.tables import declarations
+
+        click.echo(f"rldoctor {__version__} (tables of {declarations.date()})")
+        context.exit()
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show release and tables."
+)
 @click.pass_context
 def app(context: click.Context) -> None:
     """Finds what will break, or broke, your RL run with vLLM rollouts, and prints the fix."""
     if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+        click.echo(NEXT)
 
 
 for _command in (
@@ -35,6 +54,7 @@ for _command in (
     facts.compat,
     catalogue.explain,
     catalogue.list_checks,
+    catalogue.completion,
 ):
     app.add_command(_command)
 
@@ -65,7 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         streams.discard(sys.stdout)
         progress(one_line(error))
         code = ExitCode.CANNOT_JUDGE
-    except (Exception, SystemExit) as error:  # a mistake of ours; exit code 1 would say that it found something
+    except (Exception, SystemExit) as error:
+        if COMPLETE in os.environ and isinstance(error, SystemExit):
+            raise
+        # A mistake of ours; exit code 1 would say that it found something.
         import traceback
 
         progress(traceback.format_exc())

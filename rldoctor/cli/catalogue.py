@@ -26,6 +26,21 @@ def explain(code: str) -> int:
     return ExitCode.OK
 
 
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print what completes rldoctor's commands and options in a shell.
+
+    Put  eval "$(rldoctor completion bash)"  into ~/.bashrc."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    root = click.get_current_context().find_root().command
+    deliver(found(root, {}, "rldoctor", "_RLDOCTOR_COMPLETE").source())
+    return ExitCode.OK
+
+
 @click.command(name="list")
 def list_checks() -> int:
     """List all checks, with the plugin that each comes from."""

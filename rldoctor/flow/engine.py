@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -35,12 +36,31 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     results += tuple(_with_logged(result, logged) for result in nothing)
     plan = case.plan
     place = Evidence(text=plan.entry, source=plan.file, line=plan.line) if plan is not None else None
+    python = case.packages.executable if case.packages is not None else None
+    if python is not None:
+        results = tuple(_installing(result, python) for result in results)
     judged = Report(target=describe(case), results=results, notes=(*broken, *notes), place=place)
     if case.plan is None:
         return judged
     from rldoctor.edits.fixes import spelled_report
 
     return spelled_report(judged, case.plan)
+
+
+def _installing(result: CheckResult, python: str) -> CheckResult:
+    """The result with its install commands for the interpreter that was judged, whatever ``pip`` is first on PATH."""
+    found = tuple(
+        replace(one, fixes=tuple(replace(fix, commands=_for(python, fix.commands)) for fix in one.fixes))
+        for one in result.findings
+    )
+    return replace(result, findings=found) if found != result.findings else result
+
+
+def _for(python: str, commands: tuple[str, ...]) -> tuple[str, ...]:
+    quoted = shlex.quote(python)
+    starts = {"pip ": f"{quoted} -m pip ", "uv pip install ": f"uv pip install --python {quoted} "}
+    start = {command: next((s for s in starts if command.startswith(s)), None) for command in commands}
+    return tuple(c if (s := start[c]) is None else starts[s] + c[len(s) :] for c in commands)
 
 
 def _with_logged(result: CheckResult, logged: list[Finding]) -> CheckResult:

@@ -3,8 +3,9 @@ run."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,7 +35,26 @@ def needed_probes(checks: Iterable[Check], probes: Mapping[str, AnyProbe]) -> li
     return sorted((p for n, p in probes.items() if n in names), key=lambda p: (p.level, p.name))
 
 
-def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Level) -> str | None:
+@dataclass(frozen=True)
+class Announced:
+    """What is about to be run, and how many seconds that is expected to take."""
+
+    text: str
+    seconds: float
+
+    def timed(self, progress: Progress) -> Progress:
+        """Progress that says for how long it has been running, and what is about left."""
+        began = time.monotonic()
+
+        def told(line: str) -> None:
+            passed = time.monotonic() - began
+            left = max(0.0, self.seconds - passed)
+            progress(f"{line} ({passed:.0f} s so far, about {left:.0f} s left)" if passed >= 1 else line)
+
+        return told
+
+
+def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Level) -> Announced | None:
     """What is about to be run and what it is expected to cost, or None where nothing is."""
     due = [p for p in probes if p.level <= level and not _explained(case, p) and first_missing(case, p.needs) is None]
     if not due:
@@ -47,7 +67,7 @@ def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Le
         count = f"{len(prepared.boots)} engine{'s' if len(prepared.boots) > 1 else ''}"
         names.append(f"{', '.join(sorted({one.scenario.name for b in prepared.boots for one in b.asked}))} on {count}")
         seconds += prepared.seconds
-    return f"running {', '.join(names)}: about {seconds:.0f} s" if names else None
+    return Announced(f"running {', '.join(names)}: about {seconds:.0f} s", seconds) if names else None
 
 
 def _has_jobs(case: Case, probe: Probe, request: Request) -> bool:

@@ -142,8 +142,9 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
         if notice := probing.announce(case, session.probes, request, deep.level):
             for finding in engine.report(case, session.checks, session.registry).findings:
                 progress(f"already found: {finding.code} {finding.severity.value}: {finding.message}")
-            progress(notice)
-        probed = probing.run_probes(case, session.probes, request, deep, progress)
+            progress(notice.text)
+        said = notice.timed(progress) if notice else progress
+        probed = probing.run_probes(case, session.probes, request, deep, said)
         notes = [deep.reason] if deep.reason else []
         judged = engine.report(probed, session.checks, session.registry, notes)
         judged = prove.prove(probed, _without_ignored(session, judged), session.registry, request, progress)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from rldoctor.api import (
     Case,
@@ -27,7 +30,8 @@ from rldoctor.api import (
 )
 from rldoctor.flow import depth, engine
 from rldoctor.flow import probe as probing
-from rldoctor.model import Report
+from rldoctor.model import Fix, Report
+from rldoctor.registry import Registry
 from tests.cases import GIB, host
 
 HOST = host(cpu_count=8, cpu_usable=8.0, load=0.3)
@@ -153,8 +157,42 @@ def test_the_cost_is_announced_before_it_is_paid() -> None:
         replace(probe("rollout", Level.ROLLOUT), seconds=25.0),
     ]
     assert probing.announce(Case(), probes, Request(), Level.STATIC) is None
-    assert probing.announce(Case(), probes, Request(), Level.IMPORTS) == "running imports: about 9 s"
-    assert probing.announce(Case(), probes, Request(), Level.ROLLOUT) == "running imports, rollout: about 34 s"
+    for level, text in (
+        (Level.IMPORTS, "running imports: about 9 s"),
+        (Level.ROLLOUT, "running imports, rollout: about 34 s"),
+    ):
+        said = probing.announce(Case(), probes, Request(), level)
+        assert said is not None and said.text == text
+
+
+def test_a_long_run_says_for_how_long_and_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((100.0, 100.2, 112.0, 160.0))
+    monkeypatch.setattr("rldoctor.flow.probe.time.monotonic", lambda: next(clock))
+    lines: list[str] = []
+    told = probing.Announced("running rollout: about 34 s", 34.0).timed(lines.append)
+    for _ in range(3):
+        told("rollout")
+    assert lines == ["rollout", "rollout (12 s so far, about 22 s left)", "rollout (60 s so far, about 0 s left)"]
+
+
+def test_install_commands_are_for_the_interpreter_that_was_judged() -> None:
+    tried = Check("ACME01", "tried", None)
+    commands = ("pip install 'trl>=0.18'", "uv pip install vllm --torch-backend=auto", "dmesg -T")
+
+    @tried.declared(needs=["packages"])
+    def look(case: Case) -> Any:
+        yield tried.finding("old", fixes=(Fix(title="take a newer one", commands=commands),))
+
+    def shown(executable: str | None) -> tuple[str, ...]:
+        case = Case(packages=Packages(python="3.11", executable=executable))
+        return engine.report(case, [tried], Registry(checks={"ACME01": tried})).findings[0].fixes[0].commands
+
+    assert shown("/opt/my env/bin/python") == (
+        "'/opt/my env/bin/python' -m pip install 'trl>=0.18'",
+        "uv pip install --python '/opt/my env/bin/python' vllm --torch-backend=auto",
+        "dmesg -T",
+    )
+    assert shown(None) == commands
 
 
 def test_what_cannot_run_costs_nothing() -> None:
