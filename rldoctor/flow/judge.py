@@ -15,7 +15,7 @@ from rldoctor.case import Case, Unknown
 from rldoctor.check import Check, Detector, Knows, NotApplicable, NotChecked, Reach
 from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
-from rldoctor.model import CheckResult, Finding, Outcome
+from rldoctor.model import CheckResult, Finding, Grade, Outcome
 from rldoctor.plan import unanswered
 
 # What a check as a whole says when its detectors, or the cases it judged, differ: the first of these that any says.
@@ -36,8 +36,12 @@ def judge(checks: Iterable[Check], case: Case, vocabulary: Iterable[Check] = ())
 
 
 def judge_one(check: Check, case: Case, known: Knows = lambda job: False) -> CheckResult:
-    """Runs a check's detectors and joins what they say into one outcome."""
-    return join_results([_run_detector(check, detector, case, known) for detector in check.detectors])
+    """Runs a check's detectors and joins what they say into one outcome. A pass is an answer: what a probe saw is one,
+    and so is what is declared, as long as no detector of what is declared misses a fact."""
+    said = [(detector.grade, _run_detector(check, detector, case, known)) for detector in check.detectors]
+    outcomes = {(grade, result.outcome) for grade, result in said}
+    answered = (Grade.OBSERVED, Outcome.PASS) in outcomes or (Grade.DECLARED, Outcome.NOT_CHECKED) not in outcomes
+    return join_results([result for _, result in said], _OF_DETECTORS if answered else _OF_CASES, beside=True)
 
 
 def knowing(vocabulary: Iterable[Check]) -> Knows:
@@ -51,7 +55,9 @@ def join_cases(said: list[CheckResult]) -> CheckResult:
     return join_results(said, _OF_CASES)
 
 
-def join_results(said: list[CheckResult], order: tuple[Outcome, ...] = _OF_DETECTORS) -> CheckResult:
+def join_results(
+    said: list[CheckResult], order: tuple[Outcome, ...] = _OF_DETECTORS, *, beside: bool = False
+) -> CheckResult:
     """One result for one code: the outcome that comes first in the order, every distinct finding, and the reasons
     behind the outcome."""
     findings: list[Finding] = []
@@ -59,9 +65,11 @@ def join_results(said: list[CheckResult], order: tuple[Outcome, ...] = _OF_DETEC
         if finding not in findings:
             findings.append(finding)
     decisive = min(said, key=lambda result: order.index(result.outcome))
-    # Beside a pass it counts what stayed open, beside findings nothing else does.
-    telling = {decisive.outcome} | ({Outcome.NOT_CHECKED} if decisive.outcome is Outcome.PASS else set())
-    reasons = dict.fromkeys(part for r in said if r.reason and r.outcome in telling for part in r.reason.split("; "))
+    # Beside an answer it counts what stayed open, beside an open question of detectors what was answered.
+    both = (Outcome.PASS, Outcome.NOT_CHECKED)
+    telling = both if decisive.outcome in both and (beside or order is _OF_DETECTORS) else (decisive.outcome,)
+    ordered = sorted(said, key=lambda result: result.outcome is not decisive.outcome)
+    reasons = dict.fromkeys(part for r in ordered if r.reason and r.outcome in telling for part in r.reason.split("; "))
     crash = next((r.traceback for r in said if r.traceback), None)
     return replace(decisive, findings=tuple(findings), reason="; ".join(reasons) or None, traceback=crash)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -228,3 +229,35 @@ def test_what_is_about_vllm_does_not_judge_a_launch_with_another_engine(backend:
     result = judge_one(check, launch(vllm="0.11.0", **settings))
     assert result.outcome is outcome
     assert outcome is Outcome.PASS or "samples with sglang" in (result.reason or "")
+
+
+def test_what_is_declared_passes_where_no_fact_of_it_is_missing() -> None:
+    check = Check("TST100", "two-questions", None)
+
+    @check.declared(needs=[])
+    def answered(case: Case) -> Iterator[Finding | Reach]:
+        yield Reach("8 of 8 GPUs")
+
+    @check.declared(needs=["model"])
+    def open_(case: Case) -> Iterator[Finding | Reach]:
+        yield Reach("its config")
+
+    result = judge_one(check, CASE)
+    assert (result.outcome, result.reason) == (Outcome.NOT_CHECKED, "model was not collected; 8 of 8 GPUs")
+
+
+def test_a_probe_that_did_not_run_leaves_a_declared_pass_and_one_that_saw_all_is_an_answer() -> None:
+    check = Check("TST100", "declared-and-seen", None)
+
+    @check.declared(needs=[])
+    def declared(case: Case) -> Iterator[Finding | Reach]:
+        yield Reach("declared so")
+
+    @check.observed(needs=["observations.rollout"])
+    def seen(case: Case) -> Iterator[Finding | Reach]:
+        yield Reach("seen so")
+
+    assert judge_one(check, CASE).outcome is Outcome.PASS
+    check.declared(needs=["model"])(declared)
+    assert judge_one(check, CASE).outcome is Outcome.NOT_CHECKED
+    assert judge_one(check, replace(CASE, observations={"rollout": {}})).outcome is Outcome.PASS

@@ -152,7 +152,7 @@ def test_ray_told_not_to_set_the_devices() -> None:
     assert "OpenRLHF 0.6.0 relies on it" in finding(check, "OpenRLHF", version="0.6.0", **plan).message
     # The release that sets them itself: https://github.com/OpenRLHF/OpenRLHF/pull/800
     mended = judged(check, "OpenRLHF", version="0.6.0.post1", **plan)
-    assert (mended.outcome, mended.findings) == (Outcome.PASS, ())
+    assert mended.findings == ()
     assert "OpenRLHF 0.6.0.post1 sets the devices itself" in str(mended.reason)
     assert quiet(check, "OpenRLHF", version="0.6.1", **plan)
     assert quiet(check, "OpenRLHF", version="0.5.9", **plan, engine__tensor_parallel_size=2)

@@ -64,7 +64,7 @@ def test_the_rules_of_the_others(
     framework: str, versions: dict[str, str], settings: dict[str, int], fires: bool
 ) -> None:
     result = judged(check, framework=framework, versions=versions, **settings)
-    assert result.outcome is (Outcome.FINDINGS if fires else Outcome.PASS)
+    assert bool(result.findings) is fires
 
 
 def test_a_release_without_known_rules_is_not_judged() -> None:
@@ -136,7 +136,7 @@ def test_fewer_prompts_than_a_mini_batch() -> None:
     result = judged(check, **VERL, **sizes)
     assert result.findings[0].message == "a step rolls out 16 prompts, and one mini batch has 128: verl refuses"
     assert edits(result) == [{"batch.mini_prompts": 16}, {"batch.prompts": 128}]
-    assert judged(check, **{**VERL, "batch__dynamic": True}, **sizes).outcome is Outcome.PASS
+    assert judged(check, **{**VERL, "batch__dynamic": True}, **sizes).findings == ()
 
 
 # https://github.com/PRIME-RL/TTRL/issues/43
@@ -160,7 +160,7 @@ def test_deepspeed_accumulates_whole_steps() -> None:
     result = judged(check, **seven, batch__train=256, batch__per_device=2)
     assert "256 (train_batch_size 256) is not a multiple of 14" in result.findings[0].message
     assert edits(result) == [{"batch.train": 252}]
-    assert judged(check, **OPENRLHF, batch__train=128, batch__per_device=2).outcome is Outcome.PASS
+    assert judged(check, **OPENRLHF, batch__train=128, batch__per_device=2).findings == ()
 
 
 def test_every_rank_gets_a_sample_batch() -> None:
