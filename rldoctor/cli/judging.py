@@ -68,7 +68,7 @@ class Judging:
         return OF_STATE[judged.verdict.state]
 
 
-@click.command()
+@click.command(cls=given.TakesArguments)
 @given.targets
 @click.option("--framework", metavar="NAME", help="Read the launch file as this framework's.")
 @given.level()
@@ -103,7 +103,8 @@ def check(
     verbose: bool,
     quiet: bool,
 ) -> int:
-    """Judge an environment, and the launches that are given: files, or a local model directory.
+    """Judge an environment, and the launches that are given: files, or a local model directory. What stands behind --
+    is given to the launch script: rldoctor check train.sh -- --lr 1e-6.
 
     Exit status: 0 judged, and nothing at or above --fail-on; 1 findings; 2 could not judge, with what is missing.
 
@@ -113,6 +114,7 @@ def check(
 
     options = session.Options(
         framework=framework,
+        arguments=given.arguments(),
         level=level,
         pythons=pythons,
         model=model,
@@ -126,6 +128,8 @@ def check(
     )
     shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     judging = Judging.begin(options, shape)
+    if options.arguments is not None and len(targets) != 1:
+        raise InputError(f"what stands behind -- goes to one launch script; {len(targets)} are given")
     if (fix or diff) and not targets and not saved:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
 

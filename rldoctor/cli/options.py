@@ -40,6 +40,31 @@ output = click.option("--output", type=PATH, help="Write to this file instead of
 format_of_two = click.option("--format", "format_", default="rich", metavar="NAME", help="rich or json.")
 
 
+_ARGUMENTS = "rldoctor.arguments"
+
+
+class TakesArguments(click.Command):
+    """A command of which what stands behind ``--`` goes to the launch script, as it is."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keeps the script's arguments back from the parser."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_ARGUMENTS] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The usage line, with them."""
+        return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS OF THE SCRIPT]"]
+
+
+def arguments() -> tuple[str, ...] | None:
+    """What stands behind ``--``, None where nothing does."""
+    found: tuple[str, ...] | None = click.get_current_context().meta.get(_ARGUMENTS)
+    return found
+
+
 def level(default: str | None = None) -> Decorator[Any]:
     """How deep probes go."""
     known = "auto (default), static, imports, devices, rollout or compare."

@@ -48,7 +48,7 @@ def _read_again(case: Case, options: Options) -> Iterator[Case]:
     from rldoctor.launch.plans import plans
 
     target = Path(next(iter(case.sources)))
-    found = plans(target, case, options.framework, case.sources)
+    found = plans(target, case, options.framework, case.sources, options.arguments)
     for plan in found:
         yield replace(case, plan=plan, target=f"{target}:{plan.line}" if len(found) > 1 else str(target))
 
@@ -112,7 +112,7 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
     from rldoctor import facts
     from rldoctor.launch.plans import model_directory, plans
 
-    found = plans(target, case, options.framework)
+    found = plans(target, case, options.framework, arguments=options.arguments)
     if not found:
         raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")
     # What lies in the hub's cache here says nothing of an example or of a machine that only left a log.

@@ -36,6 +36,7 @@ class Options:
 
     target: Path | None = None
     framework: str | None = None
+    arguments: tuple[str, ...] | None = None
     level: str | None = None
     pythons: tuple[str, ...] = ()
     model: Path | None = None

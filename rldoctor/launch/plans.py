@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 
 def plans(
-    target: Path, case: Case, framework: str | None = None, kept: Mapping[str, str] | None = None
+    target: Path,
+    case: Case,
+    framework: str | None = None,
+    kept: Mapping[str, str] | None = None,
+    arguments: Sequence[str] | None = None,
 ) -> list[RolloutPlan]:
-    """Reads a launch file, from ``kept`` texts where a bundle brought them along. Its secrets stay in the file.
+    """Reads a launch file, from ``kept`` texts where a bundle brought them along; ``arguments`` are given to a script.
+    Its secrets stay in the file.
 
     Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none that is known."""
     from rldoctor.launch.recognise import read
@@ -35,6 +40,7 @@ def plans(
         known=environment.known,
         environment=_variables(case.environment or {}),
         kept=kept,
+        arguments=arguments,
     )
     return [without_secrets(plan) for plan in found]
 

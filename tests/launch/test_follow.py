@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from rldoctor.cli import main
 from rldoctor.launch.recognise import read
 from rldoctor.plan.model import RolloutPlan
 
@@ -101,3 +103,19 @@ def test_scripts_that_start_each_other_end(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert 1 <= len(read(tmp_path / "run.sh")) <= 10
+
+
+def test_what_stands_behind_two_dashes_is_given_to_the_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.sh").write_text(VERL.format(length="512", n="8") + ' "$@"\n')
+    target = str(tmp_path / "run.sh")
+    assumed = ["--level", "static", "--format", "json", "--assume", "verl==0.6.0", "--assume", "vllm==0.11.0"]
+    with pytest.raises(SystemExit):
+        main(["check", target, *assumed, "--", "data.max_promt_length=64"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert any("data.max_promt_length" in finding["message"] for finding in findings)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", target, target, "--", "x"])
+    assert ended.value.code == 2
+    assert "goes to one launch script" in capsys.readouterr().err
