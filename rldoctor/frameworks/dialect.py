@@ -197,6 +197,9 @@ class Dialect:
         for word in launch.arguments(overrides=self.style is Form.OVERRIDE, flags=self._flags).positionals:
             if isinstance(word.value, Unresolved) and not word.prefix and not _STARTED_WITH.match(word.raw):
                 launch.miss(f"{word.raw} may hold more options ({word.value.why})")
+        for native in draft.natives.values():
+            if isinstance(native.value, Unresolved) and self._is_flag(launch, native):
+                launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")
         for unknown in draft.unknown:
             self.doubt(draft, unknown)
         processes(draft)
@@ -252,6 +255,14 @@ class Dialect:
             draft.beside += 1
         else:
             draft.unread.append(draft.record(native, None))
+
+    def _is_flag(self, launch: Launch, native: Native) -> bool:
+        """Whether an option takes no value on the command line, by the release's own declaration."""
+        if native.form is not Form.OPTION or self.booleans is not Boolean.FLAG:
+            return False
+        options = launch.options(self.main_group(launch))
+        option = options.get_option(native.key) if options is not None else None
+        return option is not None and (option.type == "bool" or isinstance(option.default, bool))
 
     def doubt(self, draft: Draft, unknown: UnknownOption) -> None:
         """The defaults of what a key that the version does not know may have been meant for are no facts."""

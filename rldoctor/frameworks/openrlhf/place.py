@@ -19,6 +19,8 @@ def native_or_default(draft: Draft, *keys: str) -> Any:
         if key in draft.natives:
             value = draft.natives[key].value
             return None if isinstance(value, Unresolved) else value
+    if draft.launch.missed is not None:
+        return None
     defaults = (draft.launch.default("openrlhf", key) for key in keys)
     return next((value for value in defaults if value is not None and not isinstance(value, Unresolved)), None)
 
