@@ -90,9 +90,9 @@ def _setting(plan: RolloutPlan, name: str) -> object | Absent | Unknown:
         return Absent(f"the rollouts run on {backend}, not on vLLM")
     setting = plan.get(name)
     if setting is None and name in plan.unset:
-        return Unknown(reason=f"{plan.framework} sets {plain(name)} itself, to a value that is not known")
+        return Unknown(reason=f"what {plan.framework} itself sets is not known: {plain(name)}")
     if setting is None:
-        return Absent(f"the launch does not set {plain(name)}")
+        return Absent(f"not set in the launch: {plain(name)}")
     if setting.unknown is not None:
         return Unknown(reason=f"{setting.key or plain(name)} cannot be read from the launch file: {setting.unknown}")
     return Absent(f"{setting.key or plain(name)} is null") if setting.value is None else setting

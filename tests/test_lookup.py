@@ -49,7 +49,7 @@ def test_settings_of_a_plan_have_dots_in_their_names() -> None:
     found = case(engine__max_model_len=8192)
     setting = lookup(found, "plan.engine.max_model_len")
     assert isinstance(setting, Setting) and setting.value == 8192
-    assert lookup(found, "plan.engine.seed") == Absent("the launch does not set seed")
+    assert lookup(found, "plan.engine.seed") == Absent("not set in the launch: seed")
 
 
 def test_another_engine_has_no_settings_of_vllm() -> None:

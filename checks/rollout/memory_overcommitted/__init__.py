@@ -42,6 +42,7 @@ from rldoctor.api import (
     Finding,
     Fix,
     NotApplicable,
+    NotChecked,
     Reach,
     Severity,
     cite,
@@ -131,6 +132,11 @@ def whole_device_claimed(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("the engine's cache is given in bytes")
     version = release(case)
     if share < WHOLE_DEVICE or version is None:
+        if case.gpus is None or case.model is None:
+            raise NotChecked(
+                f"a share of {share:g} is possible; whether all fits beside it depends on the device and the model",
+                how="--assume machine.json, --model PATH",
+            )
         yield Reach(f"share {share:g}")
         return
     refuses = version >= (0, 9) or share > 1

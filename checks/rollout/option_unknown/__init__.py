@@ -32,6 +32,7 @@ from rldoctor.api import (
     Check,
     Evidence,
     Finding,
+    NotChecked,
     Reach,
     Severity,
     cite,
@@ -61,7 +62,12 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
             evidence=(Evidence(text=option.key, source=option.file, line=option.line),),
             fixes=tuple(remedies(option, PACKAGES.get(owner.partition(" ")[0]))),
         )
-    yield Reach(f"{len(plan.given)} options of {plan.framework}")
+    if plan.version is None:  # then they were compared with the options of all releases
+        raise NotChecked(
+            f"the release of {plan.framework} is not known: an option may belong to another one",
+            how="--assume PACKAGE==VERSION",
+        )
+    yield Reach(f"{len(plan.given)} options of {plan.framework} {plan.version}")
 
 
 @check.declared(needs=[f"plan.{attention_variable.VARIABLE}", "packages.vllm"])

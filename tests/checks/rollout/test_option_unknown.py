@@ -39,8 +39,12 @@ def test_names_the_option_the_line_and_the_nearest_real_one() -> None:
     assert (finding.evidence[0].source, finding.evidence[0].line) == ("run.sh", 31)
 
 
-def test_known_options_are_quiet() -> None:
-    assert judge_one(check, with_unknown()).outcome is Outcome.PASS
+def test_known_options_of_a_known_release_are_quiet() -> None:
+    case = with_unknown()
+    assert case.plan is not None
+    assert judge_one(check, replace(case, plan=replace(case.plan, version="0.21.0"))).outcome is Outcome.PASS
+    result = judge_one(check, replace(case, plan=replace(case.plan, version=None)))
+    assert result.outcome is Outcome.NOT_CHECKED and "release of" in str(result.reason)
 
 
 def test_argparse_refuses() -> None:
