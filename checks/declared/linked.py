@@ -7,7 +7,7 @@ from typing import Any
 
 from rldoctor.api import Case, Check, Evidence, Finding, NotApplicable, Reach, Severity, find, needs_of
 
-from .version_fixes import declared_fixes
+from .version_fixes import declared_fixes, releases_with
 
 _ASKS = {
     "name": "imports {name} from {owner}; {of} does not define it",
@@ -47,8 +47,9 @@ def judge_links(case: Case, check: Check, belongs: Callable[[str], bool]) -> Ite
 def _finding(case: Case, check: Check, framework: dict[str, Any], of: str, problems: list[dict[str, Any]]) -> Finding:
     first, *others = problems
     more = f" ({len(others)} more like it)" if others else ""
+    name = first["name"] if first["kind"] == "module" else f"{first['owner']}.{first['name']}"
     return check.finding(
-        f"{first['file']}:{first['line']} {_asks(case, first)}{more}",
+        f"{first['file']}:{first['line']} {_asks(case, first)}{releases_with(of, name)}{more}",
         severity=Severity.ERROR,
         evidence=tuple(Evidence(text=_asks(case, p), source=p["file"], line=p["line"]) for p in problems[:_SHOWN]),
         fixes=declared_fixes(case, check, of),

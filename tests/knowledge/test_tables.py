@@ -45,3 +45,14 @@ def test_a_release_is_found_whatever_its_label() -> None:
     assert found is not None and "torch==2.8.0" in found.requires
     assert declarations.release("vllm", "99.0") is None
     assert declarations.releases("rich") == ()
+
+
+@pytest.mark.parametrize("version", ["0.11.0", "0.11.0+cu129", "nightly"])
+def test_a_release_that_the_table_knows_is_not_newer(version: str) -> None:
+    assert declarations.behind("vllm", version) is None
+
+
+def test_a_release_newer_than_the_table_is_said() -> None:
+    said = declarations.behind("vllm", "99.0")
+    assert said is not None and said.startswith("vllm 99.0 is newer than what is known here of its releases (")
+    assert declarations.behind("flask", "99.0") is None

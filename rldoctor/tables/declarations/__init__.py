@@ -66,6 +66,15 @@ def release(name: str, version: str) -> Release | None:
     return next((r for r in releases(name) if wanted is not None and parsed(r.version) == wanted), None)
 
 
+def behind(name: str, version: str) -> str | None:
+    """That an installed release is newer than every one the table knows, as a sentence; None where it is not."""
+    known = [r.version for r in releases(name) if r.final]
+    newest, installed = parsed(known[-1]) if known else None, parsed(version)
+    if newest is None or installed is None or installed.base_version == newest.base_version or installed < newest:
+        return None
+    return f"{name} {version} is newer than what is known here of its releases ({known[-1]} on {date()})"
+
+
 def forget() -> None:
     """Makes the next question read the table again, after it was written anew."""
     for kept in (_table, releases, release):
