@@ -18,21 +18,18 @@ from rldoctor.case import (
     Series,
     Unknown,
 )
-from rldoctor.check import Check, Detector, Kind, Knows, NotApplicable, NotChecked, Reach, Role
+from rldoctor.check import Check, Detector, Kind, NotApplicable, NotChecked, Reach, Role
 from rldoctor.hang import stalled_run
 from rldoctor.hang.names import numbered, ranks_named
 from rldoctor.knowledge.cuda import architectures_of, driver_for, nccl_of, runs_on, toolkit_knows, toolkit_of
 from rldoctor.knowledge.known_issues import KnownIssue, affects, known_issues
 from rldoctor.knowledge.layers import mended, replaced
-from rldoctor.knowledge.memory import CONTEXT as CUDA_CONTEXT
 from rldoctor.knowledge.memory import GIB
-from rldoctor.knowledge.memory import States as TrainingStates
-from rldoctor.knowledge.memory import logits as logits_memory
 from rldoctor.knowledge.memory_phases import Phase as MemoryPhase
 from rldoctor.knowledge.memory_phases import fitting_share, trainer_fits
 from rldoctor.knowledge.memory_phases import phases as memory_phases
 from rldoctor.knowledge.memory_plan import Engine as EngineMemory
-from rldoctor.knowledge.memory_plan import device_memory, engine_sleeps, share_includes_trainer, trainer_states
+from rldoctor.knowledge.memory_plan import device_memory
 from rldoctor.knowledge.memory_plan import engine as engine_memory
 from rldoctor.knowledge.model_config import context as model_context
 from rldoctor.knowledge.model_config import feed_forward_width as model_width
@@ -44,7 +41,7 @@ from rldoctor.knowledge.releases import accepting as accepting_releases
 from rldoctor.knowledge.releases import as_specifier as release_specifier
 from rldoctor.knowledge.releases import combined as combined_specifier
 from rldoctor.knowledge.releases import published_name, python_admitted
-from rldoctor.knowledge.requirements import Demand, Needs, is_framework, matters, needs_of, unreleased
+from rldoctor.knowledge.requirements import Demand, is_framework, matters, needs_of, unreleased
 from rldoctor.knowledge.requirements import hypothetical as published_demands
 from rldoctor.knowledge.requirements import identity as package_identity
 from rldoctor.knowledge.rope import contradiction as rope_contradiction
@@ -75,13 +72,11 @@ from rldoctor.plan.model import RolloutPlan, Setting, Source, UnknownOption
 from rldoctor.plan.seeds import (
     SeedTopology,
     completions_per_request,
-    engine_seeds,
     replicas_per_prompt,
-    request_seeds,
     requests_alike,
     seed_topology,
 )
-from rldoctor.probe import Job, JobResult, Probe, ProbeError, Request
+from rldoctor.probe import Job, Probe, Request
 from rldoctor.scenario import Basis, Engine, Run, Scenario
 from rldoctor.tables.registries import architecture_since, model_type_since
 from rldoctor.tables.symbols.history import argument_history
@@ -100,7 +95,6 @@ if TYPE_CHECKING:  # types alone: no start-up pays for what one command needs
 
 __all__ = [
     "ATTENTION_OF_V0",
-    "CUDA_CONTEXT",
     "FRAMEWORKS",
     "GIB",
     "Absent",
@@ -127,10 +121,8 @@ __all__ = [
     "Host",
     "Incident",
     "Job",
-    "JobResult",
     "Kind",
     "KnownIssue",
-    "Knows",
     "Level",
     "LogEvent",
     "LogRun",
@@ -138,14 +130,12 @@ __all__ = [
     "MemoryPhase",
     "MigInstance",
     "ModelFiles",
-    "Needs",
     "NotApplicable",
     "NotChecked",
     "Origin",
     "Outcome",
     "Packages",
     "Probe",
-    "ProbeError",
     "Reach",
     "Request",
     "Role",
@@ -157,7 +147,6 @@ __all__ = [
     "Setting",
     "Severity",
     "Source",
-    "TrainingStates",
     "Unknown",
     "UnknownOption",
     "acceptable_releases",
@@ -174,8 +163,6 @@ __all__ = [
     "device_memory",
     "driver_for",
     "engine_memory",
-    "engine_seeds",
-    "engine_sleeps",
     "evaluates_on_it",
     "find",
     "find_all",
@@ -184,7 +171,6 @@ __all__ = [
     "installed_within",
     "is_framework",
     "known_issues",
-    "logits_memory",
     "lookup",
     "matters",
     "memory_phases",
@@ -209,7 +195,6 @@ __all__ = [
     "release_specifier",
     "replaced",
     "replicas_per_prompt",
-    "request_seeds",
     "requests_alike",
     "rope_config",
     "rope_contradiction",
@@ -220,14 +205,12 @@ __all__ = [
     "runs_on",
     "samples_in_a_thread",
     "seed_topology",
-    "share_includes_trainer",
     "stalled_run",
     "symbol_history",
     "text_config",
     "toolkit_knows",
     "toolkit_of",
     "trainer_fits",
-    "trainer_states",
     "unreleased",
     "version_within",
 ]
