@@ -16,6 +16,9 @@ from rldoctor.model import Incident
 
 _MOST_CASCADES = 12
 _TITLE = re.compile(r"\d validation errors? for |^Error\(s\) |NCCL error in|unhandled system error")
+# Which rank an exception was raised on, in its own text: Ascend's ACL, torch's C++.
+_NAMED_RANK = re.compile(r"\bRankID:\s?(\d{1,6})\b|^\[Rank (\d{1,6})\]")
+_FEWEST_VICTIMS = 3
 _TP_WORKER = re.compile(r"_TP(\d+)$")
 _WORKER_CARRIER = re.compile(r"Caught \w+ in (?:DataLoader worker|replica|pin memory)")
 
@@ -80,7 +83,7 @@ def _incident(
     own = link.user_frame or next((x.user_frame for x in shown.exception.chain if x.user_frame), None)
     return Incident(
         kind="crashed",
-        first_rank=departed[0].rank if departed and departed[0].rank is not None else _first_rank(shown, slices),
+        first_rank=_departed(departed) or _silent(verdicts) or _first_rank(shown, slices),
         stage=_stage(shown),
         exception=_short(link),
         frames=tuple(str(frame) for frame in link.frames),
@@ -107,6 +110,22 @@ def _short(link: LoggedException) -> str:
     return f"{link.type}: {first}".removesuffix(": ")[:600]
 
 
+def _departed(departed: Sequence[Departure]) -> str | None:
+    return departed[0].rank if departed else None
+
+
+def _silent(verdicts: Verdicts) -> str | None:
+    """The only rank that wrote to the log and did not fail, where all others say that they waited in vain: they are its
+    victims."""
+    failures = verdicts.failures
+    if not failures or not all(f.secondary for f in failures):
+        return None
+    failed = {f.exception.origin.rank for f in failures} - {None}
+    known = {rank for f in failures for rank in f.slice.record.ranks}
+    silent = known - failed
+    return silent.pop() if len(silent) == 1 and len(failed) >= _FEWEST_VICTIMS else None
+
+
 def _first_rank(shown: Failure, slices: Sequence[Slice]) -> str | None:
     """The rank that the first failure's lines name; else the one that torchelastic saw fail first; else actor and
     process."""
@@ -115,6 +134,9 @@ def _first_rank(shown: Failure, slices: Sequence[Slice]) -> str | None:
     outer = shown.exception.origin
     if (rank := inner.rank or outer.rank or known) is not None:
         return rank
+    named = {match[1] or match[2] for match in _NAMED_RANK.finditer(shown.exception.text)}
+    if len(named) == 1:
+        return named.pop()
     if inner.actor is None:
         for piece in slices:
             for number, summary_rank, _ in piece.record.summaries:

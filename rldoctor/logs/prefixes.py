@@ -132,7 +132,8 @@ _BRACKET = (
     _rule(r"\[(?P<rank>\d{1,5})\]: ", _rank),
     _rule(r"\[\d{1,3},(?P<rank>\d{1,5})\](?:<std(?:out|err)>)?: ?", _rank),
     _rule(rf"\[(?P<time>{_ISO}|\d\d:\d\d:\d\d)\] ?", _stamp),
-    _rule(rf"\[(?P<level>{_LEVEL})(?::(?P<tag>[\w.]{{1,60}}))?\] ?", _stamp),
+    # Not ``[ERROR] 2025-08-03-04:41:52 (PID:1, ...)``, which torch_npu appends to the messages of its exceptions.
+    _rule(rf"\[(?P<level>{_LEVEL})(?::(?P<tag>[\w.]{{1,60}}))?\](?! \d{{4}}-\d\d-\d\d-\d\d:) ?", _stamp),
     _rule(r"\[(?P<level>[IWEF])(?P<time>\d{4} \d\d:\d\d:\d\d\.\d+) (?P<tag>[\w./-]{1,200}:\d+)\] ?", _stamp),
     _rule(r"\[(?P<tag>[\w./<>-]{1,200}\.(?:py|cpp|cc|h):\d+(?::[\w<>]{1,80})?)\] ?", _stamp),
     _rule(r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d+ (?P<tag>[\w.]{1,80})\] ?", _stamp),

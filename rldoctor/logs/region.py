@@ -96,12 +96,21 @@ class Region:
         """A line before the region, for the surroundings of what begins in it."""
         if line.stamp:
             self._time = line.time or self._time
+        self._hear(line)
         self._samples.follow(line)
         if line.text.strip():
             self._recent.setdefault(line.origin, deque(maxlen=BEFORE)).append(line)
 
+    def _hear(self, line: Line) -> None:
+        """Notes which rank wrote, and which process it is."""
+        if line.origin.rank is not None and len(self.record.ranks) < _MOST_EXCEPTIONS:
+            self.record.ranks.add(line.origin.rank)
+            if line.origin.pid is not None:
+                self.record.rank_of.setdefault((line.origin.pid, line.origin.node), line.origin.rank)
+
     def tail_line(self, line: Line, number: int) -> None:
         """A line of the log's end, after the pass: shows whether its process went on."""
+        self._hear(line)
         if is_done(line):
             self.record.done = number
         if is_last_word(line):
@@ -121,10 +130,6 @@ class Region:
         """One line of the region, with the literals that were found in it."""
         if line.stamp:
             self._time = line.time or self._time
-        if line.origin.rank is not None and len(self.record.ranks) < _MOST_EXCEPTIONS:
-            self.record.ranks.add(line.origin.rank)
-            if line.origin.pid is not None:
-                self.record.rank_of.setdefault((line.origin.pid, line.origin.node), line.origin.rank)
         found = [(index, self.table.uses[index]) for index in dict.fromkeys(uses)]
         if any(use.start or use.early for _, use in found):
             self._finish(line.origin)  # such a line is nobody's message

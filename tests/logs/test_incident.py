@@ -78,6 +78,18 @@ def test_a_cascade_that_is_printed_first_is_not_the_cause() -> None:
     assert report.incident is not None and report.incident.first_rank == "5"
 
 
+def test_the_one_rank_that_did_not_complain_is_the_suspect() -> None:
+    steps = "".join(f"[rank{rank}]: step 17 of rank {rank}\n" for rank in range(16))
+    victims = interleaved([ranked(rank, PEER_GONE) for rank in range(16) if rank != 11])
+    assert incident(steps + victims).first_rank == "11"
+
+
+def test_an_exception_may_name_its_rank_itself() -> None:
+    told = "RuntimeError: HCCL function error\n[ERROR] 2025-08-03-04:41:52 (PID:230144, Device:6, RankID:6) ERR02200\n"
+    text = REWARD_RAISES.replace("KeyError: 'answer'\n", told)
+    assert incident(text).first_rank == "6"
+
+
 def test_torchelastic_knows_the_rank_where_lines_have_none() -> None:
     text = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):\n"
     text += '  File "/home/user/rl/train.py", line 7 in <module>\n\n'
