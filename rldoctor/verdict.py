@@ -65,7 +65,7 @@ def _whole_plan(case: Case, report: Report) -> Missing | None:
 def _trainer_release(case: Case, report: Report) -> Missing | None:
     plan = case.plan
     owner = _owner(plan) if plan is not None else ""
-    if plan is None or not owner or plan.version is not None or owner == "vllm":
+    if plan is None or not owner or plan.version is not None or owner == "vllm" or _is_a_part(case, "vllm"):
         return None
     return _release(case, owner)
 
@@ -75,7 +75,9 @@ def _engine_release(case: Case, report: Report) -> Missing | None:
     if plan is None or plan.value("rollout.backend", "vllm") != "vllm" or plan.value("rollout.enabled") is False:
         return None
     found = find(case.packages, "vllm") if case.packages is not None else None
-    return _release(case, "vllm") if found is None else None
+    if found is not None or (plan.version is not None and _is_a_part(case, _owner(plan))):
+        return None
+    return _release(case, "vllm")
 
 
 def _machine(case: Case, report: Report) -> Missing | None:
@@ -187,6 +189,12 @@ def _not_settled(results: Iterable[CheckResult], required: set[str]) -> Iterator
             yield Missing(what=f"{code} is required and was not judged")
         elif result.outcome is Outcome.NOT_CHECKED:
             yield Missing(what=f"{code} is required and was not checked: {result.reason or 'no reason given'}")
+
+
+def _is_a_part(case: Case, package: str) -> bool:
+    """Whether this is one of several environments of a run, and the one that has ``package``: the trainer's needs no
+    engine, the engine's no trainer."""
+    return case.role is not None and case.packages is not None and find(case.packages, package) is not None
 
 
 def _owner(plan: RolloutPlan) -> str:

@@ -229,3 +229,18 @@ def test_of_several_reports_each_says_what_it_missed() -> None:
     ]
     assert [m.what for m in join(both).missing] == [shared.what, f"a: {own.what}"]
     assert verdict.over(join(both), "error").verdict.state is State.NOT_JUDGED  # type: ignore[union-attr]
+
+
+def test_where_roles_have_environments_of_their_own_each_needs_its_own_half() -> None:
+    def open_(role: str | None, version: str | None, *names: str) -> list[str]:
+        from rldoctor.plan.model import RolloutPlan
+
+        plan = RolloutPlan(framework="verl", dialect="verl", file="run.sh", entry="x", version=version)
+        there = Packages(python="3.11", distributions=tuple(Distribution(name=n, version="1") for n in names))
+        case = Case(packages=there, plan=plan, role=role)
+        return missing(verdict.Subject.LAUNCH, case, judged(case, "packages"), sections={"packages"})
+
+    assert open_("trainer", "0.6.1", "verl") == []
+    assert open_("rollout", None, "vllm") == []
+    assert len(open_("trainer", None, "numpy")) == 2
+    assert len(open_(None, "0.6.1", "verl")) == 1
