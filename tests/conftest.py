@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("rldoctor", deadline=None)
 settings.load_profile("rldoctor")
+# Workers are given the width of the terminal that they write to; reports here are those of a job's log.
+os.environ.pop("COLUMNS", None)
 # Engines of several workers would all be bound to the first core; miniatures have no use for more than one.
 os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
