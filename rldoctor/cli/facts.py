@@ -32,7 +32,7 @@ def bundle(
 ) -> int:
     """Save the facts of this machine, secrets removed, to be judged elsewhere with `check --from`."""
     from rldoctor import bundle as bundles
-    from rldoctor.flow import session
+    from rldoctor.flow import run, session
 
     opened = session.open_session(
         session.Options(
@@ -44,7 +44,7 @@ def bundle(
             time_limit=time_limit,
         )
     )
-    deliver(bundles.dump(session.gather(opened, progress)) + "\n", output)
+    deliver(bundles.dump(run.gather(opened, progress)) + "\n", output)
     return ExitCode.OK
 
 
@@ -96,7 +96,7 @@ def compat(
 
     PACKAGES are what there shall be, such as vllm==0.8.5; else it is what is installed."""
     from rldoctor.compat import answer, report
-    from rldoctor.flow import session
+    from rldoctor.flow import run, session
 
     render = report.renderer(format_, to_file=output is not None)
     if refresh:
@@ -110,7 +110,7 @@ def compat(
     if len(pythons) > 1 or len(saved) > 1:
         raise InputError("the versions of one environment are judged at a time; give one --python or --from")
     opened = session.open_session(session.Options(level="static", pythons=pythons, assume=assume, bundles=saved))
-    found = answer.judge(session.gather(opened, progress), packages)
+    found = answer.judge(run.gather(opened, progress), packages)
     deliver(render(redact.tree(found)), output)
     progress(answer.sentence(found))
     return {"consistent": ExitCode.OK, "changes": ExitCode.FINDINGS}.get(found.outcome, ExitCode.CANNOT_JUDGE)

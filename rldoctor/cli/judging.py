@@ -110,7 +110,7 @@ def check(
 
     The fixes of a finding are safe (--fix applies them: the run does the same work), unsafe (they change results or
     speed: your decision), or for display (done by hand, in another file or place)."""
-    from rldoctor.flow import engine, session
+    from rldoctor.flow import engine, run, session
 
     options = session.Options(
         framework=framework,
@@ -133,9 +133,9 @@ def check(
     if (fix or diff) and not targets and not saved:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
 
-    def examined() -> list[session.Examined]:
-        every = (session.of_target(judging.session, target) for target in targets or (None,))
-        return [one for opened in every for one in session.examine(opened, progress)]
+    def examined() -> list[run.Examined]:
+        every = (run.of_target(judging.session, target) for target in targets or (None,))
+        return [one for opened in every for one in run.examine(opened, progress)]
 
     found = examined()
     shown = None
@@ -143,7 +143,7 @@ def check(
     if fix or diff:
         from rldoctor.edits.edit import save
 
-        edited = session.mended(found)
+        edited = run.mended(found)
         for spelling, reason in edited.refused:
             progress(f"not applied: {spelling.text}: {reason}")
         changed = save(edited) if fix else ()
@@ -154,7 +154,7 @@ def check(
             notes = [f"judged after --fix changed {', '.join(changed)}"]
             found = examined()
     if format_ == "sarif":
-        found = session.with_changes(found)
+        found = run.with_changes(found)
     judged = engine.join([one.report for one in found])
     return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
 
@@ -187,7 +187,7 @@ def triage(
     """Find the first cause in the log of a run that crashed, stalled or silently failed.
 
     LOGS are files, folders of them, .gz, or - for standard input."""
-    from rldoctor.flow import session
+    from rldoctor.flow import run, session
 
     options = session.Options(
         target=config,
@@ -199,7 +199,7 @@ def triage(
     judging = Judging.begin(
         options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     )
-    judged = session.triage(judging.session, list(logs), all_runs, progress, baseline)
+    judged = run.triage(judging.session, list(logs), all_runs, progress, baseline)
     return judging.end(judged)
 
 

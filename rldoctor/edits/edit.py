@@ -10,16 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rldoctor.edits.spelling import Spelling, Write
+from rldoctor.edits.spelled import Spelling
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Source, open_source
+from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.plan.model import Form
 
 _BOM = b"\xef\xbb\xbf"
-
-
-class CannotEdit(Exception):  # noqa: N818 - it reads as what it says
-    """Raised by the editors where a change cannot be made safely; the message is the reason."""
 
 
 @dataclass

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rldoctor.edits.spelled import Spelling
+from rldoctor.formats.texts import shell_quoted, shell_word, shown, value_text
+from rldoctor.formats.write import Write
 from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Setting
@@ -14,38 +16,6 @@ from rldoctor.plan.vocabulary import plain, term
 
 if TYPE_CHECKING:
     from rldoctor.frameworks.dialect import Dialect
-
-
-@dataclass(frozen=True, kw_only=True)
-class Write:
-    """How to put one spelled edit into a file: the option, override, YAML path, keyword or variable ``key`` gets
-    ``value`` (bare text, quoted when it is written; None for a flag). ``line`` is where it stands, or where its command
-    or call starts; ``path`` leads into a JSON value of ``key``; ``group`` names the command or call; ``remove`` takes
-    it out, ``rename`` gives it another name and keeps its value."""
-
-    form: Form
-    file: str
-    line: int
-    key: str
-    value: str | None = None
-    path: tuple[str, ...] = ()
-    group: str = ""
-    remove: bool = False
-    append: str = ""
-    rename: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spelling:
-    """``text`` is what a person reads and can paste. Without a ``write`` it cannot be applied to a file: ``reason``
-    says why. ``plain``: the framework has no words for it, or is not known."""
-
-    text: str
-    file: str | None = None
-    line: int | None = None
-    write: Write | None = None
-    reason: str | None = None
-    plain: bool = False
 
 
 def spell(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
@@ -239,59 +209,3 @@ def _belongs_to_server(option: str, plan: RolloutPlan) -> bool:
         return False
     setting, theirs = plan.get(option), plan.server.get(option) if plan.server is not None else None
     return setting is None or theirs is None or (setting.file, setting.line) == (theirs.file, theirs.line)
-
-
-def value_text(value: Any, form: Form, inside_json: bool = False) -> str:
-    """``value`` as a form writes it, unquoted for the shell."""
-    if inside_json:
-        return json.dumps(value)
-    if form is Form.KEYWORD:
-        return json.dumps(value) if isinstance(value, str) else repr(value)
-    if isinstance(value, list | dict):
-        return _hydra(value) if form is Form.OVERRIDE else json.dumps(value)
-    if form is Form.YAML and isinstance(value, str):
-        return yaml_text(value)
-    if form is Form.OVERRIDE and isinstance(value, str):
-        return _hydra(value)
-    return shown(value)
-
-
-def shown(value: Any) -> str:
-    """A scalar as shells and YAML write it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def yaml_text(text: str) -> str:
-    """A string as a YAML scalar that reads back as the same string."""
-    from rldoctor.formats.values import scalar
-
-    if scalar(text) == text and re.fullmatch(r"[\w./][\w./@+-]*(:[\w./@+-]+)*", text):
-        return text
-    return json.dumps(text)
-
-
-def _hydra(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ",".join(_hydra(part) for part in value) + "]"
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_hydra(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, str) and not re.fullmatch(r"[\w./@+:-][\w./@+: -]*", value):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return shown(value)
-
-
-def shell_quoted(text: str) -> str:
-    """``text`` as one shell word."""
-    if re.fullmatch(r"[\w./:@%+=,-]+", text):
-        return text
-    return "'" + text.replace("'", "'\"'\"'") + "'"
-
-
-def shell_word(text: str) -> str:
-    """``a.b=value`` as one shell word, quoting the value alone where it needs it."""
-    key, sep, value = text.partition("=")
-    return key + sep + shell_quoted(value) if sep else shell_quoted(text)

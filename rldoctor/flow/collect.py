@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rldoctor import bundle
 from rldoctor.case import Case, Gpus, Unknown
 from rldoctor.errors import InputError
+from rldoctor.flow.session import Options, Session, devices_named
 from rldoctor.probe import Request
-
-if TYPE_CHECKING:
-    from rldoctor.flow.session import Options, Session
 
 
 def cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
@@ -184,16 +180,6 @@ def _interpreters(given: tuple[str, ...]) -> list[tuple[str | None, Path | None]
             raise InputError(f"--python {item}: a second interpreter for {role}")
         split.append(named)
     return split
-
-
-def devices_named(text: str | None) -> tuple[int, ...] | None:
-    """The numbers of ``--devices``. Raises :class:`InputError` for what is no list of them."""
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch("[0-9]+", part) for part in parts):
-        raise InputError(f"--devices {text!r}: GPU numbers separated by commas are expected, such as 0,1")
-    return tuple(dict.fromkeys(map(int, parts)))
 
 
 def require_devices(devices: tuple[int, ...], gpus: Gpus | None) -> None:

@@ -23,7 +23,7 @@ from rldoctor.plan.model import Form, Place, RolloutPlan, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 
 if TYPE_CHECKING:
-    from rldoctor.edits.spelling import Spelling
+    from rldoctor.edits.spelled import Spelling
     from rldoctor.launch.command import Arguments
 
 # Hydra's own command line (hydra.cc/docs/advanced/hydra-command-line-flags), which holds no settings.

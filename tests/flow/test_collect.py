@@ -12,7 +12,8 @@ from rldoctor import bundle
 from rldoctor.api import Case, Gpus, ModelFiles
 from rldoctor.errors import InputError
 from rldoctor.flow import session
-from rldoctor.flow.collect import cases, devices_named, launches, require_devices
+from rldoctor.flow.collect import cases, launches, require_devices
+from rldoctor.flow.session import devices_named
 from tests.cases import gpus
 
 NO_GPU = Gpus(vendor="none")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor import bundle, example, registry
-from rldoctor.flow import engine, session
+from rldoctor.flow import engine, run, session
 from rldoctor.model import Finding, Level
 from rldoctor.settings import Settings
 
@@ -45,7 +45,7 @@ def opened(**options: object) -> session.Session:
 
 
 def findings(**options: object) -> tuple[Finding, ...]:
-    examined = session.examine(opened(**options), lambda text: None)
+    examined = run.examine(opened(**options), lambda text: None)
     return engine.join([one.report for one in examined]).findings
 
 
@@ -65,7 +65,7 @@ def test_a_bundle_is_judged_for_a_machine_like_its_launch(
     monkeypatch.chdir(here)
     machine = (str(here / example.MACHINE),)
     direct = findings(target=Path(launch), assume=machine)
-    saved = bundle.dump(session.gather(opened(target=Path(launch)), lambda text: None))
+    saved = bundle.dump(run.gather(opened(target=Path(launch)), lambda text: None))
     monkeypatch.chdir(there)
     Path("case.json").write_text(saved)
     assert findings(bundles=(Path("case.json"),), assume=machine) == direct

@@ -7,9 +7,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from rldoctor.edits.edit import CannotEdit
-from rldoctor.edits.spelling import Write
 from rldoctor.formats.python.scope import dotted
+from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.plan.model import Form
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rldoctor.edits.edit import CannotEdit
-from rldoctor.edits.spelling import Write
 from rldoctor.formats.shell.reader import Command, read_shell
 from rldoctor.formats.source import Files, Source
+from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.launch.launchers.unwrap import unwrap
 
 MAX_LAYERS = 5

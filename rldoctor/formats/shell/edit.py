@@ -6,13 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from rldoctor.edits.edit import CannotEdit
-from rldoctor.edits.spelling import Write
-from rldoctor.edits.variable import rewrite_variable
 from rldoctor.formats.json_text import parse
 from rldoctor.formats.shell.commands import command_at, commands_of
 from rldoctor.formats.shell.reader import Command, Word, parser
+from rldoctor.formats.shell.variable import rewrite_variable
 from rldoctor.formats.shell.writing import quote, requote, value_quote
+from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.plan.model import Form
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rldoctor.edits.edit import CannotEdit
-from rldoctor.edits.spelling import shell_quoted
 from rldoctor.formats.shell.reader import Word
+from rldoctor.formats.texts import shell_quoted
+from rldoctor.formats.write import CannotEdit
 
 
 def value_quote(word: Word) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rldoctor.edits.edit import CannotEdit
-from rldoctor.edits.spelling import Write
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import scalar
+from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.formats.yaml.reader import MAX_CHARACTERS
 from rldoctor.plan.model import Form
 

@@ -15,7 +15,7 @@ from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan
 
 if TYPE_CHECKING:
-    from rldoctor.edits.spelling import Spelling
+    from rldoctor.edits.spelled import Spelling
 
 # Engine options whose name alone does not say that an engine is meant: "seed" and "dtype" are everybody's.
 _COMMON = frozenset(
@@ -80,7 +80,7 @@ class Generic(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """Only what stands in the file, and variables: how an unknown program would take an option is not known."""
-        from rldoctor.edits.spelling import Spelling
+        from rldoctor.edits.spelled import Spelling
 
         if edit.option.startswith("env.") or plan.places or edit.option in {given.option for given in plan.given}:
             return super().spell(edit, plan)

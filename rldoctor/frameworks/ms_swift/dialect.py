@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from rldoctor.edits.spelling import Spelling, variable
+from rldoctor.edits.spelled import Spelling
+from rldoctor.edits.spelling import variable
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.formats.yaml.reader import YamlFile

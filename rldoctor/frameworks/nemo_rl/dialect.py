@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rldoctor.edits.spelling import Spelling
+from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.hydra.overrides import interpolated
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.defaults import filled

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from rldoctor.edits.spelling import Spelling
+from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
-from rldoctor.edits.spelling import Spelling
+from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.native import Native
 from rldoctor.formats.python.reader import PythonFile
 from rldoctor.formats.values import Unresolved

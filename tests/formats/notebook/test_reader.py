@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rldoctor.edits.edit import CannotEdit, rewritten
-from rldoctor.edits.spelling import Write
+from rldoctor.edits.edit import rewritten
 from rldoctor.errors import InputError
 from rldoctor.formats.notebook.reader import Notebook, read_notebook
 from rldoctor.formats.source import Source
+from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.launch.recognise import read
 from rldoctor.plan.model import Form
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rldoctor.edits.edit import CannotEdit
-from rldoctor.edits.spelling import Write, shell_quoted
 from rldoctor.formats.shell.commands import command_at, commands_of
 from rldoctor.formats.shell.reader import Word, parser
 from rldoctor.formats.shell.writing import quote, value_quote
+from rldoctor.formats.texts import shell_quoted
+from rldoctor.formats.write import CannotEdit, Write
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -1,0 +1,171 @@
+"""From a session to judged cases: collects, probes, judges, proves; logs are read and judged."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rldoctor import bundle, settings, verdict
+from rldoctor.case import Case
+from rldoctor.errors import InputError
+from rldoctor.flow import collect as collecting
+from rldoctor.flow import depth, engine, prove
+from rldoctor.flow import probe as probing
+from rldoctor.flow.probe import Progress
+from rldoctor.flow.session import Session
+from rldoctor.model import Evidence, Level, Missing, Report
+from rldoctor.probe import Request
+
+if TYPE_CHECKING:
+    from rldoctor.edits.edit import Edited
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One case and what was found in it."""
+
+    case: Case
+    report: Report
+
+
+def of_target(session: Session, target: Path | None) -> Session:
+    """The session for one of several targets."""
+    return replace(session, options=replace(session.options, target=target))
+
+
+def with_changes(examined: list[Examined]) -> list[Examined]:
+    """The same with what each safe fix would make of the launch's files, as changes of lines."""
+    from rldoctor.edits import fixes
+
+    return [
+        replace(one, report=fixes.with_changes(one.report, one.case.plan)) if one.case.plan is not None else one
+        for one in examined
+    ]
+
+
+def examine(session: Session, progress: Progress) -> list[Examined]:
+    """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
+    examined = []
+    for case, request in collecting.cases(session, engine.sections(session.checks, session.probes)):
+        deep = _depth(session, case, request)
+        if notice := probing.announce(case, session.probes, request, deep.level):
+            for finding in engine.report(case, session.checks, session.registry).findings:
+                progress(f"already found: {finding.code} {finding.severity.value}: {finding.message}")
+            progress(notice.text)
+        said = notice.timed(progress) if notice else progress
+        probed = probing.run_probes(case, session.probes, request, deep, said)
+        notes = [*([deep.reason] if deep.reason else []), *_newer_than_known(probed)]
+        judged = engine.report(probed, session.checks, session.registry, notes)
+        judged = prove.prove(probed, _without_ignored(session, judged), session.registry, request, progress)
+        judged = replace(judged, missing=(*_missing(session, probed, judged), *judged.missing))
+        examined.append(Examined(_with_kept_logs(session, probed, judged), judged))
+    return examined
+
+
+def _missing(session: Session, case: Case, judged: Report) -> tuple[Missing, ...]:
+    """What the verdict on a case speaks about and was not reached, a level that was asked for included."""
+    subject = verdict.Subject.ENVIRONMENT if case.plan is None else verdict.Subject.LAUNCH
+    found = verdict.missing(subject, case, judged, engine.sections(session.checks, ()), session.required)
+    asked = session.level if session.options.level is not None else None
+    if session.options.soak is not None:
+        asked = asked or Level.ROLLOUT
+    return (*found, *verdict.not_run(case, session.probes, asked)) if asked is not None else found
+
+
+def _newer_than_known(case: Case) -> Iterator[str]:
+    """Which engine and frameworks are newer than the tables, so that a reader knows how far their knowledge goes."""
+    from rldoctor.frameworks import trainers
+    from rldoctor.tables import declarations
+
+    judged = {"vllm", "transformers", *(package.name for record in trainers() for package in record.packages)}
+    for distribution in case.packages.distributions if case.packages is not None else ():
+        if distribution.name in judged:
+            said = declarations.behind(distribution.name, distribution.version)
+            if said is not None:
+                yield said
+
+
+def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
+    """The case with those logs of its probes that stay when this process ends."""
+    if not probed.observations or session.options.bundles:
+        return probed
+    from rldoctor.probes.kept import keep_logs
+
+    return replace(probed, observations=keep_logs(probed.observations, judged))
+
+
+def _without_ignored(session: Session, judged: Report) -> Report:
+    return settings.silence(judged, session.settings, datetime.date.today())
+
+
+def mended(examined: list[Examined]) -> Edited:
+    """The launch files with the safe fixes made, in memory."""
+    from rldoctor.edits import fixes
+
+    return fixes.applied((one.case.plan, one.report.findings) for one in examined if one.case.plan is not None)
+
+
+def triage(
+    session: Session, logs: list[str], all_runs: bool, progress: Progress, baseline: tuple[str, ...] = ()
+) -> Report:
+    """Judges logs, with what the options say of the machine and the launch file behind them. ``baseline`` are logs of a
+    healthy run to compare with."""
+    from rldoctor.edits import fixes
+    from rldoctor.facts import assume
+    from rldoctor.logs import triage as reader
+
+    options = session.options
+    case = assume.apply(bundle.load(options.bundles[0]) if options.bundles else Case(), options.assume)
+    known = next(collecting.launches(case, options))
+    everything = session.registry.checks.values()
+    judged = reader.triage(
+        logs, session.checks, known, all_runs, vocabulary=everything, baseline=baseline, progress=progress
+    )
+    place = judged.incident if judged.incident is not None and judged.incident.source else None
+    launch = Evidence(text="the launch", source=str(options.target), line=1) if options.target is not None else None
+    log = Evidence(text="the log", source=place.source, line=place.line) if place is not None else None
+    judged = _without_ignored(session, replace(judged, place=launch or log or Evidence(text="the log", source=logs[0])))
+    missing = verdict.missing(verdict.Subject.LOG, known, judged, {"log"}, session.required)
+    judged = replace(judged, missing=(*missing, *judged.missing))
+    framework = judged.incident.framework if judged.incident else None
+    return fixes.spelled_report(judged, known.plan or (fixes.unread_plan(framework) if framework else None))
+
+
+def gather(session: Session, progress: Progress) -> Case:
+    """All facts of one environment, probes included up to the level asked for: what a bundle holds."""
+    from rldoctor import facts
+
+    if len(session.options.pythons) > 1:
+        raise InputError("a bundle holds one environment; give one --python")
+    cases = list(collecting.cases(session, set(facts.SECTIONS)))
+    found = [case.plan for case, _ in cases if case.plan is not None]
+    case, request = cases[0]
+    if found and session.options.target is not None and not case.sources:
+        from rldoctor.launch.plans import sources
+
+        case = replace(case, sources=sources(session.options.target, found))
+    if len(found) > 1:  # how many they are depends on the releases; each judgement reads them from the sources
+        if session.level is not Level.STATIC:
+            lines = ", ".join(str(plan.line) for plan in found)
+            what = f"{session.options.target} starts several launches (lines {lines})"
+            raise InputError(f"{what}: probes run for one; --level static saves them all")
+        return replace(case, plan=None, target=str(session.options.target))
+    probed = probing.run_probes(case, session.probes, request, _depth(session, case, request), progress)
+    if not probed.observations:
+        return probed
+    # What a report made here refers to, one made from the bundle will, too.
+    judged = engine.report(probed, session.registry.checks.values(), session.registry)
+    return _with_kept_logs(session, probed, judged)
+
+
+def _depth(session: Session, case: Case, request: Request) -> depth.Depth:
+    if session.options.bundles or session.options.assume:
+        return depth.Depth(Level.STATIC)
+    if session.level is not None:
+        return depth.Depth(session.level)
+    if session.options.soak is not None:  # whoever asks for it has chosen a device for it
+        return depth.Depth(Level.ROLLOUT)
+    return depth.auto_depth(case, request)
