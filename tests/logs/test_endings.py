@@ -140,6 +140,12 @@ def test_what_scripts_append_is_no_life(epilogue: str) -> None:
     assert (found.kind, found.exception) == ("crashed", "KeyError: 'answer'")
 
 
+def test_a_document_that_speaks_of_a_failure_is_no_log() -> None:
+    points = "".join(f"- point {i}: see [the guide](guide.md)\n" for i in range(8))
+    text = f"# Reading logs\n\n{points}\nIt finds\n\n    {ALONE['RLD206']}\n"
+    assert (incident(text).kind, codes(text)) == ("unknown", [])
+
+
 def test_the_next_steps_of_the_process_are() -> None:
     assert incident(BEGUN + REWARD_RAISES + BEGUN).kind == "unfinished"
 
