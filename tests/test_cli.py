@@ -290,13 +290,11 @@ def test_version_names_the_date_of_the_tables_and_h_is_help() -> None:
     assert run("check", "-h").stdout == run("check", "--help").stdout != ""
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete_the_commands(shell: str) -> None:
-    assert "_RLDOCTOR_COMPLETE" in run("completion", shell).stdout
-    environ = {**os.environ, "_RLDOCTOR_COMPLETE": "bash_complete", "COMP_WORDS": "rldoctor tri", "COMP_CWORD": "1"}
+def test_a_shell_completes_the_commands() -> None:
+    asked = {"_RLDOCTOR_COMPLETE": "complete_bash", "COMP_WORDS": "rldoctor tri", "COMP_CWORD": "1"}
     command = [sys.executable, "-c", "from rldoctor.cli import main; main()"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ)
-    assert (done.returncode, done.stdout) == (0, "plain,triage\n")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **asked})
+    assert (done.returncode, done.stdout.strip()) == (0, "triage")
 
 
 def test_several_launches_are_judged_in_one_call(launch: Path) -> None:

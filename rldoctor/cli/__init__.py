@@ -7,16 +7,18 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
-import click
+import typer
 
 from rldoctor import __version__, redact, streams
 from rldoctor.cli import catalogue, facts, judging
 from rldoctor.cli.exits import ExitCode
+from rldoctor.cli.options import TakesArguments
 from rldoctor.errors import InputError, one_line
 from rldoctor.streams import progress
 
-# What the shell sets when it asks for completions, which click answers by leaving.
+# What the shell sets when it asks for completions, which typer answers by leaving.
 COMPLETE = "_RLDOCTOR_COMPLETE"
 NEXT = """What to type next:
   rldoctor check train.sh    before training: the launch file, for this machine
@@ -25,38 +27,37 @@ NEXT = """What to type next:
   rldoctor hang              while it stands still: on the machine, beside the run
   rldoctor --help            everything else"""
 
+# Newer releases of typer carry click inside, older ones depend on it; its base error is reached the same way in both.
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
-def _version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    if asked:
+app = typer.Typer(
+    name="rldoctor",
+    help="Finds what will break, or broke, your RL run with vLLM rollouts, and prints the fix.",
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+app.command(cls=TakesArguments)(judging.check)
+for _command in (judging.triage, judging.hang, facts.bundle, facts.diff, facts.compat):
+    app.command()(_command)
+app.command()(catalogue.explain)
+app.command(name="list")(catalogue.list_checks)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show release and tables.")] = False,
+) -> None:
+    """The options of `rldoctor` itself."""
+    if version:
         from rldoctor.tables import declarations
 
-        click.echo(f"rldoctor {__version__} (tables of {declarations.date()})")
-        context.exit()
-
-
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show release and tables."
-)
-@click.pass_context
-def app(context: click.Context) -> None:
-    """Finds what will break, or broke, your RL run with vLLM rollouts, and prints the fix."""
+        typer.echo(f"rldoctor {__version__} (tables of {declarations.date()})")
+        raise typer.Exit
     if context.invoked_subcommand is None:
-        click.echo(NEXT)
-
-
-for _command in (
-    judging.check,
-    judging.triage,
-    judging.hang,
-    facts.bundle,
-    facts.diff,
-    facts.compat,
-    catalogue.explain,
-    catalogue.list_checks,
-    catalogue.completion,
-):
-    app.add_command(_command)
+        typer.echo(NEXT)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,14 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     redact.begin(os.environ)
     try:
         signal.signal(signal.SIGTERM, _terminated)
-        code = app.main(arguments, prog_name="rldoctor", standalone_mode=False)
+        code = app(args=arguments, standalone_mode=False)
     except InputError as error:
         progress(str(error))
         code = ExitCode.CANNOT_JUDGE
-    except click.ClickException as error:
-        progress(error.format_message())
+    except ClickException as error:
+        progress(error.format_message())  # type: ignore[attr-defined]
         code = ExitCode.CANNOT_JUDGE
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         code = ExitCode.INTERRUPTED
     except Terminated as signalled:
         code = 128 + signalled.number
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         progress(traceback.format_exc())
         progress(f"a mistake in rldoctor itself, nothing was judged: {one_line(error)}")
         code = ExitCode.CANNOT_JUDGE
-    if code == ExitCode.INTERRUPTED:
+    if code == ExitCode.INTERRUPTED:  # typer makes this code of Ctrl-C without a word
         progress("interrupted")
     sys.exit(int(code or 0))
 

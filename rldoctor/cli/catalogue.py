@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import click
+from typing import Annotated
+
+import typer
 
 from rldoctor.cli.exits import ExitCode
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
 
-@click.command()
-@click.argument("code")
-def explain(code: str) -> int:
-    """Print the document of a check, with an example that fires and one that stays quiet.
-
-    CODE is one such as RLD201, or its name."""
+def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.")]) -> int:
+    """Print the document of a check, with an example that fires and one that stays quiet."""
     from rldoctor import registry
     from rldoctor.report import explanation
 
@@ -26,22 +24,6 @@ def explain(code: str) -> int:
     return ExitCode.OK
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> int:
-    """Print what completes rldoctor's commands and options in a shell.
-
-    Put  eval "$(rldoctor completion bash)"  into ~/.bashrc."""
-    from click.shell_completion import get_completion_class
-
-    found = get_completion_class(shell)
-    assert found is not None
-    root = click.get_current_context().find_root().command
-    deliver(found(root, {}, "rldoctor", "_RLDOCTOR_COMPLETE").source())
-    return ExitCode.OK
-
-
-@click.command(name="list")
 def list_checks() -> int:
     """List all checks, with the plugin that each comes from."""
     from rldoctor import registry

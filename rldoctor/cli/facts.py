@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-import click
+import typer
 
 from rldoctor import redact
-from rldoctor.cli import options as given
 from rldoctor.cli.exits import ExitCode
+from rldoctor.cli.options import Assume, Devices, Level, Model, Output, Python, Target, TimeLimit
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
 
-@click.command()
-@given.target
-@given.level("static")
-@given.python
-@given.model
-@given.devices
-@given.time_limit
-@given.output
 def bundle(
-    target: Path | None,
-    level: str | None,
-    pythons: tuple[str, ...],
-    model: Path | None,
-    devices: str | None,
-    time_limit: float | None,
-    output: Path | None,
+    target: Target = None,
+    level: Level = "static",
+    python: Python = None,
+    model: Model = None,
+    devices: Devices = None,
+    time_limit: TimeLimit = None,
+    output: Output = None,
 ) -> int:
     """Save the facts of this machine, secrets removed, to be judged elsewhere with `check --from`."""
     from rldoctor import bundle as bundles
@@ -38,7 +31,7 @@ def bundle(
         session.Options(
             target=target,
             level=level,
-            pythons=pythons,
+            pythons=tuple(python or ()),
             model=model,
             devices=devices,
             time_limit=time_limit,
@@ -48,20 +41,13 @@ def bundle(
     return ExitCode.OK
 
 
-@click.command()
-@click.argument("first", type=given.PATH)
-@click.argument("second", type=given.PATH)
-@given.format_of_two
-@given.output
 def diff(
-    first: Path,
-    second: Path,
-    format_: str,
-    output: Path | None,
+    first: Annotated[Path, typer.Argument(help="A bundle, of the machine where it works.")],
+    second: Annotated[Path, typer.Argument(help="A bundle, of the machine where it fails.")],
+    format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
+    output: Output = None,
 ) -> int:
-    """Show what differs between two bundles: packages, GPUs, variables, settings, limits.
-
-    FIRST is of the machine where it works, SECOND of the one where it fails."""
+    """Show what differs between two bundles: packages, GPUs, variables, settings, limits."""
     from rldoctor import bundle as bundles
     from rldoctor.diff import differences
     from rldoctor.report import difference
@@ -73,28 +59,22 @@ def diff(
     return ExitCode.FINDINGS if found else ExitCode.OK
 
 
-@click.command()
-@click.argument("packages", nargs=-1)
-@given.python
-@given.assume
-@given.bundles("Judge a saved bundle.")
-@click.option("--refresh", is_flag=True, help="Read what was published since then (uses the network); judges nothing.")
-@click.option("--index", metavar="URL", help="With --refresh: a simple index; pip's own by default.")
-@given.format_of_two
-@given.output
 def compat(
-    packages: tuple[str, ...],
-    pythons: tuple[str, ...],
-    assume: tuple[str, ...],
-    saved: tuple[Path, ...],
-    refresh: bool,
-    index: str | None,
-    format_: str,
-    output: Path | None,
+    packages: Annotated[
+        list[str] | None,
+        typer.Argument(help="What there shall be, such as vllm==0.8.5; else what is installed."),
+    ] = None,
+    python: Python = None,
+    assume: Assume = None,
+    from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle.")] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Read what was published since then (uses the network); judges nothing.")
+    ] = False,
+    index: Annotated[str | None, typer.Option(help="With --refresh: a simple index; pip's own by default.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
+    output: Output = None,
 ) -> int:
-    """Show which versions go together, and the changes without which these do not.
-
-    PACKAGES are what there shall be, such as vllm==0.8.5; else it is what is installed."""
+    """Show which versions go together, and the changes without which these do not."""
     from rldoctor.compat import answer, report
     from rldoctor.flow import run, session
 
@@ -102,15 +82,19 @@ def compat(
     if refresh:
         from rldoctor.tables.declarations import make as table
 
-        if pythons or assume or saved:
+        if python or assume or from_:
             raise InputError("--refresh renews the table of releases and judges nothing: leave out what to judge")
-        return ExitCode.OK if table.renew(packages, output, index, progress) else ExitCode.CANNOT_JUDGE
+        return ExitCode.OK if table.renew(packages or (), output, index, progress) else ExitCode.CANNOT_JUDGE
     if index is not None:
         raise InputError("--index is what --refresh reads; without it nothing uses the network")
-    if len(pythons) > 1 or len(saved) > 1:
+    if len(python or ()) > 1 or len(from_ or ()) > 1:
         raise InputError("the versions of one environment are judged at a time; give one --python or --from")
-    opened = session.open_session(session.Options(level="static", pythons=pythons, assume=assume, bundles=saved))
-    found = answer.judge(run.gather(opened, progress), packages)
+    opened = session.open_session(
+        session.Options(
+            level="static", pythons=tuple(python or ()), assume=tuple(assume or ()), bundles=tuple(from_ or ())
+        )
+    )
+    found = answer.judge(run.gather(opened, progress), packages or ())
     deliver(render(redact.tree(found)), output)
     progress(answer.sentence(found))
     return {"consistent": ExitCode.OK, "changes": ExitCode.FINDINGS}.get(found.outcome, ExitCode.CANNOT_JUDGE)

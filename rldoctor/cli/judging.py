@@ -5,14 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import click
+import typer
 
 from rldoctor import redact
-from rldoctor.cli import options as given
 from rldoctor.cli.exits import OF_STATE, threshold_of
-from rldoctor.cli.options import PATH, split
+from rldoctor.cli.options import (
+    Assume,
+    Codes,
+    Devices,
+    FailOn,
+    Format,
+    Level,
+    Model,
+    Output,
+    Python,
+    Quiet,
+    Soak,
+    Targets,
+    TimeLimit,
+    Verbose,
+    script_arguments,
+    split,
+)
 from rldoctor.errors import InputError
 from rldoctor.model import Report
 from rldoctor.streams import deliver, progress
@@ -68,43 +84,30 @@ class Judging:
         return OF_STATE[judged.verdict.state]
 
 
-@click.command(cls=given.TakesArguments)
-@given.targets
-@click.option("--framework", metavar="NAME", help="Read the launch file as this framework's.")
-@given.level()
-@given.python
-@given.model
-@given.assume
-@given.bundles("Judge a saved bundle; repeatable.")
-@click.option("--fix", is_flag=True, help="Apply the safe fixes to the launch file.")
-@click.option("--diff", is_flag=True, help="Print the safe fixes as a diff instead of the report.")
-@given.devices
-@given.time_limit
-@given.soak
-@given.judging
 def check(
-    targets: tuple[Path, ...],
-    framework: str | None,
-    level: str | None,
-    pythons: tuple[str, ...],
-    model: Path | None,
-    assume: tuple[str, ...],
-    saved: tuple[Path, ...],
-    fix: bool,
-    diff: bool,
-    devices: str | None,
-    time_limit: float | None,
-    soak: float | None,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    fail_on: str | None,
-    format_: str,
-    output: Path | None,
-    verbose: bool,
-    quiet: bool,
+    context: typer.Context,
+    targets: Targets = None,
+    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
+    level: Level = None,
+    python: Python = None,
+    model: Model = None,
+    assume: Assume = None,
+    from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle; repeatable.")] = None,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: FailOn = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the safe fixes to the launch file.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff instead of the report.")] = False,
+    devices: Devices = None,
+    time_limit: TimeLimit = None,
+    soak: Soak = None,
+    format_: Format = "rich",
+    output: Output = None,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> int:
-    """Judge an environment, and the launches that are given: files, or a local model directory. What stands behind --
-    is given to the launch script: rldoctor check train.sh -- --lr 1e-6.
+    """Judge an environment, and the launches that are given. What stands behind -- is given to the launch script:
+    rldoctor check train.sh -- --lr 1e-6.
 
     Exit status: 0 judged, and nothing at or above --fail-on; 1 findings; 2 could not judge, with what is missing.
 
@@ -114,12 +117,12 @@ def check(
 
     options = session.Options(
         framework=framework,
-        arguments=given.arguments(),
+        arguments=script_arguments(context),
         level=level,
-        pythons=pythons,
+        pythons=tuple(python or ()),
         model=model,
-        assume=assume,
-        bundles=saved,
+        assume=tuple(assume or ()),
+        bundles=tuple(from_ or ()),
         select=split(select),
         ignore=split(ignore),
         devices=devices,
@@ -128,9 +131,9 @@ def check(
     )
     shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     judging = Judging.begin(options, shape)
-    if options.arguments is not None and len(targets) != 1:
-        raise InputError(f"what stands behind -- goes to one launch script; {len(targets)} are given")
-    if (fix or diff) and not targets and not saved:
+    if options.arguments is not None and len(targets or ()) != 1:
+        raise InputError(f"what stands behind -- goes to one launch script; {len(targets or ())} are given")
+    if (fix or diff) and not targets and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
 
     def examined() -> list[run.Examined]:
@@ -159,74 +162,59 @@ def check(
     return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
 
 
-@click.command()
-@click.argument("logs", nargs=-1, required=True)
-@click.option("--config", type=PATH, help="The launch file of the run, to spell and apply fixes.")
-@click.option("--bundle", type=PATH, help="Facts of the machine that ran it (rldoctor bundle).")
-@given.assume
-@click.option(
-    "--baseline", multiple=True, metavar="LOG", help="Logs of a healthy run: what is new against them is shown."
-)
-@click.option("--all-runs", is_flag=True, help="Judge every run in the log, not the last.")
-@given.judging
 def triage(
-    logs: tuple[str, ...],
-    config: Path | None,
-    bundle: Path | None,
-    assume: tuple[str, ...],
-    baseline: tuple[str, ...],
-    all_runs: bool,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    fail_on: str | None,
-    format_: str,
-    output: Path | None,
-    verbose: bool,
-    quiet: bool,
+    logs: Annotated[list[str], typer.Argument(help="Log files, folders of them, .gz, or - for standard input.")],
+    config: Annotated[Path | None, typer.Option(help="The launch file of the run, to spell and apply fixes.")] = None,
+    bundle: Annotated[Path | None, typer.Option(help="Facts of the machine that ran it (rldoctor bundle).")] = None,
+    assume: Assume = None,
+    baseline: Annotated[
+        list[str] | None, typer.Option(help="Logs of a healthy run: what is new against them is shown; repeatable.")
+    ] = None,
+    all_runs: Annotated[bool, typer.Option("--all-runs", help="Judge every run in the log, not the last.")] = False,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: FailOn = None,
+    format_: Format = "rich",
+    output: Output = None,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> int:
-    """Find the first cause in the log of a run that crashed, stalled or silently failed.
-
-    LOGS are files, folders of them, .gz, or - for standard input."""
+    """Find the first cause in the log of a run that crashed, stalled or silently failed."""
     from rldoctor.flow import run, session
 
     options = session.Options(
         target=config,
         bundles=(bundle,) if bundle else (),
-        assume=assume,
+        assume=tuple(assume or ()),
         select=split(select),
         ignore=split(ignore),
     )
     judging = Judging.begin(
         options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     )
-    judged = run.triage(judging.session, list(logs), all_runs, progress, baseline)
+    judged = run.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()))
     return judging.end(judged)
 
 
-@click.command()
-@click.argument("pid", type=int, required=False)
-@click.option("--seconds", type=float, default=5.0, help="How long to watch; nothing is stopped meanwhile.")
-@click.option("--folder", type=PATH, help="Keep what is collected in this new folder.")
-@given.bundles("Judge a saved folder; one for each node of the run.")
-@click.option("--dump-collectives", is_flag=True, help="Ask torch for its flight recorder, where the run listens.")
-@given.judging
 def hang(
-    pid: int | None,
-    seconds: float,
-    folder: Path | None,
-    saved: tuple[Path, ...],
-    dump_collectives: bool,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    fail_on: str | None,
-    format_: str,
-    output: Path | None,
-    verbose: bool,
-    quiet: bool,
+    pid: Annotated[int | None, typer.Argument(help="A process of the run; without one the only run here.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to watch; nothing is stopped meanwhile.")] = 5.0,
+    folder: Annotated[Path | None, typer.Option(help="Keep what is collected in this new folder.")] = None,
+    from_: Annotated[
+        list[Path] | None, typer.Option("--from", help="Judge a saved folder; one for each node of the run.")
+    ] = None,
+    dump_collectives: Annotated[
+        bool, typer.Option("--dump-collectives", help="Ask torch for its flight recorder, where the run listens.")
+    ] = False,
+    select: Codes = None,
+    ignore: Codes = None,
+    fail_on: FailOn = None,
+    format_: Format = "rich",
+    output: Output = None,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> int:
-    """Collect what every process of a stalled run does, and say which one the others wait for.
-
-    PID is a process of the run; without one it is the only run here."""
+    """Collect what every process of a stalled run does, and say which one the others wait for."""
     from rldoctor.flow import session
     from rldoctor.hang.examine import HangRequest, examine
 
@@ -234,6 +222,6 @@ def hang(
     judging = Judging.begin(
         options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     )
-    request = HangRequest(pid=pid, seconds=seconds, folder=folder, saved=saved, trigger=dump_collectives)
+    request = HangRequest(pid=pid, seconds=seconds, folder=folder, saved=tuple(from_ or ()), trigger=dump_collectives)
     judged = examine(judging.session, request, progress)
     return judging.end(judged)
