@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     redact.begin(os.environ)
     try:
         signal.signal(signal.SIGTERM, _terminated)
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, prog_name="rldoctor", standalone_mode=False)
     except InputError as error:
         progress(str(error))
         code = ExitCode.CANNOT_JUDGE
