@@ -199,6 +199,7 @@ def _write_qwen2(directory: Path, config: dict[str, Any]) -> None:
         "model.norm.weight": torch.ones(hidden),
         "lm_head.weight": matrix(vocab, hidden, 0.3),
     }
+    weights["lm_head.weight"][byte_tokenizer.END] = 0.0  # an answer that ends at once shows little
     for index in range(config["num_hidden_layers"]):
         layer = f"model.layers.{index}."
         for name, count in heads.items():

@@ -19,6 +19,7 @@ from rldoctor.flow.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from rldoctor.scenario import Basis
+from tests.cases import judged_among_all
 from tests.live import scenario_case
 from tests.observations import packages
 
@@ -32,7 +33,7 @@ def only(name: str, seconds: float = 300.0) -> Scenario:
 
 
 def findings(check: Check, case: Case) -> list[Finding]:
-    return list(judge_one(check, case).findings)
+    return list(judged_among_all(check, case).findings)
 
 
 def codes(case: Case) -> list[str]:
