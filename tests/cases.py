@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor import registry
-from rldoctor.api import Case, Check, CheckResult, Distribution, Gpu, Gpus, Host, Packages
+from rldoctor.api import Case, Check
+from rldoctor.api.facts import Distribution, Gpu, Gpus, Host, Packages
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge, judge_one
 
 GIB = 1 << 30

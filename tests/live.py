@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rldoctor.api import Case, Gpus, Job, Level, ModelFiles, Request
+from rldoctor.api import Case, Level
+from rldoctor.api.facts import Gpus, ModelFiles
+from rldoctor.api.probes import Job, Request
 from rldoctor.facts import packages
 from rldoctor.flow.depth import Depth
 from rldoctor.flow.probe import run_probes

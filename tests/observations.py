@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.api import Case, Distribution, Packages, RolloutPlan
+from rldoctor.api import Case, RolloutPlan
+from rldoctor.api.facts import Distribution, Packages
 
 
 def link(type_: str, message: str, *places: str, **more: Any) -> dict[str, Any]:

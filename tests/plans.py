@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.api import Case, Check, CheckResult, Distribution, Gpu, Gpus, ModelFiles, Packages, RolloutPlan, Setting
+from rldoctor.api import Case, Check, RolloutPlan, Setting
+from rldoctor.api.facts import Distribution, Gpu, Gpus, ModelFiles, Packages
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 
 QWEN2_7B = {

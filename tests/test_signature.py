@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import Case, Check, Distribution, Finding, Fix, LogEvent, Packages, Severity
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent, Severity
+from rldoctor.api.facts import Distribution, Packages
 from rldoctor.logs.triage import triage_text
 from rldoctor.signature import fill
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rldoctor.api import Case, Check, Evidence, Finding, NotApplicable, Reach, Severity, find, needs_of
+from rldoctor.api import Case, Check, Evidence, Finding, NotApplicable, Reach, Severity, find
+from rldoctor.api.packages import needs_of
 
 from .version_fixes import declared_fixes, releases_with
 

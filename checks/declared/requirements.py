@@ -7,12 +7,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from rldoctor.api import (
-    FRAMEWORKS,
     Applicability,
     Case,
     Check,
-    Demand,
-    Distribution,
     Evidence,
     Finding,
     Fix,
@@ -20,18 +17,25 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
-    acceptable_releases,
-    accepting_releases,
-    combined_specifier,
     find,
+)
+from rldoctor.api.facts import Distribution
+from rldoctor.api.packages import (
+    FRAMEWORKS,
+    Demand,
     is_framework,
     needs_of,
     package_identity,
     published_demands,
+    unreleased,
+)
+from rldoctor.api.releases import (
+    acceptable_releases,
+    accepting_releases,
+    combined_specifier,
     published_name,
     python_admitted,
     release_specifier,
-    unreleased,
 )
 
 from ..observed.imports import install

@@ -5,19 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Applicability,
-    Case,
-    Check,
-    Finding,
-    Fix,
-    LogEvent,
-    NotApplicable,
-    NotChecked,
-    Severity,
-    find,
-    symbol_history,
-)
+from rldoctor.api import Applicability, Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Severity, find
+from rldoctor.api.releases import symbol_history
 
 from ..observed.imports import install, named
 from ..observed.moved_names import Sought

@@ -32,27 +32,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    LogEvent,
-    NotApplicable,
-    Reach,
-    Role,
-    Severity,
-    numbered,
-    stalled_run,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, LogEvent, NotApplicable, Reach, Role, Severity
+from rldoctor.api.hang import numbered, stalled_run
 
 from ..observed import communication
 from ..observed.waiting import LONGER, evidence, explained_elsewhere, gravity, missing_text, watched
 
 if TYPE_CHECKING:
-    from rldoctor.api import ProcessState
+    from rldoctor.api.hang import ProcessState
 
 check = Check("RLD321", "collective-timeout", __doc__)
 

@@ -44,9 +44,8 @@ from rldoctor.api import (
     Severity,
     cite,
     plan_of,
-    replicas_per_prompt,
-    seed_topology,
 )
+from rldoctor.api.seeds import replicas_per_prompt, seed_topology
 
 from ..observed.rollout import NEVER, Completion, describe, groups, log_probability, records, rollouts
 from ..observed.trends import Run, finite, mean, steps_of

@@ -38,19 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Finding,
-    Fix,
-    LogEvent,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    Severity,
-    cite,
-    plan_of,
-)
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, Severity, cite, plan_of
 
 from ..declared.devices import VISIBLE, visible
 from ..declared.lone_process import Fate, fates, loads_itself, refused_by_accelerate

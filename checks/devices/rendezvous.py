@@ -35,7 +35,6 @@ from rldoctor.api import (
     Finding,
     Fix,
     LogEvent,
-    LoggedException,
     NotApplicable,
     NotChecked,
     Reach,
@@ -47,6 +46,7 @@ from rldoctor.api import (
     plan_of,
     version_within,
 )
+from rldoctor.api.logs import LoggedException
 
 from ..declared.devices import LOOPBACK
 

@@ -24,19 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    LogEvent,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    cite,
-    plan_of,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, cite, plan_of
 
 check = Check(
     "RLD324",

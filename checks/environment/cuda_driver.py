@@ -41,12 +41,11 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
-    driver_for,
     find,
-    package_of,
-    toolkit_of,
     version_within,
 )
+from rldoctor.api.cuda import driver_for, toolkit_of
+from rldoctor.api.logs import package_of
 
 from ..observed.imports import install, named
 from ..observed.logged_imports import link_of, weight

@@ -33,21 +33,8 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Applicability,
-    Case,
-    Check,
-    Demand,
-    Finding,
-    Fix,
-    LogEvent,
-    Reach,
-    Severity,
-    find,
-    is_framework,
-    needs_of,
-    package_identity,
-)
+from rldoctor.api import Applicability, Case, Check, Finding, Fix, LogEvent, Reach, Severity, find
+from rldoctor.api.packages import Demand, is_framework, needs_of, package_identity
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge, of_vllm

@@ -36,7 +36,6 @@ from rldoctor.api import (
     Applicability,
     Case,
     Check,
-    Distribution,
     Evidence,
     Finding,
     Fix,
@@ -44,17 +43,13 @@ from rldoctor.api import (
     NotApplicable,
     NotChecked,
     Reach,
-    acceptable_releases,
-    architectures_of,
     find,
-    needs_of,
-    published_demands,
-    release_specifier,
-    runs_on,
-    toolkit_knows,
-    toolkit_of,
     version_within,
 )
+from rldoctor.api.cuda import architectures_of, runs_on, toolkit_knows, toolkit_of
+from rldoctor.api.facts import Distribution
+from rldoctor.api.packages import needs_of, published_demands
+from rldoctor.api.releases import acceptable_releases, release_specifier
 
 from ..observed.imports import install, named
 from ..observed.logged_imports import link_of, weight

@@ -35,21 +35,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Disk,
-    Evidence,
-    Finding,
-    Fix,
-    Host,
-    LogEvent,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    Severity,
-    find,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, Severity, find
+from rldoctor.api.facts import Disk, Host
 
 from ..observed.logged_imports import link_of, weight
 

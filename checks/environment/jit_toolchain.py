@@ -29,18 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    LogEvent,
-    NotApplicable,
-    Reach,
-    Severity,
-    find,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotApplicable, Reach, Severity, find
 
 check = Check("RLD112", "jit-toolchain-missing", __doc__)
 

@@ -34,19 +34,17 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
-    KnownIssue,
     LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
     Severity,
-    affects,
     cite,
     find,
-    known_issues,
     plan_of,
     version_within,
 )
+from rldoctor.api.releases import KnownIssue, affects, known_issues
 
 check = Check("RLD111", "known-bad-release", __doc__, before=("RLD101",))
 

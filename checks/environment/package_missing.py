@@ -34,20 +34,8 @@ from dataclasses import replace
 
 from packaging.requirements import Requirement
 
-from rldoctor.api import (
-    Applicability,
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    LogEvent,
-    Reach,
-    Severity,
-    canonical,
-    find,
-)
+from rldoctor.api import Applicability, Case, Check, Evidence, Finding, Fix, Grade, LogEvent, Reach, Severity, find
+from rldoctor.api.packages import canonical
 
 from ..observed.absent_packages import CALLED, NEEDED, OPTIONAL, SAID, Missing, in_namespace, missing
 from ..observed.imports import (

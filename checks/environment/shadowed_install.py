@@ -39,7 +39,6 @@ from rldoctor.api import (
     Applicability,
     Case,
     Check,
-    Distribution,
     Edit,
     Evidence,
     Finding,
@@ -50,11 +49,11 @@ from rldoctor.api import (
     Reach,
     Severity,
     find,
-    matters,
-    nccl_of,
-    package_identity,
     version_within,
 )
+from rldoctor.api.cuda import nccl_of
+from rldoctor.api.facts import Distribution
+from rldoctor.api.packages import matters, package_identity
 
 from ..observed.imports import install, named
 from ..observed.logged_imports import link_of, weight

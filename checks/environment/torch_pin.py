@@ -34,7 +34,6 @@ from rldoctor.api import (
     Applicability,
     Case,
     Check,
-    Demand,
     Evidence,
     Finding,
     Fix,
@@ -43,8 +42,9 @@ from rldoctor.api import (
     Reach,
     Severity,
     find,
-    published_name,
 )
+from rldoctor.api.packages import Demand
+from rldoctor.api.releases import published_name
 
 from ..declared.requirements import Misfit, judge, of_vllm
 from ..declared.version_fixes import declared_fixes

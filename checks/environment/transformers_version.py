@@ -33,19 +33,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Applicability,
-    Case,
-    Check,
-    Demand,
-    Finding,
-    Fix,
-    LogEvent,
-    Reach,
-    Severity,
-    package_identity,
-    package_of,
-)
+from rldoctor.api import Applicability, Case, Check, Finding, Fix, LogEvent, Reach, Severity
+from rldoctor.api.logs import package_of
+from rldoctor.api.packages import Demand, package_identity
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, judge

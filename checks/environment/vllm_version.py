@@ -35,23 +35,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    FRAMEWORKS,
-    Case,
-    Check,
-    Finding,
-    Fix,
-    LogEvent,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    Severity,
-    argument_history,
-    is_framework,
-    mended,
-    package_of,
-    replaced,
-)
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, Severity
+from rldoctor.api.logs import package_of
+from rldoctor.api.packages import FRAMEWORKS, is_framework
+from rldoctor.api.releases import argument_history, mended, replaced
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge

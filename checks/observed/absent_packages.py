@@ -6,7 +6,8 @@ import re
 import sys
 from dataclasses import dataclass, replace
 
-from rldoctor.api import Case, canonical, find
+from rldoctor.api import Case, find
+from rldoctor.api.packages import canonical
 
 from .imports import Failure, distribution, owner, requirements
 

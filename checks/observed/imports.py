@@ -10,7 +10,9 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from rldoctor.api import Case, NotChecked, Packages, Reach, canonical, find
+from rldoctor.api import Case, NotChecked, Reach, find
+from rldoctor.api.facts import Packages
+from rldoctor.api.packages import canonical
 
 from ..exceptions import Link, root_of
 

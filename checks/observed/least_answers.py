@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, affects, find, known_issues
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, find
+from rldoctor.api.releases import affects, known_issues
 
 from ..exceptions import places
 from .rollout import Job, describe, frames, records, require

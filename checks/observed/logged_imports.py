@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from rldoctor.api import Case, Evidence, Finding, Frame, LogEvent, LoggedException, Severity, package_of
+from rldoctor.api import Case, Evidence, Finding, LogEvent, Severity
+from rldoctor.api.logs import Frame, LoggedException, package_of
 
 from ..exceptions import Link
 from .imports import Failure, distribution

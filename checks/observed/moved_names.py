@@ -6,7 +6,8 @@ import re
 import sys
 from dataclasses import dataclass
 
-from rldoctor.api import Case, LogEvent, package_of
+from rldoctor.api import Case, LogEvent
+from rldoctor.api.logs import package_of
 
 from .imports import CORE, distribution
 from .logged_imports import answered_by_another, link_of, told_link

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from rldoctor.api import GIB, Case, Evidence, NotApplicable, NotChecked, Reach
+from rldoctor.api import Case, Evidence, NotApplicable, NotChecked, Reach
+from rldoctor.api.memory import GIB
 
 from .rollout import Job, records
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from rldoctor.api import Case, Evidence, Series
+from rldoctor.api import Case, Evidence
+from rldoctor.api.facts import Series
 
 # Fewer logged steps than this show no trend: what they suggest is a note.
 FEWEST = 3

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rldoctor.api import Case, Evidence, Fix, NotChecked, Severity, numbered, ranks_named, stalled_run
+from rldoctor.api import Case, Evidence, Fix, NotChecked, Severity
+from rldoctor.api.hang import numbered, ranks_named, stalled_run
 
 if TYPE_CHECKING:
-    from rldoctor.api import Frame, MissingPeers, ProcessState, StalledRun
+    from rldoctor.api.hang import MissingPeers, ProcessState, StalledRun
+    from rldoctor.api.logs import Frame
 
 # Output of a process that stands may be younger than this (seconds) only where it was slow until just now.
 RECENT = 60.0

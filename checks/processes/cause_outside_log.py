@@ -27,17 +27,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    Kind,
-    LogEvent,
-    LogRun,
-    Role,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogEvent, LogRun, Role
 
 check = Check("RLD901", "cause-outside-log", __doc__, kind=Kind.ELSEWHERE)
 

@@ -25,7 +25,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, stalled_run
+from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach
+from rldoctor.api.hang import stalled_run
 
 from ..observed.waiting import LONGER, evidence, gravity, missing_text, saves
 

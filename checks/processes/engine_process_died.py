@@ -44,8 +44,8 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Role,
-    stalled_run,
 )
+from rldoctor.api.hang import stalled_run
 
 from ..exceptions import root_of
 from ..observed.rollout import Job, describe, records, runs

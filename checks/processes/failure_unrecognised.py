@@ -42,15 +42,14 @@ from rldoctor.api import (
     Fix,
     Grade,
     Kind,
-    LoggedException,
     LogRun,
     NotApplicable,
     NotChecked,
     Reach,
     Severity,
-    package_of,
-    seed_topology,
 )
+from rldoctor.api.logs import LoggedException, package_of
+from rldoctor.api.seeds import seed_topology
 
 from ..exceptions import fatal_frames, places, root_of
 from ..observed.absent_packages import missing

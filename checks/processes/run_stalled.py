@@ -27,29 +27,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    Kind,
-    LogEvent,
-    NotChecked,
-    Reach,
-    Role,
-    Severity,
-    ranks_named,
-    stalled_run,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, Kind, LogEvent, NotChecked, Reach, Role, Severity
+from rldoctor.api.hang import ranks_named, stalled_run
 
 from ..observed import least_answers
 from ..observed.rollout import describe, records, scenario_runs
 from ..observed.waiting import LONGER, evidence, gravity, watched
 
 if TYPE_CHECKING:
-    from rldoctor.api import ProcessState, Seen, StalledRun
+    from rldoctor.api.hang import ProcessState, Seen, StalledRun
 
 check = Check("RLD609", "run-stalled", __doc__, kind=Kind.STALL)
 

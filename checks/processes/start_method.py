@@ -38,10 +38,9 @@ from rldoctor.api import (
     Reach,
     Severity,
     cite,
-    generation,
     plan_of,
-    release,
 )
+from rldoctor.api.engine import generation, release
 
 check = Check("RLD605", "start-method-unsafe", __doc__)
 

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, Frame, LogEvent, LoggedException, LogRun
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, LogRun
+from rldoctor.api.logs import Frame, LoggedException
 
 check = Check("RLD902", "user-code-raised", __doc__, explains=("RLD900",))
 

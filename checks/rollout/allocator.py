@@ -44,8 +44,8 @@ from rldoctor.api import (
     Severity,
     cite,
     plan_of,
-    release,
 )
+from rldoctor.api.engine import release
 
 from ..observed.rollout import Job, describe, failure_text, records, require, runs
 

@@ -52,11 +52,10 @@ from rldoctor.api import (
     Reach,
     RolloutPlan,
     Severity,
-    chunked_prefill,
     cite,
-    generation,
     plan_of,
 )
+from rldoctor.api.engine import chunked_prefill, generation
 
 from ..observed.agreement import Noise, grade_of, lengths, noise_of
 from ..observed.least_answers import SETTINGS, asked, budget, off, outgrown, room, shown

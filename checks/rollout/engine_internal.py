@@ -41,12 +41,12 @@ from rldoctor.api import (
     Fix,
     Grade,
     LogEvent,
-    LoggedException,
     LogRun,
     NotChecked,
     Reach,
     Severity,
 )
+from rldoctor.api.logs import LoggedException
 
 from ..exceptions import places, root_of
 from ..observed import least_answers

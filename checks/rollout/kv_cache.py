@@ -32,12 +32,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    GIB,
     Applicability,
     Case,
     Check,
     Edit,
-    EngineMemory,
     Evidence,
     Finding,
     Fix,
@@ -46,9 +44,9 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     cite,
-    engine_memory,
     plan_of,
 )
+from rldoctor.api.memory import GIB, EngineMemory, engine_memory
 
 check = Check("RLD205", "kv-cache-too-small", __doc__)
 

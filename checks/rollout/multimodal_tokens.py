@@ -27,19 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    LogEvent,
-    NotApplicable,
-    Reach,
-    Severity,
-    cite,
-    plan_of,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotApplicable, Reach, Severity, cite, plan_of
 
 check = Check("RLD217", "multimodal-token-mismatch", __doc__, before=("RLD201",))
 

@@ -38,10 +38,9 @@ from rldoctor.api import (
     Reach,
     RolloutPlan,
     cite,
-    model_heads,
-    model_width,
     plan_of,
 )
+from rldoctor.api.models import model_heads, model_width
 
 check = Check("RLD209", "parallelism-indivisible", __doc__)
 

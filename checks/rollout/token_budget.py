@@ -46,12 +46,11 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     RolloutPlan,
-    chunked_prefill,
     cite,
-    generation,
     installed_within,
     plan_of,
 )
+from rldoctor.api.engine import chunked_prefill, generation
 
 from ..observed.agreement import grade_of
 from ..observed.rollout import describe, records, runs

@@ -39,13 +39,13 @@ from rldoctor.api import (
     Fix,
     Grade,
     LogEvent,
-    ModelFiles,
     NotApplicable,
     NotChecked,
     Reach,
     Severity,
-    text_config,
 )
+from rldoctor.api.facts import ModelFiles
+from rldoctor.api.models import text_config
 
 from ..observed.rollout import require, runs
 

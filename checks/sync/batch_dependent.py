@@ -48,8 +48,8 @@ from rldoctor.api import (
     Severity,
     cite,
     plan_of,
-    release,
 )
+from rldoctor.api.engine import release
 
 from ..observed.agreement import Noise, difference, noise_of
 from ..observed.rollout import describe, records, require, runs

@@ -36,12 +36,11 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     cite,
-    generation,
-    package_of,
     plan_of,
-    release,
     version_within,
 )
+from rldoctor.api.engine import generation, release
+from rldoctor.api.logs import package_of
 
 check = Check("RLD407", "rpc-serialization-refused", __doc__)
 

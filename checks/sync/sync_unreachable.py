@@ -25,20 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    LogEvent,
-    Reach,
-    Severity,
-    cite,
-    plan_of,
-    stalled_run,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, LogEvent, Reach, Severity, cite, plan_of
+from rldoctor.api.hang import stalled_run
 
 from ..observed.waiting import LONGER, evidence, gravity, missing_text, syncs
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.api import Case, Series
+from rldoctor.api import Case
+from rldoctor.api.facts import Series
 from rldoctor.logs import metrics
 
 DATA = Path(__file__).parents[1] / "logs" / "metrics" / "data"

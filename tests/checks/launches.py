@@ -6,19 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rldoctor.api import (
-    Case,
-    Check,
-    CheckResult,
-    Distribution,
-    Finding,
-    Gpu,
-    Gpus,
-    Host,
-    Packages,
-    RolloutPlan,
-    Setting,
-)
+from rldoctor.api import Case, Check, Finding, RolloutPlan, Setting
+from rldoctor.api.facts import Distribution, Gpu, Gpus, Host, Packages
+from rldoctor.api.results import CheckResult
 from rldoctor.edits import edit, fixes
 from rldoctor.flow.judge import judge_one
 from rldoctor.launch.plans import plans

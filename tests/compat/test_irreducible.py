@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rldoctor.api import Case, Distribution, needs_of, python_admitted
+from rldoctor.api import Case
+from rldoctor.api.facts import Distribution
+from rldoctor.api.packages import needs_of
+from rldoctor.api.releases import python_admitted
 from rldoctor.compat.answer import judge
 from rldoctor.compat.model import Change, Clash, Remedy, Versions
 from rldoctor.compat.named import parse, with_engine

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from rldoctor import bundle
-from rldoctor.api import Case, Gpus, ModelFiles
+from rldoctor.api import Case
+from rldoctor.api.facts import Gpus, ModelFiles
 from rldoctor.errors import InputError
 from rldoctor.flow import session
 from rldoctor.flow.collect import cases, launches, require_devices

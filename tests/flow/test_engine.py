@@ -9,25 +9,10 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import (
-    Case,
-    Check,
-    CheckResult,
-    Distribution,
-    Finding,
-    Gpu,
-    GpuProcess,
-    Gpus,
-    Job,
-    Level,
-    NotApplicable,
-    Outcome,
-    Packages,
-    Probe,
-    Reach,
-    Request,
-    Unknown,
-)
+from rldoctor.api import Case, Check, Finding, Level, NotApplicable, Outcome, Reach, Unknown
+from rldoctor.api.facts import Distribution, Gpu, GpuProcess, Gpus, Packages
+from rldoctor.api.probes import Job, Probe, Request
+from rldoctor.api.results import CheckResult
 from rldoctor.flow import depth, engine
 from rldoctor.flow import probe as probing
 from rldoctor.model import Fix, Report

@@ -8,20 +8,9 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import (
-    Case,
-    Check,
-    CheckResult,
-    Distribution,
-    Finding,
-    NotApplicable,
-    NotChecked,
-    Outcome,
-    Packages,
-    Reach,
-    Severity,
-    Unknown,
-)
+from rldoctor.api import Case, Check, Finding, NotApplicable, NotChecked, Outcome, Reach, Severity, Unknown
+from rldoctor.api.facts import Distribution, Packages
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import join_cases, judge, judge_one
 from tests.checks.launches import launch
 

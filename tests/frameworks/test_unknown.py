@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.option_unknown import check
 
-from rldoctor.api import Applicability, UnknownOption
+from rldoctor.api import Applicability
+from rldoctor.api.plan import UnknownOption
 from rldoctor.tables.options.table import OptionTable
 from tests.checks.launches import LaunchFile
 from tests.frameworks.conftest import Launches

@@ -8,7 +8,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from rldoctor import registry
-from rldoctor.api import Case, KnownIssue, Severity, affects, known_issues
+from rldoctor.api import Case, Severity
+from rldoctor.api.releases import KnownIssue, affects, known_issues
 from rldoctor.knowledge.known_issues import fact
 from rldoctor.plan.vocabulary import term
 from tests.plans import case

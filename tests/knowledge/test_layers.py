@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.environment.vllm_version import check
 
-from rldoctor.api import Case, Severity, affects, known_issues, mended, replaced
+from rldoctor.api import Case, Severity
+from rldoctor.api.releases import affects, known_issues, mended, replaced
 from tests.cases import assumed, judged
 from tests.checks.launches import launch
 

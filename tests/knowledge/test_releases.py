@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Case, accepting_releases, needs_of
+from rldoctor.api import Case
+from rldoctor.api.packages import needs_of
+from rldoctor.api.releases import accepting_releases
 from tests.observations import packages
 
 

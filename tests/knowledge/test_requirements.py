@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rldoctor.api import Distribution, combined_specifier, needs_of, python_admitted, release_specifier
+from rldoctor.api.facts import Distribution
+from rldoctor.api.packages import needs_of
+from rldoctor.api.releases import combined_specifier, python_admitted, release_specifier
 from rldoctor.knowledge.requirements import identity, unreleased
 from tests.cases import assumed, host, installed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.api import Incident
+from rldoctor.api.logs import Incident
 from rldoctor.logs.triage import triage_text
 
 from .excerpts import HEALTHY, REWARD_RAISES

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor import registry
-from rldoctor.api import Incident
+from rldoctor.api.logs import Incident
 from rldoctor.logs.triage import triage, triage_text
 from rldoctor.model import Report
 

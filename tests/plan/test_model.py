@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rldoctor import bundle
-from rldoctor.api import Absent, Case, Unknown, lookup
+from rldoctor.api import Case, Unknown
+from rldoctor.api.packages import Absent, lookup
 from rldoctor.formats.source import Files
 from rldoctor.frameworks import all_dialects
 from rldoctor.frameworks.draft import Draft

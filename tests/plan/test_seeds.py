@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.api import SeedTopology, completions_per_request, replicas_per_prompt, seed_topology
+from rldoctor.api.seeds import SeedTopology, completions_per_request, replicas_per_prompt, seed_topology
 from tests.checks.launches import launch
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from rldoctor.api import Case, Gpus, Level, ModelFiles, Probe, Request, RolloutPlan, Setting
+from rldoctor.api import Case, Level, RolloutPlan, Setting
+from rldoctor.api.facts import Gpus, ModelFiles
+from rldoctor.api.probes import Probe, Request
 from rldoctor.facts import packages
 from rldoctor.probes.collectives import collectives
 from rldoctor.probes.placement import placement

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import Basis, Case, Gpu, Gpus, NotApplicable, Request, RolloutPlan, Setting
+from rldoctor.api import Case, NotApplicable, RolloutPlan, Setting
+from rldoctor.api.facts import Gpu, Gpus
+from rldoctor.api.probes import Basis, Request
 from rldoctor.probes.basis import basis, with_counts
 from tests.observations import packages
 

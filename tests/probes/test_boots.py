@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.api import Basis, Engine, Level, Run, Scenario
+from rldoctor.api import Level
+from rldoctor.api.probes import Basis, Engine, Run, Scenario
 from rldoctor.probes.boots import Asked, plan_boots
 
 BASIS = Basis(options={"max_model_len": 2048, "seed": 0})

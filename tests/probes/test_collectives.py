@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import Case, Gpu, GpuProcess, Gpus, Level, NotApplicable, Request
+from rldoctor.api import Case, Level, NotApplicable
+from rldoctor.api.facts import Gpu, GpuProcess, Gpus
+from rldoctor.api.probes import Request
 from rldoctor.probes.collectives import collectives
 from tests.observations import failed, imports_case, packages
 from tests.probes.ranks import NO_GPU, collectives_case, plan

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import Basis, Case, Level, Request, Run, Scenario
+from rldoctor.api import Case, Level
+from rldoctor.api.probes import Basis, Request, Run, Scenario
 from rldoctor.probes.boots import Asked, plan_boots
 from rldoctor.probes.engines import play
 from tests.live import CHILD_HEAD

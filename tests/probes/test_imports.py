@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import Case, NotApplicable, Request
+from rldoctor.api import Case, NotApplicable
+from rldoctor.api.probes import Request
 from rldoctor.probes.imports import imports
 from tests.live import imports_case
 from tests.observations import packages

@@ -15,7 +15,10 @@ from rldoctor_checks.devices import collective_timeout, communicator_init, gpu_s
 from rldoctor_checks.rollout import allocator, sleep_wake
 
 from rldoctor import registry
-from rldoctor.api import Case, CheckResult, Gpus, Grade, Level, Outcome, Request
+from rldoctor.api import Case, Grade, Level, Outcome
+from rldoctor.api.facts import Gpus
+from rldoctor.api.probes import Request
+from rldoctor.api.results import CheckResult
 from rldoctor.facts import nvml, packages
 from rldoctor.flow import engine
 from rldoctor.flow.judge import judge_one

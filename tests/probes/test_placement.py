@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import Case, NotApplicable, Request
+from rldoctor.api import Case, NotApplicable
+from rldoctor.api.probes import Request
 from rldoctor.probes.placement import placement
 from tests.observations import failed, imports_case, packages
 from tests.probes.ranks import placement_case, plan

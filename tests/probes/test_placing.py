@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.api import (
-    Case,
-    Gpu,
-    GpuProcess,
-    Gpus,
-    ModelFiles,
-    NotApplicable,
-    Request,
-    RolloutPlan,
-    Setting,
-)
+from rldoctor.api import Case, NotApplicable, RolloutPlan, Setting
+from rldoctor.api.facts import Gpu, GpuProcess, Gpus, ModelFiles
+from rldoctor.api.probes import Request
 from rldoctor.probes.basis import basis
 from rldoctor.probes.placing import choose_device, planned_ranks
 from tests.observations import failed, imports_case, packages

@@ -10,7 +10,8 @@ import pytest
 from rldoctor_checks.processes import failure_unrecognised
 from rldoctor_checks.rollout import kv_cache, rotary_length
 
-from rldoctor.api import Case, ModelFiles, Outcome
+from rldoctor.api import Case, Outcome
+from rldoctor.api.facts import ModelFiles
 from rldoctor.flow.judge import judge_one
 from tests.live import rollout_case
 

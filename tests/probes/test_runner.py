@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rldoctor.api import Job, Request
+from rldoctor.api.probes import Job, Request
 from rldoctor.probes import runner
 from rldoctor.probes.capture import LOG_END, LOG_HEAD
 from tests.live import CHILD_HEAD, run_child

@@ -49,9 +49,9 @@ from rldoctor.api import (
     Severity,
     cite,
     plan_of,
-    release,
     version_within,
 )
+from rldoctor.api.engine import release
 
 from ...observed.communication import PROBE, cured_without, evidence, for_elsewhere, origin, runs, settings, unset
 from .fixes import DEBUG, NAME_INTERFACE, NEWER_VLLM, NO_DIRECT_TRANSFERS, NO_NVLS, SAME_CUMEM

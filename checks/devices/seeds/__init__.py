@@ -43,15 +43,11 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     RolloutPlan,
-    SeedTopology,
     Severity,
     cite,
-    completions_per_request,
     plan_of,
-    replicas_per_prompt,
-    requests_alike,
-    seed_topology,
 )
+from rldoctor.api.seeds import SeedTopology, completions_per_request, replicas_per_prompt, requests_alike, seed_topology
 
 from . import live as sampled
 from .fixes import SERVER_SEEDS, SWIFT_SERVER, no_request_seed, own_seeds, swift

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Fix, RolloutPlan, SeedTopology, version_within
+from rldoctor.api import Fix, RolloutPlan, version_within
+from rldoctor.api.seeds import SeedTopology
 
 # rollout.py: every worker and every server is given vLLM's own seed.
 SWIFT_SERVER = ">=3.4,<3.12.3"

@@ -42,7 +42,6 @@ from packaging.version import InvalidVersion, Version
 from rldoctor.api import (
     Case,
     Check,
-    Distribution,
     Evidence,
     Finding,
     Grade,
@@ -54,6 +53,7 @@ from rldoctor.api import (
     find,
     version_within,
 )
+from rldoctor.api.facts import Distribution
 
 from ...observed.imports import (
     CORE,

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    ATTENTION_OF_V0,
     Applicability,
     Case,
     Check,
@@ -43,12 +42,11 @@ from rldoctor.api import (
     Severity,
     cite,
     find,
-    generation,
     installed_within,
     plan_of,
-    release,
     version_within,
 )
+from rldoctor.api.engine import ATTENTION_OF_V0, generation, release
 
 from .reaches import ASYNC_V1, DETACHED, IN_PROCESS, REACHES, RUN_IN_PROCESS, V1, takes_v0
 

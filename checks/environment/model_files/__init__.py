@@ -30,24 +30,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    ModelFiles,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    Severity,
-    architecture_since,
-    find,
-    model_type_since,
-    release,
-    text_config,
-    unreleased,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, NotChecked, Reach, Severity, find
+from rldoctor.api.engine import release
+from rldoctor.api.facts import ModelFiles
+from rldoctor.api.models import architecture_since, model_type_since, text_config
+from rldoctor.api.packages import unreleased
 
 from .logged import AGAIN, register
 

@@ -6,15 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Finding,
-    Fix,
-    LogEvent,
-    architecture_since,
-    model_type_since,
-)
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent
+from rldoctor.api.models import architecture_since, model_type_since
 
 AGAIN = Fix(
     title="download the model again (what an interrupted download or copy left is completed)",

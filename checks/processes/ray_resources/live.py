@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity, stalled_run
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
+from rldoctor.api.hang import stalled_run
 
 from . import check
 
 if TYPE_CHECKING:
-    from rldoctor.api import RayActor, RayBundles, RayCluster
+    from rldoctor.api.hang import RayActor, RayBundles, RayCluster
 
 _SHOWN = 6
 _GIB = 1024**3

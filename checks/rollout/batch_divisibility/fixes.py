@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Fix,
-    RolloutPlan,
-)
+from rldoctor.api import Fix, RolloutPlan
 
 GROUP, MINI, PROMPTS = "batch.generations", "batch.mini_prompts", "batch.prompts"
 PER_DEVICE, EXPERIENCE, TRAIN = "batch.per_device", "batch.logprob_per_device", "batch.train"

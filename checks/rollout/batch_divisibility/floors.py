@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from rldoctor.api import (
-    Fix,
-    RolloutPlan,
-)
+from rldoctor.api import Fix, RolloutPlan
 
 from .fixes import a_group, a_larger_mini_batch, mini_of_all_prompts, smaller_sample_batches
 from .operands import EXPERIENCE, GROUP, MINI, PROMPTS, TRL_LIKE, data_ranks, replaced_workers, validates

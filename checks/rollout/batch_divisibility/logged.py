@@ -5,12 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Finding,
-    Fix,
-    LogEvent,
-)
+from rldoctor.api import Case, Finding, Fix, LogEvent
 
 from . import check
 from .operands import GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN

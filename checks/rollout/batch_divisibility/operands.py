@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rldoctor.api import (
-    RolloutPlan,
-)
+from rldoctor.api import RolloutPlan
 
 TRL_LIKE = ("TRL", "open-r1", "axolotl")
 GROUP = "batch.generations"

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from rldoctor.api import (
-    Fix,
-    RolloutPlan,
-)
+from rldoctor.api import Fix, RolloutPlan
 
 from .fixes import a_micro_batch, a_training_batch, an_evaluation_batch, engines_that_divide, more_prompts
 from .operands import (

@@ -38,7 +38,6 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
-    ModelFiles,
     NotApplicable,
     NotChecked,
     Reach,
@@ -49,6 +48,7 @@ from rldoctor.api import (
     plan_of,
     version_within,
 )
+from rldoctor.api.facts import ModelFiles
 
 from ...observed.rollout import records
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    Reach,
-    Severity,
-    cite,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, cite
 
 from ...exceptions import root_of
 from ...observed.rollout import Job, describe, records, require, runs

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Finding,
-    Fix,
-    LogEvent,
-    Severity,
-)
+from rldoctor.api import Case, Finding, Fix, LogEvent, Severity
 
 from . import APPLIES, MEND, URL, check
 

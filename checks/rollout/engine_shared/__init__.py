@@ -41,19 +41,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Finding,
-    NotApplicable,
-    Reach,
-    cite,
-    evaluates_on_it,
-    find,
-    one_engine_in_the_trainer,
-    plan_of,
-    samples_in_a_thread,
-)
+from rldoctor.api import Case, Check, Finding, NotApplicable, Reach, cite, find, plan_of
+from rldoctor.api.engine import evaluates_on_it, one_engine_in_the_trainer, samples_in_a_thread
 
 from .fixes import APART, ASYNC
 

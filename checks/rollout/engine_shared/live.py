@@ -6,17 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Frame,
-    Grade,
-    Reach,
-    Severity,
-    stalled_run,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity
+from rldoctor.api.hang import stalled_run
+from rldoctor.api.logs import Frame
 
 from ...exceptions import root_of
 from ...observed.agreement import grade_of

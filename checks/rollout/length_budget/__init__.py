@@ -38,20 +38,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    NotChecked,
-    Reach,
-    Severity,
-    chunked_prefill,
-    cite,
-    model_context,
-    plan_of,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotChecked, Reach, Severity, cite, plan_of
+from rldoctor.api.engine import chunked_prefill
+from rldoctor.api.models import model_context
 
 from ...observed.least_answers import SETTINGS, never_ends, room, shown
 from .fixes import CONTEXT, PROMPT, RESPONSE, shorten

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    NotChecked,
-    Reach,
-    Severity,
-    chunked_prefill,
-    cite,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotChecked, Reach, Severity, cite
+from rldoctor.api.engine import chunked_prefill
 
 from ...observed import least_answers, lengths
 from ...observed.least_answers import SETTINGS, asked, endless, room

@@ -31,19 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Finding,
-    Fix,
-    NotChecked,
-    Reach,
-    Severity,
-    cite,
-    generation,
-    plan_of,
-    release,
-)
+from rldoctor.api import Case, Check, Finding, Fix, NotChecked, Reach, Severity, cite, plan_of
+from rldoctor.api.engine import generation, release
 
 from .correction import ASSUMED, CORRECTION, MODE, MODES_FROM, TEMPERATURE, USED, changes, correcting, on_one_side
 

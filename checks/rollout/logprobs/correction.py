@@ -5,15 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Fix,
-    NotApplicable,
-    NotChecked,
-    RolloutPlan,
-    installed_within,
-    plan_of,
-)
+from rldoctor.api import Case, Fix, NotApplicable, NotChecked, RolloutPlan, installed_within, plan_of
 
 TEMPERATURE = "sampling.temperature"
 ASSUMED = "trainer.temperature"

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    Severity,
-    cite,
-    release,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, NotChecked, Reach, Severity, cite
+from rldoctor.api.engine import release
 
 from ...observed.agreement import between, noise_of
 from ...observed.rollout import Job, describe, records, require, runs

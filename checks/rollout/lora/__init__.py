@@ -31,19 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Finding,
-    Fix,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    RolloutPlan,
-    cite,
-    plan_of,
-    release,
-)
+from rldoctor.api import Case, Check, Finding, Fix, NotApplicable, NotChecked, Reach, RolloutPlan, cite, plan_of
+from rldoctor.api.engine import release
 
 from .ranks import LIMIT, RANK, accepted, instead_of
 

@@ -6,18 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    NotApplicable,
-    Reach,
-    Severity,
-    cite,
-    release,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity, cite
+from rldoctor.api.engine import release
 
 from ...exceptions import root_of
 from ...observed.agreement import Noise, between, noise_of

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Applicability,
-    Case,
-    Edit,
-    Finding,
-    Fix,
-    LogEvent,
-)
+from rldoctor.api import Applicability, Case, Edit, Finding, Fix, LogEvent
 
 from . import check
 from .ranks import LIMIT, RANK, accepted

@@ -34,24 +34,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    GIB,
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    Severity,
-    cite,
-    device_memory,
-    engine_memory,
-    memory_phases,
-    plan_of,
-    release,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, NotChecked, Reach, Severity, cite, plan_of
+from rldoctor.api.engine import release
+from rldoctor.api.memory import GIB, device_memory, engine_memory, memory_phases
 
 from .fixes import SHARE, remedies
 

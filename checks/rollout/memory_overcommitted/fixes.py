@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Applicability,
-    Case,
-    Edit,
-    Fix,
-    MemoryPhase,
-    RolloutPlan,
-    fitting_share,
-    plan_of,
-    trainer_fits,
-)
+from rldoctor.api import Applicability, Case, Edit, Fix, RolloutPlan, plan_of
+from rldoctor.api.memory import MemoryPhase, fitting_share, trainer_fits
 
 SHARE = "engine.gpu_memory_utilization"
 # Title, edits, what they change of the trainer (fields of the memory plan's Training), and their cost.

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    NotChecked,
-    Reach,
-    Severity,
-    cite,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotChecked, Reach, Severity, cite
 
 from ...observed.rollout import describe, require, runs
 from . import check

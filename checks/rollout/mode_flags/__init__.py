@@ -29,16 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Finding,
-    NotApplicable,
-    Reach,
-    cite,
-    installed_within,
-    plan_of,
-)
+from rldoctor.api import Case, Check, Finding, NotApplicable, Reach, cite, installed_within, plan_of
 
 from .conflicts import CONFLICTS
 

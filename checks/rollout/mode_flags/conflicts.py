@@ -6,12 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import (
-    Applicability,
-    Edit,
-    Fix,
-    RolloutPlan,
-)
+from rldoctor.api import Applicability, Edit, Fix, RolloutPlan
 
 from ..batch_divisibility.operands import validates
 

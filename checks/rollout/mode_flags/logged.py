@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Applicability,
-    Case,
-    Finding,
-    Fix,
-    LogEvent,
-)
+from rldoctor.api import Applicability, Case, Finding, Fix, LogEvent
 
 from . import check
 from .conflicts import MODE, NO_SERVER, SYNCHRONOUS, server_mode

@@ -27,18 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    NotChecked,
-    Reach,
-    Severity,
-    cite,
-    plan_of,
-    release,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, NotChecked, Reach, Severity, cite, plan_of
+from rldoctor.api.engine import release
 
 from . import attention_variable
 from .fixes import remedies, told

@@ -5,10 +5,7 @@ Read from ``vllm/envs.py``, ``vllm/config/attention.py`` and the registry of att
 
 from __future__ import annotations
 
-from rldoctor.api import (
-    Fix,
-    Severity,
-)
+from rldoctor.api import Fix, Severity
 
 VARIABLE = "env.VLLM_ATTENTION_BACKEND"
 # From the first on the value must be one of the registry's names, which no longer has these; from the second on nothing

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from rldoctor.api import (
-    Applicability,
-    Edit,
-    Fix,
-    UnknownOption,
-)
+from rldoctor.api import Applicability, Edit, Fix
+from rldoctor.api.plan import UnknownOption
 
 # So alike are two spellings of one word (utilisation and utilization: 0.96); max_tokens and max_model_len are at 0.61.
 SAME_WORD = 0.9

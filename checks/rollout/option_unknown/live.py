@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    Reach,
-    Severity,
-    Source,
-    cite,
-    plan_of,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, Source, cite, plan_of
 
 from ...observed.draws import draws, power, sampled, unseeded
 from ...observed.rollout import describe, require, rollouts, runs

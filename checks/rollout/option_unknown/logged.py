@@ -5,13 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Finding,
-    Fix,
-    LogEvent,
-    package_of,
-)
+from rldoctor.api import Case, Finding, Fix, LogEvent
+from rldoctor.api.logs import package_of
 
 from . import check
 

@@ -40,9 +40,9 @@ from rldoctor.api import (
     Reach,
     cite,
     plan_of,
-    release,
-    text_config,
 )
+from rldoctor.api.engine import release
+from rldoctor.api.models import text_config
 
 from .fixes import DTYPE, ENGINE_IN_BFLOAT16, ENGINE_IN_FLOAT16, QUANTIZATION, SMALLER_RANGE, own_method
 from .limits import AUTO_KNOWS_THE_DEVICE, BFLOAT16, FLOAT16, ONLY_FLOAT16, OVERFLOWS, least_capability, oldest_device

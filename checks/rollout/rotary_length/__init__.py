@@ -42,26 +42,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Evidence,
-    Finding,
-    Fix,
-    NotApplicable,
-    Reach,
-    Severity,
-    cite,
-    find,
-    original_length_filled_in,
-    release,
-    rope_config,
-    rope_contradiction,
-    rope_missing,
-    rope_settings,
-    text_config,
-    version_within,
-)
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, Reach, Severity, cite, find, version_within
+from rldoctor.api.engine import release
+from rldoctor.api.models import text_config
+from rldoctor.api.rope import original_length_filled_in, rope_config, rope_contradiction, rope_missing, rope_settings
 
 from .fixes import completed
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import Applicability, Case, Edit, Fix, release, text_config
+from rldoctor.api import Applicability, Case, Edit, Fix
+from rldoctor.api.engine import release
+from rldoctor.api.models import text_config
 
 ORIGINAL = "original_max_position_embeddings"
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Finding,
-    Fix,
-    LogEvent,
-)
+from rldoctor.api import Case, Finding, Fix, LogEvent
 
 from . import check
 from .fixes import COMPLETE, ORIGINAL

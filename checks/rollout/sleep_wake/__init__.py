@@ -45,8 +45,8 @@ from rldoctor.api import (
     Severity,
     cite,
     plan_of,
-    release,
 )
+from rldoctor.api.engine import release
 
 check = Check("RLD208", "sleep-wake-unsafe", __doc__, before=("RLD305",))
 

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    NotApplicable,
-    Reach,
-    cite,
-    plan_of,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, cite, plan_of
 
 from ...exceptions import root_of
 from ...observed.agreement import Noise, difference, noise_of

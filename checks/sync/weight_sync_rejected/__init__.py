@@ -30,18 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Finding,
-    Fix,
-    NotApplicable,
-    Reach,
-    Severity,
-    cite,
-    plan_of,
-    version_within,
-)
+from rldoctor.api import Case, Check, Finding, Fix, NotApplicable, Reach, Severity, cite, plan_of, version_within
 
 check = Check("RLD401", "weight-sync-rejected", __doc__)
 

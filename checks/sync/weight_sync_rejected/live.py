@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    NotApplicable,
-    Reach,
-    Severity,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
 
 from ...exceptions import root_of
 from ...observed.agreement import difference, noise_of

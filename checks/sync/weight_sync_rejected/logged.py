@@ -5,12 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Finding,
-    Fix,
-    LogEvent,
-)
+from rldoctor.api import Case, Finding, Fix, LogEvent
 
 from . import check
 from .fixes import MAPPED_ADAPTERS, NAMES, RELEASES, for_name

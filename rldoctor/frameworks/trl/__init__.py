@@ -8,7 +8,9 @@ FRAMEWORK = Framework(
     home=__name__,
     name="trl",
     title="TRL",
-    packages=(Package(name="trl", modules=("trl",), since="0.14.0", attributes=("GRPOTrainer", "GRPOConfig")),),
+    packages=(
+        Package(name="trl", modules=("trl",), since="0.14.0", symbols=True, attributes=("GRPOTrainer", "GRPOConfig")),
+    ),
     programs=("trl",),
     servers=(r"^trl\.scripts\.vllm_serve$", r"(?:^|/)vllm_serve\.py$"),
     variables="TRL_",

@@ -13,6 +13,7 @@ FRAMEWORK = Framework(
             name="verl",
             modules=("verl",),
             since="0.2",
+            symbols=True,
             beside=(("verl-project/verl", "v{}"), ("verl-project/verl-recipe", None)),
         ),
     ),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from rldoctor.frameworks import frameworks
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.releases import Publications, minor
 from rldoctor.tables.symbols import DATA, Table
@@ -22,10 +23,9 @@ from rldoctor.tables.symbols import DATA, Table
 SINCE = {
     "vllm": "0.6.3",
     "transformers": "4.46.0",
-    "trl": "0.14.0",
-    "verl": "0.2",
     "peft": "0.13.0",
     "accelerate": "1.0.0",
+    **{package.name: package.since for one in frameworks() for package in one.packages if package.symbols},
 }
 COVERED = tuple(SINCE)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rldoctor.api import Case, Gpus, RolloutPlan
+from rldoctor.api import Case, RolloutPlan
+from rldoctor.api.facts import Gpus
 
 NAMES = ("all_reduce", "all_gather", "broadcast")
 

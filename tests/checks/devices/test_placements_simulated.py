@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.devices.device_mismatch import check
 
-from rldoctor.api import Case, CheckResult, Finding, Grade, Outcome, Severity
+from rldoctor.api import Case, Finding, Grade, Outcome, Severity
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 from tests.checks import launches
 from tests.checks.devices.ranks import mixed, placements

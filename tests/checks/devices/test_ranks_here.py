@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.devices import collective_timeout, communicator_init, gpu_shared, nccl_settings
 
-from rldoctor.api import Applicability, Case, Check, CheckResult, Finding, Grade, Outcome, Severity
+from rldoctor.api import Applicability, Case, Check, Finding, Grade, Outcome, Severity
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 from tests.checks.devices import ranks
 from tests.checks.devices.ranks import call, error, rank, run

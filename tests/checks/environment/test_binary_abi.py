@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rldoctor_checks.environment.binary_abi import check
 
-from rldoctor.api import Case, CheckResult, Finding, Grade, Outcome, Severity
+from rldoctor.api import Case, Finding, Grade, Outcome, Severity
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 from tests.live import imports_case as real_imports
 from tests.logs.asking import finding as ask

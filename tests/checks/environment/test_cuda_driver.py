@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from rldoctor_checks.environment.cuda_driver import check
 
-from rldoctor.api import Case, Gpus, Outcome, Severity
+from rldoctor.api import Case, Outcome, Severity
+from rldoctor.api.facts import Gpus
 from tests.cases import assumed, gpus, judged, severities
 from tests.logs.asking import finding, findings, raised
 

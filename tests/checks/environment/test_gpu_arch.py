@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from rldoctor_checks.environment.gpu_arch import check
 
-from rldoctor.api import Case, Gpus, Outcome, Severity
+from rldoctor.api import Case, Outcome, Severity
+from rldoctor.api.facts import Gpus
 from tests.cases import assumed, commands, gpus, judged
 from tests.logs.asking import finding, findings, raised
 

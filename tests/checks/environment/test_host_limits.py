@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from rldoctor_checks.environment.host_limits import check
 
-from rldoctor.api import Case, Disk, Host, Outcome
+from rldoctor.api import Case, Outcome
+from rldoctor.api.facts import Disk, Host
 from tests.cases import GIB, assumed, commands, gpus, host, judged, severities
 from tests.logs.asking import finding, findings, raised
 

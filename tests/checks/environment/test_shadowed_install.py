@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from rldoctor_checks.environment.shadowed_install import check
 
-from rldoctor.api import Case, Distribution, Outcome, Packages
+from rldoctor.api import Case, Outcome
+from rldoctor.api.facts import Distribution, Packages
 from tests.cases import SITE, assumed, commands, host, judged, severities
 from tests.logs.asking import finding, findings, raised
 

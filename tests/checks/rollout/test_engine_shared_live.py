@@ -7,7 +7,8 @@ from typing import Any
 from rldoctor_checks.processes import engine_process_died, failure_unrecognised
 from rldoctor_checks.rollout.engine_shared import check
 
-from rldoctor.api import Case, CheckResult, Grade, Outcome, Severity
+from rldoctor.api import Case, Grade, Outcome, Severity
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 from tests.cases import judged_among_all
 from tests.plans import case as planned

@@ -7,7 +7,9 @@ from typing import Any
 
 from rldoctor_checks.rollout.memory_overcommitted import check
 
-from rldoctor.api import Case, CheckResult, Gpu, Gpus, Outcome, Severity
+from rldoctor.api import Case, Outcome, Severity
+from rldoctor.api.facts import Gpu, Gpus
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 from tests.plans import QWEN2_7B, case, edits
 

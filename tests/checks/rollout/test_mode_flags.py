@@ -7,7 +7,8 @@ from typing import Any
 
 from rldoctor_checks.rollout.mode_flags import check
 
-from rldoctor.api import CheckResult, Outcome
+from rldoctor.api import Outcome
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 from rldoctor.plan.model import Form, Given
 from tests.logs.raising import found, traceback
@@ -72,7 +73,7 @@ def test_the_frameworks_own_words() -> None:
     error = "AssertionError: async generate require vllm_mode == server, "
     (finding,) = found(check, traceback(error, "swift/llm/argument/rlhf_args.py _check_grpo"))
     assert finding.fixes[0].edits[0].option == "rollout.async"
-    warning = "set vllm_mode to `colocate` since vllm_server_host is not provided\nDONE\n"
+    warning = "[WARNING:swift] set vllm_mode to `colocate` since vllm_server_host is not provided\nDONE\n"
     assert found(check, warning) == []
 
 

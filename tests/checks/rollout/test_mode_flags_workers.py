@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.mode_flags import check
 
-from rldoctor.api import CheckResult, Outcome, UnknownOption
+from rldoctor.api import Outcome
+from rldoctor.api.plan import UnknownOption
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 from rldoctor.plan.model import Form, Given
 from tests.plans import case, edits, judged

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.rotary_length import check
 
-from rldoctor.api import CheckResult, Outcome
+from rldoctor.api import Outcome
+from rldoctor.api.results import CheckResult
 from tests.logs.asking import finding, findings, raised
 from tests.plans import QWEN2_7B, edits, judged
 

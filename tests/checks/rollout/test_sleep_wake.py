@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.sleep_wake import check
 
-from rldoctor.api import CheckResult, Outcome
+from rldoctor.api import Outcome
+from rldoctor.api.results import CheckResult
 from rldoctor.flow.judge import judge_one
 from tests.logs.asking import finding, findings, raised
 from tests.plans import case, edits

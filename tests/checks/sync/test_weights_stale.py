@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.sync.weights_stale import check
 
-from rldoctor.api import Applicability, Case, Outcome, Series, Severity
+from rldoctor.api import Applicability, Case, Outcome, Severity
+from rldoctor.api.facts import Series
 from rldoctor.flow.judge import judge_one
 from tests.checks.launches import finding, judged, quiet
 

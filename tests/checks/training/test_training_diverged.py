@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from rldoctor import registry
-from rldoctor.api import Case, Finding, Incident, LogEvent, LogRun, Severity
+from rldoctor.api import Case, Finding, LogEvent, LogRun, Severity
+from rldoctor.api.logs import Incident
 from rldoctor.flow.judge import judge_one
 
 check = registry.load().checks["RLD504"]

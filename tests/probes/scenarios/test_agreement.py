@@ -10,7 +10,9 @@ import pytest
 from rldoctor_checks.rollout import chat_template, logprobs, vocabulary
 from rldoctor_checks.sync import batch_dependent, logprob_mismatch, weight_sync_rejected, weights_stale
 
-from rldoctor.api import Basis, Case, Check, ModelFiles, NotApplicable, Outcome, Request
+from rldoctor.api import Case, Check, NotApplicable, Outcome
+from rldoctor.api.facts import ModelFiles
+from rldoctor.api.probes import Basis, Request
 from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.tokens import tokens

@@ -13,7 +13,8 @@ from rldoctor_checks.rollout import engine_internal, token_budget
 from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor import registry
-from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Scenario, Setting
+from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Setting
+from rldoctor.api.probes import Scenario
 from rldoctor.flow import engine
 from rldoctor.flow.judge import judge_one
 from rldoctor.probes.rollout import rollout

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.lora import check
 
-from rldoctor.api import Basis, Grade, NotApplicable, Outcome, Request
+from rldoctor.api import Grade, NotApplicable, Outcome
+from rldoctor.api.probes import Basis, Request
 from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.sleep import sleep

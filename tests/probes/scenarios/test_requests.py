@@ -12,7 +12,8 @@ import pytest
 from rldoctor_checks.processes import engine_process_died
 from rldoctor_checks.rollout import engine_shared
 
-from rldoctor.api import Basis, Case, NotApplicable, Outcome, Request, Run, Scenario
+from rldoctor.api import Case, NotApplicable, Outcome
+from rldoctor.api.probes import Basis, Request, Run, Scenario
 from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.requests import requests
 from tests.live import scenario_case

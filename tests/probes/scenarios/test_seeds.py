@@ -11,7 +11,8 @@ import pytest
 from rldoctor_checks.devices import completions_identical, seeds
 from rldoctor_checks.sync import outputs_corrupt
 
-from rldoctor.api import Basis, Case, Engine, Grade, NotApplicable, Outcome, Request, RolloutPlan
+from rldoctor.api import Case, Grade, NotApplicable, Outcome, RolloutPlan
+from rldoctor.api.probes import Basis, Engine, Request
 from rldoctor.facts import packages
 from rldoctor.flow.judge import judge_one
 from rldoctor.probes.peers import peers

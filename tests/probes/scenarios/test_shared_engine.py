@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.engine_shared import check
 
-from rldoctor.api import Basis, Case, Grade, NotApplicable, Outcome, Request, Run, Scenario
+from rldoctor.api import Case, Grade, NotApplicable, Outcome
+from rldoctor.api.probes import Basis, Request, Run, Scenario
 from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.interrupted import interrupted
 from rldoctor.probes.scenarios.shared_engine import shared_engine

@@ -11,7 +11,8 @@ import pytest
 from rldoctor_checks.processes import host_memory
 from rldoctor_checks.rollout import engine_internal
 
-from rldoctor.api import Basis, Case, Grade, NotApplicable, Outcome, Request
+from rldoctor.api import Case, Grade, NotApplicable, Outcome
+from rldoctor.api.probes import Basis, Request
 from rldoctor.flow.judge import judge_one
 from rldoctor.probes.scenarios.soak import soak
 from tests.live import scenario_case

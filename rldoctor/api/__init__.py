@@ -1,0 +1,42 @@
+"""What every plugin needs. Functions of the domain stand in the modules beside this one, each named after its topic."""
+
+from __future__ import annotations
+
+from rldoctor.case import Case, Unknown
+from rldoctor.check import Check, Kind, NotApplicable, NotChecked, Reach, Role
+from rldoctor.logs.model import LogEvent, LogRun
+from rldoctor.lookup import find, installed_within
+from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Grade, Level, Outcome, Severity
+from rldoctor.plan.evidence import cite, plan_of
+from rldoctor.plan.model import RolloutPlan, Setting, Source
+from rldoctor.versions import version_within
+
+__all__ = [
+    "Applicability",
+    "Case",
+    "Check",
+    "Edit",
+    "Evidence",
+    "Finding",
+    "Fix",
+    "Grade",
+    "Kind",
+    "Level",
+    "LogEvent",
+    "LogRun",
+    "NotApplicable",
+    "NotChecked",
+    "Outcome",
+    "Reach",
+    "Role",
+    "RolloutPlan",
+    "Setting",
+    "Severity",
+    "Source",
+    "Unknown",
+    "cite",
+    "find",
+    "installed_within",
+    "plan_of",
+    "version_within",
+]

@@ -1,0 +1,15 @@
+"""What is read from the log of a run, beside the event that a log judge gets."""
+
+from __future__ import annotations
+
+from rldoctor.logs.code_paths import package_of
+from rldoctor.logs.model import Frame, LoggedException, Origin
+from rldoctor.model import Incident
+
+__all__ = [
+    "Frame",
+    "Incident",
+    "LoggedException",
+    "Origin",
+    "package_of",
+]

@@ -1,0 +1,18 @@
+"""What a model's config.json says, and since when an engine knows it."""
+
+from __future__ import annotations
+
+from rldoctor.knowledge.model_config import context as model_context
+from rldoctor.knowledge.model_config import feed_forward_width as model_width
+from rldoctor.knowledge.model_config import heads as model_heads
+from rldoctor.knowledge.model_config import text_config
+from rldoctor.tables.registries import architecture_since, model_type_since
+
+__all__ = [
+    "architecture_since",
+    "model_context",
+    "model_heads",
+    "model_type_since",
+    "model_width",
+    "text_config",
+]

@@ -1,0 +1,24 @@
+"""Packages and what they declare of each other: requirements, identities, frameworks."""
+
+from __future__ import annotations
+
+from rldoctor.knowledge.packages import FRAMEWORKS
+from rldoctor.knowledge.requirements import Demand, is_framework, matters, needs_of, unreleased
+from rldoctor.knowledge.requirements import hypothetical as published_demands
+from rldoctor.knowledge.requirements import identity as package_identity
+from rldoctor.lookup import Absent, canonical, find_all, lookup
+
+__all__ = [
+    "FRAMEWORKS",
+    "Absent",
+    "Demand",
+    "canonical",
+    "find_all",
+    "is_framework",
+    "lookup",
+    "matters",
+    "needs_of",
+    "package_identity",
+    "published_demands",
+    "unreleased",
+]

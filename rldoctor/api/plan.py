@@ -1,0 +1,9 @@
+"""The rollout plan beyond its settings."""
+
+from __future__ import annotations
+
+from rldoctor.plan.model import UnknownOption
+
+__all__ = [
+    "UnknownOption",
+]

@@ -1,0 +1,29 @@
+"""Releases: which are published, which accept which others, what is known of them and since when they have a name."""
+
+from __future__ import annotations
+
+from rldoctor.knowledge.known_issues import KnownIssue, affects, known_issues
+from rldoctor.knowledge.layers import mended, replaced
+from rldoctor.knowledge.releases import acceptable as acceptable_releases
+from rldoctor.knowledge.releases import accepting as accepting_releases
+from rldoctor.knowledge.releases import as_specifier as release_specifier
+from rldoctor.knowledge.releases import combined as combined_specifier
+from rldoctor.knowledge.releases import published_name, python_admitted
+from rldoctor.tables.symbols.history import argument_history
+from rldoctor.tables.symbols.history import history_of as symbol_history
+
+__all__ = [
+    "KnownIssue",
+    "acceptable_releases",
+    "accepting_releases",
+    "affects",
+    "argument_history",
+    "combined_specifier",
+    "known_issues",
+    "mended",
+    "published_name",
+    "python_admitted",
+    "release_specifier",
+    "replaced",
+    "symbol_history",
+]

@@ -1,0 +1,11 @@
+"""What became of a check, for programs that read reports."""
+
+from __future__ import annotations
+
+from rldoctor.check import Detector
+from rldoctor.model import CheckResult
+
+__all__ = [
+    "CheckResult",
+    "Detector",
+]
