@@ -77,10 +77,10 @@ def ended(
     suspects = tuple(_suspects(pieces))[:_MOST_SUSPECTS]
     if suspects:
         return replace(incident, kind="unknown", suspects=suspects)
-    # A script says "done" behind everything; where nothing speaks against it, it is believed.
-    if any(piece.record.done for piece in pieces):
-        return replace(incident, kind="finished")
-    return replace(incident, kind="unfinished" if _is_log(pieces, at) else "unknown")
+    if not _is_log(pieces, at):
+        return replace(incident, kind="unknown")
+    # A script says "done" behind everything; where something ran and nothing speaks against it, it is believed.
+    return replace(incident, kind="finished" if any(piece.record.done for piece in pieces) else "unfinished")
 
 
 def _lines(pieces: Sequence[Slice]) -> Iterator[tuple[Slice, int, Line]]:

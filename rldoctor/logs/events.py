@@ -20,6 +20,11 @@ _ADVICE = re.compile(
     r"(?i:\b(?:if|when|in case|to (?:avoid|prevent|fix)|may|might|please|consider|such as|note that)\b)|Warning:"
 )
 _MARKDOWN = re.compile(r"#{1,6} \w|\s{0,6}(?:[-*]|\d{1,2}\.) \S|\|.+\|\s*$|.*\]\(\S+\)")
+_CODE = re.compile(
+    r"(?:import \w[\w., ]*|from [\w.]+ import .+|@\w[\w.]*(?:\(.*\))?|"
+    r"\s*(?:(?:async )?def \w+\(.*|class \w+.*:|try:|(?:except|elif|if|for|while|with) .+:|else:|"
+    r"raise \w+\(.*|return .+))$"
+)
 _FEWEST_MARKS = 5
 # Of one literal, so many different lines are judged.
 _MOST_EVENTS = 24
@@ -152,7 +157,8 @@ def _has_weight(event: LogEvent) -> bool:
 
 
 def _is_document(record: FileRecord) -> bool:
-    """Whether somebody wrote the text as Markdown and no program wrote a record in it: it speaks of failures."""
+    """Whether the text is Markdown or Python that somebody wrote, and no program wrote a record in it: it speaks of
+    failures."""
     lines = [line for _, line in record.tail]
-    marks = sum(1 for line in lines if _MARKDOWN.match(line.text))
+    marks = max(sum(1 for line in lines if kind.match(line.text)) for kind in (_MARKDOWN, _CODE))
     return marks >= _FEWEST_MARKS and not any(line.level or line.tag or line.origin.pid for line in lines)

@@ -24,6 +24,8 @@ CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError|ActorDiedEr
 _PARTING = re.compile(
     r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt|SystemExit|GeneratorExit|.*CancelledError)$"
 )
+# What torch's NCCL watchdog throws behind its own report; what it says of the reason may be cut away.
+_WATCHDOGS = "c10::DistBackendError"
 
 
 @dataclass
@@ -56,6 +58,8 @@ class Failure:
 
     def _passes_on(self, link: LoggedException) -> bool:
         if CARRIER.search(link.type) or _PARTING.match(link.type.rsplit(".", 1)[-1]):
+            return True
+        if link.type == _WATCHDOGS and not link.message and not link.frames:
             return True
         text = f"{link.type}: {link.message}"
         return any(roles & {Role.CASCADE, Role.WRAPPER} and literal in text for literal, roles in self.said.items())
@@ -129,11 +133,11 @@ def _roles(record: FileRecord, table: Table) -> dict[int, dict[str, set[Role]]]:
     for use_index, hits in record.hits.items():
         use = table.uses[use_index]
         for event in hits.kept:
-            target: RawException | RawDeath | None = deaths.get(event.number)
-            if event.token is not None:
-                target = record.tokens.get(event.token, target)
-            if target is not None:
-                found.setdefault(id(target), {})[use.literal] = use.roles
+            # A line of an exception may also tell of a death: the literal belongs to both.
+            held = record.tokens.get(event.token) if event.token is not None else None
+            for target in (held, deaths.get(event.number)):
+                if target is not None:
+                    found.setdefault(id(target), {})[use.literal] = use.roles
     return found
 
 

@@ -66,8 +66,9 @@ def test_a_run_that_learns_nothing_is_unhealthy() -> None:
         "accelerate 1.7.0\ndatasets 3.6.0\nnumpy 2.1.3\nray 2.46.0\nvllm 0.8.5\n",
         "import torch\n\n\ndef main() -> None:\n    print(torch.ones(2))\n\n\nmain()\n",
         "data:\n  train_batch_size: 512\ntrainer:\n  total_epochs: 15\n",
+        "Everything done\nFinished\nexit code 0\n",
     ],
-    ids=["README", "pip list", "source", "configuration"],
+    ids=["README", "pip list", "source", "configuration", "a script's word"],
 )
 def test_what_no_program_wrote_while_it_ran_is_no_log(text: str) -> None:
     found = incident(text)
@@ -144,6 +145,29 @@ def test_a_document_that_speaks_of_a_failure_is_no_log() -> None:
     points = "".join(f"- point {i}: see [the guide](guide.md)\n" for i in range(8))
     text = f"# Reading logs\n\n{points}\nIt finds\n\n    {ALONE['RLD206']}\n"
     assert (incident(text).kind, codes(text)) == ("unknown", [])
+
+
+def test_a_source_file_that_raises_a_failure_is_no_log() -> None:
+    text = f"""import torch
+from vllm import LLM
+
+class Worker:
+    def run(self):
+        try:
+            self.llm.generate()
+        except RuntimeError as error:
+            raise ValueError("{ALONE["RLD206"]}") from error
+"""
+    assert (incident(text).kind, codes(text)) == ("unknown", [])
+
+
+def test_lines_of_code_beside_a_programs_own_do_not_hide_a_failure() -> None:
+    answer = "import math\ndef area(r):\n    try:\n        return math.pi * r * r\n    except ValueError:\n"
+    assert codes(BEGUN + answer + ALONE["RLD206"] + "\n")[0] == "RLD206"
+
+
+def test_a_scripts_word_is_believed_behind_steps() -> None:
+    assert incident(BEGUN + "DONE\n").kind == "finished"
 
 
 def test_the_next_steps_of_the_process_are() -> None:

@@ -250,3 +250,25 @@ def test_the_rank_of_an_actor_is_learnt_from_its_other_lines() -> None:
     text = told + "distributed_init_method=tcp://127.0.0.1:1 backend=nccl\n"
     text += "".join(f"(Worker pid=17) ERROR 11-20 21:24:36 [x.py:1] {line}\n" for line in OUT_OF_MEMORY.splitlines())
     assert incident(text).first_rank == "5"
+
+
+_TIMEOUT = (
+    "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=18, OpType=_ALLGATHER_BASE, NumelIn=4, "
+    "NumelOut=16, Timeout(ms)=1800000) ran for 1800042 milliseconds before timing out."
+)
+_WATCHDOG = f"[rank3]:[E1104 08:12:44.101223 ProcessGroupNCCL.cpp:632] {_TIMEOUT}\n"
+_THROWN = "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+_SIGABRT = (
+    "E1104 08:12:49.000 412 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -6) "
+    "local_rank: 3 (pid: 902) of binary: /usr/bin/python3\n"
+)
+
+
+@pytest.mark.parametrize("what", ["", f"  what():  [PG ID 0 PG GUID 0 Rank 3] {_TIMEOUT}\n"], ids=["cut", "whole"])
+def test_what_the_watchdog_throws_is_no_cause_of_its_own(what: str) -> None:
+    assert codes(triage_text(_WATCHDOG + _THROWN + what + _SIGABRT))[:1] == ["RLD321"]
+
+
+def test_what_another_part_of_torch_throws_is_one() -> None:
+    thrown = _THROWN.replace("c10::DistBackendError", "c10::Error") + "  what():  the gizmo is upside down\n"
+    assert codes(triage_text(thrown + _SIGABRT))[:1] == ["RLD900"]

@@ -51,7 +51,7 @@ METRICS = Metrics(
     source="https://github.com/verl-project/verl/blob/main/verl/trainer/ppo/metric_utils.py",
     names=_NAMES,
     markers=("actor/", "critic/score", "critic/rewards", "response_length/"),
-    literals=("critic/score/mean:",),
+    literals=("critic/score/mean:", "critic/rewards/mean:", "actor/grad_norm:"),
     marks=r"step:\d",
     lines=(Line(re.compile(r"(?:^|\s)step:(?P<step>\d+) - (?P<record>\S.*)"), _read),),
 )

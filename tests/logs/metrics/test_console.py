@@ -11,6 +11,7 @@ import pytest
 from rldoctor.case import Series
 from rldoctor.logs import metrics
 from rldoctor.logs.metrics import console
+from rldoctor.logs.triage import triage_text
 
 Collected = Callable[[str], dict[str, Series]]
 
@@ -51,6 +52,14 @@ def test_verl_behind_rays_prefix_with_numpy_values(collected: Collected) -> None
     assert all(0.2 <= value <= 0.4 for value in found["grad_norm"].values)
     assert found["reward"].key == "critic/score/mean"
     assert "kl" in found and found["kl"].key == "actor/kl_loss"
+
+
+@pytest.mark.parametrize("name", ["critic/score/mean", "critic/rewards/mean", "actor/grad_norm"])
+def test_a_verl_line_that_was_shortened_is_read(name: str) -> None:
+    lines = "".join(f"(TaskRunner pid=9) step:{step} - {name}:nan - actor/entropy:nan\n" for step in range(1, 5))
+    healthy = lines.replace("nan", "0.5")
+    assert [finding.code for finding in triage_text(lines).findings] == ["RLD504"]
+    assert not triage_text(healthy).findings
 
 
 def test_a_zero_that_rounding_made_is_no_value(collected: Collected) -> None:
