@@ -101,11 +101,16 @@ def _template(running: RunningEngine, tokenizer: Any, arguments: dict[str, Any])
             "decoded": tokenizer.decode(ids),
         },
     )
-    special = set(tokenizer.all_special_ids) | set(getattr(tokenizer, "added_tokens_decoder", {}))
+    special = special_tokens(tokenizer)
     # No word of the answer is special.
     end = next((token for token in _after(tokenizer, whole) if token in special), None)
     running.record("turn", None if end is None else {"id": end, "token": tokenizer.convert_ids_to_tokens(end)})
     return end
+
+
+def special_tokens(tokenizer: Any) -> set[int]:
+    """Those that are named as special, and those that were added: not every release names all of the latter."""
+    return set(tokenizer.all_special_ids) | set(getattr(tokenizer, "added_tokens_decoder", {}))
 
 
 def _after(tokenizer: Any, whole: list[int]) -> list[int]:
@@ -141,7 +146,7 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         {
             "token_ids": list(completion.token_ids),
             "engine": completion.text,
-            "tokenizer": tokenizer.decode(completion.token_ids),
+            "tokenizer": tokenizer.decode(completion.token_ids, skip_special_tokens=True),
         }
         for output in running.engine.generate(asked, parameters, use_tqdm=False)
         for completion in output.outputs
@@ -149,7 +154,7 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
 
 
 def _is_plain(tokenizer: Any, token: int) -> bool:
-    if token in tokenizer.all_special_ids:
+    if token in special_tokens(tokenizer):  # the engine leaves them out of its text
         return False
     text = tokenizer.decode([token])
     return bool(text) and text.isascii() and text.isprintable() and text == text.strip()
