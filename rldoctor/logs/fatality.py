@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rldoctor.check import Role
+from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import LoggedException
 from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawException
 from rldoctor.logs.runs import Slice
@@ -20,6 +21,8 @@ _UNCAUGHT = re.compile(r"Exception in thread |Process \S+:$|Uncaught exception|E
 _BOOTSTRAP = re.compile(r"^(?:_bootstrap|_bootstrap_inner|spawn_main|_wrap|_run_code)$")
 # Ray and futures raise these around what they were told; the exception within says more.
 CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError|ActorDiedError)(?:\(\w+\))?$")
+# So many lines are no accident.
+SEVERAL = 3
 # Said by a process whose pipe or parent is gone; at the end of a run this is how the end looks.
 _PARTING = re.compile(
     r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt|SystemExit|GeneratorExit|.*CancelledError)$"
@@ -153,8 +156,17 @@ def _went_on(failure: Failure) -> bool:
         if raw.ranked or _UNCAUGHT.match(raw.exception.header):
             return False
         if not uncaught(failure):
-            return after.moved >= 1 or after.informed + after.repeated >= 3
+            if after.moved >= 1 or after.informed + after.repeated >= SEVERAL:
+                return True
+            return raw.native is None and _steps_behind(failure) >= SEVERAL
     return after.moved >= 2
+
+
+def _steps_behind(failure: Failure) -> int:
+    """How often the end of the log shows, whichever process says so, that the run moved on after the exception: a tool
+    call of one worker that failed and was tried again is none of the run's failures."""
+    tail = failure.slice.record.tail
+    return sum(failure.last < number <= failure.slice.last and is_progress(line) for number, line in tail)
 
 
 def _reconsider(verdicts: Verdicts) -> None:
