@@ -7,7 +7,7 @@ RAY := .ray
 # Each worker of a test run may have an engine of its own, of about a gigabyte.
 WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 PYTEST = $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
-QUICK = "not engine and not ray and not v0 and not gpu"
+QUICK = "not engine and not ray and not v0 and not gpu and not alone"
 
 .PHONY: doctor check test lint lowest benchmarks clean
 
@@ -19,7 +19,8 @@ check: lint
 	$(PYTEST) --quiet -m $(QUICK)
 
 test: lint $(PATIENT)/.ready $(RAY)/.ready
-	$(PYTEST)
+	$(VENV)/bin/pytest --quiet -m alone
+	$(PYTEST) -m "not alone"
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check
