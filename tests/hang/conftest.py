@@ -29,7 +29,7 @@ class Program:
         with output.open("wb") as opened:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=opened, stderr=opened, start_new_session=session,
-                env={**os.environ, **environ}, cwd=folder,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **environ}, cwd=folder,
             )  # fmt: skip
         self.pid = self._process.pid
 
