@@ -8,12 +8,11 @@ from pathlib import Path
 from rldoctor.case import Case
 from rldoctor.model import Level
 from rldoctor.probe import Request
+from rldoctor.probes.scenarios.agreement import OTHER_TEMPERATURE
 from rldoctor.scenario import Basis, Run, Scenario
 
 # With so many draws a temperature that is off by a few percent shows where the distribution is that of a real model.
 DRAWS = 768
-# What launches choose that choose another temperature than 1.
-OTHER_TEMPERATURE = 0.6
 SECONDS = 180.0
 
 

@@ -16,11 +16,11 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rldoctor.formats.hydra.apply import applied
 from rldoctor.formats.hydra.composer import Composer, Composition, ConfigFile
 from rldoctor.formats.hydra.grammar import parse_override
 from rldoctor.formats.source import Source
 from rldoctor.formats.yaml.reader import read_yaml
+from tests.formats.hydra.apply import applied
 
 TREES = 240
 GROUPS = {
