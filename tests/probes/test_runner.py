@@ -285,16 +285,18 @@ run(main)"""
     )
     doctor = f"""
 from pathlib import Path
-from rldoctor.api import Job, Level, Probe, Request
+from rldoctor.api.probes import Job, Request
 from rldoctor.probes.runner import run_job
 run_job(Path({str(child)!r}), Job(arguments={{}}, time_limit=600), "child", Request())"""
-    process = subprocess.Popen(
-        [sys.executable, "-c", doctor], stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
-    )
+    said = tmp_path / "said.txt"
+    with said.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-c", doctor], stderr=stream, env={**os.environ, "TMPDIR": str(tmp_path)}
+        )
     deadline = time.monotonic() + 10
-    while not named(marker) and time.monotonic() < deadline:
+    while not named(marker) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert named(marker)
+    assert named(marker), said.read_text()
     process.send_signal(number)
     process.wait(10)
     assert gone(marker)
