@@ -26,7 +26,7 @@ from rldoctor import registry
 from rldoctor.case import Case, Distribution, Packages
 from rldoctor.check import Check
 from rldoctor.errors import InputError
-from rldoctor.flow.judge import judge
+from rldoctor.judge import judge
 from rldoctor.launch.plans import plans
 from rldoctor.model import CheckResult, Severity
 from rldoctor.plan.model import RolloutPlan

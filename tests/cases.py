@@ -10,7 +10,7 @@ from rldoctor import registry
 from rldoctor.api import Case, Check
 from rldoctor.api.facts import Distribution, Gpu, Gpus, Host, Packages
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge, judge_one
+from rldoctor.judge import judge, judge_one
 
 GIB = 1 << 30
 SITE = "/opt/venv/lib/python3.12/site-packages"

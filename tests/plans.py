@@ -7,7 +7,7 @@ from typing import Any
 from rldoctor.api import Case, Check, RolloutPlan, Setting
 from rldoctor.api.facts import Distribution, Gpu, Gpus, ModelFiles, Packages
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 
 QWEN2_7B = {
     "architectures": ["Qwen2ForCausalLM"],

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rldoctor.edits.spelled import Spelling
 from rldoctor.errors import InputError
-from rldoctor.formats.source import Source, open_source
+from rldoctor.formats.source import Files, Source, open_source
 from rldoctor.formats.write import CannotEdit, Write
+from rldoctor.frameworks.spelled import Spelling
 from rldoctor.plan.model import Form
 
 _BOM = b"\xef\xbb\xbf"
@@ -98,8 +98,11 @@ def rewritten(text: str, write: Write) -> str:
     if write.form in (Form.YAML, Form.KEYWORD):
         raise CannotEdit(f"{write.key} stands in a here-document of {write.file}")
     from rldoctor.formats.shell.edit import rewrite_shell
+    from rldoctor.launch.launchers.unwrap import unwrap
 
-    return rewrite_shell(text, write)
+    # What a command names is not opened here: only its words count.
+    nowhere = Files(base=Path("/nonexistent"))
+    return rewrite_shell(text, write, lambda words: unwrap(words, write.file, nowhere))
 
 
 def save(edited: Edited) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rldoctor.edits.edit import Edited, apply
-from rldoctor.edits.spelled import Spelling
-from rldoctor.edits.spelling import unspelled
 from rldoctor.frameworks import by_name
+from rldoctor.frameworks.spelled import Spelling
+from rldoctor.frameworks.spelling import unspelled
 from rldoctor.model import Applicability, Change, CheckResult, Edit, Finding, Fix, Report
 from rldoctor.plan.model import RolloutPlan
 

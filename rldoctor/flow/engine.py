@@ -9,8 +9,8 @@ from dataclasses import replace
 from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.flow.failed_runs import explained
-from rldoctor.flow.judge import join_cases, judge
 from rldoctor.flow.probe import AnyProbe
+from rldoctor.judge import join_cases, judge
 from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Missing, Outcome, Report
 from rldoctor.registry import Registry

@@ -14,7 +14,7 @@ from rldoctor.case import Case, Unknown
 from rldoctor.check import Check, NotApplicable
 from rldoctor.errors import one_line
 from rldoctor.flow.depth import Depth
-from rldoctor.flow.judge import first_missing
+from rldoctor.judge import first_missing
 from rldoctor.lookup import Absent
 from rldoctor.model import Level
 from rldoctor.probe import Probe, Request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.draft import Draft
-from rldoctor.launch.launch import Launch
+from rldoctor.frameworks.launch import Launch
 from rldoctor.plan.model import Form, UnknownOption
 from rldoctor.plan.vocabulary import terms
 from rldoctor.tables.options.table import OptionTable

@@ -13,18 +13,18 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.defaults import fill_defaults, fill_engine_defaults, unknown_option
 from rldoctor.frameworks.draft import Draft, variables
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
+from rldoctor.frameworks.processes import devices, processes
 from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.frameworks.table import Rows, parents
-from rldoctor.launch.launch import Launch
-from rldoctor.launch.launchers.processes import devices, processes
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 
 if TYPE_CHECKING:
-    from rldoctor.edits.spelled import Spelling
-    from rldoctor.launch.command import Arguments
+    from rldoctor.formats.shell.arguments import Arguments
+    from rldoctor.frameworks.spelled import Spelling
 
 # Hydra's own command line (hydra.cc/docs/advanced/hydra-command-line-flags), which holds no settings.
 HYDRA_OPTIONS = ("config_path", "config_name", "config_dir", "cp", "cn", "cd", "multirun", "m", "experimental_rerun")
@@ -141,7 +141,7 @@ class Dialect:
         if launch.tree is not None:
             yield from launch.tree.natives()
         if self.style is Form.OVERRIDE:
-            from rldoctor.formats.hydra.composition import composed
+            from rldoctor.frameworks.composition import composed
 
             overrides = composed(launch, arguments, self.ships)
             yield from (native for native in overrides if native.form is not Form.OVERRIDE)
@@ -212,7 +212,7 @@ class Dialect:
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """A canonical edit in this framework's words, with the place and the way to write it."""
-        from rldoctor.edits.spelling import spell
+        from rldoctor.frameworks.spelling import spell
 
         return spell(self, edit, plan)
 

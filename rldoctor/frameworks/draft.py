@@ -7,7 +7,7 @@ from typing import Any
 
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved, convert, whole
-from rldoctor.launch.launch import Launch, at
+from rldoctor.frameworks.launch import Launch, at
 from rldoctor.plan.model import Form, Given, Note, Setting, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 

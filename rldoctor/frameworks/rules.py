@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.rule import Rule
+from rldoctor.frameworks.spelled import Spelling
 
 
 class Decided(Rule):

@@ -11,7 +11,6 @@ from rldoctor import settings, verdict
 from rldoctor.case import Case
 from rldoctor.check import Check, Kind
 from rldoctor.errors import InputError
-from rldoctor.flow.judge import join_results, judge
 from rldoctor.flow.session import Session
 from rldoctor.hang import folder as folders
 from rldoctor.hang.collect import LONGEST, SHORTEST, collect
@@ -19,6 +18,7 @@ from rldoctor.hang.incident import incident_of
 from rldoctor.hang.model import NAME, GpuUse, Hang, hang_of
 from rldoctor.hang.names import ranks_named
 from rldoctor.hang.process_state import ProcessState, process_states
+from rldoctor.judge import join_results, judge
 from rldoctor.model import CheckResult, Outcome, Report
 from rldoctor.precedence import Precedence
 

@@ -15,7 +15,7 @@ from rldoctor.formats.shell.rest import is_rest, lost
 from rldoctor.formats.source import Files, Source
 from rldoctor.frameworks import all_dialects, by_name
 from rldoctor.frameworks.dialect import Dialect
-from rldoctor.launch.launch import KnownOptions, Launch, VersionOf
+from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.unwrap import unwrap
 from rldoctor.launch.server import joined

@@ -11,7 +11,7 @@ from functools import partial
 from rldoctor.case import Case
 from rldoctor.check import Check, Kind, NotApplicable, NotChecked, Role
 from rldoctor.errors import one_line
-from rldoctor.flow.judge import join_results, judge_one, yielded
+from rldoctor.judge import join_results, judge_one, yielded
 from rldoctor.logs.events import Asked
 from rldoctor.logs.model import LogEvent, LogRun
 from rldoctor.logs.nearest import nearest

@@ -10,7 +10,7 @@ from rldoctor.api import Case, Check, Finding, RolloutPlan, Setting
 from rldoctor.api.facts import Distribution, Gpu, Gpus, Host, Packages
 from rldoctor.api.results import CheckResult
 from rldoctor.edits import edit, fixes
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.launch.plans import plans
 from rldoctor.lookup import canonical
 

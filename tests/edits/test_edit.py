@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from rldoctor.edits.edit import Edited, apply, save
-from rldoctor.edits.spelled import Spelling
 from rldoctor.errors import InputError
 from rldoctor.formats.write import Write
 from rldoctor.frameworks import by_name
+from rldoctor.frameworks.spelled import Spelling
 from rldoctor.launch.recognise import read
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan

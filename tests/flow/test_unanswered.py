@@ -11,8 +11,8 @@ from rldoctor import example, registry
 from rldoctor.api import Case, Check, Finding, Outcome, Reach, RolloutPlan, Setting
 from rldoctor.check import Detector
 from rldoctor.flow import engine
-from rldoctor.flow.judge import judge as judge_all
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge as judge_all
+from rldoctor.judge import judge_one
 from rldoctor.plan.evidence import plan_of
 from tests.cases import judged
 from tests.plans import case as planned

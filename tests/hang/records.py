@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from rldoctor.api import Case, Check, Finding
-from rldoctor.flow.judge import judge_one
 from rldoctor.hang.model import NAME, Hang, Seen, Thread
+from rldoctor.judge import judge_one
 from rldoctor.logs.model import Frame
 from rldoctor.model import CheckResult
 from rldoctor.registry import load

@@ -13,7 +13,7 @@ from rldoctor.api.packages import Absent, lookup
 from rldoctor.formats.source import Files
 from rldoctor.frameworks import all_dialects
 from rldoctor.frameworks.draft import Draft
-from rldoctor.launch.launch import Launch
+from rldoctor.frameworks.launch import Launch
 from rldoctor.launch.recognise import read
 from rldoctor.plan.model import Form, RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import term, terms

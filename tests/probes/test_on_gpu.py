@@ -21,7 +21,7 @@ from rldoctor.api.probes import Request
 from rldoctor.api.results import CheckResult
 from rldoctor.facts import nvml, packages
 from rldoctor.flow import engine
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.collectives import collectives
 from rldoctor.probes.placing import free_gpus
 from rldoctor.probes.rollout import rollout

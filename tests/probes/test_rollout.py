@@ -12,7 +12,7 @@ from rldoctor_checks.rollout import kv_cache, rotary_length
 
 from rldoctor.api import Case, Outcome
 from rldoctor.api.facts import ModelFiles
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.live import rollout_case
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from rldoctor.errors import InputError
 from rldoctor.formats.native import Located, Native
 from rldoctor.formats.python.scope import Scope, dotted
+from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
-from rldoctor.launch.command import Arguments
 from rldoctor.plan.model import Form
 
 

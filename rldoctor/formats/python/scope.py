@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rldoctor.formats.native import Located
+from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.values import Unresolved, scalar
-from rldoctor.launch.command import Arguments
 
 MAX_DEPTH = 40
 MAX_TEXT = 100_000

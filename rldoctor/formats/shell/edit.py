@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rldoctor.formats.json_text import parse
-from rldoctor.formats.shell.commands import command_at, commands_of
+from rldoctor.formats.shell.commands import Unwrap, command_at, commands_of
 from rldoctor.formats.shell.reader import Command, Word, parser
 from rldoctor.formats.shell.variable import rewrite_variable
 from rldoctor.formats.shell.writing import quote, requote, value_quote
 from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.plan.model import Form
 
-if TYPE_CHECKING:
-    pass
-
 _REST = re.compile(rb"[\"']?\$(\{[@*]\}|[@*])[\"']?\s*\Z")
 
 
-def rewrite_shell(text: str, write: Write) -> str:
-    """The script with one option, override or variable set. Raises :class:`CannotEdit`."""
+def rewrite_shell(text: str, write: Write, unwrap: Unwrap) -> str:
+    """The script with one option, override or variable set; ``unwrap`` says what a command starts. Raises
+    :class:`CannotEdit`."""
     raw = text.encode()
-    new = rewrite_variable(raw, write) if write.form is Form.VARIABLE else _setting(raw, write)
+    rewrite = rewrite_variable if write.form is Form.VARIABLE else _setting
+    new = rewrite(raw, write, unwrap)
     if parser().parse(new).root_node.has_error and not parser().parse(raw).root_node.has_error:
         raise CannotEdit("the script would not be valid any more")
     return new.decode()
 
 
-def _setting(raw: bytes, write: Write) -> bytes:
-    every = list(commands_of(raw, write.file))
+def _setting(raw: bytes, write: Write, unwrap: Unwrap) -> bytes:
+    every = list(commands_of(raw, write.file, unwrap))
     found = _standing(every, write)
     if write.rename is not None:
         return raw if found is None else _renamed(raw, found[0][found[1]], write)
     if found is None:
-        command = command_at(every, write)
+        command = command_at(every, write, unwrap)
         found = _in_command(command, write)
         if found is None:
             return raw if write.remove else _add(raw, command, write)

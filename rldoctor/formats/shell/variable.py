@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rldoctor.formats.shell.commands import command_at, commands_of
+from rldoctor.formats.shell.commands import Unwrap, command_at, commands_of
 from rldoctor.formats.shell.reader import Word, parser
 from rldoctor.formats.shell.writing import quote, value_quote
 from rldoctor.formats.texts import shell_quoted
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-def rewrite_variable(raw: bytes, write: Write) -> bytes:
+def rewrite_variable(raw: bytes, write: Write, unwrap: Unwrap) -> bytes:
     """The script with one variable set, or unset. Raises :class:`CannotEdit`."""
-    every = list(commands_of(raw, write.file))
+    every = list(commands_of(raw, write.file, unwrap))
     root = parser().parse(raw).root_node
     nodes = [node for node in _assignments(root) if _assigned(node, raw) == write.key]
     standing = [node for node in nodes if node.start_point[0] + 1 == write.line]
     if not standing:
-        command = command_at(every, write)
+        command = command_at(every, write, unwrap)
         effective = command.environment.get(write.key)
         standing = [node for node in nodes if effective is not None and node.start_byte == effective.start]
     if standing:

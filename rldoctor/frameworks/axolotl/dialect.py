@@ -10,12 +10,12 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.frameworks.trl.engine import engine, placement, start
 from rldoctor.frameworks.trl.table import BESIDE, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, sampling, strategy
-from rldoctor.launch.launch import Launch
 from rldoctor.plan.model import Form, Place
 
 _SAMPLES = ("grpo", "gdpo", "ebft")

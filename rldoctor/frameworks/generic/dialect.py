@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.vllm.dialect import ENGINE, VLLM
-from rldoctor.launch.launch import Launch
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan
 
 if TYPE_CHECKING:
-    from rldoctor.edits.spelled import Spelling
+    from rldoctor.frameworks.spelled import Spelling
 
 # Engine options whose name alone does not say that an engine is meant: "seed" and "dtype" are everybody's.
 _COMMON = frozenset(
@@ -80,7 +80,7 @@ class Generic(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """Only what stands in the file, and variables: how an unknown program would take an option is not known."""
-        from rldoctor.edits.spelled import Spelling
+        from rldoctor.frameworks.spelled import Spelling
 
         if edit.option.startswith("env.") or plan.places or edit.option in {given.option for given in plan.given}:
             return super().spell(edit, plan)

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from rldoctor.edits.spelled import Spelling
-from rldoctor.edits.spelling import variable
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.ms_swift.engine import engine, seeds
 from rldoctor.frameworks.ms_swift.place import placement, serves, start
 from rldoctor.frameworks.ms_swift.table import BESIDE, TABLE
 from rldoctor.frameworks.ms_swift.trainer import batch, evaluation, training
 from rldoctor.frameworks.releases import name_anew, within, writing
 from rldoctor.frameworks.rule import Rule
-from rldoctor.launch.launch import Launch
+from rldoctor.frameworks.spelled import Spelling
+from rldoctor.frameworks.spelling import variable
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan
 from rldoctor.plan.vocabulary import terms
@@ -120,7 +120,7 @@ class MsSwift(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """As everywhere, in the names of the plan's release; processes are set by variables."""
-        from rldoctor.edits.spelling import spell
+        from rldoctor.frameworks.spelling import spell
 
         if edit.option in ("sleep.enabled", "engine.enable_sleep_mode") and isinstance(edit.value, bool):
             edit = replace(edit, option="sleep.level", value=int(edit.value))

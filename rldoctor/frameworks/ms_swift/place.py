@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.processes import processes
 from rldoctor.frameworks.releases import between
-from rldoctor.launch.launchers.processes import processes
 from rldoctor.plan.model import Source
 
 # Commands that swift/cli/main.py starts with torchrun, where NPROC_PER_NODE or NNODES is set.

@@ -12,8 +12,8 @@ from rldoctor.errors import InputError
 from rldoctor.formats.native import Native
 from rldoctor.formats.source import Files
 from rldoctor.formats.yaml.reader import YamlFile
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.nemo_rl.layout import NEMO_RL
-from rldoctor.launch.launch import Launch
 
 # examples/run_*.py: what each takes without --config, beside itself in configs/.
 _UNNAMED = {

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.hydra.overrides import interpolated
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.defaults import filled
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.nemo_rl.config import base, complete, inherited, named, own_file, shaped, stand_ins
 from rldoctor.frameworks.nemo_rl.engine import PASSED, engine, lengths, seeds
 from rldoctor.frameworks.nemo_rl.place import batch, placement, trainer
@@ -27,7 +27,7 @@ from rldoctor.frameworks.nemo_rl.table import (
 )
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.rules import Deciding, not_twice
-from rldoctor.launch.launch import Launch
+from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, UnknownOption
 from rldoctor.tables.options import MISSING

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.trl.dialect import TRL, parses
 from rldoctor.frameworks.trl.table import BESIDE
-from rldoctor.launch.launch import Launch
 
 # Fields of its own dataclasses that recipes hold (src/open_r1/configs.py).
 _OWN = (

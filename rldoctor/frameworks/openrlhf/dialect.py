@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.openrlhf.place import models, native_or_default, number, placement, with_ray
 from rldoctor.frameworks.openrlhf.table import BESIDE, TABLE
 from rldoctor.frameworks.releases import between, name_anew, within, writing
 from rldoctor.frameworks.rule import Boolean, Rule
-from rldoctor.launch.launch import Launch
+from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan
 
@@ -163,7 +163,7 @@ class OpenRLHF(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """In the names of the plan's release, or of the generation that its options are of."""
-        from rldoctor.edits.spelling import spell
+        from rldoctor.frameworks.spelling import spell
 
         if edit.option == "sleep.enabled":
             edit = replace(edit, option="engine.enable_sleep_mode")

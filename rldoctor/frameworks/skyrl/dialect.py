@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import within, writing
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.rules import Deciding, not_twice
@@ -16,7 +16,7 @@ from rldoctor.frameworks.skyrl.engine import PASSED, engine, lengths, seeds
 from rldoctor.frameworks.skyrl.place import batch, placement, trainer
 from rldoctor.frameworks.skyrl.release import FIRST, SECOND, owner_of, translates
 from rldoctor.frameworks.skyrl.table import BESIDE, ENGINE, LEGACY, TABLE
-from rldoctor.launch.launch import Launch
+from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan
 
@@ -111,7 +111,7 @@ class SkyRL(Deciding):
         """In the names that the plan's release has."""
         first = _first_generation(plan)
         version = plan.version if within(plan.version, "0.1") else "0.3.0"
-        from rldoctor.edits.spelling import spell
+        from rldoctor.frameworks.spelling import spell
 
         spelling = spell(writing(SkyRLTrain if first else SkyRL, version or "0.3.0", "main_base"), edit, plan)
         for section in self.owners:

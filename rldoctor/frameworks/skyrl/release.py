@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.skyrl.table import ENGINE
-from rldoctor.launch.launch import Launch
 
 FIRST, SECOND = "skyrl-train", "skyrl"
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.rule import Boolean, Rule
-from rldoctor.launch.launch import Launch
 
 # Its script has a common name: so many of these options tell it.
 _TELLING = frozenset(

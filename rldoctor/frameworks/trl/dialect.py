@@ -9,18 +9,18 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
-from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.native import Native
 from rldoctor.formats.python.reader import PythonFile
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import writing
 from rldoctor.frameworks.rule import Rule
+from rldoctor.frameworks.spelled import Spelling
 from rldoctor.frameworks.trl.engine import between, engine, placement, start
 from rldoctor.frameworks.trl.table import ACCELERATE, ALGORITHMS, BESIDE, LAUNCH, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, precision, sampling, strategy
-from rldoctor.launch.launch import Launch
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Setting, Source
 
@@ -220,7 +220,7 @@ class TRL(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """As everywhere, in the names of the plan's release; what TRL computes, or a server's launch says, has none."""
-        from rldoctor.edits.spelling import spell
+        from rldoctor.frameworks.spelling import spell
 
         if edit.option == "sleep.enabled":
             edit = replace(edit, option="engine.enable_sleep_mode")

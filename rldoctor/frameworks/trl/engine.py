@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.processes import processes
 from rldoctor.frameworks.releases import within
-from rldoctor.launch.launchers.processes import processes
 from rldoctor.plan.model import Setting, Source
 
 # Trainers that inherit GRPOTrainer, and with it the way it builds the engine.
@@ -76,7 +76,7 @@ def _preset(draft: Draft) -> None:
         draft.derive("trainer.strategy", strategy, how)
         draft.derive("trainer.zero_stage", stage, how)
         return
-    from rldoctor.launch.launchers.accelerate import settings
+    from rldoctor.frameworks.accelerate import settings
 
     found, notes = settings(named, draft.launch.files)
     for option, setting in found.items():

@@ -9,11 +9,11 @@ from typing import ClassVar
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.trl.engine import between
 from rldoctor.frameworks.vllm.dialect import ENGINE, VLLM
-from rldoctor.launch.launch import Launch
 from rldoctor.plan.model import RolloutPlan
 
 

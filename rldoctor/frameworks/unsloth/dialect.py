@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.trl.dialect import TRL, algorithm
@@ -17,7 +18,6 @@ from rldoctor.frameworks.trl.engine import start, without
 from rldoctor.frameworks.trl.table import BESIDE, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, sampling, strategy
 from rldoctor.frameworks.vllm.dialect import SAMPLING
-from rldoctor.launch.launch import Launch
 from rldoctor.plan.model import Setting, Source
 
 _LOADERS = ("FastLanguageModel", "FastVisionModel", "FastModel")

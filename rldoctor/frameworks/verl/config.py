@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
-from rldoctor.launch.launch import Launch
 
 BASE, MEGATRON = "ppo_trainer", "ppo_megatron_trainer"
 # The configuration of each main's @hydra.main. Recipes with others have keys that no table lists.

@@ -10,11 +10,11 @@ from rldoctor.formats.native import Native
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.verl.config import SHIPPED, configuration, generates
 from rldoctor.frameworks.verl.table import BESIDE, TABLE
-from rldoctor.launch.launch import Launch
 from rldoctor.plan.model import Form
 
 _ROLLOUT = "actor_rollout_ref.rollout"

@@ -10,8 +10,8 @@ from typing import ClassVar
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.rule import Boolean, Rule
-from rldoctor.launch.launch import Launch
 from rldoctor.plan.model import Form
 from rldoctor.plan.vocabulary import terms
 

@@ -9,13 +9,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rldoctor.formats.native import Native
+from rldoctor.formats.shell.arguments import arguments
 from rldoctor.formats.shell.reader import Word
-from rldoctor.formats.values import Unresolved, convert, whole
-from rldoctor.launch.command import arguments
-from rldoctor.launch.launch import at
-from rldoctor.launch.launchers.tables import FLAGS, PRECISIONS
+from rldoctor.formats.values import Unresolved
+from rldoctor.frameworks.processes import launcher_setting
+from rldoctor.launch.launchers.tables import FLAGS
 from rldoctor.plan.model import Form, Setting
-from rldoctor.plan.vocabulary import term
 
 
 @dataclass
@@ -103,27 +102,6 @@ def take(
         line = words[0].line if words else None
         program.process["process.launcher"] = Setting(value=launcher, file=file or None, line=line, key=launcher)
     return given
-
-
-def launcher_setting(option: str, native: Native) -> Setting:
-    """A launcher's native setting as a canonical one; a value that cannot be is unknown, with the reason."""
-    kind = term(option)
-    value: Any = native.value
-    if option == "trainer.dtype" and isinstance(value, str | bool):
-        value = PRECISIONS.get("no" if value is False else str(value), value)
-    elif option.startswith("trainer.offload_") and isinstance(value, str):
-        value = value.lower() not in ("none", "false", "no")
-    elif option == "process.nnodes" and isinstance(value, str) and ":" in value:
-        value = Unresolved(value, "an elastic number of nodes")
-    elif option == "process.nproc" and value in ("gpu", "auto"):
-        value = Unresolved(str(value), "all devices that are visible")
-    try:
-        value = whole(convert(value, kind.kind if kind is not None else "any"))
-    except ValueError as error:
-        value = Unresolved(native.raw, f"{native.spelled}: {error}")
-    if isinstance(value, Unresolved):
-        return Setting(unknown=value.why, **at(native))
-    return Setting(value=value, **at(native))
 
 
 def variable(program: Program, word: Word, file: str) -> None:

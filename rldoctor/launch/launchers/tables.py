@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rldoctor.frameworks import frameworks
+from rldoctor.frameworks.accelerate import ACCELERATE_DEEPSPEED, ACCELERATE_PROCESSES
 
 # Console programs whose first argument is a command of its own.
 SUBCOMMANDS = frozenset(
@@ -101,23 +102,6 @@ TORCHRUN = {
     "rdzv_backend": "process.rdzv_backend",
     "standalone": "process.standalone",
 }
-ACCELERATE_PROCESSES = {
-    "num_processes": "process.total",
-    "num_machines": "process.nnodes",
-    "machine_rank": "process.node_rank",
-    "main_process_ip": "process.master_addr",
-    "main_process_port": "process.master_port",
-    "rdzv_backend": "process.rdzv_backend",
-    "gpu_ids": "process.devices",
-    "mixed_precision": "trainer.dtype",
-}
-ACCELERATE_DEEPSPEED = {
-    "zero_stage": "trainer.zero_stage",
-    "offload_optimizer_device": "trainer.offload_optimizer",
-    "offload_param_device": "trainer.offload_params",
-    "deepspeed_config_file": "trainer.deepspeed",
-    "gradient_accumulation_steps": "batch.accumulation",
-}
 ACCELERATE = {**ACCELERATE_PROCESSES, **ACCELERATE_DEEPSPEED}
 DEEPSPEED = {
     "num_gpus": "process.nproc",
@@ -138,4 +122,3 @@ FLAGS = frozenset(
         "use_megatron_lm", "no_ssh", "verbose", "use_megatron",
     }
 )  # fmt: skip
-PRECISIONS = {"bf16": "bfloat16", "fp16": "float16", "no": "float32", "fp8": "fp8"}

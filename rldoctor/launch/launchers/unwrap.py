@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 
 from rldoctor.formats.json_text import parse
 from rldoctor.formats.native import Native
+from rldoctor.formats.shell.arguments import arguments
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Files
 from rldoctor.formats.values import Unresolved
-from rldoctor.launch.command import arguments
 from rldoctor.launch.launchers.program import Program, module, script, started, take, until_script, variable
 from rldoctor.launch.launchers.tables import (
     ACCELERATE,
@@ -215,7 +215,7 @@ def _deepspeed(program: Program, file: str, files: Files) -> bool:
 
 def _accelerate(program: Program, file: str, files: Files) -> bool:
     start = 1 if PurePosixPath(program.words[0].text).name == "accelerate-launch" else 2
-    from rldoctor.launch.launchers.accelerate import settings
+    from rldoctor.frameworks.accelerate import settings
 
     named = arguments(until_script(program.words[start:])[0], file, flags=FLAGS).value("config_file")
     found, notes = settings(named, files) if isinstance(named, str) else ({}, [])

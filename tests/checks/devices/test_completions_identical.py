@@ -8,7 +8,7 @@ import pytest
 from rldoctor_checks.devices.completions_identical import check
 
 from rldoctor.api import Case, Outcome
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.observations import completion, rollout_case
 
 WORDS = list(range(16))

@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.devices.device_mismatch import check
 
 from rldoctor.api import Case, Outcome
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.checks import launches
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised

@@ -11,7 +11,7 @@ from rldoctor_checks.devices.launcher_missing import check
 
 from rldoctor.api import Outcome, Severity
 from rldoctor.api.facts import Distribution, Packages
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised

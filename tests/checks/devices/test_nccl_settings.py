@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.devices.nccl_settings import check
 
 from rldoctor.api import Applicability, Outcome
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
 from tests.checks.launches import LaunchFile, finding, judged, quiet
 from tests.logs.asking import finding as logged

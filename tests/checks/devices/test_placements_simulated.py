@@ -10,7 +10,7 @@ from rldoctor_checks.devices.device_mismatch import check
 
 from rldoctor.api import Case, Finding, Grade, Outcome, Severity
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.checks import launches
 from tests.checks.devices.ranks import mixed, placements
 from tests.probes.ranks import placement_case, plan

@@ -11,7 +11,7 @@ from rldoctor_checks.devices import collective_timeout, communicator_init, gpu_s
 
 from rldoctor.api import Applicability, Case, Check, Finding, Grade, Outcome, Severity
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.checks.devices import ranks
 from tests.checks.devices.ranks import call, error, rank, run
 from tests.checks.launches import machine

@@ -9,7 +9,7 @@ from typing import Any
 from rldoctor_checks.devices.rendezvous import check
 
 from rldoctor.api import Outcome, Setting, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
 from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
 from tests.logs.asking import finding as logged

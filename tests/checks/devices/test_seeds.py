@@ -10,7 +10,7 @@ from rldoctor_checks.devices.completions_identical import check as identical
 from rldoctor_checks.devices.seeds import check
 
 from rldoctor.api import Case, Grade, Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
 from tests.observations import completion, link
 

@@ -10,7 +10,7 @@ from rldoctor_checks.environment.binary_abi import check
 
 from rldoctor.api import Case, Finding, Grade, Outcome, Severity
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.live import imports_case as real_imports
 from tests.logs.asking import finding as ask
 from tests.logs.asking import findings as all_of

@@ -9,7 +9,7 @@ from rldoctor_checks.environment.jit_toolchain import check
 from rldoctor.api import Outcome
 from rldoctor.api.facts import Distribution, Gpu, Gpus, Packages
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.cases import HOST
 from tests.logs.raising import found, traceback
 from tests.plans import case

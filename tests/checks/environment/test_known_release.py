@@ -7,7 +7,7 @@ import re
 from rldoctor_checks.environment.known_release import check
 
 from rldoctor.api import Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.cases import assumed, installed
 from tests.logs.raising import found, traceback
 from tests.plans import judged

@@ -8,7 +8,7 @@ import pytest
 from rldoctor_checks.environment.package_missing import check
 
 from rldoctor.api import Case, Finding, Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.live import imports_case as real_imports
 from tests.logs.asking import finding as ask
 from tests.logs.asking import findings as all_of

@@ -10,7 +10,7 @@ from rldoctor_checks.rollout.chat_template import check
 from rldoctor.api import Outcome, Severity
 from rldoctor.api.facts import ModelFiles
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.logs.raising import found, traceback
 from tests.plans import case, edits
 

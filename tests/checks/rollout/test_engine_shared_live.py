@@ -9,7 +9,7 @@ from rldoctor_checks.rollout.engine_shared import check
 
 from rldoctor.api import Case, Grade, Outcome, Severity
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.cases import judged_among_all
 from tests.plans import case as planned
 

@@ -11,7 +11,7 @@ from rldoctor_checks.rollout.kv_cache import check
 from rldoctor.api import Outcome
 from rldoctor.api.facts import Gpu, Gpus
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.logs.asking import finding, findings, raised
 from tests.plans import case, edits
 

@@ -8,7 +8,7 @@ from rldoctor_checks.processes import failure_unrecognised, run_stalled
 from rldoctor_checks.rollout import chunked_prefill, length_budget, rotary_length
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, RolloutPlan, Setting, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.cases import judged_among_all
 from tests.observations import link, packages
 

@@ -10,7 +10,7 @@ import pytest
 from rldoctor_checks.rollout import allocator, memory_overcommitted, sleep_wake
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.observations import link, scenario_case
 from tests.plans import case as planned
 

@@ -10,7 +10,7 @@ from rldoctor_checks.rollout import chat_template, vocabulary
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, Severity
 from rldoctor.api.facts import ModelFiles
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.observations import link, scenario_case
 from tests.plans import case as planned
 

@@ -8,7 +8,7 @@ from rldoctor_checks.rollout import chunked_prefill, engine_internal, token_budg
 from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, RolloutPlan, Setting
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.observations import link, packages
 
 ENGINE = {

@@ -7,7 +7,7 @@ from typing import Any
 from rldoctor_checks.rollout.lora import check
 
 from rldoctor.api import Case, Finding, Grade, Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.observations import link, scenario_case
 from tests.plans import case as planned
 

@@ -10,7 +10,7 @@ from rldoctor_checks.rollout.memory_overcommitted import check
 from rldoctor.api import Case, Outcome, Severity
 from rldoctor.api.facts import Gpu, Gpus
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.plans import QWEN2_7B, case, edits
 
 FULL_7B = {**QWEN2_7B, "tie_word_embeddings": False}

@@ -11,7 +11,7 @@ from rldoctor_checks.rollout.mode_flags import check
 from rldoctor.api import Outcome
 from rldoctor.api.plan import UnknownOption
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.plan.model import Form, Given
 from tests.plans import case, edits, judged
 

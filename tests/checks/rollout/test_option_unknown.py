@@ -11,7 +11,7 @@ import pytest
 from rldoctor_checks.rollout.option_unknown import check
 
 from rldoctor.api import Case, Grade, Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.plan.model import Form, UnknownOption
 from tests.checks.launches import LaunchFile
 from tests.logs.raising import found, traceback

@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.rollout.rotary_length import check
 
 from rldoctor.api import Case, Outcome
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.observations import link, rollout_case
 
 

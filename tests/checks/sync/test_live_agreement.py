@@ -9,7 +9,7 @@ from rldoctor_checks.rollout import logprobs
 from rldoctor_checks.sync import batch_dependent, logprob_mismatch
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.observations import scenario_case
 from tests.plans import case as planned
 

@@ -7,7 +7,7 @@ from typing import Any
 from rldoctor_checks.sync import weight_sync_rejected, weights_stale
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.observations import link, scenario_case
 from tests.plans import case as planned
 

@@ -9,7 +9,7 @@ import pytest
 from rldoctor import registry
 from rldoctor.api import Case, Finding, Severity
 from rldoctor.api.facts import Series
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.logs import metrics
 from tests.logs.asking import finding as log_finding
 from tests.logs.asking import findings as log_findings

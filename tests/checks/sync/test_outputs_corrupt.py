@@ -8,7 +8,7 @@ import pytest
 from rldoctor_checks.sync.outputs_corrupt import check
 
 from rldoctor.api import Case, Outcome
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings as log_findings
 from tests.logs.asking import raised

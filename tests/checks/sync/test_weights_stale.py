@@ -9,7 +9,7 @@ from rldoctor_checks.sync.weights_stale import check
 
 from rldoctor.api import Applicability, Case, Outcome, Severity
 from rldoctor.api.facts import Series
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.checks.launches import finding, judged, quiet
 
 ASLEEP: dict[str, Any] = {"placement__mode": "colocate", "engine__enable_sleep_mode": True}

@@ -9,7 +9,7 @@ import pytest
 
 from rldoctor import registry
 from rldoctor.api import Case, Finding, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from tests.plans import case as planned
 
 check = registry.load().checks["RLD503"]

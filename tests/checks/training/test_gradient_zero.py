@@ -8,7 +8,7 @@ import pytest
 
 from rldoctor import registry
 from rldoctor.api import Case, Finding, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 
 check = registry.load().checks["RLD502"]
 Logged = Callable[[str], Case]

@@ -9,7 +9,7 @@ import pytest
 
 from rldoctor import registry
 from rldoctor.api import Case, Finding, Outcome, Severity
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 
 check = registry.load().checks["RLD501"]
 Logged = Callable[[str], Case]

@@ -11,7 +11,7 @@ import pytest
 from rldoctor import registry
 from rldoctor.api import Case, Finding, LogEvent, LogRun, Severity
 from rldoctor.api.logs import Incident
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 
 check = registry.load().checks["RLD504"]
 Logged = Callable[[str], Case]

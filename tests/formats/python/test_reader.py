@@ -80,8 +80,8 @@ def test_calls_are_found_by_the_end_of_their_name_with_lines() -> None:
 
 
 def test_the_command_line_fills_what_the_scripts_own_parser_would() -> None:
+    from rldoctor.formats.shell.arguments import arguments
     from rldoctor.formats.shell.reader import read_shell
-    from rldoctor.launch.command import arguments
 
     text = (
         "import argparse\np = argparse.ArgumentParser()\np.add_argument('--max-len', type=int, default=2048)\n"

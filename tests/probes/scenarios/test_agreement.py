@@ -13,7 +13,7 @@ from rldoctor_checks.sync import batch_dependent, logprob_mismatch, weight_sync_
 from rldoctor.api import Case, Check, NotApplicable, Outcome
 from rldoctor.api.facts import ModelFiles
 from rldoctor.api.probes import Basis, Request
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.tokens import tokens
 from rldoctor.probes.scenarios.weights import weights

@@ -16,7 +16,7 @@ from rldoctor import registry
 from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Setting
 from rldoctor.api.probes import Scenario
 from rldoctor.flow import engine
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from rldoctor.scenario import Basis

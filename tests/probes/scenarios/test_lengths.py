@@ -9,7 +9,7 @@ from rldoctor_checks.processes import failure_unrecognised
 from rldoctor_checks.rollout import length_budget, rotary_length
 
 from rldoctor.api import Case
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.lengths import lengths
 from tests.cases import judged_among_all

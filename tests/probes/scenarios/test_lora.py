@@ -11,7 +11,7 @@ from rldoctor_checks.rollout.lora import check
 
 from rldoctor.api import Grade, NotApplicable, Outcome
 from rldoctor.api.probes import Basis, Request
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.sleep import sleep
 from tests.live import scenario_case

@@ -8,7 +8,7 @@ import pytest
 from rldoctor_checks.rollout.chunked_prefill import check
 
 from rldoctor.api import Case, NotApplicable, Outcome, RolloutPlan, Setting
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.min_tokens import min_tokens
 from rldoctor.scenario import Basis
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor import registry
-from rldoctor.flow.judge import judge
+from rldoctor.judge import judge
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.agreement import agreement

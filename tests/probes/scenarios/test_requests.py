@@ -14,7 +14,7 @@ from rldoctor_checks.rollout import engine_shared
 
 from rldoctor.api import Case, NotApplicable, Outcome
 from rldoctor.api.probes import Basis, Request, Run, Scenario
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.requests import requests
 from tests.live import scenario_case
 from tests.plans import case as planned

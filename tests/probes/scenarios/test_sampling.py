@@ -9,7 +9,7 @@ from rldoctor_checks.rollout import option_unknown
 from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Outcome
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.sampling import sampling
 from tests.live import scenario_case
 

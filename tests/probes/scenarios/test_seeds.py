@@ -14,7 +14,7 @@ from rldoctor_checks.sync import outputs_corrupt
 from rldoctor.api import Case, Grade, NotApplicable, Outcome, RolloutPlan
 from rldoctor.api.probes import Basis, Engine, Request
 from rldoctor.facts import packages
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.peers import peers
 from rldoctor.probes.runner import run_job
 from rldoctor.probes.scenarios.seeds import seeds as scenario

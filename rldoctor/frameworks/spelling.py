@@ -6,10 +6,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.texts import shell_quoted, shell_word, shown, value_text
 from rldoctor.formats.write import Write
 from rldoctor.frameworks.rule import Boolean, Rule
+from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Setting
 from rldoctor.plan.vocabulary import plain, term
@@ -23,7 +23,7 @@ def spell(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
     if edit.option.startswith("env."):
         return variable(edit.option[4:], edit.value, plan)
     if edit.option.startswith("native."):
-        from rldoctor.edits.renaming import rename
+        from rldoctor.frameworks.renaming import rename
 
         return rename(edit.option[7:], str(edit.value), plan)
     if term(edit.option) is None:

@@ -4,9 +4,9 @@ The edit is ``Edit(option="native.rollout.gpu_mem", value="rollout.gpu_memory_ut
 
 from __future__ import annotations
 
-from rldoctor.edits.spelled import Spelling
 from rldoctor.formats.texts import shell_quoted, shell_word, shown
 from rldoctor.formats.write import Write
+from rldoctor.frameworks.spelled import Spelling
 from rldoctor.plan.model import Form, RolloutPlan, UnknownOption
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rldoctor.formats.shell.arguments import Arguments, arguments
 from rldoctor.formats.shell.reader import read_shell
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
-from rldoctor.launch.command import Arguments, arguments
 
 
 def read(text: str, overrides: bool = False, flags: frozenset[str] = frozenset()) -> Arguments:

@@ -15,9 +15,9 @@ from rldoctor.plan.model import Form, Note, Place, Setting, UnknownOption
 
 if TYPE_CHECKING:
     from rldoctor.formats.python.reader import PythonFile
+    from rldoctor.formats.shell.arguments import Arguments
     from rldoctor.formats.shell.reader import Word
     from rldoctor.formats.yaml.reader import YamlFile
-    from rldoctor.launch.command import Arguments
     from rldoctor.tables.options.optionset import OptionSet
 
 # The options of an owner ("vllm", "trl", ...) and a group of them ("LLM"; None for its main one) in the version at
@@ -75,7 +75,7 @@ class Launch:
 
     def arguments(self, *, overrides: bool = False, flags: frozenset[str] = frozenset()) -> Arguments:
         """The words as options, positionals and (with ``overrides``) Hydra overrides; ``flags`` take no value."""
-        from rldoctor.launch.command import arguments
+        from rldoctor.formats.shell.arguments import arguments
 
         key = (overrides, flags)
         if key not in self._arguments:

@@ -10,9 +10,9 @@ from typing import Any
 from rldoctor.formats.hydra.composer import Composer, ConfigFile, Part
 from rldoctor.formats.hydra.grammar import Override
 from rldoctor.formats.native import Native
+from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.values import Unresolved
-from rldoctor.launch.command import Arguments
-from rldoctor.launch.launch import Launch
+from rldoctor.frameworks.launch import Launch
 from rldoctor.plan.model import Form, Note
 
 
