@@ -238,6 +238,8 @@ class Report:
     place: Evidence | None = None
     """The file and line that stand for all that was examined: the launch, or the log."""
     ignored: tuple[Ignored, ...] = ()
+    fixed: tuple[str, ...] = ()
+    """The fingerprints of what the baseline has and is found no more."""
     missing: tuple[Missing, ...] = ()
     """What the verdict speaks about and was not reached."""
     verdict: Verdict | None = None

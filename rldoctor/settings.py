@@ -13,9 +13,12 @@ from typing import Any
 
 import msgspec
 
+from rldoctor.aside import set_aside
 from rldoctor.errors import InputError
-from rldoctor.model import CheckResult, Finding, Ignored, Missing, Outcome, Report
+from rldoctor.model import Finding, Ignored, Missing, Report, Severity
 
+NAME = "rldoctor.toml"
+_PLACES: tuple[tuple[str, tuple[str, ...]], ...] = ((NAME, ()), ("pyproject.toml", ("tool", "rldoctor")))
 # How long before its end an ignore is announced.
 NOTICE = datetime.timedelta(days=14)
 
@@ -61,6 +64,9 @@ class Settings:
     ignore: tuple[Ignore, ...] = ()
     require: tuple[str, ...] = ()
     fail_on: str | None = None
+    severity: dict[str, Severity] = field(default_factory=dict)
+    baseline: str | None = None
+    """A report whose findings are known, relative to the settings' folder."""
     level: str | None = None
     disable_plugins: tuple[str, ...] = ()
     file: Path | None = field(default=None, compare=False)
@@ -76,15 +82,49 @@ def load(start: Path) -> Settings:
 
     Raises :class:`InputError` for a file that cannot be read or says what this version does not know."""
     for folder in (start.resolve(), *start.resolve().parents):
-        for name, table in (("rldoctor.toml", ()), ("pyproject.toml", ("tool", "rldoctor"))):
-            file = folder / name
-            if file.is_file():
-                text, data = _read(file)
-                for key in table:
-                    data = data.get(key, {}) if isinstance(data, dict) else {}
-                if data:
-                    return _Reader(file, text, ".".join(table)).settings(data)
+        for file, text, table, data in _tables(folder):
+            return _Reader(file, text, ".".join(table)).settings(data)
     return Settings()
+
+
+def beside(folder: Path) -> Path | None:
+    """The file in a folder that holds settings already; an empty one of our name is one, too."""
+    own = folder / NAME
+    return own if own.exists() else next((file for file, *_ in _tables(folder)), None)
+
+
+def template() -> str:
+    """A settings file in which every setting is a comment."""
+    return Path(__file__).with_name("settings.toml").read_text(encoding="utf-8")
+
+
+def _tables(folder: Path) -> Iterator[tuple[Path, str, tuple[str, ...], Any]]:
+    """The files of a folder that hold settings: their text, the table in which those stand, and them."""
+    for name, table in _PLACES:
+        file = folder / name
+        if file.is_file():
+            text, data = _read(file)
+            for key in table:
+                data = data.get(key, {}) if isinstance(data, dict) else {}
+            if data:
+                yield file, text, table, data
+
+
+def weighed(report: Report, settings: Settings) -> Report:
+    """The report with the severities that the project gives to codes; the longest prefix of a code decides."""
+    if not settings.severity:
+        return report
+
+    def anew(finding: Finding) -> Finding:
+        fitting = [code for code in settings.severity if finding.code.startswith(code)]
+        return replace(finding, severity=settings.severity[max(fitting, key=len)]) if fitting else finding
+
+    return replace(
+        report,
+        results=tuple(replace(result, findings=tuple(map(anew, result.findings))) for result in report.results),
+        ranked=report.ranked and tuple(map(anew, report.ranked)),
+        earlier_runs=tuple(weighed(run, settings) for run in report.earlier_runs),
+    )
 
 
 def silence(report: Report, settings: Settings, today: datetime.date) -> Report:
@@ -109,25 +149,12 @@ def silence(report: Report, settings: Settings, today: datetime.date) -> Report:
         for one in held
         if one.until is not None and one.until - today <= NOTICE
     )
-    ranked = report.ranked
-    aside = tuple(found for found in map(ignored, report.findings) if found is not None)
     return replace(
-        report,
-        results=tuple(_silenced(result, ignored) if result.findings else result for result in report.results),
-        ranked=ranked and tuple(finding for finding in ranked if ignored(finding) is None),
-        ignored=aside,
+        set_aside(report, ignored),
         notes=(*report.notes, *soon),
         missing=(*report.missing, *expired),
         earlier_runs=tuple(silence(run, settings, today) for run in report.earlier_runs),
     )
-
-
-def _silenced(result: CheckResult, ignored: Any) -> CheckResult:
-    kept = tuple(finding for finding in result.findings if ignored(finding) is None)
-    if kept:
-        return replace(result, findings=kept)
-    reason = ignored(result.findings[0]).reason
-    return replace(result, outcome=Outcome.NOT_APPLICABLE, findings=(), reason=f"ignored: {reason}")
 
 
 def _read(file: Path) -> tuple[str, Any]:

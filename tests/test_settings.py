@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rldoctor import settings
 from rldoctor.errors import InputError
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Outcome, Report, Severity
 from rldoctor.settings import Ignore, Settings
+from tests.test_cli import run
 
 TODAY = datetime.date(2026, 11, 20)
 
@@ -133,3 +135,41 @@ def test_an_ignore_may_hold_for_some_launch_files(tmp_path: Path, launch: str | 
     report = Report(target="x", results=(found("RLD104"),), place=place)
     told = Settings(ignore=(ignore,), file=tmp_path / "rldoctor.toml")
     assert bool(settings.silence(report, told, TODAY).findings) is kept
+
+
+def test_init_writes_settings_and_overwrites_none(tmp_path: Path) -> None:
+    assert run("init", tmp_path).returncode == 0
+    assert settings.load(tmp_path) == Settings()
+    (tmp_path / "rldoctor.toml").write_text("level = 'static'\n")
+    again = run("init", tmp_path)
+    assert again.returncode == 2
+    assert settings.load(tmp_path) == Settings(level="static")
+
+
+def test_init_leaves_a_project_alone_that_has_settings_in_pyproject(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.rldoctor]\nlevel = 'static'\n")
+    refused = run("init", tmp_path)
+    assert refused.returncode == 2
+    assert "pyproject.toml" in refused.stderr
+    assert not (tmp_path / "rldoctor.toml").exists()
+
+
+def test_every_setting_is_in_the_template_as_it_would_be_written(tmp_path: Path) -> None:
+    written = re.sub(r"^# (?=[A-Za-z0-9-]+ = |\[)", "", settings.template(), flags=re.M)
+    (tmp_path / "rldoctor.toml").write_text(written)
+    told = settings.load(tmp_path)
+    left_out = [name for name in Settings.__dataclass_fields__ if getattr(told, name) == getattr(Settings(), name)]
+    assert left_out == []
+
+
+def test_a_project_weighs_codes_anew_the_longest_prefix_first() -> None:
+    told = Report(target="x", results=(found("RLD104"), found("RLD101"), found("RLD202")))
+    weighed = settings.weighed(told, Settings(severity={"RLD1": Severity.NOTE, "RLD101": Severity.WARNING}))
+    severities = {finding.code: finding.severity.value for finding in weighed.findings}
+    assert severities == {"RLD104": "note", "RLD101": "warning", "RLD202": "error"}
+
+
+def test_a_severity_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rldoctor.toml").write_text("[severity]\nRLD104 = 'loud'\n")
+    with pytest.raises(InputError, match=r"rldoctor\.toml"):
+        settings.load(tmp_path)

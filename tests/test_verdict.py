@@ -61,6 +61,16 @@ def without(package: str) -> dict[str, Any]:
     return {**MACHINE, "packages": {k: v for k, v in MACHINE["packages"].items() if k != package}}
 
 
+def test_a_required_code_that_could_not_be_judged_fails_the_gate(check: Check_) -> None:
+    """What its probe would have to see cannot be seen for another machine."""
+    assert check("--level", "static")[0] == 0
+    code, told, last = check("--level", "static", "--require", "RLD311")
+    assert (code, told["state"]) == (2, "not-judged")
+    assert "RLD311 is required and was not checked" in last
+    assert check("--level", "static", "--require", "RLD202")[0] == 0
+    assert check("--level", "static", "--select", "RLD2", "--require", "RLD311")[0] == 2
+
+
 def test_all_that_the_verdict_speaks_about_was_reached(check: Check_) -> None:
     assert check()[:2] == (0, {"state": "passed", "fail_on": "error", "missing": []})
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from rldoctor import __version__, redact, streams
-from rldoctor.cli import catalogue, facts, judging
+from rldoctor.cli import catalogue, facts, gate, judging
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import TakesArguments
 from rldoctor.errors import InputError, one_line
@@ -41,6 +41,9 @@ app = typer.Typer(
 app.command(cls=TakesArguments)(judging.check)
 for _command in (judging.triage, judging.hang, facts.bundle, facts.diff, facts.compat):
     app.command()(_command)
+app.command()(gate.baseline)
+app.command()(gate.init)
+app.command()(gate.machine)
 app.command()(catalogue.explain)
 app.command(name="list")(catalogue.list_checks)
 

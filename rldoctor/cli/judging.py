@@ -22,6 +22,7 @@ from rldoctor.cli.options import (
     Output,
     Python,
     Quiet,
+    Require,
     Soak,
     Targets,
     TimeLimit,
@@ -34,6 +35,7 @@ from rldoctor.model import Report
 from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
+    from rldoctor.baseline import Baseline
     from rldoctor.flow.session import Options, Session
 
 
@@ -95,6 +97,10 @@ def check(
     from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle; repeatable.")] = None,
     select: Codes = None,
     ignore: Codes = None,
+    require: Require = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="An earlier JSON report: what it has is known, and only what is new fails.")
+    ] = None,
     fail_on: FailOn = None,
     fix: Annotated[bool, typer.Option("--fix", help="Apply the safe fixes to the launch file.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff instead of the report.")] = False,
@@ -125,6 +131,7 @@ def check(
         bundles=tuple(from_ or ()),
         select=split(select),
         ignore=split(ignore),
+        require=split(require),
         devices=devices,
         time_limit=time_limit,
         soak=soak,
@@ -136,11 +143,8 @@ def check(
     if (fix or diff) and not targets and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
 
-    def examined() -> list[run.Examined]:
-        every = (run.of_target(judging.session, target) for target in targets or (None,))
-        return [one for opened in every for one in run.examine(opened, progress)]
-
-    found = examined()
+    known = _baseline(judging.session, baseline)
+    found = run.examine_all(judging.session, targets or (), progress)
     shown = None
     notes: list[str] = []
     if fix or diff:
@@ -155,11 +159,25 @@ def check(
         shown = edited.diff() if diff else None
         if changed:  # the verdict is on what is there now
             notes = [f"judged after --fix changed {', '.join(changed)}"]
-            found = examined()
+            found = run.examine_all(judging.session, targets or (), progress)
     if format_ == "sarif":
         found = run.with_changes(found)
     judged = engine.join([one.report for one in found])
+    if known is not None:
+        from rldoctor.baseline import against
+
+        judged = against(judged, known, run.files(found))
     return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
+
+
+def _baseline(session: Session, given: Path | None) -> Baseline | None:
+    """The findings that are known already: the option's, or the project's."""
+    from rldoctor import baseline
+
+    project = session.settings
+    if given is None and project.baseline is not None and project.file is not None:
+        given = project.file.parent / project.baseline
+    return baseline.load(given) if given is not None else None
 
 
 def triage(

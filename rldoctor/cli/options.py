@@ -9,6 +9,10 @@ import typer
 from typer.core import TyperCommand
 
 Codes = Annotated[list[str] | None, typer.Option(help="Codes or prefixes (RLD1); repeatable or comma-separated.")]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(help="Codes or prefixes that must be judged: exit status 2 where one could not be."),
+]
 Format = Annotated[str, typer.Option("--format", help="rich, json, sarif, junit, github, markdown or html.")]
 Output = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every check, with its reason.")]
@@ -18,7 +22,8 @@ Python = Annotated[
     typer.Option(help="Interpreter of the environment to examine; repeatable as ROLE=PATH where roles differ."),
 ]
 Assume = Annotated[
-    list[str] | None, typer.Option(help="PKG==VERSION or machine.json: judge as if it were so; repeatable.")
+    list[str] | None,
+    typer.Option(help="PKG==VERSION, machine.json, or 8xH100-80GB and the like: judge as if it were so; repeatable."),
 ]
 Model = Annotated[
     Path | None,

@@ -21,7 +21,7 @@ from rldoctor.lookup import PROVIDERS, canonical
 
 ASSUMED = "judged for an assumed machine"
 
-_GIB = 1024**3
+GIB = 1024**3
 _MAX_BYTES = 1024 * 1024
 _NAME = re.compile(r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?", re.IGNORECASE)  # PEP 508
 # Names by which other vendors' devices go; all else is taken for NVIDIA's.
@@ -65,7 +65,9 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(items: Iterable[str]) -> Assumptions:
-    """Reads ``PKG==VERSION`` and machine files. Raises :class:`InputError` with one line for what is neither."""
+    """Reads ``PKG==VERSION``, machine files and names of machines (``8xH100-80GB``).
+
+    Raises :class:`InputError` with one line for what is none of them."""
     machine: Machine | None = None
     versions: dict[str, str] = {}
     for item in items:
@@ -73,7 +75,7 @@ def parse(items: Iterable[str]) -> Assumptions:
             name, _, version = item.partition("==")
             versions.update(_versions({name.strip(): version.strip()}, f"--assume {item}"))
         elif machine is None:
-            machine = read_machine(Path(item))
+            machine = _named_machine(item) or read_machine(Path(item))
         else:
             raise InputError(f"--assume {item}: a second machine; only one can be assumed")
     return Assumptions(machine=machine, versions=versions)
@@ -117,7 +119,7 @@ def read_machine(file: Path) -> Machine:
     where = f"--assume {file}"
     try:
         if not file.is_file():
-            hint = "" if file.suffix == ".json" else "; a version is given as PACKAGE==VERSION"
+            hint = "" if file.suffix == ".json" else _hint(str(file))
             raise InputError(f"{where}: {'is not a file' if file.exists() else 'no such file'}{hint}")
         if file.stat().st_size > _MAX_BYTES:
             raise InputError(f"{where}: larger than {_MAX_BYTES >> 20} MiB, not a machine.json")
@@ -129,6 +131,26 @@ def read_machine(file: Path) -> Machine:
     if machine.packages is not None:
         machine = msgspec.structs.replace(machine, packages=_versions(machine.packages, where))
     return machine
+
+
+def _named_machine(name: str) -> Machine | None:
+    """The GPUs of a machine that is known by name; a file of that name comes first."""
+    from rldoctor.knowledge.machines import named
+
+    found = None if Path(name).exists() else named(name)
+    if found is None:
+        return None
+    count, device = found
+    gib = device.memory_mib / 1024
+    capability = device.compute_capability
+    return Machine(gpus=[AssumedGpu(name=device.name, memory_gib=gib, compute_capability=capability, count=count)])
+
+
+def _hint(name: str) -> str:
+    from rldoctor.knowledge.machines import nearest
+
+    near = nearest(name)
+    return f"; did you mean {near}?" if near else "; a version is given as PACKAGE==VERSION, a machine as 8xH100-80GB"
 
 
 def _versions(given: dict[str, str], where: str) -> dict[str, str]:
@@ -194,7 +216,7 @@ def _gpus(assumed: list[AssumedGpu]) -> Gpus:
             Gpu(
                 index=index,
                 name=gpu.name,
-                memory_total=round(gpu.memory_gib * _GIB),
+                memory_total=round(gpu.memory_gib * GIB),
                 compute_capability=gpu.compute_capability,
             )
             for index, gpu in enumerate(devices)

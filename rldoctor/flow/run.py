@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +36,18 @@ def of_target(session: Session, target: Path | None) -> Session:
     return replace(session, options=replace(session.options, target=target))
 
 
+def examine_all(session: Session, targets: Iterable[Path], progress: Progress) -> list[Examined]:
+    """What is found in the cases of every target; of the environment alone where there is none."""
+    every = (of_target(session, target) for target in tuple(targets) or (None,))
+    return [one for opened in every for one in examine(opened, progress)]
+
+
+def files(examined: Iterable[Examined]) -> set[str]:
+    """The files that the launches were read from."""
+    plans = [one.case.plan for one in examined if one.case.plan is not None]
+    return {file for plan in plans for file in (plan.file, *plan.files)}
+
+
 def with_changes(examined: list[Examined]) -> list[Examined]:
     """The same with what each safe fix would make of the launch's files, as changes of lines."""
     from rldoctor.edits import fixes
@@ -59,7 +71,7 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
         probed = probing.run_probes(case, session.probes, request, deep, said)
         notes = [*([deep.reason] if deep.reason else []), *_newer_than_known(probed)]
         judged = engine.report(probed, session.checks, session.registry, notes)
-        judged = prove.prove(probed, _without_ignored(session, judged), session.registry, request, progress)
+        judged = prove.prove(probed, _as_settled(session, judged), session.registry, request, progress)
         judged = replace(judged, missing=(*_missing(session, probed, judged), *judged.missing))
         examined.append(Examined(_with_kept_logs(session, probed, judged), judged))
     return examined
@@ -97,8 +109,10 @@ def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
     return replace(probed, observations=keep_logs(probed.observations, judged))
 
 
-def _without_ignored(session: Session, judged: Report) -> Report:
-    return settings.silence(judged, session.settings, datetime.date.today())
+def _as_settled(session: Session, judged: Report) -> Report:
+    """The report as the project's settings weigh it, what they ignore apart."""
+    weighed = settings.weighed(judged, session.settings)
+    return settings.silence(weighed, session.settings, datetime.date.today())
 
 
 def mended(examined: list[Examined]) -> Edited:
@@ -127,7 +141,7 @@ def triage(
     place = judged.incident if judged.incident is not None and judged.incident.source else None
     launch = Evidence(text="the launch", source=str(options.target), line=1) if options.target is not None else None
     log = Evidence(text="the log", source=place.source, line=place.line) if place is not None else None
-    judged = _without_ignored(session, replace(judged, place=launch or log or Evidence(text="the log", source=logs[0])))
+    judged = _as_settled(session, replace(judged, place=launch or log or Evidence(text="the log", source=logs[0])))
     missing = verdict.missing(verdict.Subject.LOG, known, judged, {"log"}, session.required)
     judged = replace(judged, missing=(*missing, *judged.missing))
     framework = judged.incident.framework if judged.incident else None

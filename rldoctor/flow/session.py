@@ -34,6 +34,7 @@ class Options:
     bundles: tuple[Path, ...] = ()
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
     devices: str | None = None
     time_limit: float | None = None
     soak: float | None = None
@@ -52,8 +53,8 @@ class Session:
 
     @property
     def required(self) -> set[str]:
-        """The codes that must be judged: those of the settings, and those selected by their full name."""
-        selected, require = self.options.select, self.settings.require
+        """The codes that must be judged: those of the options and settings, and those selected by their full name."""
+        selected, require = self.options.select, (*self.settings.require, *self.options.require)
         return {c.code for c in self.checks if c.code in selected or c.code.startswith(require)}
 
 
@@ -86,12 +87,15 @@ def open_session(options: Options) -> Session:
         needs = [need for check in found.checks.values() for d in check.detectors for need in d.needs]
         assume.verify(options.assume, {need[len(PACKAGE) :] for need in needs if need.startswith(PACKAGE)})
     try:
-        found.select((*project.select, *project.require), tuple(ignore.code for ignore in project.ignore))
+        named = (*(ignore.code for ignore in project.ignore), *project.severity)
+        found.select((*project.select, *project.require), named)
     except InputError as error:
         raise InputError(f"{project.file}: {error}") from None
     # What a project requires is judged also where its usual selection leaves it out.
     usual = (*project.select, *project.require) if project.select else ()
-    checks = found.select(options.select or usual, options.ignore)
+    selected = options.select or usual
+    found.select(options.require)
+    checks = found.select((*selected, *options.require) if selected else (), options.ignore)
     return Session(
         options=options,
         settings=project,

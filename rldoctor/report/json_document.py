@@ -3,11 +3,12 @@ schema is published as ``docs/report.schema.json``."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
 
-from rldoctor import __version__
+from rldoctor import __version__, fingerprint
 from rldoctor.model import CheckResult, Finding, Ignored, Incident, Outcome, Report, Verdict
 from rldoctor.report import words
 from rldoctor.report.summary import summarise
@@ -22,6 +23,13 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Told(Finding):
+    """A finding with what it is known by from run to run."""
+
+    fingerprint: str
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One check: how far a pass reached, or what is missing, is its ``reason``."""
 
@@ -34,17 +42,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The report: findings with the most likely root cause first, then one row for every check. ``summary`` counts
-    findings by severity and checks by outcome; ``incident`` is what a log shows, or a run that stands still."""
+    findings by severity and checks by outcome; ``fixed`` are fingerprints of the baseline that are found no more;
+    ``incident`` is what a log shows, or a run that stands still."""
 
     schema_version: int
     tool: Tool
     target: str
     verdict: Verdict
-    findings: tuple[Finding, ...]
+    findings: tuple[Told, ...]
     checks: tuple[Row, ...]
     summary: dict[str, int]
     ignored: tuple[Ignored, ...]
     notes: tuple[str, ...]
+    fixed: tuple[str, ...] = ()
     incident: Incident | None = None
 
 
@@ -55,16 +65,19 @@ def render(report: Report) -> str:
 
 def document(report: Report) -> Document:
     """The report in the form that is published."""
+    found = report.findings
+    marks = fingerprint.of((*found, *(one.finding for one in report.ignored)), fingerprint.repository())
     return Document(
         schema_version=SCHEMA_VERSION,
         tool=Tool(version=__version__),
         target=report.target,
         verdict=words.verdict_of(report),
-        findings=report.findings,
+        findings=tuple(_told(one, mark) for one, mark in zip(found, marks, strict=False)),
         checks=tuple(map(_row, report.results)),
         summary=summarise(report),
         ignored=report.ignored,
         notes=report.notes,
+        fixed=report.fixed,
         incident=report.incident,
     )
 
@@ -74,6 +87,10 @@ def schema() -> str:
     found: dict[str, Any] = msgspec.json.schema(Document, schema_hook=_any)
     dated = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "rldoctor report", **found}
     return msgspec.json.format(msgspec.json.encode(dated), indent=1).decode() + "\n"
+
+
+def _told(finding: Finding, mark: str) -> Told:
+    return Told(**{one.name: getattr(finding, one.name) for one in fields(Finding)}, fingerprint=mark)
 
 
 def _any(kind: type) -> dict[str, Any]:

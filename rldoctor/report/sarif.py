@@ -5,15 +5,13 @@ https://docs.github.com/en/code-security/code-scanning/integrating-with-code-sca
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rldoctor import __version__, registry
+from rldoctor import __version__, fingerprint, registry
 from rldoctor.model import Change, CheckResult, Evidence, Finding, Fix, Ignored, Report, Severity
 from rldoctor.report import words
 
@@ -27,23 +25,17 @@ _URL = re.compile(r"https?://[^\s)>\]]+")
 
 def render(report: Report) -> str:
     """One SARIF run with a rule for every check and a result for every finding, ignored ones suppressed."""
-    return json.dumps(_Run(report, _root()).document(), indent=1)
-
-
-def _root() -> Path:
-    """The repository that this folder is in, else this folder."""
-    here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    return json.dumps(_Run(report, fingerprint.repository()).document(), indent=1)
 
 
 class _Run:
     def __init__(self, report: Report, root: Path) -> None:
         self.report = report
         self.root = root
-        self.seen: Counter[str] = Counter()
 
     def document(self) -> dict[str, Any]:
         findings: list[Finding | Ignored] = [*self.report.findings, *self.report.ignored]
+        marks = fingerprint.of((one.finding if isinstance(one, Ignored) else one for one in findings), self.root)
         verdict = words.verdict_of(self.report)
         driver = {
             "name": "rldoctor",
@@ -55,7 +47,7 @@ class _Run:
             "originalUriBaseIds": {ROOT: {"description": {"text": "The root of the repository."}}},
             "columnKind": "unicodeCodePoints",
             "invocations": [self.invocation()],
-            "results": [self.result(found) for found in findings],
+            "results": [self.result(found, mark) for found, mark in zip(findings, marks, strict=True)],
             "properties": {"verdict": verdict.state.value, "missing": [str(one) for one in verdict.missing]},
         }
         schema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -89,7 +81,7 @@ class _Run:
         invocation: dict[str, Any] = {"executionSuccessful": not crashed}
         return {**invocation, "toolExecutionNotifications": [*notices, *map(_crash, crashed)]}
 
-    def result(self, found: Finding | Ignored) -> dict[str, Any]:
+    def result(self, found: Finding | Ignored, mark: str) -> dict[str, Any]:
         finding = found.finding if isinstance(found, Ignored) else found
         fixes = "".join(f"\nFix: {fix.title}" for fix in finding.fixes)
         places = [e for e in finding.evidence if e.source and e.line]
@@ -98,7 +90,7 @@ class _Run:
             "level": LEVELS[finding.severity],
             "message": {"text": finding.message + fixes},
             "locations": [self.location(places[0] if places else self.anywhere())],
-            "partialFingerprints": {"finding/v1": self.fingerprint(finding, places)},
+            "partialFingerprints": {"finding/v1": mark},
             "properties": {"grade": finding.grade.value},
         }
         if len(places) > 1:
@@ -138,13 +130,6 @@ class _Run:
             for file, found in by_file.items()
         ]
         return {"description": {"text": fix.title}, "artifactChanges": changes}
-
-    def fingerprint(self, finding: Finding, places: list[Evidence]) -> str:
-        """What stays when lines move: the code, the files and what stands there."""
-        told = [(self.artifact(place.source or "")["uri"], " ".join(place.text.split())) for place in places]
-        raw = json.dumps([finding.code, told or finding.message])
-        self.seen[raw] += 1
-        return hashlib.sha256(f"{raw}:{self.seen[raw]}".encode()).hexdigest()[:32]
 
 
 def _crash(result: CheckResult) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""The commands that keep a gate switched on: what is known already, the settings, the machine to judge for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rldoctor import redact
+from rldoctor.cli.exits import ExitCode
+from rldoctor.cli.options import Assume, Codes, Level, Model, Output, Python, Targets, split
+from rldoctor.errors import InputError
+from rldoctor.streams import deliver, progress
+
+
+def baseline(
+    targets: Targets = None,
+    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
+    level: Level = None,
+    python: Python = None,
+    model: Model = None,
+    assume: Assume = None,
+    select: Codes = None,
+    ignore: Codes = None,
+    output: Annotated[Path, typer.Option(help="The file to write, which may exist.")] = Path("rldoctor-baseline.json"),
+) -> int:
+    """Save what is found now, so that `check --baseline FILE` fails for what is new alone."""
+    from rldoctor.flow import engine, run, session
+    from rldoctor.report import json_document
+
+    opened = session.open_session(
+        session.Options(
+            framework=framework,
+            level=level,
+            pythons=tuple(python or ()),
+            model=model,
+            assume=tuple(assume or ()),
+            select=split(select),
+            ignore=split(ignore),
+        )
+    )
+    found = run.examine_all(opened, targets or (), progress)
+    judged = engine.join([one.report for one in found])
+    deliver(json_document.render(redact.tree(judged)), output)
+    count = len(judged.findings)
+    progress(f"{count} {'finding is' if count == 1 else 'findings are'} known from now on: {output}")
+    for missing in judged.missing:
+        progress(f"could not be judged, so it is new once it is found: {missing}")
+    return ExitCode.CANNOT_JUDGE if judged.missing else ExitCode.OK
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The project's folder.")] = Path(),
+) -> int:
+    """Write a commented rldoctor.toml; one that exists is left alone."""
+    from rldoctor import settings
+
+    file = folder / settings.NAME
+    if not folder.is_dir():
+        raise InputError(f"{folder}: {'not a folder' if folder.exists() else 'no such folder'}")
+    present = settings.beside(folder)
+    if present is not None:
+        raise InputError(f"{present}: there are settings already; they are left as they are")
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(settings.template())
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from error
+    progress(f"wrote {file}: every setting is there as a comment, with what it does")
+    return ExitCode.OK
+
+
+def machine(python: Python = None, output: Output = None) -> int:
+    """Describe this machine for `--assume machine.json`: Python, packages, variables, GPUs, nodes."""
+    from rldoctor.facts import machine as machines
+    from rldoctor.flow import run, session
+
+    opened = session.open_session(session.Options(level="static", pythons=tuple(python or ())))
+    case = run.gather(opened, progress)
+    deliver(machines.dump(redact.tree(machines.of_case(case))), output)
+    for reason in machines.left_out(case):
+        progress(reason)
+    return ExitCode.OK
