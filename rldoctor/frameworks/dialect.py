@@ -195,7 +195,7 @@ class Dialect:
         for native in self.natives(launch):
             self.take(draft, native)
         for word in launch.arguments(overrides=self.style is Form.OVERRIDE, flags=self._flags).positionals:
-            if isinstance(word.value, Unresolved) and not word.prefix and not _STARTED_WITH.match(word.raw):
+            if isinstance(word.value, Unresolved) and word.veiled and not _STARTED_WITH.match(word.raw):
                 launch.miss(f"{word.raw} may hold more options ({word.value.why})")
         for native in draft.natives.values():
             if isinstance(native.value, Unresolved) and self._is_flag(launch, native):

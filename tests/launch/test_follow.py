@@ -88,6 +88,46 @@ def test_a_variable_that_the_script_demands_is_named_and_the_rest_is_read(guard:
     assert plan(tmp_path, {"run.sh": text}, MODEL_PATH="org/m").value("model.path") == "org/m"
 
 
+def test_a_variable_that_is_emptied_and_then_demanded_is_named(tmp_path: Path) -> None:
+    guard = 'MODEL=${MODEL:-}\nif [ -z "${MODEL}" ]; then\n  exit 1\nfi\n'
+    text = guard + VERL.format(length="512", n="8") + " actor_rollout_ref.model.path=$MODEL\n"
+    found = plan(tmp_path, {"run.sh": text})
+    assert (found.value("lengths.prompt"), found.value("model.path")) == (512, None)
+    assert any("MODEL must be set" in note.text for note in found.notes)
+    assert plan(tmp_path, {"run.sh": text}, MODEL="org/m").value("model.path") == "org/m"
+
+
+def test_what_the_script_empties_itself_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text('M=""\n[ -z "$M" ] && exit 1\n' + VERL.format(length="512", n="8") + "\n")
+    assert read(tmp_path / "run.sh") == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        'HERE="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" &>/dev/null && pwd)"',
+        'HERE=$(dirname "$(readlink -f -- "$0")")',
+        'HERE="$( cd "$( dirname "$0" )" && pwd )"',
+    ],
+)
+def test_the_folder_of_the_script_itself(folder: str, tmp_path: Path) -> None:
+    files = {
+        "scripts/run.sh": folder + '\nsource "${HERE}/models/m.sh"\n' + VERL.format(length="$L", n="8") + "\n",
+        "scripts/models/m.sh": "L=777\n",
+    }
+    assert plan(tmp_path, files).value("lengths.prompt") == 777
+
+
+def test_a_dotenv_file_exports_what_it_sets(tmp_path: Path) -> None:
+    files = {
+        "run.sh": "set -a; source .env; set +a\nbash inner.sh\n",
+        ".env": 'N=4\nVLLM_USE_V1="0"\n',
+        "inner.sh": VERL.format(length="512", n="$N") + "\n",
+    }
+    found = plan(tmp_path, files)
+    assert (found.value("batch.generations"), found.value("env.VLLM_USE_V1")) == (4, "0")
+
+
 def test_a_script_that_is_not_here_is_named(tmp_path: Path) -> None:
     files = {"run.sh": "bash absent.sh\nsource gone.sh\n" + VERL.format(length="512", n="8") + "\n"}
     notes = [note.text for note in plan(tmp_path, files).notes]

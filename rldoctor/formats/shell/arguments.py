@@ -81,7 +81,7 @@ def _values(
             break
         if key in flags and text.lower() not in ("true", "false"):
             break
-        if word.many or (values and isinstance(word.value, Unresolved) and not word.prefix):
+        if word.many or (values and word.veiled):
             break
         values.append(word)
         index += 1

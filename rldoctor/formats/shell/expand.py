@@ -54,6 +54,8 @@ class Expander:
         self.positional: tuple[Word, ...] | None = None
         # Names of variables that nothing sets and that a condition or a default asked for.
         self.asked: set[str] = set()
+        # Variables that the script made empty because nothing sets them (X=${X:-}).
+        self.left_empty: set[str] = set()
 
     def beside(
         self, raw: bytes, first_line: int, offset: int = -1, inside: str = "", file: str | None = None
@@ -61,6 +63,7 @@ class Expander:
         """An expander of another text with the same variables and arguments."""
         other = Expander(raw, first_line, offset, inside, self.file if file is None else file, self.script)
         other.variables, other.positional, other.asked = self.variables, self.positional, self.asked
+        other.left_empty = self.left_empty
         return other
 
     def text(self, node: Node) -> str:
@@ -207,7 +210,7 @@ class Expander:
             found = self.positional[int(name) - 1 : int(name)]
             return Variable(found, found[0].line) if found else Variable((), 0)
         found_variable = self.variables.get(name)
-        if found_variable is None:
+        if found_variable is None or (name in self.left_empty and found_variable.value == ""):
             self.asked.add(name)
         return found_variable
 

@@ -66,6 +66,13 @@ class Word:
         return self.many or any(piece.many or not piece.quoted for piece in unknown)
 
     @property
+    def veiled(self) -> bool:
+        """Whether nothing tells what kind of argument it is: unknown from its beginning, and neither a path by its end
+        (``$FOLDER/train.json``) nor anything else that no option looks like."""
+        known = "".join(piece.text for piece in self.pieces if isinstance(piece.text, str))
+        return isinstance(self.value, Unresolved) and not self.prefix and ("/" not in known or "=" in known)
+
+    @property
     def text(self) -> str:
         """The value, or the raw text where it is not known."""
         return self.raw if isinstance(self.value, Unresolved) else self.value

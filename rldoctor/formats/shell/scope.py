@@ -141,7 +141,7 @@ class Scope:
             if re.search(r"(?:^\(|\s)\s*\[[^\]\s]*\]\+?=", self.expander.text(value)):
                 words = [_any(name, line)]  # elements with places of their own
         else:
-            words = [self.expander.word(value)] if value is not None else [self._word("", "", line)]
+            words = [self._valued(name, value) if value is not None else self._word("", "", line)]
         old = self.expander.variables.get(name)
         if old is not None and old.array and not array:
             first = joined(old.words[0], words[0]) if more and old.words else words[0]
@@ -154,6 +154,17 @@ class Scope:
         elif more and not array:
             self.expander.asked.add(name)
         self.set(name, Variable(tuple(words), line, array, export, start, end))
+
+    def _valued(self, name: str, value: Node) -> Word:
+        """The word that an assignment gives; an empty one that nothing but an unset variable made is remembered."""
+        outer, self.expander.asked = self.expander.asked, set()
+        word = self.expander.word(value)
+        if self.expander.asked and word.value == "":
+            self.expander.left_empty.add(name)
+        else:
+            self.expander.left_empty.discard(name)
+        self.expander.asked = outer | self.expander.asked
+        return word
 
     def _assign_element(self, node: Node, subscript: Node, value: Node | None, more: bool) -> None:
         name, line = self.expander.text(subscript.children[0]), self.expander.line(node)

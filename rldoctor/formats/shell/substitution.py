@@ -72,7 +72,13 @@ def _pwd(words: Sequence[str]) -> str | None:
     return "." if not words or list(words) == ["-P"] else None
 
 
+def _operands(words: Sequence[str]) -> Sequence[str]:
+    """The words without the ``--`` that ends a command's options."""
+    return words[1:] if words[:1] == ["--"] else words
+
+
 def _dirname(words: Sequence[str]) -> str | None:
+    words = _operands(words)
     if len(words) != 1 or words[0].startswith("-"):
         return None
     path = words[0].rstrip("/") or words[0][:1]
@@ -81,6 +87,7 @@ def _dirname(words: Sequence[str]) -> str | None:
 
 
 def _basename(words: Sequence[str]) -> str | None:
+    words = _operands(words)
     if not 1 <= len(words) <= 2 or words[0].startswith("-"):
         return None
     name = posixpath.basename(words[0].rstrip("/")) or words[0][:1]
@@ -89,7 +96,7 @@ def _basename(words: Sequence[str]) -> str | None:
 
 
 def _realpath(words: Sequence[str]) -> str | None:
-    named = [word for word in words if word not in ("-f", "-m", "-e", "-s")]
+    named = [word for word in words if word not in ("-f", "-m", "-e", "-s", "--")]
     return posixpath.normpath(named[0]) if len(named) == 1 and not named[0].startswith("-") else None
 
 

@@ -63,3 +63,9 @@ def test_overrides_and_hydras_own_options_side_by_side() -> None:
         ("~", "f.g", None),
         ("", "h", [1, 2]),
     ]
+
+
+def test_a_file_in_a_folder_that_is_not_known_is_still_a_value() -> None:
+    found = values('x --eval-data aime "$D/a.json" $D/b.json --n 8 $MORE')
+    assert [getattr(value, "raw", value) for value in found["eval_data"]] == ["aime", '"$D/a.json"', "$D/b.json"]  # type: ignore[attr-defined]
+    assert found["n"] == "8"

@@ -60,6 +60,7 @@ def test_generated_scripts_are_read_as_bash_runs_them(batch: int, tmp_path: Path
         "cat=1\nrun \\\n  --a \\\n  --b # comment\nrun $'tab\\there' \"a\\$b\"\n",
         "if [[ 7B-model == *-model ]]; then run yes; else run no; fi\n",
         "D=$(dirname /a/b/c.sh) E=$(basename /a/b/c.sh .sh)\nrun ${D##*/} $(echo $E x)\n",
+        "run $(dirname -- /a/b/c.sh) $(basename -- /a/b/c.sh)\n",
         "set -e\nA=1 B=2 run x\nrun ${A:-none}\n",
     ],
 )
