@@ -15,6 +15,7 @@ from rldoctor import redact
 from rldoctor.api import Case
 from tests.live import imports_case, rollout_case
 
+pytest_plugins = ("tests.served", "tests.written")
 ROOT = Path(__file__).resolve().parent.parent
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("rldoctor", deadline=None)

@@ -80,7 +80,7 @@ def compat(
 
     render = report.renderer(format_, to_file=output is not None)
     if refresh:
-        from rldoctor.tables.declarations import make as table
+        from rldoctor.refresh import declarations as table
 
         if python or assume or from_:
             raise InputError("--refresh renews the table of releases and judges nothing: leave out what to judge")

@@ -109,7 +109,7 @@ def _spelled(new: Distribution) -> str:
     release = declarations.release(published_name(new), new.version)
     if release is None or release.published:
         return f"{new.name}=={new.version}"
-    from rldoctor.tables.sources.releases import REPOSITORIES
+    from rldoctor.refresh.releases import REPOSITORIES
 
     repository = REPOSITORIES[new.name]
     version = parsed(new.version)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.plan.model import Form, UnknownOption
 from rldoctor.plan.vocabulary import terms
-from rldoctor.tables.options.table import OptionTable
 
 if TYPE_CHECKING:
     from rldoctor.frameworks.dialect import Dialect

@@ -26,7 +26,7 @@ def between(draft: Draft, owner: str, low: str, high: str | None = None) -> bool
 def writing(dialect: type[Dialect], version: str, group: str | None = None) -> Dialect:
     """A dialect that writes only options which the release has, for a framework that has renamed them; ``group`` names
     the table of the command's options."""
-    from rldoctor.tables.options.table import OptionTable
+    from rldoctor.frameworks.option_table import OptionTable
 
     options = OptionTable.load(dialect.owner).at(version, group)
     table = {

@@ -15,7 +15,8 @@ from rldoctor.lookup import canonical, find
 from rldoctor.plan.model import RolloutPlan
 
 if TYPE_CHECKING:
-    from rldoctor.tables.options import InstalledOptions, OptionSet
+    from rldoctor.frameworks.installed import InstalledOptions
+    from rldoctor.tables.options import OptionSet
 
 
 def plans(
@@ -87,7 +88,7 @@ class Options:
 
         An editable install and a release that the dated table lacks are read from their own source; for the others the
         table says the same and is faster."""
-        from rldoctor.tables.options import OptionTable
+        from rldoctor.frameworks.option_table import OptionTable
 
         found = self._distribution(owner)
         try:
@@ -107,7 +108,7 @@ class Options:
 
 @cache
 def _installed(directory: str) -> InstalledOptions:
-    from rldoctor.tables.options import InstalledOptions
+    from rldoctor.frameworks.installed import InstalledOptions
 
     return InstalledOptions(Path(directory))
 

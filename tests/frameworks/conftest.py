@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.launch.recognise import read
 from rldoctor.plan.model import RolloutPlan
-from rldoctor.tables.options import OptionSet, OptionTable
+from rldoctor.tables.options import OptionSet
 
 Launches = Callable[..., list[RolloutPlan]]
 

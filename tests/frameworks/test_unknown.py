@@ -9,7 +9,7 @@ from rldoctor_checks.rollout.option_unknown import check
 
 from rldoctor.api import Applicability
 from rldoctor.api.plan import UnknownOption
-from rldoctor.tables.options.table import OptionTable
+from rldoctor.frameworks.option_table import OptionTable
 from tests.checks.launches import LaunchFile
 from tests.frameworks.conftest import Launches
 

@@ -11,6 +11,8 @@ import msgspec
 
 from rldoctor.versions import parsed
 
+TABLE = Path(__file__).with_name("declared.json")
+
 
 @dataclass(frozen=True)
 class Release:
@@ -83,4 +85,4 @@ def forget() -> None:
 
 @cache
 def _table() -> Any:
-    return msgspec.json.decode(Path(__file__).with_name("declared.json").read_bytes())
+    return msgspec.json.decode(TABLE.read_bytes())

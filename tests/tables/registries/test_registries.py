@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rldoctor.refresh.registries import architectures, firsts, model_types
 from rldoctor.tables.registries import First, architecture_since, model_type_since
-from rldoctor.tables.registries.make import architectures, firsts, model_types
 
 
 def test_the_shipped_table() -> None:

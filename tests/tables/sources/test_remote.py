@@ -7,7 +7,7 @@ import io
 import pytest
 
 from rldoctor.tables.sources.remote import RemoteFile
-from tests.tables.conftest import Serve
+from tests.served import Serve
 
 CONTENT = bytes(range(256)) * 4000
 

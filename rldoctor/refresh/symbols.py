@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from rldoctor.frameworks import frameworks
+from rldoctor.refresh.releases import Publications, minor
 from rldoctor.tables.options.outline import outline
-from rldoctor.tables.sources.releases import Publications, minor
 from rldoctor.tables.symbols import DATA, Table
 
 # The oldest release that is read of each package; older ones trained without vLLM rollouts.

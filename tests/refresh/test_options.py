@@ -12,10 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rldoctor.tables.options import Option, OptionTable, make
+from rldoctor.frameworks.option_table import OptionTable
+from rldoctor.refresh import options
+from rldoctor.refresh.releases import Publications
+from rldoctor.tables.options import Option
 from rldoctor.tables.sources.git import git
-from rldoctor.tables.sources.releases import Publications
-from tests.tables.conftest import Serve, Served
+from tests.served import Serve, Served
 
 CONFIG = "@dataclass\nclass GRPOConfig:\n"
 
@@ -63,7 +65,7 @@ def served(serve: Serve) -> Served:
 def test_a_table_from_an_index(served: Served, tmp_path: Path) -> None:
     published = Publications(served.index, cache=tmp_path / "cache")
     said: list[str] = []
-    assert make.refresh("trl", published, said.append, tmp_path) == ["3 new releases, 0.14.0 to 0.16.0"]
+    assert options.refresh("trl", published, said.append, tmp_path) == ["3 new releases, 0.14.0 to 0.16.0"]
     text = (tmp_path / "trl.json").read_text()
     table = OptionTable("trl", msgspec.json.decode(text))
     assert table.versions == ["0.14.0", "0.15.0", "0.16.0"]
@@ -75,16 +77,16 @@ def test_a_table_from_an_index(served: Served, tmp_path: Path) -> None:
     assert said == ["trl 0.18.0: no options found, left out"]
     assert served.sent < 2_500_000  # of the weights at most the block behind which the wheel's directory lies
     served.sent = 0
-    assert make.refresh("trl", published, said.append, tmp_path) == []
+    assert options.refresh("trl", published, said.append, tmp_path) == []
     assert served.sent < 2_000  # the second time only the list of files is asked for
     assert (tmp_path / "trl.json").read_text() == text
 
 
 def test_a_new_release_is_said_with_what_it_changed(served: Served, tmp_path: Path) -> None:
-    make.refresh("trl", Publications(served.index), print, tmp_path)
+    options.refresh("trl", Publications(served.index), print, tmp_path)
     newer = "    beta: float = 0.1\n    top_k: int = 0\n    most: float = float('inf')\n"
     served.offer("trl", {**FILES, "trl-0.19.0-py3-none-any.whl": wheel(newer)})
-    assert make.refresh("trl", Publications(served.index), print, tmp_path)[1:] == [
+    assert options.refresh("trl", Publications(served.index), print, tmp_path)[1:] == [
         "GRPOConfig: new: top_k, yanked",
         "GRPOConfig: gone: mode",
         "GRPOConfig: changed: beta, most",
@@ -93,14 +95,14 @@ def test_a_new_release_is_said_with_what_it_changed(served: Served, tmp_path: Pa
 
 def test_what_groups_share_is_written_once() -> None:
     option = {"n": Option("n", 1, "int")}
-    content = make.table("trl", {"1.0": {"GRPOConfig": option, "RLOOConfig": option}}, "2026-11-20")
+    content = options.table("trl", {"1.0": {"GRPOConfig": option, "RLOOConfig": option}}, "2026-11-20")
     assert content["groups"] == {"GRPOConfig": {"n": [{"default": 1}]}, "RLOOConfig": {"n": "GRPOConfig"}}
     assert OptionTable("trl", content).default("n", "1.0", "RLOOConfig") == 1
 
 
 def test_every_option_has_a_line_of_its_own() -> None:
-    options = {name: Option(name, 1, "int") for name in "abc"}
-    text = make.rendered(make.table("easyr1", {"1.0": {"main": options}}, "2026-11-20"))
+    declared = {name: Option(name, 1, "int") for name in "abc"}
+    text = options.rendered(options.table("easyr1", {"1.0": {"main": declared}}, "2026-11-20"))
     assert [line for line in text.splitlines() if line.startswith('"b"')] == ['"b":[{"default":1}],']
 
 
@@ -120,5 +122,5 @@ def test_releases_of_a_clone_are_its_tags_and_its_newest_commit(tmp_path: Path) 
     commit(2, "0.3.1.dev0")
     found = Publications(clones={"hiyouga/EasyR1": tmp_path}).releases("easyr1", "0.3.0")
     assert [release.version for release in found] == ["0.3.0", "0.3.1.dev0"]
-    read = make.read_releases("easyr1", found, print)
+    read = options.read_releases("easyr1", found, print)
     assert [groups["main"]["n"].default for groups in read.values()] == [1, 2]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rldoctor.case import Unknown
-from rldoctor.tables.options import InstalledOptions, read_installed
+from rldoctor.frameworks.installed import InstalledOptions, read_installed
 
 Write = Callable[[dict[str, str]], Path]
 

@@ -7,8 +7,8 @@ import datetime
 import json
 from collections.abc import Callable, Iterator
 
+from rldoctor.refresh.releases import Publications
 from rldoctor.tables.registries import BEFORE, OLDEST, TABLE
-from rldoctor.tables.sources.releases import Publications
 
 COVERED = tuple(OLDEST)
 

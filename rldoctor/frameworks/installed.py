@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rldoctor.frameworks.layouts import layout_of
+from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.tables.options.combine import combined
-from rldoctor.tables.options.layouts import layout_of
 from rldoctor.tables.options.optionset import OptionSet
-from rldoctor.tables.options.table import OptionTable
 from rldoctor.tables.sources.trees import ChainTree, DirectoryTree, PrefixTree, import_roots
 
 if TYPE_CHECKING:

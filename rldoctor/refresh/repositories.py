@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rldoctor.frameworks.record import Repository
+from rldoctor.refresh.releases import newest_version
 from rldoctor.tables.sources.git import CloneTree, tags
-from rldoctor.tables.sources.releases import newest_version
 
 if sys.version_info >= (3, 11):
     import tomllib

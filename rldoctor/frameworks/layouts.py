@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rldoctor.frameworks import frameworks
+from rldoctor.tables import options
 from rldoctor.tables.options.parts import Group, Layout, class_part, fields_of
 
 TRANSFORMERS = Layout(
@@ -23,7 +24,7 @@ TRANSFORMERS = Layout(
 
 # A package that is no framework, whose options frameworks inherit: its table lies here.
 _HERE: Mapping[str, Layout] = {"transformers": TRANSFORMERS}
-_DATA = Path(__file__).with_name("data")
+_DATA = Path(str(options.__file__)).with_name("data")
 
 
 @lru_cache(maxsize=32)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from rldoctor.case import Unknown
-from rldoctor.tables.options import Computed, OptionTable
-from rldoctor.tables.options import table as tables
-from rldoctor.tables.options.layouts import covered, file_of, layout_of
+from rldoctor.frameworks import option_table
+from rldoctor.frameworks.layouts import covered, file_of, layout_of
+from rldoctor.frameworks.option_table import OptionTable
+from rldoctor.tables.options import Computed
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_all_tables_together_stay_small() -> None:
 def test_one_framework_at_one_version_is_read_in_ten_milliseconds(framework: str, version: str) -> None:
     spent = []
     for _ in range(5):
-        tables._load.cache_clear()
+        option_table._load.cache_clear()
         start = time.process_time()
         OptionTable.load(framework).at(version)
         spent.append(time.process_time() - start)

@@ -1,11 +1,11 @@
 """Brings every table that speaks about a package up to date with its published releases.
 
-    python -m rldoctor.tables refresh PACKAGE... [--clone OWNER/NAME=PATH] [--index URL] [--cache FOLDER]
+    python -m rldoctor.refresh PACKAGE... [--clone OWNER/NAME=PATH] [--index URL] [--cache FOLDER]
 
 To be run when a release of vLLM, transformers or a framework comes out, and before a release of rldoctor. It reads what
 the package index and the repositories have (a few kilobytes of each wheel, or only the files that are needed), writes
 the tables, and says what changed in each and what a person must still judge. Nothing of a package is executed.
-Every room of ``rldoctor.tables`` that has a ``make`` module takes part: ``COVERED`` names its packages, and
+Each kind of table has a module here: ``COVERED`` names its packages, and
 ``refresh(package, published, say)`` returns what changed."""
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from rldoctor.knowledge.known_issues import known_issues
 from rldoctor.lookup import canonical
+from rldoctor.refresh.declarations import SourceError
+from rldoctor.refresh.releases import Publications
 from rldoctor.tables import declarations
-from rldoctor.tables.declarations.make import SourceError
-from rldoctor.tables.sources.releases import Publications
 from rldoctor.versions import version_within
 
 TABLES = ("declarations", "options", "registries", "symbols")
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
 def refresh(package: str, published: Publications, say: Callable[[str], None]) -> bool:
     """Remakes the tables of one package and says what changed. Returns whether every source answered."""
-    makers = {name: importlib.import_module(f"rldoctor.tables.{name}.make") for name in TABLES}
+    makers = {name: importlib.import_module(f"rldoctor.refresh.{name}") for name in TABLES}
     covering = {name: maker for name, maker in makers.items() if package in maker.COVERED}
     if not covering:
         covered = sorted({name for maker in makers.values() for name in maker.COVERED})
@@ -73,7 +73,7 @@ def _stderr(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m rldoctor.tables refresh", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m rldoctor.refresh", description=__doc__.partition("\n")[0])
     parser.add_argument("package", nargs="+", metavar="PACKAGE")
     parser.add_argument("--clone", action="append", default=[], metavar="OWNER/NAME=PATH", help="use this local clone")
     parser.add_argument("--index", help="the simple index to ask (default: pip's)")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from rldoctor.refresh import symbols
+from rldoctor.refresh.releases import Publications
 from rldoctor.tables import symbols as tables
-from rldoctor.tables.sources.releases import Publications
-from rldoctor.tables.symbols import Span, Table, make
-from tests.tables.conftest import Serve
+from rldoctor.tables.symbols import Span, Table
+from tests.served import Serve
 
 TEXT = """
 from .other import Imported
@@ -31,7 +32,7 @@ async def serve(host, /, port=1): ...
 
 
 def test_names_with_their_parameters() -> None:
-    assert dict(make.symbols(TEXT)) == {
+    assert dict(symbols.symbols(TEXT)) == {
         "Imported": "",
         "LIMIT": "",
         "Config": "",
@@ -41,8 +42,8 @@ def test_names_with_their_parameters() -> None:
         "Config.run": "*",
         "serve": "host,port=",
     }
-    assert dict(make.symbols(TEXT, classes_only=True)) == {"Config": ""}
-    assert dict(make.symbols("def (:")) == {}
+    assert dict(symbols.symbols(TEXT, classes_only=True)) == {"Config": ""}
+    assert dict(symbols.symbols("def (:")) == {}
 
 
 def wheel(files: dict[str, str]) -> bytes:
@@ -54,7 +55,7 @@ def wheel(files: dict[str, str]) -> bytes:
 
 
 def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (tables, make):
+    for module in (tables, symbols):
         monkeypatch.setattr(module, "DATA", tmp_path)
     Table.load.cache_clear()
     releases = {
@@ -65,11 +66,11 @@ def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch:
     served = serve()
     served.offer("peft", releases)
     said: list[str] = []
-    assert make.refresh("peft", Publications(served.index), said.append) == ["2 new releases, 0.13.1 to 0.14.0"]
+    assert symbols.refresh("peft", Publications(served.index), said.append) == ["2 new releases, 0.13.1 to 0.14.0"]
     assert said == ["peft 0.13.1: 1 modules", "peft 0.14.0: 1 modules"]
     served.offer("peft", {**releases, "peft-0.15.0-py3-none-any.whl": wheel({"peft/b.py": "def f(x, y): ..."})})
     Table.load.cache_clear()
-    assert make.refresh("peft", Publications(served.index), said.append) == ["1 new releases, 0.15.0 to 0.15.0"]
+    assert symbols.refresh("peft", Publications(served.index), said.append) == ["1 new releases, 0.15.0 to 0.15.0"]
     Table.load.cache_clear()
     table = Table.load("peft")
     Table.load.cache_clear()

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.frameworks import frameworks
+from rldoctor.frameworks.layouts import covered, file_of, layout_of
+from rldoctor.frameworks.option_table import encoded
+from rldoctor.refresh.releases import Publications, Release, minor
 from rldoctor.tables.options.extract import Extractor
-from rldoctor.tables.options.layouts import covered, file_of, layout_of
 from rldoctor.tables.options.model import Options
-from rldoctor.tables.options.table import encoded
-from rldoctor.tables.sources.releases import Publications, Release, minor
 from rldoctor.tables.sources.trees import PrefixTree
 
 Groups = dict[str, Options]

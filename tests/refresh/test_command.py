@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.tables import declarations, refresh, registries
-from rldoctor.tables.options import make as options_make
-from rldoctor.tables.options.layouts import covered, file_of
-from rldoctor.tables.sources.releases import Publications
-from tests.tables.conftest import Serve
+from rldoctor.frameworks.layouts import covered, file_of
+from rldoctor.refresh import command, options
+from rldoctor.refresh.releases import Publications
+from rldoctor.tables import declarations, registries
+from tests.served import Serve
 
 
 def test_a_package_without_tables_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert refresh.main(["flask"]) == 2
+    assert command.main(["flask"]) == 2
     assert "flask: no table speaks about it; they cover accelerate" in capsys.readouterr().err
 
 
 def test_an_index_that_does_not_answer_leaves_every_table_as_it_was(serve: Serve) -> None:
     before = {file: file.read_bytes() for file in (registries.TABLE, file_of("vllm"))}
     said: list[str] = []
-    assert not refresh.refresh("vllm", Publications(f"{serve().address}/nowhere"), said.append)
+    assert not command.refresh("vllm", Publications(f"{serve().address}/nowhere"), said.append)
     assert [line.partition(": ")[0] for line in said[:3]] == ["vllm, declarations", "vllm, options", "vllm, registries"]
     assert all("404" in line for line in said[:3])
     assert {file: file.read_bytes() for file in before} == before
 
 
 def test_known_defects_that_the_newest_release_may_have_are_for_a_person_to_judge() -> None:
-    questions = list(refresh.to_judge("vllm"))
+    questions = list(command.to_judge("vllm"))
     newest = next(r.version for r in reversed(declarations.releases("vllm")) if r.final)
     assert questions and all(f"does {newest} still have" in question for question in questions)
 
 
 def test_every_table_says_what_it_covers() -> None:
-    assert set(options_make.COVERED) == set(covered())
+    assert set(options.COVERED) == set(covered())

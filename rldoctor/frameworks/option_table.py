@@ -12,8 +12,8 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from rldoctor.case import Unknown
+from rldoctor.frameworks.layouts import file_of, layout_of
 from rldoctor.tables.options.combine import combined
-from rldoctor.tables.options.layouts import file_of, layout_of
 from rldoctor.tables.options.model import MISSING, Computed, Option
 from rldoctor.tables.options.optionset import OptionSet
 from rldoctor.versions import parsed
