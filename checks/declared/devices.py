@@ -9,6 +9,8 @@ from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, 
 
 VISIBLE = "env.CUDA_VISIBLE_DEVICES"
 CHOSEN = "process.devices"
+# Devices that the scheduler gives to a task: the file that asks for them need not be read on such a node.
+ALLOCATED = "scheduler.visible"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Data parallel engines of vLLM of which this launch is one, or which take other nodes too.
 _ELSEWHERE = ("data_parallel_address", "data_parallel_size_local", "data_parallel_rank")
@@ -46,8 +48,8 @@ def machine_evidence(case: Case) -> tuple[Evidence, ...]:
 
 
 def visible(case: Case, plan: RolloutPlan) -> Visible | None:
-    """What the processes of ``plan`` see: what the launcher chose, else CUDA_VISIBLE_DEVICES, else every device of the
-    machine. None where that cannot be read or is not known."""
+    """What the processes of ``plan`` see: what the launcher chose, else CUDA_VISIBLE_DEVICES, else what the scheduler
+    is asked for, else every device of the machine. None where that cannot be read or is not known."""
     for option in (CHOSEN, VISIBLE):
         setting = plan.get(option)
         if setting is None or (setting.value is None and setting.unknown is None):
@@ -57,6 +59,11 @@ def visible(case: Case, plan: RolloutPlan) -> Visible | None:
         ids = _listed(setting.value)
         if ids is not None:
             return Visible(ids, cite(plan, option), listed=True)
+    allocated = plan.get(ALLOCATED)
+    if allocated is not None:
+        if allocated.value is None:
+            return None
+        return Visible(tuple(map(str, range(allocated.value))), cite(plan, ALLOCATED), listed=False)
     count = machine_devices(case)
     if count is None:
         return None

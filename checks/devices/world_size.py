@@ -1,21 +1,25 @@
 """The ranks that a run expects and the ranks that are started differ.
 
 What it looks for
-    A launcher that is told of more nodes than there are, processes that cannot be shared out over the nodes. In a log:
-    a store that waits for clients which never join, ranks beyond the world size.
+    A launcher that is told of more nodes than there are or than the scheduler is asked for (``#SBATCH``, ``sbatch``,
+    ``srun``, a manifest of Kubernetes); an srun that starts another number of launchers than they wait for; a torchrun
+    for several nodes that the batch script starts on the first one alone; processes that cannot be shared out over the
+    nodes. In a log: a store that waits for clients which never join, ranks beyond the world size.
 
 Why it hurts
     Every rank that was started waits for the others until the time limit, minutes to half an hour, and the error then
     speaks of a socket.
 
 How sure it is
-    The number of nodes is what ``--assume`` or the bundle tells; without it the nodes are not judged.
+    The number of nodes is what ``--assume`` or the bundle tells, else what the file asks the scheduler for; without
+    either the nodes are not judged. A range (``--nodes=2-4``), a variable, and steps in the background or on nodes that
+    srun is given by name are not judged either.
 
 The fix and its cost
     Say the same number everywhere: WORLD_SIZE is nodes times processes per node, and the launcher runs on every node.
 
 References
-    https://docs.pytorch.org/docs/stable/elastic/run.html
+    https://docs.pytorch.org/docs/stable/elastic/run.html, https://slurm.schedmd.com/srun.html
     ``torch/csrc/distributed/c10d/TCPStore.cpp`` (``Timed out after ... seconds waiting for clients``)
     https://github.com/NovaSky-AI/SkyRL/issues/1398
 """
@@ -24,7 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, cite, plan_of
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, cite, plan_of
+
+from ..declared.allocation import more_nodes, nodes_there
 
 check = Check(
     "RLD324",
@@ -45,22 +51,77 @@ def nodes_that_exist(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     if plan.value("process.launcher") not in LAUNCHERS:
         raise NotApplicable("no launcher counts nodes here")
-    nodes, there = plan.value("process.nnodes"), case.nodes
+    nodes, there, evidence = plan.value("process.nnodes"), *nodes_there(case, plan)
     if there is None:
         raise NotChecked("how many nodes there are is not known", how='"nodes" in --assume machine.json')
     if nodes <= there:
         yield Reach(f"{nodes} of {there} nodes")
         return
+    asked = case.nodes is None
     yield check.finding(
-        f"the launcher waits for {nodes} nodes, and there {'are' if there > 1 else 'is'} {there}",
-        evidence=(*cite(plan, "process.nnodes", "process.total"), Evidence(text=f"{there} node(s)", source="nodes")),
+        f"the launcher waits for {nodes} nodes, and "
+        + (
+            f"{there} {'are' if there > 1 else 'is'} allocated"
+            if asked
+            else f"there {'are' if there > 1 else 'is'} {there}"
+        ),
+        evidence=(*cite(plan, "process.nnodes", "process.total"), *evidence),
         fixes=(
             Fix.unsafe(
                 f"start it for {there} node{'s' if there > 1 else ''}",
                 {"process.nnodes": there},
                 side_effects="the batch counts with the number of processes",
             ),
+            *(more_nodes(plan, nodes) if asked else ()),
         ),
+    )
+
+
+@check.declared(needs=["plan.scheduler.step_tasks", "plan.process.nnodes"])
+def launchers_that_srun_starts(case: Case) -> Iterator[Finding | Reach]:
+    """Each task of a step is a launcher of its own, and they wait for as many as ``--nnodes`` says."""
+    plan = plan_of(case)
+    launcher, tasks, nodes = (plan.value(n) for n in ("process.launcher", "scheduler.step_tasks", "process.nnodes"))
+    if launcher not in ("torchrun", "accelerate") or nodes < 2:
+        raise NotApplicable("no launchers that wait for each other")
+    if plan.value("process.background") or plan.value("scheduler.step") != "whole":
+        raise NotApplicable("a step for some of the nodes: others may be started beside it")
+    if tasks == nodes:
+        yield Reach(f"{tasks} launchers on {nodes} nodes")
+        return
+    yield check.finding(
+        f"srun starts {tasks} {launcher}{'s' if tasks > 1 else ''}, and they wait for {nodes}: one on each node",
+        evidence=cite(plan, "scheduler.step_tasks", "scheduler.step_nodes", "process.nnodes", "process.nproc"),
+        fixes=(
+            Fix(
+                title=f"start one {launcher} on each of the {nodes} nodes",
+                commands=(f"srun --nodes={nodes} --ntasks-per-node=1 {launcher} ...",),
+            ),
+        ),
+        url="https://slurm.schedmd.com/srun.html#OPT_ntasks-per-node",
+    )
+
+
+@check.declared(needs=["plan.scheduler.first_node", "plan.process.nnodes"])
+def launcher_on_the_first_node(case: Case) -> Iterator[Finding | Reach]:
+    """Slurm runs the batch script on the first node alone, and a torchrun there waits for those of the others."""
+    plan = plan_of(case)
+    nodes = plan.value("process.nnodes")
+    if plan.value("process.launcher") != "torchrun" or nodes < 2 or plan.value("scheduler.step"):
+        raise NotApplicable("no torchrun in the batch script that waits for other nodes")
+    if (plan.value("scheduler.nodes") or 0) < 2:
+        raise NotChecked("how many nodes are allocated is not known")
+    yield check.finding(
+        f"the batch script runs on the first of {plan.value('scheduler.nodes')} nodes, and nothing starts this "
+        f"torchrun on the others: it waits for {nodes} nodes",
+        evidence=cite(plan, "process.nnodes", "scheduler.nodes"),
+        fixes=(
+            Fix(
+                title="let srun start it on every node",
+                commands=(f"srun --nodes={nodes} --ntasks-per-node=1 torchrun --rdzv_backend=c10d ...",),
+            ),
+        ),
+        url="https://slurm.schedmd.com/sbatch.html",
     )
 
 

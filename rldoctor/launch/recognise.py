@@ -18,6 +18,8 @@ from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.unwrap import unwrap
+from rldoctor.launch.schedulers import kubernetes, slurm
+from rldoctor.launch.schedulers.allocation import settled
 from rldoctor.launch.server import joined
 from rldoctor.plan.model import Form, Note, Place, RolloutPlan, Setting
 from rldoctor.plan.model import Source as From
@@ -44,7 +46,7 @@ class _Reader:
     notes: list[Note] = field(default_factory=list)
 
     def launch(self, **facts: Any) -> Launch:
-        process = {**self.shared, **facts.pop("process", {})}
+        process = settled({**self.shared, **facts.pop("process", {})})
         return Launch(files=self.files, known=self.known, version_of=self.version_of, process=process, **facts)
 
 
@@ -187,8 +189,14 @@ def _config_target(source: Source, reader: _Reader, kind: str) -> Iterator[Launc
 
         tree = read_toml(source)
     else:
-        from rldoctor.formats.yaml.reader import read_yaml
+        from rldoctor.formats.yaml.reader import read_all, read_yaml
 
+        if kubernetes.is_manifest(source.text):
+            jobs = list(kubernetes.jobs(read_all(source), source))
+            for job in jobs:
+                yield from _manifest(job, reader)
+            if jobs:
+                return
         tree = read_yaml(source)
     script = tree.get("run")
     if isinstance(script, str) and "\n" in script:
@@ -206,14 +214,19 @@ def _config_target(source: Source, reader: _Reader, kind: str) -> Iterator[Launc
     )
 
 
+def _manifest(job: kubernetes.Job, reader: _Reader) -> Iterator[Launch]:
+    """The launches that the pods of a Kubernetes job run."""
+    reader.shared = dict(job.settings)
+    for script in job.scripts:
+        yield from _shell(script, reader, {**job.variables, **reader.environment}, -1, "", 0)
+
+
 def _script(
     source: Source, reader: _Reader, environment: Mapping[str, str], arguments: Sequence[str] | None, layer: int
 ) -> Iterator[Launch]:
     """The launches of a shell script, with the variables that a scheduler sets for what it asks of it."""
-    from rldoctor.formats.shell.slurm import directives, variables
-
-    reader.shared.update(directives(source))
-    known = {**variables(source), **environment}
+    reader.shared.update(slurm.directives(source))
+    known = {**slurm.variables(source), **environment}
     yield from _shell(source, reader, known, 0, "", layer, arguments)
 
 
@@ -264,7 +277,9 @@ def _nested(source: Source, reader: _Reader, command: Command, program: Program,
             **launch.variables,
             **{n: v for n, v in outer.items() if n not in launch.variables or not launch.variables[n].line},
         }
-        launch.process = {**program.process, **launch.process}
+        # What sbatch is told comes before the lines of the script that it starts.
+        job = {n: s for n, s in program.process.items() if n.startswith("scheduler.") and "step" not in n}
+        launch.process = settled({**program.process, **launch.process, **job})
         if command.background:
             launch.background = True
             launch.process["process.background"] = Setting(value=True, file=source.file, line=command.line)

@@ -1,11 +1,11 @@
 """The devices that processes see, the processes that are started and the engines that are asked for disagree.
 
 What it looks for
-    More processes on a node than visible devices, an engine with more ranks than its server sees, a
-    CUDA_VISIBLE_DEVICES that names devices the machine lacks, ms-swift's GRPO with several visible devices for one
-    process, TRL's ``vllm_device`` beyond the visible devices, colocated engines that do not cover the trainer's
-    devices, Ray told not to set CUDA_VISIBLE_DEVICES under an OpenRLHF that relies on it. In a log: ``invalid device
-    ordinal`` and the frameworks' own refusals.
+    More processes on a node than visible devices, or than the scheduler is asked for (Slurm, Kubernetes), an engine
+    with more ranks than its server sees, a CUDA_VISIBLE_DEVICES that names devices the machine lacks, ms-swift's GRPO
+    with several visible devices for one process, TRL's ``vllm_device`` beyond the visible devices, colocated engines
+    that do not cover the trainer's devices, Ray told not to set CUDA_VISIBLE_DEVICES under an OpenRLHF that relies on
+    it. In a log: ``invalid device ordinal`` and the frameworks' own refusals.
 
 Why it hurts
     The rank without a device raises ``CUDA error: invalid device ordinal`` after the others began to load. With more
@@ -46,6 +46,7 @@ from rldoctor.api import (
 )
 
 from ...declared.devices import (
+    ALLOCATED,
     ONE_EACH,
     VISIBLE,
     Visible,
@@ -90,10 +91,12 @@ def processes_and_devices(case: Case) -> Iterator[Finding | Reach]:
 @check.declared(needs=["plan"])
 def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
     """CUDA_VISIBLE_DEVICES against the machine: CUDA stops at the first number that does not exist."""
+    plan = plan_of(case)
     count = machine_devices(case)
+    if plan.get(ALLOCATED) is not None:
+        raise NotChecked("the launch runs on nodes that a scheduler chooses")
     if count is None:
         raise NotChecked("the machine's devices are not known", how="--assume machine.json")
-    plan = plan_of(case)
     listed = False
     for launch in (plan, plan.server):
         seen = visible(case, launch) if launch is not None else None

@@ -1,7 +1,8 @@
 """Ray is asked for more than its cluster has.
 
 What it looks for
-    The devices that the launch's placement groups ask for, in all and on one node, against those of the cluster;
+    The devices that the launch's placement groups ask for, in all and on one node, against those of the cluster or of
+    the allocation that the file asks Slurm or Kubernetes for;
     colocated engines of OpenRLHF that need more bundles than the actor's group has. In a log: a resource request that
     no node type can fulfil (the autoscaler repeats it), placement groups that stay pending, bundle indexes that do
     not exist, and the frameworks' own comparison of available and desired GPUs.
@@ -10,7 +11,8 @@ Why it hurts
     Ray does not refuse: the actor stays pending for ever, and the run stands still without an error.
 
 How sure it is
-    A cluster's size is what the machine and the number of nodes tell; one that is only named is not judged. In a log
+    A cluster's size is what the machine, the number of nodes and the scheduler's lines tell; one that is only named is
+    not judged. In a log
     the numbers are Ray's own. A request that is unfulfilled for a moment, while nodes join, is not reported where the
     run came to its end.
 
@@ -29,7 +31,6 @@ from collections.abc import Iterator
 from rldoctor.api import (
     Case,
     Check,
-    Evidence,
     Finding,
     Fix,
     Kind,
@@ -42,6 +43,8 @@ from rldoctor.api import (
     plan_of,
 )
 
+from ...declared.allocation import EACH as ALLOCATED_EACH
+from ...declared.allocation import more_nodes, nodes_there
 from ...declared.devices import LOOPBACK, Visible, machine_devices, machine_evidence, visible
 
 check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
@@ -62,16 +65,21 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
     if plan.value("process.launcher") != "ray" or not (needed or each):
         raise NotApplicable("no placement groups of a known size")
     seen = _on_a_node(case, plan)
-    there = case.nodes if case.nodes is not None else 1 if nodes == 1 and plan.value("ray.address") is None else None
-    if each and each > len(seen):
-        yield _finding(plan, f"{each:g} GPUs on one node", f"a node has {len(seen)}", seen, case)
+    shapes = plan.value("scheduler.shapes") if case.nodes is None and not seen.listed else None
+    largest = max(shapes) if shapes else len(seen)
+    if each and each > largest:
+        yield _finding(plan, f"{each:g} GPUs on one node", f"a node has {largest}", seen, case)
         return
+    there, _ = nodes_there(case, plan)
+    if there is None:
+        there = 1 if nodes == 1 and plan.value("ray.address") is None else None
     if there is None:
         raise NotChecked("how many nodes the cluster has is not known", how='"nodes" in --assume machine.json')
-    if not needed or needed <= there * len(seen):
-        yield Reach(f"{needed or each} of {there * len(seen)} GPUs")
+    total = sum(shapes) if shapes else there * len(seen)
+    if not needed or needed <= total:
+        yield Reach(f"{needed or each} of {total} GPUs")
         return
-    yield _finding(plan, f"{needed:g} GPUs", f"the cluster has {there * len(seen)}", seen, case)
+    yield _finding(plan, f"{needed:g} GPUs", f"the cluster has {total}", seen, case)
 
 
 @check.declared(needs=["plan.placement.engines", "plan.placement.trainer_gpus"])
@@ -100,15 +108,21 @@ def bundles_of_the_group(case: Case) -> Iterator[Finding | Reach]:
 def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
     """The devices that Ray finds on a node. Raises :class:`NotChecked` where the cluster is another machine."""
     address = plan.get("ray.address")
+    allocated = plan.value(ALLOCATED_EACH)
+    if allocated and (plan.value("ray.started") or plan.value("scheduler.name") == "kubernetes"):
+        address = None  # the cluster that is started on the nodes of the allocation
     if address is not None and (address.unknown is not None or address.value is not None):
         local = any(name in str(address.value) for name in (*LOOPBACK, "auto", "local"))
         if not local and case.host is not None:
             raise NotChecked("the run is submitted to another machine's cluster")
         # A cluster that runs already does not see what this file sets.
         count = machine_devices(case)
-        if count is not None:
+        if count is not None and not allocated:
             return Visible(tuple(map(str, range(count))), machine_evidence(case), listed=False)
     seen = visible(case, plan)
+    if allocated and (seen is None or not seen.listed):
+        # Ray counts the devices of the node, whatever the driver's own step was given.
+        seen = Visible(tuple(map(str, range(allocated))), cite(plan, ALLOCATED_EACH), listed=False)
     if seen is None or not len(seen):
         raise NotChecked("the devices of the cluster are not known", how="--assume machine.json")
     return seen
@@ -117,7 +131,7 @@ def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
 def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case) -> Finding:
     roles = plan.value("placement.roles") or {}
     parts = " + ".join(f"{role} {size}" for role, size in roles.items()) if "node" not in asked else ""
-    nodes = (Evidence(text=f"{case.nodes} node(s)", source="nodes"),) if case.nodes is not None else ()
+    there, nodes = nodes_there(case, plan)
     return check.finding(
         f"the run asks Ray for {asked}{f' ({parts})' if parts else ''}, and {has}: it stays pending, or is refused",
         evidence=(
@@ -125,7 +139,10 @@ def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case)
             *seen.evidence,
             *nodes,
         ),
-        fixes=tuple(_smaller(plan, len(seen), case.nodes or 1)),
+        fixes=(
+            *_smaller(plan, len(seen), there or 1),
+            *(more_nodes(plan, plan.value(NODES, 1)) if case.nodes is None and there else ()),
+        ),
         url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
     )
 

@@ -20,7 +20,6 @@ WRAPPERS: dict[str, frozenset[str]] = {
     "stdbuf": frozenset({"-i", "-o", "-e"}),
     "nice": frozenset({"-n"}),
     "sudo": frozenset({"-u", "-g"}),
-    "srun": frozenset({"-n", "-N", "-p", "-w", "-x", "-t", "-c", "-o", "-e", "-J", "-A", "-G", "-D"}),
     "mpirun": frozenset({"-np", "-n", "-x", "-host", "-H", "-hostfile", "-mca", "--host", "--hostfile", "--np"}),
     "mpiexec": frozenset({"-np", "-n", "-host", "-hostfile"}),
     "numactl": frozenset({"-N", "-m", "-C"}),
@@ -85,10 +84,6 @@ CONTAINER_FLAGS = frozenset(
         "--cleanenv",
     }
 )
-# Options of sbatch that take no value.
-SBATCH_FLAGS = frozenset(
-    {"--parsable", "--wait", "-W", "--exclusive", "--requeue", "--no-requeue", "-H", "--hold", "-Q"}
-)
 SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -113,7 +108,6 @@ DEEPSPEED = {
 }
 RAY_SUBMIT = {"address": "ray.address", "runtime_env_json": "ray.runtime_env", "runtime_env": "ray.runtime_env"}
 RAY_START = {"num_gpus": "ray.num_gpus", "num_cpus": "ray.num_cpus", "address": "ray.address"}
-SRUN = {"nodes": "process.nnodes", "N": "process.nnodes", "ntasks_per_node": "process.nproc"}
 # Flags of the launchers that take no value, so that the script after them is not taken for one.
 FLAGS = frozenset(
     {

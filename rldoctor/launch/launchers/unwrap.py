@@ -24,14 +24,13 @@ from rldoctor.launch.launchers.tables import (
     FLAGS,
     RAY_START,
     RAY_SUBMIT,
-    SBATCH_FLAGS,
     SHELLS,
     SKIPPED,
-    SRUN,
     SUBCOMMANDS,
     TORCHRUN,
     WRAPPERS,
 )
+from rldoctor.launch.schedulers import slurm
 from rldoctor.plan.model import Setting, Source
 
 MAX_LAYERS = 20
@@ -69,6 +68,8 @@ def _step(name: str, words: tuple[Word, ...]) -> Callable[[Program, str, Files],
     second = words[1].value if len(words) > 1 else None
     if name == "env":
         return _env
+    if name == "srun":
+        return _srun
     if name in WRAPPERS and not (name == "uv" and second != "run") and not (name == "coverage" and second != "run"):
         return _wrapper
     if name in CONTAINERS:
@@ -117,8 +118,6 @@ def _env(program: Program, file: str, files: Files) -> bool:
 
 def _wrapper(program: Program, file: str, files: Files) -> bool:
     name = PurePosixPath(program.words[0].text).name
-    if name == "srun":
-        take(program, SRUN, program.words[1:], file, "srun")
     words = list(program.words[1:])
     skipped = SKIPPED.get(name, 0)
     while words:
@@ -170,15 +169,24 @@ def _shell(program: Program, file: str, files: Files) -> bool:
     return False
 
 
+def _srun(program: Program, file: str, files: Files) -> bool:
+    own, rest = slurm.own_words(program.words[1:], "srun")
+    line = program.words[0].line
+    program.process["process.launcher"] = Setting(value="srun", file=file or None, line=line, key="srun")
+    program.process.update(slurm.step(own, file))
+    program.words = tuple(rest)
+    return bool(rest)
+
+
 def _sbatch(program: Program, file: str, files: Files) -> bool:
-    words = list(program.words[1:])
-    while words and words[0].text.startswith("-"):
-        wrapped = words[0].text.partition("=")
-        if wrapped[0] == "--wrap":
-            program.text = replace(words[0], value=wrapped[2]) if wrapped[1] else words[1] if len(words) > 1 else None
+    own, words = slurm.own_words(program.words[1:], "sbatch")
+    program.process.update(slurm.job(own, file))
+    for index, word in enumerate(own):
+        name, attached, text = word.text.partition("=")
+        if name == "--wrap":
+            program.text = replace(word, value=text) if attached else next(iter(own[index + 1 :]), None)
             program.words = ()
             return False
-        words = words[1:] if "=" in words[0].text or words[0].text in SBATCH_FLAGS else words[2:]
     if words and isinstance(words[0].value, str):
         program.script, program.shell, program.words = words[0].value, True, tuple(words[1:])
     return False

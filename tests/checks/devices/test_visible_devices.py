@@ -219,3 +219,25 @@ def test_every_refusal_finds_its_numbers() -> None:
 def test_other_errors_are_not_this() -> None:
     assert findings(check, raised("RuntimeError", "CUDA error: an illegal memory access was encountered")) == []
     assert findings(check, raised("ValueError", "local_rank 3 is fine")) == []
+
+
+def test_more_processes_than_the_scheduler_is_asked_for(tmp_path: Path) -> None:
+    text = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:{count}\nsrun torchrun --nproc_per_node=8 grpo.py\n"
+    (found,) = LaunchFile(tmp_path, text.format(count=4), {"trl": "0.24.0"}, gpus=8).findings(check)
+    assert found.message.startswith("8 processes on a node that see 4 devices")
+    assert [item.line for item in found.evidence][-1] == 3
+    assert LaunchFile(tmp_path, text.format(count=8), {"trl": "0.24.0"}, gpus=1).findings(check) == []
+
+
+def test_a_task_sees_its_own_devices(tmp_path: Path) -> None:
+    text = "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=8\n"
+    text += "srun --gpus-per-task=1 torchrun --nnodes=2 --nproc_per_node=8 x.py\n"
+    (found,) = LaunchFile(tmp_path, text, {}).findings(check)
+    assert "see 1 devices" in found.message
+    assert LaunchFile(tmp_path, text.replace("--gpus-per-task=1 ", ""), {}).findings(check) == []
+
+
+def test_devices_listed_for_an_allocation_are_not_held_against_this_machine(tmp_path: Path) -> None:
+    text = "#!/bin/bash\n#SBATCH --gres=gpu:8\nexport CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\n"
+    text += "torchrun --nproc_per_node=8 x.py\n"
+    assert LaunchFile(tmp_path, text, {}, gpus=1).findings(check) == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from rldoctor_checks.devices.world_size import check
 
 from rldoctor.api import Outcome
-from tests.checks.launches import finding, judged, quiet
+from tests.checks.launches import LaunchFile, finding, judged, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised
 
@@ -45,3 +47,69 @@ def test_a_rank_beyond_the_world_as_gloo_says_it() -> None:
     # RANK=2 WORLD_SIZE=2 with torch 2.13
     text = raised("RuntimeError", "[enforce fail at /pytorch/third_party/gloo/gloo/context.cc:23] rank < size. 2 vs 2")
     assert "rank 2 of 2" in logged(check, text).message
+
+
+SBATCH = "#!/bin/bash\n#SBATCH --nodes={nodes}\n#SBATCH --gres=gpu:8\n"
+
+
+def launched(folder: Path, nodes: object, command: str, **more: Any) -> list[str]:
+    """What the check says of a batch script."""
+    text = SBATCH.format(nodes=nodes) + command + "\n"
+    return [found.message for found in LaunchFile(folder, text, {"trl": "0.24.0"}, **more).findings(check)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "command", "said"),
+    [
+        (2, "srun torchrun --nnodes=4 --nproc_per_node=8 grpo.py", "waits for 4 nodes, and 2 are allocated"),
+        (1, "srun torchrun --nnodes 2 --nproc_per_node 8 grpo.py", "waits for 2 nodes, and 1 is allocated"),
+        (2, "srun accelerate launch --num_machines 4 --num_processes 32 grpo.py", "waits for 4 nodes, and 2"),
+        (2, "srun --nodes=4 --ntasks-per-node=8 python grpo.py", "waits for 4 nodes, and 2"),
+        (2, "srun --ntasks-per-node=8 torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "srun starts 16 torchruns"),
+        (2, "srun -n1 torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "srun starts 1 torchrun, and they wait for 2"),
+        (2, "torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "runs on the first of 2 nodes"),
+    ],
+)
+def test_what_the_scheduler_is_asked_for_does_not_fit(nodes: int, command: str, said: str, tmp_path: Path) -> None:
+    messages = launched(tmp_path, nodes, command)
+    assert len(messages) >= 1 and any(said in message for message in messages), messages
+
+
+@pytest.mark.parametrize(
+    ("nodes", "command"),
+    [
+        (2, "srun torchrun --nnodes=2 --nproc_per_node=8 grpo.py"),
+        (2, "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES --nproc_per_node=8 grpo.py"),
+        (4, "srun -N2 torchrun --nnodes=2 --nproc_per_node=8 grpo.py"),
+        ("2-4", "srun torchrun --nnodes=4 --nproc_per_node=8 grpo.py"),
+        ("$N", "srun torchrun --nnodes=4 --nproc_per_node=8 grpo.py"),
+        (2, "for i in 0 1; do srun -N1 -n1 -r $i torchrun --nnodes=2 --node_rank=$i --nproc_per_node=8 grpo.py & done"),
+        (2, "srun -N1 -n1 -w $head torchrun --nnodes=2 --nproc_per_node=8 grpo.py"),
+        (2, "srun bash -c 'torchrun --nnodes=2 --node_rank=$SLURM_PROCID --nproc_per_node=8 grpo.py'"),
+        (2, "srun --ntasks-per-node=8 python grpo.py"),
+        (1, "torchrun --nproc_per_node=8 grpo.py"),
+        (2, "srun --ntasks=4 torchrun --standalone --nproc_per_node=2 grpo.py"),
+    ],
+)
+def test_what_fits_or_is_not_known_is_quiet(nodes: object, command: str, tmp_path: Path) -> None:
+    assert launched(tmp_path, nodes, command) == []
+
+
+def test_the_evidence_is_the_directives_line(tmp_path: Path) -> None:
+    text = SBATCH.format(nodes=2) + "srun torchrun --nnodes=4 --nproc_per_node=8 grpo.py\n"
+    (found,) = (f for f in LaunchFile(tmp_path, text, {}).findings(check) if "allocated" in f.message)
+    assert [(item.text, item.line) for item in found.evidence if item.line == 2] == [("#SBATCH --nodes = 2", 2)]
+    assert [fix.commands for fix in found.fixes][-1] == ("#SBATCH --nodes=4",)
+
+
+def test_pods_of_a_job_count_as_nodes(tmp_path: Path) -> None:
+    text = (
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n  pytorchReplicaSpecs:\n    Worker:\n      replicas: 2\n"
+        "      template:\n        spec:\n          containers:\n          - name: main\n"
+        "            command: [torchrun, --nnodes={nodes}, --nproc_per_node=8, train.py]\n"
+        "            resources: {{limits: {{nvidia.com/gpu: 8}}}}\n"
+    )
+    (found,) = LaunchFile(tmp_path, text.format(nodes=4), {}, name="job.yaml").findings(check)
+    assert found.message == "the launcher waits for 4 nodes, and 2 are allocated"
+    assert [item.line for item in found.evidence if "replicas" in item.text] == [6]
+    assert LaunchFile(tmp_path, text.format(nodes=2), {}, name="job.yaml").findings(check) == []

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rldoctor_checks.processes.ray_resources import check
 
-from rldoctor.api import Outcome
+from rldoctor.api import Finding, Outcome
 from rldoctor.logs.triage import triage_text
 from tests.checks import launches
+from tests.checks.launches import LaunchFile
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY
 
@@ -127,3 +129,53 @@ def test_an_engine_built_on_a_node_without_its_workers() -> None:
         ).splitlines()
     )
     assert "no worker of the engine on the node" in finding(check, log).message
+
+
+MAIN_PPO = "python3 -m verl.trainer.main_ppo trainer.nnodes={nodes} trainer.n_gpus_per_node={each}\n"
+SBATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:8\nsrun --overlap ray start --address=$HEAD --block &\n"
+
+
+def asked_of_slurm(folder: Path, text: str, **more: Any) -> list[Finding]:
+    return LaunchFile(folder, text, {"verl": "0.7.1", "ray": "2.49.0"}, **more).findings(check)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "each", "said"),
+    [(4, 8, "32 GPUs, and the cluster has 16"), (1, 16, "16 GPUs on one node, and a node has 8")],
+)
+def test_more_than_the_allocation_has(nodes: int, each: int, said: str, tmp_path: Path) -> None:
+    # The machine that judges is another one: a login node without devices, or with some of its own.
+    for gpus in (None, 1, 16):
+        (found,) = asked_of_slurm(tmp_path, SBATCH + MAIN_PPO.format(nodes=nodes, each=each), gpus=gpus)
+        assert said in found.message
+        assert any(item.line == 3 and "--gres = 8" in item.text for item in found.evidence)
+
+
+def test_more_nodes_are_asked_for_in_slurms_words(tmp_path: Path) -> None:
+    (found,) = asked_of_slurm(tmp_path, SBATCH + MAIN_PPO.format(nodes=4, each=8))
+    assert ("#SBATCH --nodes=4",) in [fix.commands for fix in found.fixes]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SBATCH + MAIN_PPO.format(nodes=2, each=8),
+        SBATCH + MAIN_PPO.format(nodes=2, each=4),
+        SBATCH.replace("--nodes=2", "--nodes=2-8") + MAIN_PPO.format(nodes=4, each=8),
+        SBATCH.replace("--gres=gpu:8", "--exclusive") + MAIN_PPO.format(nodes=4, each=8),
+    ],
+)
+def test_an_allocation_that_holds_the_run_or_is_not_known(text: str, tmp_path: Path) -> None:
+    assert asked_of_slurm(tmp_path, text) == []
+
+
+def test_the_pods_of_a_ray_cluster(tmp_path: Path) -> None:
+    text = (
+        f"apiVersion: ray.io/v1\nkind: RayJob\nspec:\n  entrypoint: {MAIN_PPO}  rayClusterSpec:\n"
+        "    headGroupSpec:\n      template: {{spec: {{containers: [{{name: head}}]}}}}\n"
+        "    workerGroupSpecs:\n    - replicas: 2\n      template:\n        spec:\n          containers:\n"
+        "          - name: worker\n            resources: {{limits: {{nvidia.com/gpu: 8}}}}\n"
+    )
+    (found,) = asked_of_slurm(tmp_path, text.format(nodes=4, each=8), name="job.yaml")
+    assert "32 GPUs, and the cluster has 16" in found.message
+    assert asked_of_slurm(tmp_path, text.format(nodes=2, each=8), name="job.yaml") == []

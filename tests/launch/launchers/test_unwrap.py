@@ -37,6 +37,7 @@ def program(text: str, base: Path = Path("/nowhere")) -> Program:
         ("deepspeed --num_gpus 4 --module openrlhf.cli.train_ppo --z 3", "openrlhf.cli.train_ppo", ["--z", "3"]),
         ("ray job submit --address http://h:1 --no-wait -- python3 -m a.b --c", "a.b", ["--c"]),
         ("srun --nodes=2 -n 2 python x.py", "x.py", []),
+        ("srun --nodes 2 -l --cpus-per-task 8 python x.py", "x.py", []),
         ("uv run --extra vllm --isolated -m skyrl_train.main a=1", "skyrl_train.main", ["a=1"]),
         ("uv run --extra vllm python -m a.b", "a.b", []),
         ("conda run -n env python x.py", "x.py", []),
@@ -62,7 +63,8 @@ def test_the_program_behind_its_launchers(text: str, entry: str, words: list[str
          {"process.total": 6, "trainer.dtype": "bfloat16", "process.launcher": "accelerate"}),
         ("deepspeed --include localhost:0,1 x.py",
          {"process.devices": "localhost:0,1", "process.launcher": "deepspeed", "trainer.strategy": "deepspeed"}),
-        ("srun --nodes=4 python x.py", {"process.nnodes": 4, "process.launcher": "srun"}),
+        ("srun --nodes=4 python x.py",
+         {"scheduler.step_nodes": 4, "scheduler.step": "whole", "process.launcher": "srun"}),
         ("ray start --head --num-gpus 8", {"ray.started": True, "ray.num_gpus": 8}),
     ],
 )  # fmt: skip
@@ -111,10 +113,3 @@ def test_a_command_inside_quotes_is_read_with_the_variables_around_it(tmp_path: 
     assert plan.value("placement.engine_devices") == [2, 3]
     assert plan.value("placement.listen_port") == 81
     assert plan.value("process.background") is True
-
-
-def test_slurms_directives_count(tmp_path: Path) -> None:
-    job = tmp_path / "job.slurm"
-    job.write_text("#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:h100:8\n#SBATCH --mem=0\nsrun torchrun x.py\n")
-    (plan,) = read(job)
-    assert (plan.value("placement.nodes"), plan.value("placement.gpus_per_node")) == (2, 8)

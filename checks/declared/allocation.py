@@ -1,0 +1,27 @@
+"""What a scheduler gives a launch to run on: the ground of the checks of nodes, ranks and Ray's resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rldoctor.api import Case, Evidence, Fix, RolloutPlan, cite
+
+NODES, EACH, SHAPES = "scheduler.nodes", "scheduler.gpus_per_node", "scheduler.shapes"
+
+
+def nodes_there(case: Case, plan: RolloutPlan) -> tuple[int | None, tuple[Evidence, ...]]:
+    """How many nodes there are for the launch, and how that is known: those that the case names, else those that the
+    scheduler is asked for."""
+    if case.nodes is not None:
+        return case.nodes, (Evidence(text=f"{case.nodes} node(s)", source="nodes"),)
+    return plan.value(NODES), cite(plan, NODES)
+
+
+def more_nodes(plan: RolloutPlan, count: int) -> Iterator[Fix]:
+    """The scheduler is asked for so many nodes, in its own words."""
+    if count <= plan.value(NODES, 0):
+        return
+    if plan.value("scheduler.name") == "slurm":
+        yield Fix(title=f"or ask Slurm for {count} nodes", commands=(f"#SBATCH --nodes={count}",))
+    elif plan.value("scheduler.name") == "kubernetes":
+        yield Fix(title=f"or ask Kubernetes for {count} pods with these devices (replicas)")

@@ -1,0 +1,202 @@
+"""Slurm: the nodes, devices and tasks that ``#SBATCH`` lines, ``sbatch`` and ``srun`` ask for, in canonical names.
+
+https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rldoctor.formats.shell.reader import Word
+from rldoctor.formats.source import Source
+from rldoctor.formats.values import Unresolved
+from rldoctor.plan.model import Setting
+from rldoctor.plan.model import Source as From
+
+_DIRECTIVE = re.compile(r"#SBATCH\s+(-.*)")
+# What starts something on the other nodes of an allocation: where none of these is named, the script's commands run on
+# the first node alone.
+_ELSEWHERE = re.compile(
+    r"(?m)^[^#\n]*\b(?:srun|mpirun|mpiexec|orterun|prun|ssh|pdsh|clush|parallel|ray symmetric-run)\b"
+)
+
+# What an option asks for, by its long name without dashes.
+_ASKS = {
+    "nodes": "nodes",
+    "ntasks": "tasks",
+    "ntasks-per-node": "tasks_per_node",
+    "gres": "gpus_per_node",
+    "gpus-per-node": "gpus_per_node",
+    "gpus": "gpus",
+    "gpus-per-task": "gpus_per_task",
+}
+_SHORT = {"N": "nodes", "n": "ntasks", "G": "gpus", "c": "cpus-per-task", "w": "nodelist"}
+# Options that are complete without a value; every other takes the next word where none is attached.
+_FLAGS = frozenset(
+    {
+        "--contiguous", "--disable-status", "--exact", "--exclusive", "--external", "--help", "--hold", "--immediate",
+        "--interactive", "--kill-on-bad-exit", "--label", "--multi-prog", "--no-allocate", "--no-kill", "--no-requeue",
+        "--requeue", "--overcommit", "--overlap", "--oversubscribe", "--parsable", "--preserve-env", "--pty", "--quiet",
+        "--quit-on-interrupt", "--reboot", "--send-libs", "--spread-job", "--test-only", "--unbuffered", "--usage",
+        "--use-min-nodes", "--verbose", "--version", "--wait-all-nodes", "--compress", "--nice", "--propagate",
+        "-E", "-H", "-I", "-K", "-O", "-Q", "-V", "-X", "-Z", "-h", "-k", "-l", "-s", "-u", "-v", "-vv", "-vvv",
+    }
+)  # fmt: skip
+# In sbatch a lone --wait or -W is a flag; srun's takes seconds.
+_FLAGS_OF = {"sbatch": _FLAGS | {"--wait", "-W"}, "srun": _FLAGS}
+
+# Output environment variables of sbatch.
+_VARIABLES = {
+    "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+    "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
+    "ntasks-per-node": ("SLURM_NTASKS_PER_NODE",),
+    "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
+    "gres": ("SLURM_GPUS_ON_NODE",),
+    "cpus-per-task": ("SLURM_CPUS_PER_TASK",),
+}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One option of Slurm as it is written: its long name without dashes, its value, the option with dashes."""
+
+    name: str
+    value: str
+    spelled: str
+    line: int
+    raw: str
+
+
+def directives(source: Source) -> dict[str, Setting]:
+    """What a batch script asks for; a range or a variable is left out."""
+    asked = list(_directives(source))
+    found = _settings(asked, source.file, "scheduler", "#SBATCH ")
+    if asked:
+        place = {"file": source.file, "line": asked[0].line}
+        found["scheduler.name"] = Setting(value="slurm", **place)  # type: ignore[arg-type]
+        if not _ELSEWHERE.search(source.text):
+            how = "nothing in the batch script starts a command on other nodes"
+            found["scheduler.first_node"] = Setting(value=True, source=From.DERIVED, how=how, **place)  # type: ignore[arg-type]
+    return found
+
+
+def variables(source: Source) -> dict[str, str]:
+    """The variables that Slurm sets for a script with these directives, as far as they name numbers."""
+    found: dict[str, str] = {}
+    for asked in _directives(source):
+        count = _devices(asked.value) if asked.name in ("gres", "gpus-per-node") else _whole(asked.value)
+        if count is not None:
+            found.update(dict.fromkeys(_VARIABLES.get(asked.name, ()), str(count)))
+    return found
+
+
+def own_words(words: Sequence[Word], program: str) -> tuple[list[Word], list[Word]]:
+    """Splits the words behind ``srun`` or ``sbatch``: its own, and the command that it starts."""
+    index = 0
+    while index < len(words):
+        text = words[index].text
+        if text == "--":
+            return list(words[:index]), list(words[index + 1 :])
+        if not text.startswith("-"):
+            break
+        attached = "=" in text or (not text.startswith("--") and len(text) > 2)
+        index += 1 if attached or text in _FLAGS_OF[program] else 2
+    return list(words[:index]), list(words[index:])
+
+
+def job(words: Sequence[Word], file: str) -> dict[str, Setting]:
+    """What ``sbatch`` is told on its command line, which comes before the script's own lines."""
+    return _settings(_options(_texts(words), "sbatch"), file, "scheduler", "sbatch ")
+
+
+def step(words: Sequence[Word], file: str) -> dict[str, Setting]:
+    """What ``srun`` is told of the step that it starts."""
+    asked = list(_options(_texts(words), "srun"))
+    found = _settings(asked, file, "scheduler.step", "srun ")
+    chosen = next((one for one in asked if one.name in ("nodelist", "relative", "het-group")), None)
+    line = words[0].line if words else None
+    found["scheduler.step"] = Setting(value="part" if chosen else "whole", file=file or None, line=line, key="srun")
+    return found
+
+
+def _settings(asked: Sequence[_Asked] | Iterator[_Asked], file: str, group: str, before: str) -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    for one in asked:
+        name = _ASKS.get(one.name)
+        if name is None or (one.name == "gres" and "gpu" not in one.value):
+            continue
+        option = f"{group}.{name}" if group == "scheduler" else f"{group}_{name}"
+        value = _devices(one.value) if name.startswith("gpus") else _whole(one.value)
+        place = {"file": file or None, "line": one.line, "key": f"{before}{one.spelled}", "raw": one.raw}
+        if value is None:
+            found[option] = Setting(unknown=f"{one.value} is no single number", **place)  # type: ignore[arg-type]
+        else:
+            found[option] = Setting(value=value, **place)  # type: ignore[arg-type]
+    return found
+
+
+def _directives(source: Source) -> Iterator[_Asked]:
+    """The options of all ``#SBATCH`` lines; Slurm stops reading them at the first command."""
+    for number, row in enumerate(source.text.splitlines(), source.first_line):
+        match = _DIRECTIVE.match(row)
+        if match is not None:
+            yield from _options([(text, number) for text in _split(match[1])], "sbatch")
+        elif row.strip() and not row.lstrip().startswith("#"):
+            return
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:  # an apostrophe in a comment
+        return text.split(" #")[0].split()
+
+
+def _texts(words: Sequence[Word]) -> list[tuple[str, int]]:
+    """The words as they stand; a variable keeps its name."""
+    return [(word.raw if isinstance(word.value, Unresolved) else word.text, word.line) for word in words]
+
+
+def _options(words: Sequence[tuple[str, int]], program: str) -> Iterator[_Asked]:
+    index = 0
+    while index < len(words):
+        text, line = words[index]
+        index += 1
+        name, attached, value = text.partition("=")
+        if not name.startswith("--") and len(text) > 2:
+            name, attached, value = text[:2], "=", text[2:].removeprefix("=")
+        if not attached and name not in _FLAGS_OF[program] and index < len(words):
+            value = words[index][0]
+            index += 1
+        if name.startswith("-"):
+            raw = text if attached else f"{text} {value}".strip()
+            yield _Asked(_long(name), value, name, line, raw)
+
+
+def _long(option: str) -> str:
+    return option[2:] if option.startswith("--") else _SHORT.get(option[1:], option[1:])
+
+
+def _whole(text: str) -> int | None:
+    """A number of nodes or tasks; None for a range (``2-4``), a list or a variable."""
+    return int(text) if re.fullmatch(r"\d{1,6}", text) else None
+
+
+def _devices(text: str) -> int | None:
+    """The GPUs of ``8``, ``h100:8``, ``gpu``, ``gpu:8``, ``gpu:h100:8`` or ``gpu:a100:4,gpu:v100:4,nvme:1``; None where
+    a part is unclear."""
+    total = 0
+    for part in text.split(","):
+        name, *rest = re.sub(r"\(.*\)$", "", part).removeprefix("gres/").split(":")
+        if text.startswith("gpu") and name != "gpu":
+            continue  # another resource
+        last = rest[-1] if rest else name
+        if last.isdigit() and len(last) < 6:
+            total += int(last)
+        elif re.fullmatch(r"[A-Za-z][\w.-]*", last):
+            total += 1
+        else:
+            return None
+    return total or None
