@@ -21,16 +21,18 @@ def unread_plan(framework: str) -> RolloutPlan | None:
     return None if dialect is None else RolloutPlan(framework=dialect.name, dialect=dialect.name, file="", entry="")
 
 
-def spelled_report(report: Report, plan: RolloutPlan | None) -> Report:
+def spelled_report(report: Report, plan: RolloutPlan | None, *, placed: bool = True) -> Report:
     """The report with every edit spelled for the plan's framework, and without the fixes that it has no words for;
-    without a plan in plain words."""
-    ranked = report.ranked and tuple(_spelled_finding(finding, plan) for finding in report.ranked)
-    return replace(report, results=tuple(spelled(result, plan) for result in report.results), ranked=ranked)
+    without a plan in plain words. ``placed`` is false where the plan's files are none that an edit could change: a
+    log."""
+    ranked = report.ranked and tuple(_spelled_finding(finding, plan, placed) for finding in report.ranked)
+    results = tuple(spelled(result, plan, placed=placed) for result in report.results)
+    return replace(report, results=results, ranked=ranked)
 
 
-def spelled(result: CheckResult, plan: RolloutPlan | None) -> CheckResult:
+def spelled(result: CheckResult, plan: RolloutPlan | None, *, placed: bool = True) -> CheckResult:
     """The same for one result."""
-    return replace(result, findings=tuple(_spelled_finding(finding, plan) for finding in result.findings))
+    return replace(result, findings=tuple(_spelled_finding(finding, plan, placed) for finding in result.findings))
 
 
 def applied(found: Iterable[tuple[RolloutPlan, Iterable[Finding]]]) -> Edited:
@@ -72,17 +74,20 @@ def _can_apply(fix: Fix) -> bool:
     return fix.applicability is Applicability.SAFE and bool(fix.edits) and all(edit.file for edit in fix.edits)
 
 
-def _spelled_finding(finding: Finding, plan: RolloutPlan | None) -> Finding:
-    fixes = (_spelled_fix(fix, plan) for fix in finding.fixes)
+def _spelled_finding(finding: Finding, plan: RolloutPlan | None, placed: bool) -> Finding:
+    fixes = (_spelled_fix(fix, plan, placed) for fix in finding.fixes)
     return replace(finding, fixes=tuple(fix for fix in fixes if fix is not None))
 
 
-def _spelled_fix(fix: Fix, plan: RolloutPlan | None) -> Fix | None:
+def _spelled_fix(fix: Fix, plan: RolloutPlan | None, placed: bool) -> Fix | None:
     spellings = [(edit, _spelling(edit, plan)) for edit in fix.edits]
     # Hard-coded by the framework: advice that nobody can follow is left out. Of a file that was not read nobody knows.
     if plan is not None and plan.file and any(s.plain for _, s in spellings):
         return None
-    edits = tuple(replace(edit, spelled=s.text, file=s.file, line=s.line) for edit, s in spellings)
+    edits = tuple(
+        replace(edit, spelled=s.text, file=s.file if placed else None, line=s.line if placed else None)
+        for edit, s in spellings
+    )
     return replace(fix, edits=edits)
 
 

@@ -21,6 +21,7 @@ from rldoctor.probe import Request
 
 if TYPE_CHECKING:
     from rldoctor.edits.edit import Edited
+    from rldoctor.plan.model import RolloutPlan
 
 
 @dataclass(frozen=True)
@@ -135,17 +136,28 @@ def triage(
     case = assume.apply(bundle.load(options.bundles[0]) if options.bundles else Case(), options.assume)
     known = next(collecting.launches(case, options))
     everything = session.registry.checks.values()
+
+    def spelled(report: Report, plan: RolloutPlan | None) -> Report:
+        framework = report.incident.framework if report.incident else None
+        plan = plan or (fixes.unread_plan(framework) if framework else None)
+        return fixes.spelled_report(report, plan, placed=known.plan is not None)
+
     judged = reader.triage(
-        logs, session.checks, known, all_runs, vocabulary=everything, baseline=baseline, progress=progress
+        logs,
+        session.checks,
+        known,
+        all_runs,
+        vocabulary=everything,
+        baseline=baseline,
+        progress=progress,
+        spelled=spelled,
     )
     place = judged.incident if judged.incident is not None and judged.incident.source else None
     launch = Evidence(text="the launch", source=str(options.target), line=1) if options.target is not None else None
     log = Evidence(text="the log", source=place.source, line=place.line) if place is not None else None
     judged = _as_settled(session, replace(judged, place=launch or log or Evidence(text="the log", source=logs[0])))
     missing = verdict.missing(verdict.Subject.LOG, known, judged, {"log"}, session.required)
-    judged = replace(judged, missing=(*missing, *judged.missing))
-    framework = judged.incident.framework if judged.incident else None
-    return fixes.spelled_report(judged, known.plan or (fixes.unread_plan(framework) if framework else None))
+    return replace(judged, missing=(*missing, *judged.missing))
 
 
 def gather(session: Session, progress: Progress) -> Case:

@@ -78,12 +78,25 @@ class Package:
         return self.distribution or self.name
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How a framework prints the settings of a whole launch: a line with ``literal`` in which ``pattern`` matches; its
+    first group is where they begin. ``entry`` is the program that prints so, where its keys alone do not tell, ``has``
+    what stands in the text besides."""
+
+    literal: str
+    pattern: str
+    entry: str = ""
+    has: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Words:
     """How a log shows the framework. ``paths`` is an expression over the files of frames, ``texts`` are literals of
     lines; ``versions`` are rows of literal, expression whose first group is the version, and whose version it is.
     ``early`` is said soon after the start, ``stages`` names the stage that a literal announces, ``generated`` is
-    the folder of code that it writes while it runs."""
+    the folder of code that it writes while it runs. ``settings`` are the forms in which it prints its
+    configuration."""
 
     paths: str = ""
     texts: tuple[str, ...] = ()
@@ -91,6 +104,7 @@ class Words:
     early: tuple[str, ...] = ()
     generated: str = ""
     stages: Mapping[str, str] = field(default_factory=dict)
+    settings: tuple[Settings, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

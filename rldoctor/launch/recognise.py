@@ -13,6 +13,7 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.shell.reader import Command, Variable, read_shell
 from rldoctor.formats.shell.rest import is_rest, lost
 from rldoctor.formats.source import Files, Source
+from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.frameworks import all_dialects, by_name
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
@@ -87,6 +88,27 @@ def read(
     if forced is not None and not any(given.option for plan in plans for given in plan.given):
         raise InputError(f"{path}: nothing in it is a setting of {forced.name}, as which --framework reads it")
     return joined([replace(plan, notes=(*plan.notes, *reader.notes)) for plan in plans])
+
+
+def read_printed(
+    commands: Sequence[Source],
+    settings: Sequence[tuple[YamlFile, str]],
+    version_of: VersionOf,
+    known: KnownOptions,
+    environment: Mapping[str, str],
+) -> list[RolloutPlan]:
+    """The plans of what a log shows of a launch: ``commands`` as a shell takes them, and whole ``settings`` as a
+    program printed them, with the program's name where it is known. No file that they name is opened: they ran
+    elsewhere."""
+    files = Files(Path(), kept={})
+    reader = _Reader(Path(), environment, None, version_of, known, files)
+    launches = [launch for source in commands for launch in _shell(source, reader, environment, 0, "", 0)]
+    launches += [
+        reader.launch(file=tree.source.file, line=tree.source.first_line, entry=entry, place=None, tree=tree)
+        for tree, entry in settings
+    ]
+    plain = [(launch, dialect) for launch, dialect in _chosen(launches, None) if dialect.claims(launch) >= PLAIN]
+    return joined([dialect.read(launch) for launch, dialect in plain])
 
 
 def _chosen(launches: list[Launch], forced: Dialect | None) -> list[tuple[Launch, Dialect]]:

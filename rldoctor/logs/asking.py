@@ -13,10 +13,11 @@ from rldoctor.check import Check, Kind, NotApplicable, NotChecked, Role
 from rldoctor.errors import one_line
 from rldoctor.judge import join_results, judge_one, yielded
 from rldoctor.logs.events import Asked
+from rldoctor.logs.launched import is_whole
 from rldoctor.logs.model import LogEvent, LogRun
 from rldoctor.logs.nearest import nearest
 from rldoctor.logs.rank import Found, explains
-from rldoctor.model import CheckResult, Finding, Grade, Outcome
+from rldoctor.model import CheckResult, Finding, Grade, Outcome, Severity
 from rldoctor.precedence import Precedence
 
 # How an end by a signal is called.
@@ -60,7 +61,8 @@ def ask(
     measured = {result.code: result for result in _measured(checks, case)}
     found = answers.found
     found += [Found(f, Role.CAUSE, None, measured=True) for result in measured.values() for f in result.findings]
-    if not any(explains(item) for item in found):
+    explained = any(explains(item) for item in found)
+    if not explained:
         known = [check for check in checks if check.code not in {item.code for item in found}]
         near = nearest(run, known, events, answers.declined) if run.root is not None else []
         run = replace(run, near=tuple(near))
@@ -70,6 +72,7 @@ def ask(
         concluded = {item.code for item in found if item.event is None and not item.measured}
         needless = {code for code in concluded if precedence.is_explained(code, concluded)}
         found = [item for item in found if item.event is not None or item.measured or item.code not in needless]
+    found += _declared(checks, case, run, found, precedence, explained)
     deaths = precedence.of_kind(Kind.DEATH)
     if run.root is not None and NATIVE.match(run.root.type) and not run.root.frames:
         # That a process was ended by a signal is no more than its recorded death says.
@@ -104,6 +107,29 @@ def _measured(checks: Sequence[Check], case: Case) -> list[CheckResult]:
         if judging.detectors:
             results.append(judge_one(judging, case))
     return results
+
+
+def _declared(
+    checks: Sequence[Check], case: Case, run: LogRun, found: Sequence[Found], precedence: Precedence, explained: bool
+) -> list[Found]:
+    """What the launch behind the log risks. Where the run failed and nothing explains it, that is worth a warning;
+    where it went on or the cause is known, a note. What causes something that was measured keeps its weight."""
+    if case.plan is None or not is_whole(case.plan):
+        return []
+    measured = {item.code for item in found if item.measured}
+    causes = {first for first, second in precedence.before if second in measured}
+    weight = Severity.WARNING if run.incident.kind == "crashed" and not explained else Severity.NOTE
+    risks = []
+    for check in checks:
+        judging = Check(check.code, check.name, None)
+        judging.detectors = [
+            d for d in check.detectors if d.grade is Grade.DECLARED and any(n.split(".")[0] == "plan" for n in d.needs)
+        ]
+        for risk in judge_one(judging, case).findings if judging.detectors else ():
+            if check.code not in causes and risk.severity is not Severity.NOTE:
+                risk = replace(risk, severity=weight if risk.severity is Severity.ERROR else Severity.NOTE)
+            risks.append(Found(risk, Role.CAUSE, declared=True))
+    return risks
 
 
 def _completed(finding: Finding, event: LogEvent | None) -> Finding:

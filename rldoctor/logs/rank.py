@@ -18,13 +18,14 @@ _SEVERITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 @dataclass(frozen=True)
 class Found:
-    """A finding, the role of the signature that yielded it, and where it was seen; ``event`` is None for conclusions
-    and for what the metrics show (``measured``)."""
+    """A finding, the role of the signature that yielded it, and where it was seen; ``event`` is None for conclusions,
+    for what the metrics show (``measured``) and for what the launch behind the log says (``declared``)."""
 
     finding: Finding
     role: Role
     event: LogEvent | None = None
     measured: bool = False
+    declared: bool = False
 
     @property
     def code(self) -> str:
@@ -92,6 +93,8 @@ def _key(item: Found, run: LogRun, elsewhere: frozenset[str]) -> _Key:
 
 
 def _group(item: Found, run: LogRun, elsewhere: frozenset[str]) -> int:
+    if item.declared:
+        return 6  # a risk is not what happened
     if item.role is Role.CAUSE and item.event is not None:
         return 0 if explains(item) or run.root is None else 5
     if item.role is Role.CASCADE:
@@ -109,6 +112,9 @@ def _constrained(order: list[str], best: dict[str, Found], precedence: Precedenc
     for first, second in precedence.before:
         if first in order and second in order and order.index(first) > order.index(second):
             if best[first].role is not best[second].role:
+                continue
+            # A risk comes before what it causes where that was measured, never before what was said of a failure.
+            if best[first].declared and not (best[second].measured or best[second].declared):
                 continue
             order.remove(first)
             order.insert(order.index(second), first)

@@ -10,6 +10,7 @@ from rldoctor.logs.liveness import bar_position, is_ordinary, is_progress
 from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import LoggedException, Origin
 from rldoctor.logs.prefixes import Line
+from rldoctor.logs.printed import Printed
 from rldoctor.logs.templates import template
 
 # Of a literal that is found all over, the first hits are kept with their surroundings, the last without.
@@ -177,9 +178,9 @@ class Start:
 class FileRecord:
     """One file's yield. Numbers count lines from 1; ``starts`` are lines at which a program was started, ``stages``
     where a stage of training began, ``rank_of`` the rank of a process (by pid and node) where some line tells both,
-    ``metrics`` what was logged from a line on, ``done`` the last line that said that all was done, ``last_word`` the
-    last one in which a trainer did, ``alive`` the last one that shows work going on, ``tail`` the last lines by
-    number."""
+    ``printed`` what programs said of how they were started, ``metrics`` what was logged from a line on, ``done`` the
+    last line that said that all was done, ``last_word`` the last one in which a trainer did, ``alive`` the last one
+    that shows work going on, ``tail`` the last lines by number."""
 
     name: str
     origin: Origin
@@ -195,6 +196,7 @@ class FileRecord:
     summaries: list[tuple[int, str | None, int | None]] = field(default_factory=list)
     head: list[str] = field(default_factory=list)
     tail: list[tuple[int, Line]] = field(default_factory=list)
+    printed: list[Printed] = field(default_factory=list)
     metrics: list[tuple[int, Collector]] = field(default_factory=lambda: [(1, Collector())])
     done: int = 0
     last_word: int = 0

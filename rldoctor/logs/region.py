@@ -13,6 +13,7 @@ from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import Origin
 from rldoctor.logs.notes import MANY, Notes
 from rldoctor.logs.prefixes import Line
+from rldoctor.logs.printed import MOST, Collecting, begun
 from rldoctor.logs.quoting import Samples, is_quoted
 from rldoctor.logs.record import (
     AROUND_KEPT,
@@ -57,6 +58,7 @@ class Region:
         self._parsers: dict[Origin, tuple[int, TracebackParser, Origin | None]] = {}
         self._dumps: dict[Origin, tuple[int, DumpParser, Origin | None]] = {}
         self._summary: tuple[int, SummaryParser] | None = None
+        self._printing: dict[Origin, Collecting] = {}
         # Processes whose tracebacks began in the log: a frame on its own is none whose beginning is missing.
         self._traced: set[Origin] = set()
         self._listeners: list[RawEvent] = []
@@ -89,6 +91,8 @@ class Region:
             self._finish_dump(origin)
         if self._summary is not None:
             self._finish_summary(self._summary[1])
+        self.record.printed += [text.finished() for text in self._printing.values()]
+        self._printing.clear()
         self._listeners.clear()
         self._watched.clear()
 
@@ -141,6 +145,7 @@ class Region:
                 self._begin_summary(use.literal, line, number)  # it stands in the message of torchrun's own exception
             elif use.anchor is not None and token is None:
                 token, part = self._begin(use.anchor, use.literal, line, number)
+        self._print(line, number, [use for _, use in found])
         for index, use in found:
             self._mark(use, line, number)
             for death in use.deaths:
@@ -275,6 +280,21 @@ class Region:
                 self.record.rank_of.setdefault((line.origin.pid, line.origin.node), match[1])
             elif match is not None and len(self.record.versions) < 500:
                 self.record.versions.append((number, reveal.what, match[1]))
+
+    def _print(self, line: Line, number: int, uses: list[Use]) -> None:
+        """Collects what the line's process prints of how it was started."""
+        going = self._printing.get(line.origin)
+        if going is not None:
+            going.feed(line.text)
+        elif len(self.record.printed) + len(self._printing) < MOST and self._samples.shower is None:
+            texts = (begun(form, line, number) for use in uses for form in use.forms)
+            going = next((text for text in texts if text is not None), None)
+            if going is not None:
+                self._printing[line.origin] = going
+        if going is not None and going.open:
+            self.until = max(self.until, number + _OPEN_PARSER)
+        elif going is not None:
+            self.record.printed.append(self._printing.pop(line.origin).finished())
 
     def _die(self, death: Death, line: Line, number: int) -> None:
         match = death.pattern.match(line.text)

@@ -12,6 +12,7 @@ from rldoctor.logs.forms import HEADER, IN_FRAME
 from rldoctor.logs.literals import Find, finder
 from rldoctor.logs.marks import EARLY, STAGES, STARTS
 from rldoctor.logs.metrics import LITERALS as METRICS
+from rldoctor.logs.printed import FORMS, Form
 from rldoctor.logs.reveals import REVEALS, Reveal
 from rldoctor.logs.tracebacks import SEPARATORS
 
@@ -47,6 +48,7 @@ class Use:
     anchor: Anchor | None = None
     deaths: list[Death] = field(default_factory=list)
     reveals: list[Reveal] = field(default_factory=list)
+    forms: list[Form] = field(default_factory=list)
     start: bool = False
     early: bool = False
     metric: bool = False
@@ -71,6 +73,8 @@ class Table:
             self._use(death.literal).deaths.append(death)
         for reveal in REVEALS:
             self._use(reveal.literal).reveals.append(reveal)
+        for form in FORMS:
+            self._use(form.literal).forms.append(form)
         for literal in STARTS:
             self._use(literal).start = True
         for literal in EARLY:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Settings, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -24,6 +24,10 @@ FRAMEWORK = Framework(
         ),
     ),
     over=(Layer(package="verl"), Layer(package="vllm")),
-    words=Words(paths=r"/easyr1[^/]*/|/verl/workers/rollout/vllm_rollout_spmd\.py"),
+    words=Words(
+        paths=r"/easyr1[^/]*/|/verl/workers/rollout/vllm_rollout_spmd\.py",
+        # main.py prints json.dumps(config, indent=2), in which the data come first
+        settings=(Settings('"data": {', r'^\s*("data": \{)$', has='"worker": {'),),
+    ),
     imports={"always": ("verl.trainer.main", "verl.workers.fsdp_workers", "verl.workers.rollout.vllm_rollout_spmd")},
 )

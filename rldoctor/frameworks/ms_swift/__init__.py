@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, V, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Settings, V, Words
 
 # swift/utils and its templates (https://github.com/modelscope/ms-swift)
 _VARIABLES = """
@@ -27,6 +27,8 @@ FRAMEWORK = Framework(
         paths=r"/swift/(?:llm|trainers|cli|rlhf_trainers|pipelines|infer_engine|utils|plugin)/|/ms-swift/",
         texts=("[INFO:swift]",),
         versions=(("swift.__version__:", rf"swift\.__version__: {V}", "ms-swift"),),
+        # swift/pipelines/base.py
+        settings=(Settings("args: RLHFArguments(", r"\bargs: (RLHFArguments\(.*)", "swift rlhf"),),
     ),
     memory=Memory(whole_logits=True, keeps_reference=True),
     # Asynchronous generation is a thread beside the trainer's engine (v3.4.1, swift/trainers/rlhf_trainer/

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -19,7 +19,11 @@ FRAMEWORK = Framework(
     ),
     over=(Layer(package="vllm"),),
     variables="NRL_",
-    words=Words(paths=r"/nemo_rl/"),
+    words=Words(
+        paths=r"/nemo_rl/",
+        # examples/run_grpo*.py print "Final config:" and, with pprint, the configuration
+        settings=(Settings("{'checkpointing': {", r"^\s*(\{'checkpointing': \{.*)", has="'policy': {"),),
+    ),
     # offload_before_refit
     memory=Memory(leaves_device=True),
 )

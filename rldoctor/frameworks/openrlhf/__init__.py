@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -14,7 +14,14 @@ FRAMEWORK = Framework(
     variables="OPENRLHF_",
     # Its loggers take the key itself, later in --logger.wandb.key: openrlhf/cli/train_ppo_ray.py
     secrets={"use_wandb": "wandb_key", "use_swanlab": "swanlab_key"},
-    words=Words(paths=r"/openrlhf/", texts=("openrlhf.cli",)),
+    words=Words(
+        paths=r"/openrlhf/",
+        texts=("openrlhf.cli",),
+        # train_ppo_ray.py
+        settings=(
+            Settings("Namespace(", r"^(Namespace\(.*)", "openrlhf.cli.train_ppo_ray", has="actor_num_gpus_per_node="),
+        ),
+    ),
     # vllm_worker_wrap.py, ppo_actor.py
     sync=Sync(one_by_one=True, own_names=""),
     imports={

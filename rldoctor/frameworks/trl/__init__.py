@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Memory, Package, Sync, V, Words
+from rldoctor.frameworks.record import Framework, Memory, Package, Settings, Sync, V, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -25,6 +25,11 @@ FRAMEWORK = Framework(
         ),
         early=("TRL currently supports vLLM versions",),
         stages={"/init_communicator/": "weight sync"},
+        # How transformers' TrainingArguments show themselves.
+        settings=(
+            Settings("GRPOConfig(", r"\b(GRPOConfig\()$", "trl grpo"),
+            Settings("RLOOConfig(", r"\b(RLOOConfig\()$", "trl rloo"),
+        ),
     ),
     memory=Memory(whole_logits=True, keeps_reference=True),
     # VLLMClient.update_named_param; the parameters' own names: vllm_generation.py

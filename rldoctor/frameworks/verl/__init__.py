@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -19,7 +19,12 @@ FRAMEWORK = Framework(
     ),
     over=(Layer(package="vllm"),),
     variables="VERL_",
-    words=Words(paths=r"/verl/", texts=("verl.trainer",)),
+    words=Words(
+        paths=r"/verl/",
+        texts=("verl.trainer",),
+        # main_ppo.py prints the resolved configuration with pprint
+        settings=(Settings("'actor_rollout_ref': {", r"^\s*(\{'actor_rollout_ref': \{.*)"),),
+    ),
     # unfuse_moe_params in workers/engine/fsdp/utils.py came with 0.9
     sync=Sync(own_names="<0.9"),
     imports={

@@ -1,0 +1,129 @@
+"""What programs print of how they were started: commands, variables, whole configurations, the engine's own line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rldoctor.frameworks import trainers
+from rldoctor.logs.model import Origin
+from rldoctor.logs.prefixes import Line
+
+# A whole configuration has some hundred lines; what is longer is cut off.
+_MOST_LINES = 2500
+_MOST_CHARACTERS = 256 << 10
+# Of one log. Every rank and every replica may print its own.
+MOST = 200
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+
+
+class Kind(Enum):
+    """What a printed text is: a command of a shell, a variable that one sets, Hydra's overrides of a job, the settings
+    of a whole launch, vLLM's engine as it runs, or the engine's arguments that are no defaults."""
+
+    COMMAND = "command"
+    VARIABLE = "variable"
+    OVERRIDES = "overrides"
+    SETTINGS = "settings"
+    ENGINE = "engine"
+    ARGUMENTS = "arguments"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How such a text is found: a line with ``literal`` in which ``pattern`` matches; its first group is the text.
+    ``entry`` is what runs where the text does not say it, ``has`` what must stand in it."""
+
+    literal: str
+    pattern: re.Pattern[str]
+    kind: Kind
+    entry: str = ""
+    has: str = ""
+
+
+def _form(literal: str, pattern: str, kind: Kind) -> Form:
+    return Form(literal, re.compile(pattern), kind)
+
+
+# A shell's trace (set -x) names the program first; sudo, nohup and variables are the unwrapping's business.
+_TRACED = (
+    *("python", "torchrun ", "accelerate launch", "deepspeed ", "uv run", "ray job submit", "srun "),
+    *("vllm serve", *(f"{program} " for framework in trainers() for program in framework.programs)),
+)
+
+FORMS: tuple[Form, ...] = (
+    *(_form(f"+ {program}", r"^\++ (.+)", Kind.COMMAND) for program in _TRACED),
+    _form("+ export ", r"^\++ export (\w+=.*)", Kind.VARIABLE),
+    # ms-swift, swift/cli/main.py
+    _form("run sh: `", r"run sh: `(.+)`", Kind.COMMAND),
+    # deepspeed/launcher/runner.py
+    _form("cmd = ", r"\bcmd = (\S*python.+)", Kind.COMMAND),
+    _form("Command: ", r"\bCommand: (.+)", Kind.COMMAND),
+    # hydra/_internal/utils.py
+    _form("Error executing job with overrides: [", r"Error executing job with overrides: (\[.+\])", Kind.OVERRIDES),
+    # vllm/v1/engine/core.py, vllm/engine/llm_engine.py
+    _form("LLM engine (v", r"LLM engine \(v[^)]{1,60}\) with config: (.+)", Kind.ENGINE),
+    # vllm/entrypoints/utils.py
+    _form("non-default args: ", r"non-default args: (\{.*)", Kind.ARGUMENTS),
+    *(
+        Form(row.literal, re.compile(row.pattern), Kind.SETTINGS, row.entry, row.has)
+        for framework in trainers()
+        for row in framework.words.settings
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One such text, which began in line ``number``."""
+
+    form: Form
+    text: str
+    number: int
+    origin: Origin
+
+    @property
+    def kind(self) -> Kind:
+        return self.form.kind
+
+
+@dataclass
+class Collecting:
+    """A text whose lines are still coming in."""
+
+    form: Form
+    number: int
+    origin: Origin
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+    size: int = 0
+    open: bool = True
+
+    def feed(self, text: str) -> None:
+        """Takes one more line of the process, until the text is over."""
+        self.lines.append(text)
+        self.size += len(text) + 1
+        if self.form.kind in (Kind.COMMAND, Kind.VARIABLE, Kind.OVERRIDES, Kind.ENGINE):
+            self.open = False
+            return
+        bare = _QUOTED.sub("", text)
+        self.depth += sum(bare.count(c) for c in "{[(") - sum(bare.count(c) for c in "}])")
+        self.open = self.depth > 0 and len(self.lines) < _MOST_LINES and self.size < _MOST_CHARACTERS
+
+    def finished(self) -> Printed:
+        return Printed(self.form, "\n".join(self.lines), self.number, self.origin)
+
+
+def begun(form: Form, line: Line, number: int) -> Collecting | None:
+    """The text that begins in a line, its first line taken; None where none does."""
+    match = form.pattern.search(line.text)
+    if match is None or line.text.startswith("# "):
+        return None
+    found = Collecting(form, number, line.origin)
+    text = match[1]
+    if form.kind is Kind.SETTINGS and text[:1] in "'\"":
+        # The brace that opens it has a line of its own, which nobody can look for.
+        text = "{" + text
+    found.feed(text)
+    return found
