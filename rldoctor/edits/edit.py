@@ -80,7 +80,7 @@ def _order(spelling: Spelling) -> tuple[str, int, bool]:
 
 def rewritten(text: str, write: Write) -> str:
     """``text`` with one change made. Raises :class:`CannotEdit` where it cannot be made safely."""
-    from rldoctor.launch.recognise import kind_of
+    from rldoctor.formats.kinds import kind_of
 
     kind = kind_of(Source(text, write.file))
     if kind == "python":
@@ -91,6 +91,8 @@ def rewritten(text: str, write: Write) -> str:
         raise CannotEdit(f"{write.file} is a notebook, which is not edited")
     if kind == "toml":
         raise CannotEdit(f"{write.file} is TOML, which is not edited")
+    if kind in ("make", "just"):
+        raise CannotEdit(f"{write.file} holds recipes, which are not edited")
     if kind == "yaml":
         from rldoctor.formats.yaml.edit import rewrite_yaml
 

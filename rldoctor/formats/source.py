@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -77,8 +78,8 @@ class Files:
         """The named file, looked for beside the launch file and in the folders above; None where there is none.
 
         Raises :class:`InputError` where it exists and is not readable text."""
-        if name in self.written:
-            return self.written[name]
+        if (written := self.written.get(name) or self.written.get(posixpath.normpath(name))) is not None:
+            return written
         path = self.find(name)
         if path is None:
             if name not in self.missing:

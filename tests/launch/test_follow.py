@@ -159,3 +159,175 @@ def test_what_stands_behind_two_dashes_is_given_to_the_script(
         main(["check", target, target, "--", "x"])
     assert ended.value.code == 2
     assert "goes to one launch script" in capsys.readouterr().err
+
+
+MAKEFILE = """\
+N ?= 8
+LENGTH := 512
+train: data
+\tpython3 -m verl.trainer.main_ppo data.max_prompt_length=$(LENGTH) \\
+\t  actor_rollout_ref.rollout.n=$(N)
+data:
+\tpython3 examples/data_preprocess/gsm8k.py
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "n"), [("make train", 512, 8), ("make -C . train LENGTH=64", 64, 8), ("N=2 make", 512, 2)]
+)
+def test_make_runs_what_its_target_says(start: str, length: int, n: int, tmp_path: Path) -> None:
+    found = plan(tmp_path, {"run.sh": start + "\n", "Makefile": MAKEFILE})
+    assert (found.value("lengths.prompt"), found.value("batch.generations")) == (length, n)
+    setting = found.get("batch.generations")
+    assert setting is not None and setting.line in (4, 5) and Path(str(setting.file)).name == "Makefile"
+
+
+def test_a_makefile_or_justfile_itself(tmp_path: Path) -> None:
+    assert plan(tmp_path, {"Makefile": MAKEFILE}, ["train", "N=3"]).value("batch.generations") == 3
+    text = 'train n="8":\n    ' + VERL.format(length="512", n="{{n}}") + "\n"
+    assert plan(tmp_path, {"justfile": text}, ["train", "5"]).value("batch.generations") == 5
+    assert plan(tmp_path, {"run.sh": "just train 6\n", "justfile": text}).value("batch.generations") == 6
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "subprocess.run([{words}], check=True)",
+        "cmd = [{words}]\nsubprocess.check_call(cmd)",
+        "cmd = ['python3', '-m']\ncmd += [{rest}]\nsubprocess.Popen(cmd, env={{**os.environ, 'A': '1'}})",
+        "cmd = [sys.executable, '-m'] + [{rest}]\nsubprocess.run(args=cmd)",
+        "os.system('{text}')",
+        "subprocess.run(f'{text}', shell=True)",
+        "subprocess.run(shlex.split('{text}'))",
+        "function = submitit.helpers.CommandFunction([{words}])",
+    ],
+)
+def test_a_python_program_that_starts_the_launch(start: str, tmp_path: Path) -> None:
+    text = VERL.format(length="512", n="4")
+    words = [repr(word) for word in text.split()]
+    body = start.format(words=", ".join(words), rest=", ".join(words[2:]), text=text)
+    found = plan(tmp_path, {"launch.py": f"import os, shlex, subprocess, submitit, sys\n{body}\n"})
+    assert (found.value("lengths.prompt"), found.value("batch.generations")) == (512, 4)
+    assert found.dialect == "verl"
+
+
+def test_what_a_python_program_adds_under_a_condition_is_not_known(tmp_path: Path) -> None:
+    words = ", ".join(repr(word) for word in VERL.format(length="512", n="4").split())
+    text = f"import subprocess\ncmd = [{words}]\nif BIG:\n    cmd.append('data.seed=1')\nsubprocess.run(cmd)\n"
+    found = plan(tmp_path, {"launch.py": text})
+    assert found.value("lengths.prompt") == 512
+    assert any(note.unread for note in found.notes)
+
+
+def test_what_submitit_asks_the_scheduler_for(tmp_path: Path) -> None:
+    words = ", ".join(repr(word) for word in VERL.format(length="512", n="4").split())
+    text = "import submitit\nexecutor = submitit.AutoExecutor('logs')\n"
+    text += "executor.update_parameters(nodes=2, gpus_per_node=4)\n"
+    text += f"executor.submit(submitit.helpers.CommandFunction([{words}]))\n"
+    found = plan(tmp_path, {"launch.py": text})
+    assert (found.value("scheduler.nodes"), found.value("scheduler.gpus_per_node")) == (2, 4)
+
+
+POD = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: scripts}}
+data:
+  train.sh: |
+    export N=16
+    {command}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: grpo}}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template: &pod
+        spec:
+          initContainers: [{{name: data, command: [python, gsm8k.py]}}]
+          containers:
+          - name: pytorch
+            image: verl
+            env:
+            - {{name: LENGTH, value: "2048"}}
+            - name: WANDB_API_KEY
+              valueFrom: {{secretKeyRef: {{name: wandb, key: key}}}}
+            command: {start}
+            volumeMounts: [{{name: scripts, mountPath: /mnt/}}]
+            resources: {{limits: {{nvidia.com/gpu: 8}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "start", ["[bash, -c, bash train.sh]", '["/bin/sh", "train.sh"]', "[bash, -c, 'exec bash /mnt/train.sh']"]
+)
+def test_the_containers_of_a_manifest(start: str, tmp_path: Path) -> None:
+    text = POD.format(command=VERL.format(length="$LENGTH", n="$N"), start=start)
+    found = plan(tmp_path, {"job.yaml": text})
+    assert (found.value("lengths.prompt"), found.value("batch.generations")) == (2048, 16)
+    each = found.get("scheduler.gpus_per_node")
+    assert each is not None and each.value == 8 and each.line == 28
+    setting = found.get("batch.generations")
+    assert setting is not None and setting.line == 7
+
+
+def test_the_entry_point_of_a_ray_job(tmp_path: Path) -> None:
+    command = VERL.format(length="512", n="4")
+    text = f"""\
+apiVersion: ray.io/v1
+kind: RayJob
+spec:
+  entrypoint: {command}
+  runtimeEnvYAML: |
+    env_vars:
+      NCCL_DEBUG: INFO
+  rayClusterSpec:
+    headGroupSpec:
+      template: {{spec: {{containers: [{{name: head, resources: {{limits: {{nvidia.com/gpu: 4}}}}}}]}}}}
+    workerGroupSpecs:
+    - replicas: 3
+      template: {{spec: {{containers: [{{name: worker, resources: {{limits: {{nvidia.com/gpu: 4}}}}}}]}}}}
+"""
+    found = plan(tmp_path, {"job.yaml": text})
+    assert (found.value("lengths.prompt"), found.value("env.NCCL_DEBUG")) == (512, "INFO")
+    assert (found.value("scheduler.nodes"), found.value("scheduler.gpus_per_node")) == (4, 4)
+
+
+def test_a_manifest_that_starts_nothing_of_ours(tmp_path: Path) -> None:
+    text = POD.format(command="nginx", start="[nginx, -g, daemon off]")
+    (tmp_path / "job.yaml").write_text(text)
+    assert read(tmp_path / "job.yaml") == []
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "docker run --gpus all -v $PWD:/w -w /w img bash inner.sh",
+        "singularity exec --nv --bind /data:/data image.sif bash inner.sh",
+        "apptainer exec --nv -B /data image.sif bash -c 'bash inner.sh'",
+        "docker exec -it trainer bash -lc 'bash inner.sh'",
+        "podman run --rm -e A=1 --ipc host img ./inner.sh",
+        "enroot start --rw container bash inner.sh",
+        "srun --container-image=img --container-mounts=/a:/b bash inner.sh",
+    ],
+)
+def test_a_container_runs_a_script_of_the_folder(start: str, tmp_path: Path) -> None:
+    files = {"run.sh": start + "\n", "inner.sh": VERL.format(length="512", n="4") + "\n"}
+    assert plan(tmp_path, files).value("batch.generations") == 4
+
+
+def test_the_runtime_environment_of_a_submitted_job(tmp_path: Path) -> None:
+    command = VERL.format(length="512", n="4")
+    files = {
+        "run.sh": f"ray job submit --runtime-env=env.yaml --no-wait -- {command}\n",
+        "env.yaml": "working_dir: ./\nenv_vars:\n  NCCL_DEBUG: WARN\n",
+    }
+    found = plan(tmp_path, files)
+    setting = found.get("env.NCCL_DEBUG")
+    assert setting is not None and (setting.value, setting.line) == ("WARN", 3)
+    assert Path(str(setting.file)).name == "env.yaml"
+    (tmp_path / "env.yaml").unlink()
+    (gone,) = read(tmp_path / "run.sh")
+    assert any("env.yaml: its file was not found here" in note.text for note in gone.notes)

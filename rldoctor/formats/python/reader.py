@@ -30,13 +30,14 @@ class Call:
 
 @dataclass
 class PythonFile:
-    """A Python source file. ``main_guard`` says whether it has an ``if __name__ == "__main__"``."""
+    """A Python source file. ``main_guard`` says whether it has an ``if __name__ == "__main__"``; ``nodes`` are
+    its calls in their order."""
 
     source: Source
     tree: ast.Module
     main_guard: bool = False
     imports: set[str] = field(default_factory=set)
-    _nodes: list[ast.Call] = field(default_factory=list)
+    nodes: list[ast.Call] = field(default_factory=list)
 
     def imports_from(self, module: str) -> bool:
         """Whether ``module`` or something below it is imported."""
@@ -46,13 +47,13 @@ class PythonFile:
         """The calls of ``name`` (``LLM``, ``FastLanguageModel.from_pretrained``; whatever stands before it is ignored),
         in their order. ``arguments`` are the command line that the script's own parser would see."""
         scope = self._scope(arguments)
-        found = [node for node in self._nodes if _ends_with(dotted(node.func), name)]
+        found = [node for node in self.nodes if _ends_with(dotted(node.func), name)]
         return [self._call(node, scope) for node in found]
 
     def natives(self, calls: Mapping[str, str], arguments: Arguments | None = None) -> Iterator[Native]:
         """The keywords of the named calls as settings, the prefix of the call before each, in the order of the file."""
         scope = self._scope(arguments)
-        for node in self._nodes:
+        for node in self.nodes:
             spelled = dotted(node.func)
             name = next((name for name in calls if _ends_with(spelled, name)), None)
             if name is None:
@@ -71,7 +72,7 @@ class PythonFile:
 
     def has_call(self, name: str) -> bool:
         """Whether ``name`` is called anywhere."""
-        return any(_ends_with(dotted(node.func), name) for node in self._nodes)
+        return any(_ends_with(dotted(node.func), name) for node in self.nodes)
 
     def variables(self) -> Iterator[Native]:
         """Environment variables that the file sets (``os.environ["X"] = ...``, ``setdefault``, ``update``); the value
@@ -92,7 +93,7 @@ class PythonFile:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.If) and not _is_guard(node):
                 inside = (below for statement in (*node.body, *node.orelse) for below in ast.walk(statement))
-                found.update(dict.fromkeys(inside, self._line(node.lineno)))
+                found.update(dict.fromkeys(inside, self.line(node.lineno)))
         return found
 
     def _set(self, node: ast.AST, scope: Scope) -> Iterator[Native]:
@@ -110,12 +111,12 @@ class PythonFile:
 
     def call_line(self, name: str) -> int | None:
         """The line of the first call of ``name``, or None."""
-        return next((node.lineno for node in self._nodes if _ends_with(dotted(node.func), name)), None)
+        return next((node.lineno for node in self.nodes if _ends_with(dotted(node.func), name)), None)
 
     def _variable(self, name: Any, value: Any, line: int) -> Iterator[Native]:
         if isinstance(name, str):
             yield Native(
-                key=name, spelled=name, value=value, file=self.source.file, line=self._line(line), form=Form.VARIABLE
+                key=name, spelled=name, value=value, file=self.source.file, line=self.line(line), form=Form.VARIABLE
             )
 
     def _call(self, node: ast.Call, scope: Scope) -> Call:
@@ -125,17 +126,22 @@ class PythonFile:
             value = scope.value(keyword.value)
             if keyword.arg is not None:
                 values[keyword.arg] = value
-                lines[keyword.arg] = self._line(keyword.lineno)
+                lines[keyword.arg] = self.line(keyword.lineno)
             elif isinstance(value, Located):
                 values.update(value)
-                lines.update({key: self._line(line) for key, line in value.lines.items()})
+                lines.update({key: self.line(line) for key, line in value.lines.items()})
         positionals = [scope.value(arg) for arg in node.args]
-        return Call(dotted(node.func), self._line(node.lineno), Located(values, lines), positionals)
+        return Call(dotted(node.func), self.line(node.lineno), Located(values, lines), positionals)
 
     def _scope(self, arguments: Arguments | None) -> Scope:
         return Scope(self.tree, self.source.text, arguments)
 
-    def _line(self, line: int) -> int:
+    def is_guard(self, node: ast.AST) -> bool:
+        """Whether a statement is ``if __name__ == "__main__"``."""
+        return isinstance(node, ast.If) and _is_guard(node)
+
+    def line(self, line: int) -> int:
+        """The line of the file for one of its text."""
         return line + self.source.first_line - 1
 
 
@@ -155,14 +161,14 @@ def read_python(source: Source) -> PythonFile:
     file = PythonFile(source, tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            file._nodes.append(node)
+            file.nodes.append(node)
         elif isinstance(node, ast.Import):
             file.imports.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             file.imports.add(node.module)
         elif isinstance(node, ast.If) and _is_guard(node):
             file.main_guard = True
-    file._nodes.sort(key=lambda node: (node.lineno, node.col_offset))
+    file.nodes.sort(key=lambda node: (node.lineno, node.col_offset))
     return file
 
 

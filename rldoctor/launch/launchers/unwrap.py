@@ -7,9 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
+from rldoctor.errors import InputError
 from rldoctor.formats.json_text import parse
-from rldoctor.formats.native import Native
+from rldoctor.formats.native import Located, Native
 from rldoctor.formats.shell.arguments import arguments
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Files
@@ -237,9 +239,9 @@ def _ray_job(program: Program, file: str, files: Files) -> bool:
     split = next((i for i, word in enumerate(words) if word.text == "--"), None)
     before = words if split is None else words[:split]
     given = take(program, RAY_SUBMIT, before, file)
-    env = given.get("runtime_env_json")
+    env = given.get("runtime_env_json") or given.get("runtime_env")
     if env is not None:
-        _runtime_env(program, env)
+        _runtime_env(program, env, files)
     if split is None:
         program.words = tuple(until_script(words)[1])
     else:
@@ -247,13 +249,30 @@ def _ray_job(program: Program, file: str, files: Files) -> bool:
     return bool(program.words)
 
 
-def _runtime_env(program: Program, native: Native) -> None:
+def _runtime_env(program: Program, native: Native, files: Files) -> None:
+    """The variables of a runtime environment: JSON on the command line, or a file that it names."""
+    from rldoctor.formats.yaml.reader import read_yaml
+
+    file = native.file
     try:
-        value = parse(native.value) if isinstance(native.value, str) else native.value
+        if native.key == "runtime_env":
+            source = files.open(native.value) if isinstance(native.value, str) else None
+            if source is None:
+                program.notes.append(f"{native.raw}: its file was not found here")
+                return
+            value: Any = read_yaml(source).value
+            file = source.file
+        else:
+            value = parse(native.value) if isinstance(native.value, str) else native.value
     except ValueError as error:
         program.notes.append(f"{native.file}:{native.line}: --runtime-env-json: {error}")
         return
+    except InputError as error:
+        program.notes.append(str(error))
+        return
     variables = value.get("env_vars") if isinstance(value, dict) else None
+    lines = variables.lines if isinstance(variables, Located) else {}
     for name, text in variables.items() if isinstance(variables, dict) else ():
         path = ("env_vars", str(name))
-        program.variables[str(name)] = replace(native, key=str(name), value=str(text), path=path)
+        line = lines.get(str(name), native.line)
+        program.variables[str(name)] = replace(native, key=str(name), value=str(text), path=path, file=file, line=line)

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rldoctor.errors import InputError
 from rldoctor.formats.native import Located
 from rldoctor.formats.source import Source
+from rldoctor.formats.yaml.reader import read_yaml
 from rldoctor.plan.model import Setting
 from rldoctor.plan.model import Source as From
 
 _MANIFEST = re.compile(r"(?m)^apiVersion:\s*\S+.*\n(?:.*\n)*?kind:|^kind:\s*\S+.*\n(?:.*\n)*?apiVersion:")
 GPU = "nvidia.com/gpu"
+MAX_DEPTH = 30
 _SHELLS = re.compile(r"(?:/usr)?(?:/bin/)?(?:ba|z|da)?sh")
 
 
@@ -57,6 +60,27 @@ def jobs(documents: list[Any], source: Source) -> Iterator[Job]:
             pods = [group for group in _KINDS[kind](spec) if group is not None]
             if pods:
                 yield _job(str(kind), spec, pods, source)
+
+
+def files(documents: list[Any], source: Source) -> dict[str, Source]:
+    """The files that config maps bring, by the names under which containers find them."""
+    found: dict[str, Source] = {}
+    for document in documents:
+        data = document.get("data") if isinstance(document, Located) and document.get("kind") == "ConfigMap" else None
+        for name, text in data.items() if isinstance(data, Located) else ():
+            if isinstance(text, str) and isinstance(data, Located):
+                found[name] = Source(text, source.file, _line_of_text(source, text, data.lines[name]))
+    mounts = {path.rstrip("/") for path in _mounts(documents, 0)}
+    return {**found, **{f"{path}/{name}": text for path in mounts for name, text in found.items()}}
+
+
+def _mounts(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, list | dict) and depth < MAX_DEPTH:
+        path = value.get("mountPath") if isinstance(value, dict) else None
+        if isinstance(path, str):
+            yield path
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _mounts(part, depth + 1)
 
 
 def _job(kind: str, spec: Located, pods: list[_Pods], source: Source) -> Job:
@@ -103,6 +127,9 @@ def _variables(kind: str, spec: Located, settings: dict[str, Setting]) -> dict[s
 def _scripts(spec: Located, pods: list[_Pods], source: Source, variables: dict[str, str]) -> list[Source]:
     found: dict[str, Source] = {}
     entry = spec.get("entrypoint")
+    environment = spec.get("runtimeEnvYAML")
+    if isinstance(environment, str):
+        variables.update(_runtime_environment(Source(environment, source.file)))
     if isinstance(entry, str):  # RayJob: the driver's command
         found[entry] = Source(entry, source.file, spec.lines["entrypoint"])
     for group in pods:
@@ -114,6 +141,15 @@ def _scripts(spec: Located, pods: list[_Pods], source: Source, variables: dict[s
             if script is not None:
                 found.setdefault(script.text, script)
     return list(found.values())
+
+
+def _runtime_environment(source: Source) -> dict[str, str]:
+    """The variables of a Ray runtime environment."""
+    try:
+        variables = read_yaml(source).get("env_vars")
+    except InputError:
+        return {}
+    return {name: str(value) for name, value in variables.items()} if isinstance(variables, dict) else {}
 
 
 def _script(container: dict[str, Any], source: Source) -> Source | None:

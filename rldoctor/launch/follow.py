@@ -1,0 +1,422 @@
+"""Follows a launch file to what it starts: through the scripts, shells, recipes, manifests and Python programs that
+lie on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rldoctor.errors import InputError
+from rldoctor.formats.kinds import kind_of
+from rldoctor.formats.native import Native
+from rldoctor.formats.shell.reader import Command, Variable, Word, read_shell
+from rldoctor.formats.shell.rest import is_rest, lost
+from rldoctor.formats.source import Files, Source
+from rldoctor.formats.values import Unresolved
+from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
+from rldoctor.launch.launchers.program import Program
+from rldoctor.launch.launchers.unwrap import unwrap
+from rldoctor.launch.schedulers import kubernetes, slurm
+from rldoctor.launch.schedulers.allocation import settled
+from rldoctor.plan.model import Form, Note, Place, Setting
+from rldoctor.plan.model import Source as From
+
+if TYPE_CHECKING:
+    from rldoctor.formats.python.reader import PythonFile
+
+MAX_LAYERS = 5
+
+
+@dataclass
+class Reader:
+    """What all launches of one target share."""
+
+    path: Path
+    environment: Mapping[str, str]
+    arguments: Sequence[str] | None
+    version_of: VersionOf
+    known: KnownOptions
+    files: Files
+    shared: dict[str, Setting] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def launch(self, **facts: Any) -> Launch:
+        process = settled({**self.shared, **facts.pop("process", {})})
+        return Launch(files=self.files, known=self.known, version_of=self.version_of, process=process, **facts)
+
+
+def launches(source: Source, reader: Reader) -> Iterator[Launch]:
+    kind = kind_of(source)
+    if kind == "notebook":
+        yield from _notebook_target(source, reader)
+    elif kind == "python":
+        launch = _python_target(source, reader)
+        yield launch
+        yield from _started(launch.python, reader)
+    elif kind in ("make", "just"):
+        yield from _recipes(source, reader, kind, reader.arguments, reader.environment, 0)
+    elif kind in ("yaml", "toml"):
+        yield from _config_target(source, reader, kind)
+    else:
+        yield from _script(source, reader, reader.environment, reader.arguments, 0)
+
+
+def launches_of_text(source: Source, reader: Reader, environment: Mapping[str, str]) -> Iterator[Launch]:
+    """The launches of a shell text that stands where a file would."""
+    return _shell(source, reader, environment, 0, "", 0)
+
+
+def _python_target(source: Source, reader: Reader) -> Launch:
+    from rldoctor.formats.python.reader import read_python
+
+    python = read_python(source)
+    variables = _given(reader.environment)
+    variables.update({native.key: native for native in python.variables()})
+    process = {"process.launcher": _plain(source.file, 1), **_guard(python.main_guard)}
+    return reader.launch(
+        file=source.file,
+        line=1,
+        entry=Path(source.file).name,
+        place=None,
+        python=python,
+        variables=variables,
+        process=process,
+    )
+
+
+def _notebook_target(source: Source, reader: Reader) -> Iterator[Launch]:
+    from rldoctor.formats.notebook.reader import read_notebook
+
+    book = read_notebook(source)
+    reader.files.written.update(book.files)
+    reader.notes += book.notes
+    launch = _python_target(book.python, reader)
+    # A notebook's code is no module that a child process could import.
+    launch.process.pop("process.main_guard", None)
+    yield launch
+    yield from _started(launch.python, reader)
+    yield from _shell(book.shell, reader, reader.environment, -1, "", 0)
+
+
+def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch]:
+    if kind == "toml":
+        from rldoctor.formats.toml import read_toml
+
+        tree = read_toml(source)
+    else:
+        from rldoctor.formats.yaml.reader import read_all, read_yaml
+
+        if kubernetes.is_manifest(source.text):
+            documents = read_all(source)
+            reader.files.written.update(kubernetes.files(documents, source))
+            jobs = list(kubernetes.jobs(documents, source))
+            for job in jobs:
+                yield from _manifest(job, reader)
+            if jobs:
+                return
+        tree = read_yaml(source)
+    script = tree.get("run")
+    if isinstance(script, str) and "\n" in script:
+        # A job description (SkyPilot and the like): the launch is the shell text under "run".
+        inner = Source(script, source.file, (tree.line("run") or 0) + 1)
+        yield from _shell(inner, reader, reader.environment, -1, "", 0)
+        return
+    yield reader.launch(
+        file=source.file,
+        line=1,
+        entry="",
+        place=Place(form=Form.YAML, file=source.file, line=1) if kind == "yaml" else None,
+        tree=tree,
+        variables=_given(reader.environment),
+    )
+
+
+def _script(
+    source: Source, reader: Reader, environment: Mapping[str, str], arguments: Sequence[str] | None, layer: int
+) -> Iterator[Launch]:
+    """The launches of a shell script, with the variables that a scheduler sets for what it asks of it."""
+    reader.shared.update(slurm.directives(source))
+    known = {**slurm.variables(source), **environment}
+    yield from _shell(source, reader, known, 0, "", layer, arguments)
+
+
+def _shell(
+    source: Source,
+    reader: Reader,
+    environment: Mapping[str, str],
+    offset: int,
+    inside: str,
+    layer: int,
+    arguments: Sequence[str] | None = None,
+) -> Iterator[Launch]:
+    script = read_shell(source, environment, offset, inside, arguments, reader.files.open)
+    reader.notes += script.notes
+    reader.files.written.update(script.files)
+    yield from _commands(source, script.commands, reader, layer)
+
+
+def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer: int) -> Iterator[Launch]:
+    before: Command | None = None
+    launch: Launch | None = None
+    for command in commands:
+        cut = launch is not None and before is not None and is_rest(before, command)
+        before = command
+        if cut and launch is not None:
+            launch.cut_off.append(lost(command, source.file))
+            continue
+        launch = None
+        program = unwrap(command.words, source.file, reader.files)
+        if program is None:
+            continue
+        if program.entry == "ray start":
+            for name, value in program.process.items():
+                reader.shared[name] = replace(value, file=source.file, line=command.line)
+        elif program.entry in ("make", "just"):
+            yield from _recipes_of(program, reader, command, layer)
+        elif program.text is not None or program.shell:
+            yield from _nested(source, reader, command, program, layer)
+        elif program.entry:
+            launch = _command_launch(source, reader, command, program)
+            yield launch
+
+
+def _started(python: PythonFile | None, reader: Reader, layer: int = 0) -> Iterator[Launch]:
+    """The launches that a Python program starts with words of its own."""
+    from rldoctor.formats.python.started import started, submitted
+
+    if python is None or layer >= MAX_LAYERS:
+        return
+    source = python.source
+    asked = {
+        name: Setting(value=value, file=source.file, line=line, key=key)
+        for key, (value, line) in submitted(python).items()
+        if (name := _SUBMITTED.get(key)) is not None
+    }
+    given = {native.key: native for native in (*_given(reader.environment).values(), *python.variables())}
+    for call in started(python):
+        inner = {name: _variable_of(source, name, word) for name, word in call.variables}
+        known = {n: native.value for n, native in (given | inner).items() if isinstance(native.value, str)}
+        if call.text is not None:
+            found = _shell(Source(call.text, source.file, call.line), reader, known, -1, '"', layer + 1)
+        else:
+            environment = {name: _as_variable(native) for name, native in (given | inner).items()}
+            command = Command(call.words, environment, call.line, call.line)
+            found = _commands(source, [command], reader, layer + 1)
+        for launch in found:
+            launch.process = settled({**asked, **launch.process})
+            yield launch
+
+
+# https://github.com/facebookincubator/submitit: what it asks the scheduler for
+_SUBMITTED = {
+    "nodes": "scheduler.nodes",
+    "gpus_per_node": "scheduler.gpus_per_node",
+    "tasks_per_node": "scheduler.tasks_per_node",
+    "ntasks_per_node": "scheduler.tasks_per_node",
+}
+
+
+def _manifest(job: kubernetes.Job, reader: Reader) -> Iterator[Launch]:
+    """The launches that the pods of a Kubernetes job run."""
+    reader.shared = dict(job.settings)
+    for script in job.scripts:
+        yield from _shell(script, reader, {**job.variables, **reader.environment}, -1, "", 0)
+
+
+def _recipes_of(program: Program, reader: Reader, command: Command, layer: int) -> Iterator[Launch]:
+    """The launches of what ``make`` or ``just`` is asked for."""
+    if layer >= MAX_LAYERS:
+        return
+    words = [word.text for word in program.words]
+    folder, file, rest = "", "", []
+    while words:
+        word = words.pop(0)
+        if word in ("-C", "--directory", "-d", "--working-directory") and words:
+            folder = f"{words.pop(0)}/"
+        elif word in ("-f", "--file", "--makefile", "--justfile") and words:
+            file = words.pop(0)
+        elif not word.startswith("-"):
+            rest.append(word)
+    names = (file,) if file else _RECIPES[program.entry]
+    known = {name: v.value for name, v in command.environment.items() if isinstance(v.value, str)}
+    for name in names:
+        try:
+            source = reader.files.open(folder + name)
+        except InputError as error:
+            reader.notes.append(Note(text=str(error), file=command.file or reader.path.name, line=command.line))
+            return
+        if source is not None:
+            yield from _recipes(source, reader, program.entry, rest, known, layer + 1)
+            return
+    text = f"{program.entry} {' '.join(rest)}: its file was not found here"
+    reader.notes.append(Note(text=text, file=command.file or str(reader.path), line=command.line))
+
+
+_RECIPES = {"make": ("GNUmakefile", "makefile", "Makefile"), "just": ("justfile", "Justfile", ".justfile")}
+
+
+def _recipes(
+    source: Source,
+    reader: Reader,
+    kind: str,
+    words: Sequence[str] | None,
+    environment: Mapping[str, str],
+    layer: int,
+) -> Iterator[Launch]:
+    """The launches of a makefile or justfile: of the targets that are named, or of each that it has."""
+    if kind == "make":
+        from rldoctor.formats.make.reader import read_make
+
+        given = dict(word.split("=", 1) for word in words or () if "=" in word)
+        make = read_make(source, given, reader.files.open)
+        named = [word for word in words or () if "=" not in word]
+        if words is not None:
+            named = named or make.targets()[:1]
+        known = {**environment, **make.environment()}
+        texts = list(make.commands(named or make.targets(), alone=words is None))
+    else:
+        from rldoctor.formats.just.reader import read_just
+
+        just = read_just(source)
+        known = {**environment, **just.environment()}
+        asked = [list(words)] if words is not None else [[name] for name in just.recipes]
+        texts = [text for each in asked for text in just.commands(each, alone=words is None)]
+    for text in texts:
+        yield from _shell(text, reader, known, -1, "", layer + 1)
+
+
+def _nested(source: Source, reader: Reader, command: Command, program: Program, layer: int) -> Iterator[Launch]:
+    """The launches of another shell: of the text that a command hands to it, or of the script that it starts."""
+    if layer >= MAX_LAYERS:
+        return
+    known = {name: v.value for name, v in command.environment.items() if isinstance(v.value, str)}
+    known.update({name: n.value for name, n in program.variables.items() if isinstance(n.value, str)})
+    for launch in _inner(source, reader, command, program, known, layer):
+        outer = _exported(command, source.file)
+        outer.update(program.variables)
+        launch.variables = {
+            **launch.variables,
+            **{n: v for n, v in outer.items() if n not in launch.variables or not launch.variables[n].line},
+        }
+        # What sbatch is told comes before the lines of the script that it starts.
+        job = {n: s for n, s in program.process.items() if n.startswith("scheduler.") and "step" not in n}
+        launch.process = settled({**program.process, **launch.process, **job})
+        if command.background:
+            launch.background = True
+            launch.process["process.background"] = Setting(value=True, file=source.file, line=command.line)
+        yield launch
+
+
+def _inner(
+    source: Source, reader: Reader, command: Command, program: Program, known: Mapping[str, str], layer: int
+) -> Iterator[Launch]:
+    word = program.text
+    given = [argument.value for argument in program.words]
+    arguments = [text for text in given if isinstance(text, str)]
+    handed = arguments if len(arguments) == len(given) and not any(w.open for w in program.words) else None
+    if word is not None:
+        quote = word.raw[:1] if word.raw[:1] in "'\"" else ""
+        inner = Source(word.text, word.file or source.file, word.line)
+        yield from _shell(
+            inner, reader, known, -1 if word.file else word.content, quote, layer + 1, handed[1:] if handed else handed
+        )
+        return
+    name, file = program.script or "", command.file or source.file
+    try:
+        script = reader.files.open(name) if kind_of(Source("", name)) == "shell" else None
+    except InputError as error:
+        reader.notes.append(Note(text=str(error), file=file, line=command.line))
+        return
+    if script is None:
+        reader.notes.append(Note(text=f"{name}: another script, not found here", file=file, line=command.line))
+    elif kind_of(Source(script.text, name)) == "shell" and not _same_text(script, source):
+        yield from _script(script, reader, known, handed, layer + 1)
+
+
+def _same_text(one: Source, other: Source) -> bool:
+    """Whether a script starts itself; a manifest's scripts stand in one file."""
+    return one.first_line == other.first_line and Path(one.file).resolve() == Path(other.file).resolve()
+
+
+def _command_launch(source: Source, reader: Reader, command: Command, program: Program) -> Launch:
+    file = command.file or source.file
+    variables = _exported(command, source.file)
+    variables.update(program.variables)
+    process = dict(program.process)
+    if program.python and "process.launcher" not in process:
+        process["process.launcher"] = _plain(file, command.line)
+    if command.background:
+        process["process.background"] = Setting(value=True, file=file, line=command.line)
+    launch = reader.launch(
+        file=file,
+        line=command.line,
+        entry=program.entry,
+        place=Place(form=Form.OPTION, file=file, line=command.line, group=program.entry),
+        words=program.words,
+        variables=variables,
+        process=process,
+        background=command.background,
+        notes=[Note(text=text, file=file, line=command.line) for text in program.notes],
+    )
+    _follow(launch, program, command)
+    return launch
+
+
+def _follow(launch: Launch, program: Program, command: Command) -> None:
+    """Reads the Python script that a command starts, where it is at hand."""
+    from rldoctor.formats.python.reader import read_python
+
+    if not program.python:
+        return
+    script = command.stdin if program.script is None and program.entry == "python" else None
+    try:
+        if program.script is not None and program.script.endswith(".py"):
+            script = launch.files.open(program.script)
+        if script is None:
+            return
+        launch.python = read_python(script)
+    except InputError as error:
+        launch.notes.append(Note(text=str(error), file=launch.file, line=launch.line, unread=True))
+        return
+    launch.process.update(_guard(launch.python.main_guard))
+    for native in launch.python.variables():
+        launch.variables.setdefault(native.key, native)
+
+
+def _exported(command: Command, file: str) -> dict[str, Native]:
+    return {name: _native(name, variable, file) for name, variable in command.environment.items()}
+
+
+def _native(name: str, variable: Variable, file: str) -> Native:
+    own = variable.words[0].file if variable.words else ""
+    place = {"file": (own or file) if variable.line else "", "line": variable.line}
+    raw = variable.words[0].raw if variable.words else ""
+    return Native(key=name, spelled=name, value=variable.value, form=Form.VARIABLE, raw=raw, **place)  # type: ignore[arg-type]
+
+
+def _variable_of(source: Source, name: str, word: Word) -> Native:
+    return Native(
+        key=name, spelled=name, value=word.value, file=source.file, line=word.line, form=Form.VARIABLE, raw=word.raw
+    )
+
+
+def _as_variable(native: Native) -> Variable:
+    raw = native.value.raw if isinstance(native.value, Unresolved) else str(native.value)
+    return Variable((Word(native.value, raw, native.line, file=native.file),), native.line, exported=True)
+
+
+def _given(environment: Mapping[str, str]) -> dict[str, Native]:
+    return {
+        name: Native(key=name, spelled=name, value=value, file="", line=0, form=Form.VARIABLE)
+        for name, value in environment.items()
+    }
+
+
+def _plain(file: str, line: int) -> Setting:
+    return Setting(value="none", source=From.DERIVED, how="started by python itself", file=file, line=line)
+
+
+def _guard(found: bool) -> dict[str, Setting]:
+    return {"process.main_guard": Setting(value=found, source=From.DERIVED, how="read from the script")}
