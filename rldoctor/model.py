@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from rldoctor.exhibits.model import Exhibits
+
 
 class Severity(str, Enum):
     """How much a finding matters; an ``error`` stops or spoils the run."""
@@ -247,6 +249,8 @@ class Report:
     ranked: tuple[Finding, ...] | None = None
     """The findings in an order that the evidence gave (a log's), where there is a better one than severity and code."""
     earlier_runs: tuple[Report, ...] = ()
+    exhibits: tuple[Exhibits, ...] = ()
+    """What can be drawn of each case; only where somebody asked for a page."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:

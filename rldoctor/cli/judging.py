@@ -162,6 +162,8 @@ def check(
             found = run.examine_all(judging.session, targets or (), progress)
     if format_ == "sarif":
         found = run.with_changes(found)
+    if format_ == "html":
+        found = [replace(one, report=run.illustrated(one.case, one.report)) for one in found]
     judged = engine.join([one.report for one in found])
     if known is not None:
         from rldoctor.baseline import against
@@ -210,7 +212,7 @@ def triage(
     judging = Judging.begin(
         options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     )
-    judged = run.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()))
+    judged = run.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()), format_ == "html")
     return judging.end(judged)
 
 

@@ -93,6 +93,7 @@ def join(reports: list[Report]) -> Report:
         place=reports[0].place if reports else None,
         ignored=tuple(dict.fromkeys(one for report in reports for one in report.ignored)),
         missing=tuple(dict.fromkeys(one for report in reports for one in _missing_in(report, reports))),
+        exhibits=tuple(one for report in reports for one in report.exhibits),
     )
 
 

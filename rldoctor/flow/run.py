@@ -21,7 +21,6 @@ from rldoctor.probe import Request
 
 if TYPE_CHECKING:
     from rldoctor.edits.edit import Edited
-    from rldoctor.plan.model import RolloutPlan
 
 
 @dataclass(frozen=True)
@@ -116,6 +115,13 @@ def _as_settled(session: Session, judged: Report) -> Report:
     return settings.silence(weighed, session.settings, datetime.date.today())
 
 
+def illustrated(case: Case, report: Report) -> Report:
+    """The report with what can be drawn of its case."""
+    from rldoctor import exhibits
+
+    return replace(report, exhibits=(exhibits.of(case, report),))
+
+
 def mended(examined: list[Examined]) -> Edited:
     """The launch files with the safe fixes made, in memory."""
     from rldoctor.edits import fixes
@@ -124,10 +130,15 @@ def mended(examined: list[Examined]) -> Edited:
 
 
 def triage(
-    session: Session, logs: list[str], all_runs: bool, progress: Progress, baseline: tuple[str, ...] = ()
+    session: Session,
+    logs: list[str],
+    all_runs: bool,
+    progress: Progress,
+    baseline: tuple[str, ...] = (),
+    drawn: bool = False,
 ) -> Report:
     """Judges logs, with what the options say of the machine and the launch file behind them. ``baseline`` are logs of a
-    healthy run to compare with."""
+    healthy run to compare with; ``drawn`` says that exhibits are wanted."""
     from rldoctor.edits import fixes
     from rldoctor.facts import assume
     from rldoctor.logs import triage as reader
@@ -137,9 +148,10 @@ def triage(
     known = next(collecting.launches(case, options))
     everything = session.registry.checks.values()
 
-    def spelled(report: Report, plan: RolloutPlan | None) -> Report:
+    def finish(report: Report, case: Case) -> Report:
         framework = report.incident.framework if report.incident else None
-        plan = plan or (fixes.unread_plan(framework) if framework else None)
+        report = illustrated(case, report) if drawn else report
+        plan = case.plan or (fixes.unread_plan(framework) if framework else None)
         return fixes.spelled_report(report, plan, placed=known.plan is not None)
 
     judged = reader.triage(
@@ -150,7 +162,7 @@ def triage(
         vocabulary=everything,
         baseline=baseline,
         progress=progress,
-        spelled=spelled,
+        finish=finish,
     )
     place = judged.incident if judged.incident is not None and judged.incident.source else None
     launch = Evidence(text="the launch", source=str(options.target), line=1) if options.target is not None else None

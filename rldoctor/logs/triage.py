@@ -29,10 +29,10 @@ from rldoctor.precedence import Precedence
 
 if TYPE_CHECKING:
     from rldoctor.logs.novelty import Compared
-    from rldoctor.plan.model import RolloutPlan
 
 Progress = Callable[[str], None]
-Spell = Callable[[Report, "RolloutPlan | None"], Report]
+# What becomes of the report on one run, given the case that it was judged with.
+Finish = Callable[[Report, Case], Report]
 
 
 def triage(
@@ -43,14 +43,14 @@ def triage(
     vocabulary: Iterable[Check] | None = None,
     baseline: Sequence[str] = (),
     progress: Progress = lambda text: None,
-    spelled: Spell = lambda report, plan: report,
+    finish: Finish = lambda report, case: report,
 ) -> Report:
     """Judges the logs at ``paths`` (files, folders, ``-``) with the signatures of ``checks``.
 
     ``case`` holds what is known of the environment (``--bundle``, ``--config``); versions that the log reveals go
     before it. ``vocabulary`` are checks that are not asked but whose roles tell wrappers from causes (all, where
     ``checks`` were selected). With ``all_runs`` the report's ``earlier_runs`` holds the others. ``baseline`` are
-    logs of a healthy run: lines of the last run that are new against them become evidence. ``spelled`` puts the fixes
+    logs of a healthy run: lines of the last run that are new against them become evidence. ``finish`` puts the fixes
     of a run's report into the words of its launch, as far as ``case`` or the log tells it. Raises :class:`InputError`
     where nothing can be read."""
     asked = list(checks)
@@ -65,7 +65,7 @@ def triage(
         known = replace(known, metrics={**(known.metrics or {}), **measured})
     if compared is not None:
         compared.sources.update((source.name, source) for source in sources)
-    return _report(records, table, asked, known, ", ".join(paths), [*notes, *told], all_runs, compared, spelled)
+    return _report(records, table, asked, known, ", ".join(paths), [*notes, *told], all_runs, compared, finish)
 
 
 def triage_text(text: str, checks: Iterable[Check] | None = None, case: Case | None = None) -> Report:
@@ -132,7 +132,7 @@ def _report(
     notes: list[str],
     all_runs: bool,
     compared: Compared | None = None,
-    spelled: Spell = lambda report, plan: report,
+    finish: Finish = lambda report, case: report,
 ) -> Report:
     parts = [slices(record) for record in records]
     runs = max((len(part) for part in parts), default=1)
@@ -141,7 +141,7 @@ def _report(
         pieces = [part[-1 - back] for part in parts if back < len(part)]
         earlier = [part[-2 - back] if back + 1 < len(part) else None for part in parts if back < len(part)]
         last = compared if back == 0 else None
-        reports.append(spelled(*_one_run(pieces, earlier, table, asked, case, target, runs - back, runs, last)))
+        reports.append(finish(*_one_run(pieces, earlier, table, asked, case, target, runs - back, runs, last)))
     return replace(reports[0], notes=(*notes, *reports[0].notes), earlier_runs=tuple(reversed(reports[1:])))
 
 
@@ -155,7 +155,7 @@ def _one_run(
     run: int,
     runs: int,
     compared: Compared | None,
-) -> tuple[Report, RolloutPlan | None]:
+) -> tuple[Report, Case]:
     logged, verdicts = log_run(pieces, table, run, runs)
     if logged.incident.kind == "crashed" and logged.root is None:
         # Only wrappers: what looked like the start of a run may be none, and the cause stand before it.
@@ -175,7 +175,7 @@ def _one_run(
         findings = compared.supported(findings, logged.new)
     stalls = precedence.of_kind(Kind.STALL)
     incident = ended(logged.incident, pieces, found, findings, stalls)
-    return Report(target=target, results=results, incident=incident, ranked=findings), known.plan
+    return Report(target=target, results=results, incident=incident, ranked=findings), known
 
 
 def _with_versions(case: Case, versions: dict[str, str]) -> Case:

@@ -1,0 +1,46 @@
+"""The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
+
+Its pictures are inline SVG whose widths are percentages, so that they fit a phone while their text keeps its size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rldoctor import __version__
+from rldoctor.model import Outcome, Report
+from rldoctor.report import words
+from rldoctor.report.html import shapes
+from rldoctor.report.summary import sentence
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HERE = Path(__file__).parent
+
+
+def render(report: Report) -> str:
+    """The page. Whatever a file, a log or a package says comes in as text."""
+    page = _environment().get_template("page.html.j2")
+    return page.render(
+        report=report,
+        headline=words.headline(report),
+        state=words.verdict_of(report).state.value,
+        missing=words.verdict_of(report).missing,
+        summary=sentence(report),
+        passed=[r for r in report.results if r.outcome is Outcome.PASS] if report.incident is None else [],
+        unsettled=[r for r in report.results if r.outcome in (Outcome.NOT_CHECKED, Outcome.CRASHED)],
+        drawings=[shapes.drawing(one) for one in report.exhibits if not one.empty],
+        version=__version__,
+    )
+
+
+def _environment() -> Environment:
+    # Takes as long to import as half a start-up, and no other format needs it.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    found.globals.update(words=words, css=(HERE / "page.css").read_text(encoding="utf-8"))
+    return found
