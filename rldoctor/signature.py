@@ -41,7 +41,8 @@ GIVEN = ("line", "error", "literal", "ranks")
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]")
 _WORD = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
 _MOST_RANKS = 8
-_GROUP = re.compile(r"\(\?P<(\w+)>")
+_GROUP = re.compile(r"\(\?P<(\w+?)(?:_\d)?>")
+_AGAIN = re.compile(r"_\d$")
 # Most runs of the program meet few of the hundreds of rows.
 _compiled = cache(re.compile)
 
@@ -117,11 +118,13 @@ class Row:
 
 
 def fill(text: str, words: Mapping[str, str]) -> str | None:
-    """``text`` with its ``{words}``. A part in ``[[ ]]`` goes where one of its words is missing, ``{word|default}`` has
-    a default. None where a word is missing elsewhere."""
+    """``text`` with its ``{words}``. A part in ``[[ ]]`` goes where one of its words is missing, or gives way to what
+    stands behind ``||`` in it; ``{word|default}`` has a default. None where a word is missing elsewhere."""
 
     def optional(match: re.Match[str]) -> str:
-        return fill(match[1], words) or ""
+        part, _, otherwise = match[1].partition("||")
+        found = fill(part, words)
+        return otherwise if found is None else found
 
     shortened = _OPTIONAL.sub(optional, text)
     if any(m[1] not in words and m[2] is None for m in _WORD.finditer(shortened)):
@@ -139,7 +142,9 @@ def _filled(fix: Fix, words: Mapping[str, str]) -> Fix:
 
 
 def _named(found: re.Match[str] | None) -> dict[str, str]:
-    return {name: value for name, value in found.groupdict().items() if value is not None} if found else {}
+    """The words that an expression found. A group called ``port_2`` is another place where ``port`` may stand."""
+    groups = found.groupdict().items() if found is not None else ()
+    return {_AGAIN.sub("", name): value for name, value in groups if value is not None}
 
 
 def _is_of(raised: str, types: Iterable[str]) -> bool:

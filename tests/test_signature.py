@@ -44,6 +44,20 @@ def test_a_pattern_that_is_not_there_says_nothing_and_a_detail_may_be_missing() 
     assert other is not None and other.message == "refused on one, one"
 
 
+def test_a_part_gives_way_to_another_where_its_word_is_missing() -> None:
+    row: dict[str, Any] = {"details": (r"on node (?P<node>\w+)",), "says": "refused [[on {node}||somewhere]]"}
+    finding, other = found(**row), found(CRASH + "on node one\n", **row)
+    assert finding is not None and finding.message == "refused somewhere"
+    assert other is not None and other.message == "refused on one"
+
+
+@pytest.mark.parametrize("said", ["port: 29500", "[::]:29500"])
+def test_a_word_may_stand_in_several_places(said: str) -> None:
+    expression = r"port: (?P<port>\d+)|\[::\]:(?P<port_2>\d+)"
+    finding = found(f"{CRASH}{said}\n", details=(expression,), says="port {port} is taken")
+    assert finding is not None and finding.message == "port 29500 is taken"
+
+
 def test_the_exception_is_named_with_or_without_its_module() -> None:
     assert found(exception="ValueError") is not None
     assert found(exception=("KeyError", "TypeError")) is None

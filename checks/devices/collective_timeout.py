@@ -188,23 +188,22 @@ def watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-@check.logged("Received data size doesn't match expected size", "Detected mismatch between collectives on ranks")
-def ranks_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """gloo compares sizes on arrival; TORCH_DISTRIBUTED_DEBUG=DETAIL compares the calls."""
-    sizes = event.search(r"op\.preamble\.length <= op\.nbytes\. (\d+) vs (\d+)")
-    yield check.finding(
-        "the ranks called a collective with different "
-        + (f"sizes ({sizes[1]} and {sizes[2]} bytes)" if sizes else "operations or sizes"),
-        fixes=(
-            Fix(title="give every rank the same shapes: drop or pad the last uneven batch, or gather with padding"),
-            Fix.safe(
-                "let torch name the call and the ranks",
-                {"env.TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
-                side_effects="slower collectives",
-            ),
+# gloo compares sizes on arrival; TORCH_DISTRIBUTED_DEBUG=DETAIL compares the calls.
+check.signature(
+    "Received data size doesn't match expected size",
+    "Detected mismatch between collectives on ranks",
+    details=(r"op\.preamble\.length <= op\.nbytes\. (?P<one>\d+) vs (?P<other>\d+)",),
+    says="the ranks called a collective with different [[sizes ({one} and {other} bytes)||operations or sizes]]",
+    fixes=(
+        Fix(title="give every rank the same shapes: drop or pad the last uneven batch, or gather with padding"),
+        Fix.safe(
+            "let torch name the call and the ranks",
+            {"env.TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
+            side_effects="slower collectives",
         ),
-        url="https://pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
-    )
+    ),
+    url="https://pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
+)
 
 
 @check.logged("for recv operation to complete", "for send operation to complete", role=Role.CASCADE)
@@ -225,34 +224,31 @@ _ALL_RANKS = Fix(
 )
 
 
-@check.logged(
+# What is left of a collective that failed or timed out: the watchdog ends the process.
+check.signature(
     "NCCL communicator was aborted on rank",
     "Some NCCL operations have failed or timed out.",
     "taking the entire process down",
     "heartbeat monitor timed out",
     "Watchdog thread terminated with exception",
+    says="torch ended a process because a collective had failed or timed out, here or on another rank",
+    fixes=(_ALL_RANKS, _RECORD),
     role=Role.CASCADE,
 )
-def ended_by_the_watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """What is left of a collective that failed or timed out: the watchdog ends the process."""
-    yield check.finding(
-        "torch ended a process because a collective had failed or timed out, here or on another rank",
-        fixes=(_ALL_RANKS, _RECORD),
-    )
 
 
-@check.logged(
+# The other side of a connection ended first: a recorded death says more.
+check.signature(
     "Connection closed by peer [",
     "Connection reset by peer. This is typically caused by a remote worker",
     "This is typically caused by a remote worker hanging or bugs in the application",
     "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
     "Failed to recv, got 0 bytes",
     'Failed to check the "should dump" flag on TCPStore',
+    says="a rank lost the connection to another one that had ended before",
+    fixes=(_ALL_RANKS,),
     role=Role.WRAPPER,
 )
-def peer_is_gone(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The other side of a connection ended first: a recorded death says more."""
-    yield check.finding("a rank lost the connection to another one that had ended before", fixes=(_ALL_RANKS,))
 
 
 check.signature(

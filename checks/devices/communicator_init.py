@@ -127,27 +127,26 @@ def nccl_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Weight update group already initialized", "weight update group is already initialized")
-def group_exists(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """TRL's and ms-swift's server keeps the group of a trainer that went away."""
-    yield check.finding(
-        "the rollout server still holds the weight sync group of an earlier trainer",
-        fixes=(
-            Fix(
-                title="restart the rollout server before each run, or close the group", commands=("trl vllm-serve ...",)
-            ),
-        ),
-    )
+# TRL's and ms-swift's server keeps the group of a trainer that went away.
+check.signature(
+    "Weight update group already initialized",
+    "weight update group is already initialized",
+    says="the rollout server still holds the weight sync group of an earlier trainer",
+    fixes=(
+        Fix(title="restart the rollout server before each run, or close the group", commands=("trl vllm-serve ...",)),
+    ),
+)
 
 
-@check.logged("Communicator not initialized. Call ", role=Role.CASCADE)
-def group_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Weights came before the group, or after it was closed."""
-    yield check.finding(
-        "weights were sent to a rollout server without a weight sync group: building it failed before, or it was "
-        "closed",
-        fixes=(Fix(title="the server's log has the reason above; restart server and trainer together"),),
-    )
+# Weights came before the group, or after it was closed.
+check.signature(
+    "Communicator not initialized. Call ",
+    says=(
+        "weights were sent to a rollout server without a weight sync group: building it failed before, or it was closed"
+    ),
+    fixes=(Fix(title="the server's log has the reason above; restart server and trainer together"),),
+    role=Role.CASCADE,
+)
 
 
 @check.logged("Distributed package doesn't have NCCL built in", "ProcessGroupNCCL is only supported with GPUs")
@@ -166,41 +165,43 @@ def no_nccl_here(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Mismatched NCCL version detected")
-def versions_differ(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NCCL's own warning as the ranks compare their versions."""
-    yield check.finding(
-        "the ranks of a group run different NCCL versions",
-        fixes=(
-            Fix(
-                title="install one torch, and with it one NCCL, in the environments of trainer and engine, and set no "
-                "VLLM_NCCL_SO_PATH or LD_PRELOAD to another",
-                commands=("python -c 'import torch; print(torch.cuda.nccl.version())'",),
-            ),
+# NCCL's own warning as the ranks compare their versions.
+check.signature(
+    "Mismatched NCCL version detected",
+    says="the ranks of a group run different NCCL versions",
+    fixes=(
+        Fix(
+            title="install one torch, and with it one NCCL, in the environments of trainer and engine, and set no "
+            "VLLM_NCCL_SO_PATH or LD_PRELOAD to another",
+            commands=("python -c 'import torch; print(torch.cuda.nccl.version())'",),
         ),
-    )
+    ),
+)
 
 
-@check.logged("start_worker_execution_loop. This might cause deadlock in distributed execution", role=Role.CASCADE)
-def execution_loop_interrupted(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """vLLM 0.4.3 to 0.6.3 with tensor parallel workers: the broadcast of weights meets their execution loop."""
-    yield check.finding(
-        "the execution loop of a tensor parallel worker failed; with weight broadcasts by NCCL the two get in each "
-        "other's way",
-        fixes=(_GLOO, Fix(title="vLLM 0.6.4 and later take the broadcast", commands=('pip install "vllm>=0.6.4"',))),
-        url="https://github.com/OpenRLHF/OpenRLHF/issues/313",
-    )
+# vLLM 0.4.3 to 0.6.3 with tensor parallel workers: the broadcast of weights meets their execution loop.
+check.signature(
+    "start_worker_execution_loop. This might cause deadlock in distributed execution",
+    says=(
+        "the execution loop of a tensor parallel worker failed; with weight broadcasts by NCCL the two get in "
+        "each other's way"
+    ),
+    fixes=(_GLOO, Fix(title="vLLM 0.6.4 and later take the broadcast", commands=('pip install "vllm>=0.6.4"',))),
+    role=Role.CASCADE,
+    url="https://github.com/OpenRLHF/OpenRLHF/issues/313",
+)
 
 
-@check.logged("Error executing method 'update_weight'", "Error executing method update_weight", role=Role.CASCADE)
-def broadcast_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A second NCCL group inside vLLM's Ray workers, from 0.4.3 on."""
-    if event.search(r"Cuda failure|NCCL|nccl"):
-        yield check.finding(
-            "the second NCCL group inside vLLM's workers fails as the weights are broadcast",
-            fixes=(_GLOO, _DEBUG),
-            url="https://github.com/vllm-project/vllm/issues/5477",
-        )
+# A second NCCL group inside vLLM's Ray workers, from 0.4.3 on.
+check.signature(
+    "Error executing method 'update_weight'",
+    "Error executing method update_weight",
+    pattern="Cuda failure|NCCL|nccl",
+    says="the second NCCL group inside vLLM's workers fails as the weights are broadcast",
+    fixes=(_GLOO, _DEBUG),
+    role=Role.CASCADE,
+    url="https://github.com/vllm-project/vllm/issues/5477",
+)
 
 
 _HCCL = "https://www.hiascend.com/document/detail/en/canncommercial/800/apiref/envvar/envref_07_0077.html"

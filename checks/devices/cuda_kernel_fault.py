@@ -79,21 +79,21 @@ def device_assertion(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("CUDA error: uncorrectable ECC error encountered", "NVRM: Xid (PCI:", "GPU has fallen off the bus")
-def hardware_fault(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The driver's own report of a fault, by its number."""
-    number = event.search(r"Xid \(PCI:([\w:.]+)\): (\d+)")
-    said = f": Xid {number[2]} on {number[1]}" if number else ""
-    yield check.finding(
-        f"a GPU failed{said}",
-        fixes=(
-            Fix(
-                title="look the number up; take the GPU (ECC, fallen off the bus) or node out and have it reset",
-                commands=("dmesg -T | grep -i xid", "nvidia-smi -q -d ECC"),
-            ),
+# The driver's own report of a fault, by its number.
+check.signature(
+    "CUDA error: uncorrectable ECC error encountered",
+    "NVRM: Xid (PCI:",
+    "GPU has fallen off the bus",
+    details=(r"Xid \(PCI:(?P<device>[\w:.]+)\): (?P<number>\d+)",),
+    says="a GPU failed[[: Xid {number} on {device}]]",
+    fixes=(
+        Fix(
+            title="look the number up; take the GPU (ECC, fallen off the bus) or node out and have it reset",
+            commands=("dmesg -T | grep -i xid", "nvidia-smi -q -d ECC"),
         ),
-        url="https://docs.nvidia.com/deploy/xid-errors/index.html",
-    )
+    ),
+    url="https://docs.nvidia.com/deploy/xid-errors/index.html",
+)
 
 
 check.signature(

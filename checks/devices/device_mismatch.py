@@ -217,27 +217,31 @@ _OFFLOADED = Fix.unsafe(
 )
 
 
-@check.logged("Expects tensor to be on the compute device ", "Expected `FlatParameter` to be on the compute device")
-def offloaded_parameters(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """FSDP reads a flat parameter that offloading left in host memory."""
-    where = event.search(r"on the compute device (\S+?),? (?:was on|but got) (\w+)")
-    place = f" ({where[2]} instead of {where[1]})" if where else ""
-    upgrade = Fix(title="or a release of the framework that loads them first", commands=("pip install --upgrade verl",))
-    yield check.finding(
-        f"FSDP parameters are not on their device when they are needed{place}: they were offloaded and not loaded back",
-        fixes=(_OFFLOADED, upgrade),
-        url="https://github.com/verl-project/verl/issues/4657",
-    )
+# FSDP reads a flat parameter that offloading left in host memory.
+check.signature(
+    "Expects tensor to be on the compute device ",
+    "Expected `FlatParameter` to be on the compute device",
+    details=(r"on the compute device (?P<wanted>\S+?),? (?:was on|but got) (?P<actual>\w+)",),
+    says=(
+        "FSDP parameters are not on their device when they are needed[[ ({actual} instead of {wanted})]]: they "
+        "were offloaded and not loaded back"
+    ),
+    fixes=(
+        _OFFLOADED,
+        Fix(title="or a release of the framework that loads them first", commands=("pip install --upgrade verl",)),
+    ),
+    url="https://github.com/verl-project/verl/issues/4657",
+)
 
 
-@check.logged(
+# A tensor on `meta` has a shape and no numbers.
+check.signature(
     "cannot be called on meta tensors",
     "Cannot copy out of meta tensor",
     "Tensor on device meta is not on the expected device",
+    says="a tensor on the meta device has no data: its weights were never loaded",
+    fixes=(_LOAD,),
 )
-def tensor_without_data(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A tensor on ``meta`` has a shape and no numbers."""
-    yield check.finding("a tensor on the meta device has no data: its weights were never loaded", fixes=(_LOAD,))
 
 
 @check.logged(

@@ -243,27 +243,34 @@ def _fixes(event: LogEvent) -> tuple[Fix, ...]:
     return (_OWN, _IN_PROCESS)
 
 
-@check.logged("Duplicate GPU detected")
-def duplicate_gpu(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NCCL's own words: ``Duplicate GPU detected : rank 7 and rank 5 both on CUDA device 10000``."""
-    ranks = event.search(r"rank (\d+) and rank (\d+) both on CUDA device (\w+)")
-    which = f"ranks {ranks[2]} and {ranks[1]} are both on CUDA device {ranks[3]}" if ranks else "two ranks share a GPU"
-    yield check.finding(f"NCCL refuses the group: {which}", fixes=_fixes(event))
+# NCCL's own words: `Duplicate GPU detected : rank 7 and rank 5 both on CUDA device 10000`.
+check.signature(
+    "Duplicate GPU detected",
+    details=(r"rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device (?P<device>\w+)",),
+    says=(
+        "NCCL refuses the group: [[ranks {other} and {one} are both on CUDA device {device}||two ranks share a GPU]]"
+    ),
+    fixes=lambda case, event, words: _fixes(event),
+)
 
 
-@check.logged("NCCL error: invalid usage", "ncclInvalidUsage")
-def invalid_usage(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """What pynccl and torch print of it where NCCL_DEBUG is not set; while a group is built there is no other cause."""
-    if "init" not in event.text.lower() and "broadcast" not in event.text.lower():
-        return
-    yield check.finding(
-        "NCCL refuses to build a group (invalid usage): two of its ranks are on one physical GPU",
-        fixes=(*_fixes(event), Fix(title="let NCCL name the ranks", commands=("export NCCL_DEBUG=WARN",))),
-        url="https://github.com/huggingface/trl/issues/3487",
-    )
+# What pynccl and torch print of it where NCCL_DEBUG is not set; while a group is built there is no other cause.
+check.signature(
+    "NCCL error: invalid usage",
+    "ncclInvalidUsage",
+    pattern="(?i)init|broadcast",
+    says="NCCL refuses to build a group (invalid usage): two of its ranks are on one physical GPU",
+    fixes=lambda case, event, words: (
+        *_fixes(event),
+        Fix(title="let NCCL name the ranks", commands=("export NCCL_DEBUG=WARN",)),
+    ),
+    url="https://github.com/huggingface/trl/issues/3487",
+)
 
 
-@check.logged("for multiple distinct roles/ranks within the same communicator")
-def same_device_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """TRL's server compares the device UUIDs before it builds the group."""
-    yield check.finding("the rollout server and the trainer are on one physical GPU", fixes=_fixes(event))
+# TRL's server compares the device UUIDs before it builds the group.
+check.signature(
+    "for multiple distinct roles/ranks within the same communicator",
+    says="the rollout server and the trainer are on one physical GPU",
+    fixes=lambda case, event, words: _fixes(event),
+)

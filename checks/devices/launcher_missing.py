@@ -116,12 +116,12 @@ _ONE_EACH = (
 )
 
 
-@check.logged("does not support `nn.DataParallel`, which `Trainer` uses")
-def refused_by_trl(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """TRL 1.15 and later look at ``n_gpu`` once ``Trainer`` has started."""
-    yield check.finding(
-        "TRL refuses to start: several GPUs are visible to one process without a launcher", fixes=_ONE_EACH
-    )
+# TRL 1.15 and later look at `n_gpu` once `Trainer` has started.
+check.signature(
+    "does not support `nn.DataParallel`, which `Trainer` uses",
+    says="TRL refuses to start: several GPUs are visible to one process without a launcher",
+    fixes=_ONE_EACH,
+)
 
 
 @check.logged(" in replica ", "module must have its parameters and buffers on device ")

@@ -215,28 +215,27 @@ def port_taken(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("port must have value from 0 to 65535")
-def port_impossible(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """torch's own test of the number."""
-    number = event.search(r"but was (-?\d+)")
-    yield check.finding(f"port {number[1] if number else ''} does not exist", fixes=(_PORT,))
+# torch's own test of the number.
+check.signature(
+    "port must have value from 0 to 65535",
+    details=(r"but was (?P<number>-?\d+)",),
+    says="port [[{number}]] does not exist",
+    fixes=(_PORT,),
+)
 
 
-@check.logged(
+# A rank, or torchelastic's agent, does not get through to the store.
+check.signature(
     "The client socket has timed out after",
     "The client socket has failed to connect to any network address",
     "The connection to the C10d store has failed",
     "RendezvousTimeoutError",
+    details=(r"(?:connect to|address of) \(?\[?(?P<host>[\w.:-]+?)\]?, (?P<port>\d+)\)?",),
     unless=SYNC,
+    says="nobody answers at the meeting address[[ {host}, port {port}]]",
+    fixes=(_REACH, _PORT),
+    url="https://docs.pytorch.org/docs/stable/elastic/run.html",
 )
-def nobody_answers(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A rank, or torchelastic's agent, does not get through to the store."""
-    where = event.search(r"(?:connect to|address of) \(?\[?([\w.:-]+?)\]?, (\d+)\)?")
-    yield check.finding(
-        f"nobody answers at the meeting address{f' {where[1]}, port {where[2]}' if where else ''}",
-        fixes=(_REACH, _PORT),
-        url="https://docs.pytorch.org/docs/stable/elastic/run.html",
-    )
 
 
 @check.logged("wait timeout after ", unless=SYNC)
@@ -269,10 +268,12 @@ def _waits(error: LoggedException) -> bool:
     return "wait timeout after " in text or re.search(r"Engine ?core|EngineDead|ChildFailed|RayTask", text) is not None
 
 
-@check.logged("(gai error: ", role=Role.CONFIRMATION)
-def name_unresolved(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """torch's warning before the time-out; healthy runs print it for IPv6 alone."""
-    yield check.finding("the host name of the meeting address does not resolve")
+# torch's warning before the time-out; healthy runs print it for IPv6 alone.
+check.signature(
+    "(gai error: ",
+    says="the host name of the meeting address does not resolve",
+    role=Role.CONFIRMATION,
+)
 
 
 check.signature(

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, cite, plan_of
+from rldoctor.api import Case, Check, Finding, Fix, NotApplicable, NotChecked, Reach, cite, plan_of
 
 from ..declared.allocation import more_nodes, nodes_there
 
@@ -149,32 +149,31 @@ _SAME = Fix(
 )
 
 
-@check.logged(
-    "waiting for clients. ", unless=("init_communicator", "StatelessProcessGroup", "init_weight_update_group")
+# The master's store, which counts who joined.
+check.signature(
+    "waiting for clients. ",
+    pattern=r"waiting for clients\. (?P<joined>\d+)/(?P<size>\d+) clients joined",
+    unless=("init_communicator", "StatelessProcessGroup", "init_weight_update_group"),
+    says="{joined} of {size} ranks joined: the world size is larger than the number of ranks that started",
+    fixes=(_SAME,),
+    url="https://docs.pytorch.org/docs/stable/elastic/run.html",
 )
-def clients_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The master's store, which counts who joined."""
-    numbers = event.search(r"waiting for clients\. (\d+)/(\d+) clients joined")
-    if numbers is None:
-        return
-    yield check.finding(
-        f"{numbers[1]} of {numbers[2]} ranks joined: the world size is larger than the number of ranks that started",
-        fixes=(_SAME,),
-        url="https://docs.pytorch.org/docs/stable/elastic/run.html",
-    )
 
 
-@check.logged("] rank < size. ")
-def rank_beyond_the_world(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """gloo's own test of a rank's number."""
-    numbers = event.search(r"rank < size\. (\d+) vs (\d+)")
-    which = f" (rank {numbers[1]} of {numbers[2]})" if numbers else ""
-    yield check.finding(f"a rank's number is beyond the world size{which}", fixes=(_SAME,))
+# gloo's own test of a rank's number.
+check.signature(
+    "] rank < size. ",
+    details=(r"rank < size\. (?P<rank>\d+) vs (?P<size>\d+)",),
+    says="a rank's number is beyond the world size[[ (rank {rank} of {size})]]",
+    fixes=(_SAME,),
+)
 
 
-@check.logged("is out of range. Valid ranks are ", "The new group's rank should be within the world_size set by")
-def group_beyond_the_world(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``torch.distributed.new_group`` is asked for ranks that were not started."""
-    numbers = event.search(r"Rank (\d+) is out of range\..{1,60}world_size=(\d+)")
-    which = f": rank {numbers[1]} of {numbers[2]}" if numbers else ""
-    yield check.finding(f"a process group is to hold a rank beyond the world size{which}", fixes=(_SAME,))
+# `torch.distributed.new_group` is asked for ranks that were not started.
+check.signature(
+    "is out of range. Valid ranks are ",
+    "The new group's rank should be within the world_size set by",
+    details=(r"Rank (?P<rank>\d+) is out of range\..{1,60}world_size=(?P<size>\d+)",),
+    says="a process group is to hold a rank beyond the world size[[: rank {rank} of {size}]]",
+    fixes=(_SAME,),
+)

@@ -236,17 +236,16 @@ def fabric_not_ready(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False")
-def loaded_without_a_gpu(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``torch.load`` puts tensors where they were saved from."""
-    yield check.finding(
-        "a checkpoint of CUDA tensors is loaded in a process that sees no GPU",
-        fixes=(
-            Fix(title="load with map_location='cpu'; they are moved to the GPU by whoever needs them there"),
-            _SEE_DEVICES,
-        ),
-        url="https://docs.pytorch.org/docs/stable/generated/torch.load.html",
-    )
+# `torch.load` puts tensors where they were saved from.
+check.signature(
+    "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False",
+    says="a checkpoint of CUDA tensors is loaded in a process that sees no GPU",
+    fixes=(
+        Fix(title="load with map_location='cpu'; they are moved to the GPU by whoever needs them there"),
+        _SEE_DEVICES,
+    ),
+    url="https://docs.pytorch.org/docs/stable/generated/torch.load.html",
+)
 
 
 check.signature(

@@ -182,18 +182,18 @@ def config_context_expected(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("NRL_FORCE_REBUILD_VENVS=true")
-def worker_environment_without_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NeMo-RL runs each kind of worker in an environment of its own, and this one was not built with vLLM."""
-    if not event.search(r"ImportError: vLLM is not installed"):
-        return
-    yield check.finding(
-        "the environment of NeMo-RL's vLLM workers holds no vLLM: it was not built, or not built again after a change",
-        fixes=(
-            Fix(
-                title="build the workers' environments again, once",
-                commands=("NRL_FORCE_REBUILD_VENVS=true uv run ...",),
-            ),
+# NeMo-RL runs each kind of worker in an environment of its own, and this one was not built with vLLM.
+check.signature(
+    "NRL_FORCE_REBUILD_VENVS=true",
+    pattern=r"ImportError: vLLM is not installed",
+    says=(
+        "the environment of NeMo-RL's vLLM workers holds no vLLM: it was not built, or not built again after a change"
+    ),
+    fixes=(
+        Fix(
+            title="build the workers' environments again, once",
+            commands=("NRL_FORCE_REBUILD_VENVS=true uv run ...",),
         ),
-        url="https://github.com/NVIDIA-NeMo/RL/issues/1244",
-    )
+    ),
+    url="https://github.com/NVIDIA-NeMo/RL/issues/1244",
+)

@@ -87,13 +87,14 @@ def cannot_write(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("PytorchStreamReader failed", "failed finding central directory", "failed reading zip archive")
-def cannot_read(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A checkpoint is cut off: the save before it did not come to its end."""
-    yield check.finding(
-        "a checkpoint file is incomplete: the run that wrote it ended while saving",
-        fixes=(Fix(title="resume from the checkpoint before it, and delete the incomplete one"),),
-    )
+# A checkpoint is cut off: the save before it did not come to its end.
+check.signature(
+    "PytorchStreamReader failed",
+    "failed finding central directory",
+    "failed reading zip archive",
+    says="a checkpoint file is incomplete: the run that wrote it ended while saving",
+    fixes=(Fix(title="resume from the checkpoint before it, and delete the incomplete one"),),
+)
 
 
 _LAYOUT = Fix(

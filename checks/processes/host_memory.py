@@ -128,16 +128,15 @@ def allocation_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("is killed by signal: Killed")
-def loader_killed(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A worker of a DataLoader got SIGKILL, which the kernel sends for want of memory."""
-    yield check.finding(
-        "a DataLoader's worker was killed, most likely for want of host memory",
-        fixes=(
-            Fix(title="fewer or no loader workers (dataloader_num_workers=0), smaller prefetch"),
-            Fix(
-                title="see whether the kernel killed it",
-                commands=("dmesg -T | grep -i -E 'killed process|out of memory'",),
-            ),
+# A worker of a DataLoader got SIGKILL, which the kernel sends for want of memory.
+check.signature(
+    "is killed by signal: Killed",
+    says="a DataLoader's worker was killed, most likely for want of host memory",
+    fixes=(
+        Fix(title="fewer or no loader workers (dataloader_num_workers=0), smaller prefetch"),
+        Fix(
+            title="see whether the kernel killed it",
+            commands=("dmesg -T | grep -i -E 'killed process|out of memory'",),
         ),
-    )
+    ),
+)

@@ -190,33 +190,31 @@ def ray_get_timed_out(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("TimeoutError: RPC call to ")
-def worker_does_not_answer(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """vLLM's executor waited in vain for a worker's answer."""
-    call = event.search(r"RPC call to (\w+) timed out")
-    if call is None:
-        return
-    yield check.finding(
-        f"a worker of the engine did not answer {call[1]} in time: it hangs in a collective or a kernel, compiles, or "
-        "died",
-        fixes=(
-            _LOOK,
-            Fix(
-                title="where it is only slow (a first compilation), wait longer",
-                commands=("export VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS=1200",),
-            ),
+# vLLM's executor waited in vain for a worker's answer.
+check.signature(
+    "TimeoutError: RPC call to ",
+    pattern=r"RPC call to (?P<call>\w+) timed out",
+    says=(
+        "a worker of the engine did not answer {call} in time: it hangs in a collective or a kernel, compiles, or died"
+    ),
+    fixes=(
+        _LOOK,
+        Fix(
+            title="where it is only slow (a first compilation), wait longer",
+            commands=("export VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS=1200",),
         ),
-        url="https://github.com/vllm-project/vllm/issues/17965",
-    )
+    ),
+    url="https://github.com/vllm-project/vllm/issues/17965",
+)
 
 
-@check.logged("DUE TO TIME LIMIT", role=Role.CASCADE)
-def time_limit(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Slurm ended the job at its time limit."""
-    yield check.finding(
-        "the job ran into Slurm's time limit",
-        fixes=(
-            Fix(title="where it was still making progress, ask for more time", commands=("sbatch --time=...",)),
-            _LOOK,
-        ),
-    )
+# Slurm ended the job at its time limit.
+check.signature(
+    "DUE TO TIME LIMIT",
+    says="the job ran into Slurm's time limit",
+    fixes=(
+        Fix(title="where it was still making progress, ask for more time", commands=("sbatch --time=...",)),
+        _LOOK,
+    ),
+    role=Role.CASCADE,
+)

@@ -173,18 +173,20 @@ def _serve(event: LogEvent) -> Fix:
     )
 
 
-@check.logged("The vLLM server can't be reached at ", "Server is not up yet")
-def server_not_up(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The client gave up, or is still waiting as the log ends."""
-    if event.literal == "Server is not up yet" and not any(event.literal in line for line in event.run.tail[-20:]):
-        return  # it came up
-    address = event.search(r"can't be reached at (\S+) after ([\d.]+) seconds")
-    said = (
-        f"no rollout server answers at {address[1]} within {address[2]} s"
-        if address
-        else "the rollout server does not answer"
-    )
-    yield check.finding(said, fixes=(_serve(event), _NO_PROXY), url="https://huggingface.co/docs/trl/vllm_integration")
+# The client gave up, or is still waiting as the log ends.
+check.signature(
+    "The vLLM server can't be reached at ",
+    "Server is not up yet",
+    details=(r"can't be reached at (?P<address>\S+) after (?P<seconds>[\d.]+) seconds",),
+    when=lambda case, event: (
+        not (
+            event.literal == "Server is not up yet" and not any(event.literal in line for line in event.run.tail[-20:])
+        )
+    ),
+    says="[[no rollout server answers at {address} within {seconds} s||the rollout server does not answer]]",
+    fixes=lambda case, event, words: (_serve(event), _NO_PROXY),
+    url="https://huggingface.co/docs/trl/vllm_integration",
+)
 
 
 @check.logged("Server is not up yet", "Inference server was not reached after ", silent=True)
@@ -215,43 +217,44 @@ def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(f"no server listens{address}", fixes=(_serve(event), _NO_PROXY))
 
 
-@check.logged("Request failed: 404")
-def another_server(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Something answers at the address, and has no routes for weights."""
-    if not event.search(r"vllm_client|init_communicator|get_world_size"):
-        return
-    yield check.finding(
+# Something answers at the address, and has no routes for weights.
+check.signature(
+    "Request failed: 404",
+    pattern=r"vllm_client|init_communicator|get_world_size",
+    says=(
         "what answers at the server's address is no rollout server: it has no routes for weight sync (a plain "
-        "`vllm serve`, or another program)",
-        fixes=(_serve(event), _NO_PROXY),
-        url="https://github.com/huggingface/trl/issues/3587",
-    )
+        "`vllm serve`, or another program)"
+    ),
+    fixes=lambda case, event, words: (_serve(event), _NO_PROXY),
+    url="https://github.com/huggingface/trl/issues/3587",
+)
 
 
-@check.logged("Could not find any running Ray instance")
-def no_ray(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``ray.init(address='auto')`` where no Ray runs."""
-    yield check.finding(
-        "no Ray instance runs on this node, and the program was told to join one",
-        fixes=(
-            Fix(title="start Ray first, the head before the workers", commands=("ray start --head",)),
-            Fix(title="or let ray.init() start a local instance: unset RAY_ADDRESS and give no address"),
-        ),
-        url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
-    )
+# `ray.init(address='auto')` where no Ray runs.
+check.signature(
+    "Could not find any running Ray instance",
+    says="no Ray instance runs on this node, and the program was told to join one",
+    fixes=(
+        Fix(title="start Ray first, the head before the workers", commands=("ray start --head",)),
+        Fix(title="or let ray.init() start a local instance: unset RAY_ADDRESS and give no address"),
+    ),
+    url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
+)
 
 
-@check.logged("Remote end closed connection without response", role=Role.CASCADE)
-def server_hung_up(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The server closed the connection in the middle of a request: it died, or restarted."""
-    yield check.finding(
-        "the rollout server closed the connection without an answer: it died or was overloaded; its own log says why",
-        fixes=(
-            Fix(title="judge the server's log too", commands=("rldoctor triage server.log trainer.log",)),
-            Fix(title="TRL 0.28 and later try such requests again", valid_for="trl<0.28"),
-        ),
-        url="https://github.com/huggingface/trl/issues/3622",
-    )
+# The server closed the connection in the middle of a request: it died, or restarted.
+check.signature(
+    "Remote end closed connection without response",
+    says=(
+        "the rollout server closed the connection without an answer: it died or was overloaded; its own log says why"
+    ),
+    fixes=(
+        Fix(title="judge the server's log too", commands=("rldoctor triage server.log trainer.log",)),
+        Fix(title="TRL 0.28 and later try such requests again", valid_for="trl<0.28"),
+    ),
+    role=Role.CASCADE,
+    url="https://github.com/huggingface/trl/issues/3622",
+)
 
 
 check.signature(

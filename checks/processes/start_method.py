@@ -100,21 +100,20 @@ def forked_in_a_ray_actor(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-@check.logged("Cannot re-initialize CUDA in forked subprocess")
-def forked_after_cuda(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """torch refuses CUDA in a child that was forked from a process that had it."""
-    yield check.finding(
-        "a process was forked after CUDA was initialised in its parent",
-        fixes=(
-            Fix.safe(
-                "let vLLM spawn its workers",
-                {"env.VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
-                side_effects="the script needs an `if __name__ == '__main__':` guard",
-            ),
-            Fix(title="touch CUDA (torch.cuda calls, a model on the GPU) only after the engine was started"),
+# torch refuses CUDA in a child that was forked from a process that had it.
+check.signature(
+    "Cannot re-initialize CUDA in forked subprocess",
+    says="a process was forked after CUDA was initialised in its parent",
+    fixes=(
+        Fix.safe(
+            "let vLLM spawn its workers",
+            {"env.VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
+            side_effects="the script needs an `if __name__ == '__main__':` guard",
         ),
-        url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html#python-multiprocessing",
-    )
+        Fix(title="touch CUDA (torch.cuda calls, a model on the GPU) only after the engine was started"),
+    ),
+    url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html#python-multiprocessing",
+)
 
 
 @check.logged("An attempt has been made to start a new process before the")
@@ -137,32 +136,30 @@ def no_main_guard(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("daemonic processes are not allowed to have children")
-def started_in_a_daemon(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """multiprocessing refuses children to a process that is one itself with daemon=True."""
-    yield check.finding(
-        "what starts an engine or a pool runs in a daemonic process, which may have no children",
-        fixes=(
-            Fix(title="start that process with daemon=False (a pool's workers are daemons: use a ProcessPoolExecutor)"),
-            Fix.unsafe(
-                "or keep the engine in this process",
-                {"env.VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
-                valid_for="vllm>=0.8",
-                side_effects="tensor parallel workers are still processes",
-            ),
+# multiprocessing refuses children to a process that is one itself with daemon=True.
+check.signature(
+    "daemonic processes are not allowed to have children",
+    says="what starts an engine or a pool runs in a daemonic process, which may have no children",
+    fixes=(
+        Fix(title="start that process with daemon=False (a pool's workers are daemons: use a ProcessPoolExecutor)"),
+        Fix.unsafe(
+            "or keep the engine in this process",
+            {"env.VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
+            valid_for="vllm>=0.8",
+            side_effects="tensor parallel workers are still processes",
         ),
-        url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.Process.daemon",
-    )
+    ),
+    url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.Process.daemon",
+)
 
 
-@check.logged("RuntimeError: context has already been set")
-def chosen_twice(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``multiprocessing.set_start_method`` may be called once; a library's import may have been first."""
-    yield check.finding(
-        "the start method of processes is set a second time",
-        fixes=(
-            Fix(title="call set_start_method once, first thing under the main guard, or with force=True"),
-            Fix.safe("for vLLM alone the variable is enough", {"env.VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),
-        ),
-        url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.set_start_method",
-    )
+# `multiprocessing.set_start_method` may be called once; a library's import may have been first.
+check.signature(
+    "RuntimeError: context has already been set",
+    says="the start method of processes is set a second time",
+    fixes=(
+        Fix(title="call set_start_method once, first thing under the main guard, or with force=True"),
+        Fix.safe("for vLLM alone the variable is enough", {"env.VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),
+    ),
+    url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.set_start_method",
+)

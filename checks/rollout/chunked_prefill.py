@@ -245,25 +245,27 @@ def shortest_answer_beyond_the_room(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{asked(job)} end at max_model_len on {describe(job)}")
 
 
-@check.logged("assert len(self._async_stopped) == 0")
-def sequence_left_behind(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A stopped sequence is still in the scheduler's list when the next step is scheduled."""
-    yield check.finding(
-        "the V0 scheduler holds a sequence that had stopped: a request outgrew max_model_len (min_tokens, an over-long "
-        "prompt) or an earlier batch ended abnormally",
-        fixes=(_LENGTHS, _off(event), _V1),
-        url="https://github.com/hiyouga/EasyR1/issues/79",
-    )
+# A stopped sequence is still in the scheduler's list when the next step is scheduled.
+check.signature(
+    "assert len(self._async_stopped) == 0",
+    says=(
+        "the V0 scheduler holds a sequence that had stopped: a request outgrew max_model_len (min_tokens, an "
+        "over-long prompt) or an earlier batch ended abnormally"
+    ),
+    fixes=lambda case, event, words: (_LENGTHS, _off(event), _V1),
+    url="https://github.com/hiyouga/EasyR1/issues/79",
+)
 
 
-@check.logged("assert len(running_scheduled.prefill_seq_groups) == 0")
-def prefill_among_running(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The default V0 scheduler found prefills among the running; chunked prefill hides the assertion, not the fault."""
-    yield check.finding(
-        "the V0 scheduler finds unfinished prefills; with chunked prefill the assertion is not reached, the fault "
-        "(two callers, or an interrupted step) remains",
-        fixes=(Fix(title="see RLD210: one caller at a time"),),
-    )
+# The default V0 scheduler found prefills among the running; chunked prefill hides the assertion, not the fault.
+check.signature(
+    "assert len(running_scheduled.prefill_seq_groups) == 0",
+    says=(
+        "the V0 scheduler finds unfinished prefills; with chunked prefill the assertion is not reached, the "
+        "fault (two callers, or an interrupted step) remains"
+    ),
+    fixes=(Fix(title="see RLD210: one caller at a time"),),
+)
 
 
 @check.logged(" placeholders")

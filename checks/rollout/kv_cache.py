@@ -183,6 +183,16 @@ def _gib(size: float) -> str:
     return f"{size / GIB:.1f} GiB"
 
 
+_MORE_SHARE = Fix(
+    title="or a larger share of the device (gpu_memory_utilization), where nothing else needs it",
+    side_effects="less is left for anything else on the device",
+)
+_MORE_RANKS = Fix(title="or more tensor parallel ranks for one engine: each holds a smaller part of the weights")
+_MORE_BLOCKS = Fix(
+    title="without num_gpu_blocks_override, where it is set: the engine then takes all that its share leaves"
+)
+
+
 @check.logged(
     "No available memory for the cache blocks",
     "GiB KV cache is needed, which is larger than the available KV cache",
@@ -217,15 +227,15 @@ def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(message, fixes=fixes, url=URL)
 
 
-@check.logged("exceeds the capacity of block_manager")
-def prompt_beyond_the_blocks(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """V0 gives such a prompt up with a warning, and the request comes back without an output."""
-    numbers = event.search(r"Input prompt \((\d+) tokens\)")
-    tokens = f"of {numbers[1]} tokens " if numbers else ""
-    yield check.finding(
-        f"a prompt {tokens}needs more blocks than the KV cache has; the engine answers it with nothing",
-        fixes=(_MORE_SHARE, _MORE_BLOCKS, Fix(title="or drop prompts of that length")),
-    )
+# V0 gives such a prompt up with a warning, and the request comes back without an output.
+check.signature(
+    "exceeds the capacity of block_manager",
+    details=(r"Input prompt \((?P<tokens>\d+) tokens\)",),
+    says=(
+        "a prompt [[of {tokens} tokens ]]needs more blocks than the KV cache has; the engine answers it with nothing"
+    ),
+    fixes=(_MORE_SHARE, _MORE_BLOCKS, Fix(title="or drop prompts of that length")),
+)
 
 
 @check.logged("allocation is less than requested memory for kv")
@@ -248,16 +258,6 @@ def beyond_host_memory(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://docs.vllm.ai/en/latest/configuration/env_vars.html",
     )
-
-
-_MORE_SHARE = Fix(
-    title="or a larger share of the device (gpu_memory_utilization), where nothing else needs it",
-    side_effects="less is left for anything else on the device",
-)
-_MORE_RANKS = Fix(title="or more tensor parallel ranks for one engine: each holds a smaller part of the weights")
-_MORE_BLOCKS = Fix(
-    title="without num_gpu_blocks_override, where it is set: the engine then takes all that its share leaves"
-)
 
 
 # https://docs.sglang.ai/advanced_features/hyperparameter_tuning.html: the share holds weights and KV cache.

@@ -116,7 +116,8 @@ def counted_by_transformers(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged(
+# `Expected there to be 1 prompt updates corresponding to 1 image items, but instead found 0`.
+check.signature(
     "prompt updates corresponding to",
     "prompt replacements corresponding to",
     "prompt placeholders corresponding to",
@@ -124,27 +125,21 @@ def counted_by_transformers(case: Case, event: LogEvent) -> Iterator[Finding]:
     "Failed to apply prompt replacement for mm_items",
     "Mismatch in `image` token count between text and `input_ids`",
     "Mismatch in `video` token count between text and `input_ids`",
-)
-def counted_by_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``Expected there to be 1 prompt updates corresponding to 1 image items, but instead found 0``."""
-    counts = event.search(r"corresponding to (\d+) (\w+) items, but\s+instead found (\d+)")
-    said = (
-        f"the prompt holds {counts[3]} placeholders for {counts[1]} {counts[2]}(s)"
-        if counts is not None
-        else "the prompt holds another number of placeholders than there are images or videos"
-    )
-    yield check.finding(
-        said + ": the chat template dropped them, or the prompt was cut",
-        fixes=(
-            Fix(
-                title="write prompts with the processor's chat template (one placeholder for each image), and "
-                "hand images on"
-            ),
-            _LONGER,
-            _FILTER,
+    details=(r"corresponding to (?P<expected>\d+) (?P<modality>\w+) items, but\s+instead found (?P<found>\d+)",),
+    says=(
+        "[[the prompt holds {found} placeholders for {expected} {modality}(s)||the prompt holds another number "
+        "of placeholders than there are images or videos]]: the chat template dropped them, or the prompt was cut"
+    ),
+    fixes=(
+        Fix(
+            title="write prompts with the processor's chat template (one placeholder for each image), and "
+            "hand images on"
         ),
-        url="https://docs.vllm.ai/en/latest/features/multimodal_inputs.html",
-    )
+        _LONGER,
+        _FILTER,
+    ),
+    url="https://docs.vllm.ai/en/latest/features/multimodal_inputs.html",
+)
 
 
 @check.logged(

@@ -187,18 +187,17 @@ def refused_by_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged(
+# The trainer's embedding has other rows than the one that the engine loaded.
+check.signature(
     "assert loaded_weight.shape[output_dim] == self.org_vocab_size",
     "assert loaded_weight.shape[parallel_dim] == self.num_embeddings",
-)
-def other_number_of_rows(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The trainer's embedding has other rows than the one that the engine loaded."""
-    yield check.finding(
+    says=(
         "the trainer's embedding has another number of rows than config.json told the engine (it was resized in "
-        "memory only)",
-        fixes=(_RESIZE,),
-        url="https://github.com/huggingface/trl/issues/3112",
-    )
+        "memory only)"
+    ),
+    fixes=(_RESIZE,),
+    url="https://github.com/huggingface/trl/issues/3112",
+)
 
 
 @check.logged(

@@ -58,7 +58,6 @@ from rldoctor.api import (
     Finding,
     Fix,
     Grade,
-    LogEvent,
     NotApplicable,
     Reach,
     Severity,
@@ -281,22 +280,18 @@ def _engine_remedies(case: Case, job: Job) -> Iterator[Fix]:
     )
 
 
-@check.logged("sampling_per_token_logps")
-def lengths_differ(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """TRL's importance sampling correction where a patched trainer recomputes other tokens than were sampled."""
-    sizes = event.search(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
-    if sizes is None:
-        return
-    yield check.finding(
-        f"the engine's log-probabilities are of {sizes[2]} tokens and the trainer's of {sizes[1]}: they cannot be "
-        "compared",
-        fixes=(
-            Fix.unsafe(
-                "leave the correction out until both sides keep the same tokens",
-                {"rollout.importance_correction": False},
-                side_effects="the difference between engine and trainer is not corrected",
-            ),
-            Fix(title="or the trainer as TRL has it, without patches of its log-probabilities"),
+# TRL's importance sampling correction where a patched trainer recomputes other tokens than were sampled.
+check.signature(
+    "sampling_per_token_logps",
+    pattern=r"size of tensor a \((?P<one>\d+)\) must match the size of tensor b \((?P<other>\d+)\)",
+    says="the engine's log-probabilities are of {other} tokens and the trainer's of {one}: they cannot be compared",
+    fixes=(
+        Fix.unsafe(
+            "leave the correction out until both sides keep the same tokens",
+            {"rollout.importance_correction": False},
+            side_effects="the difference between engine and trainer is not corrected",
         ),
-        url="https://github.com/huggingface/trl/issues/4205",
-    )
+        Fix(title="or the trainer as TRL has it, without patches of its log-probabilities"),
+    ),
+    url="https://github.com/huggingface/trl/issues/4205",
+)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, Reach
+from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, Reach
 
 from ..observed.agreement import masked
 from ..observed.draws import draws, power, sampled
@@ -209,20 +209,20 @@ def _fixes(job: Job) -> tuple[Fix, ...]:
     return tuple(fixes)
 
 
-@check.logged("probability tensor contains either", "Assertion `probability tensor contains")
-def no_probabilities(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``torch.multinomial`` got NaN, infinity or a negative number: the logits were corrupt before."""
-    yield check.finding(
-        "sampling met probabilities that are no numbers: the model's logits are NaN or infinite",
-        fixes=(
-            Fix.unsafe(
-                "bfloat16 in place of float16, on both sides", {"trainer.dtype": "bfloat16", "engine.dtype": "bfloat16"}
-            ),
-            Fix(
-                title="look at the steps before: loss and gradient norm that were NaN mean that training diverged "
-                "first "
-                "(a lower learning rate, gradient clipping)"
-            ),
-            Fix(title="left padding and an attention mask for batched prompts; the eager attention kernel to compare"),
+# `torch.multinomial` got NaN, infinity or a negative number: the logits were corrupt before.
+check.signature(
+    "probability tensor contains either",
+    "Assertion `probability tensor contains",
+    says="sampling met probabilities that are no numbers: the model's logits are NaN or infinite",
+    fixes=(
+        Fix.unsafe(
+            "bfloat16 in place of float16, on both sides", {"trainer.dtype": "bfloat16", "engine.dtype": "bfloat16"}
         ),
-    )
+        Fix(
+            title="look at the steps before: loss and gradient norm that were NaN mean that training diverged "
+            "first "
+            "(a lower learning rate, gradient clipping)"
+        ),
+        Fix(title="left padding and an attention mask for batched prompts; the eager attention kernel to compare"),
+    ),
+)

@@ -113,14 +113,13 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Extension type code ")
-def not_decoded(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The other side of the same: a pickled message reaches a decoder that takes none."""
-    if event.search(r"Extension type code \d+ is not supported"):
-        yield check.finding(
-            "a pickled message reached an engine that accepts none: the variable is set on one side only",
-            fixes=(_PICKLE,),
-        )
+# The other side of the same: a pickled message reaches a decoder that takes none.
+check.signature(
+    "Extension type code ",
+    pattern=r"Extension type code \d+ is not supported",
+    says="a pickled message reached an engine that accepts none: the variable is set on one side only",
+    fixes=(_PICKLE,),
+)
 
 
 @check.logged(

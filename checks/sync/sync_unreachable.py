@@ -99,23 +99,18 @@ def sync_stands(case: Case) -> Iterator[Finding | Reach]:
     yield Reach(f"{len(run.process_states)} processes looked at")
 
 
-@check.logged(
+# torch's store under the weight sync group.
+check.signature(
     "The client socket has timed out after",
     "The client socket has failed to connect to any network address",
     "waiting for clients. ",
     "wait timeout after ",
+    details=(r"(?:connect to|address of) \(?\[?(?P<host>[\w.:-]+?)\]?, (?P<port>\d+)\)?",),
+    pattern=SYNC,
+    says="the weight sync group does not come about[[: nobody answers at {host}, port {port}]]",
+    fixes=(_OPEN, _NO_PROXY, _RESTART),
+    url="https://github.com/modelscope/ms-swift/issues/6244",
 )
-def group_unreachable(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """torch's store under the weight sync group."""
-    if not event.search(SYNC):
-        return
-    where = event.search(r"(?:connect to|address of) \(?\[?([\w.:-]+?)\]?, (\d+)\)?")
-    yield check.finding(
-        "the weight sync group does not come "
-        f"about{f': nobody answers at {where[1]}, port {where[2]}' if where else ''}",
-        fixes=(_OPEN, _NO_PROXY, _RESTART),
-        url="https://github.com/modelscope/ms-swift/issues/6244",
-    )
 
 
 @check.logged("The server socket has failed to listen on any local network address")
@@ -133,21 +128,20 @@ def group_port_taken(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("httpx.ReadTimeout", "httpx.ReadError", "Read timed out. (read timeout=")
-def update_outlasts_request(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The request that tells the server to take new weights is not answered in time."""
-    asked = event.search(r"\b(update_weights\w*|load_lora_adapter|update_named_param|update_flattened_params)\b")
-    if asked is None:
-        return
-    yield check.finding(
-        f"the rollout server did not answer {asked[1]} in time: it still loads the weights, or hangs in the sync",
-        fixes=(
-            Fix(title="see in the server's log whether the update ended", commands=("rldoctor triage server.log",)),
-            Fix(title="put the weights on storage that the server reads faster, or allow the request more time"),
-            _RESTART,
-        ),
-        url="https://github.com/PrimeIntellect-ai/prime-rl/issues/1119",
-    )
+# The request that tells the server to take new weights is not answered in time.
+check.signature(
+    "httpx.ReadTimeout",
+    "httpx.ReadError",
+    "Read timed out. (read timeout=",
+    pattern=r"\b(?P<asked>update_weights\w*|load_lora_adapter|update_named_param|update_flattened_params)\b",
+    says="the rollout server did not answer {asked} in time: it still loads the weights, or hangs in the sync",
+    fixes=(
+        Fix(title="see in the server's log whether the update ended", commands=("rldoctor triage server.log",)),
+        Fix(title="put the weights on storage that the server reads faster, or allow the request more time"),
+        _RESTART,
+    ),
+    url="https://github.com/PrimeIntellect-ai/prime-rl/issues/1119",
+)
 
 
 @check.logged("event_loop_lag")

@@ -244,48 +244,44 @@ def transport_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged(
+# NCCL and gloo look for the interface that a variable names.
+check.signature(
     "Bootstrap : no socket interface found",
     "Unable to find address for: ",
     "Unable to find interface for: ",
+    details=(r"Unable to find (?:address|interface) for: (?P<name>\S+)",),
+    says="the network interface {name|that NCCL is told to use} does not exist here or has no address",
+    fixes=(NAME_INTERFACE,),
+    url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
 )
-def interface_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NCCL and gloo look for the interface that a variable names."""
-    name = event.search(r"Unable to find (?:address|interface) for: (\S+)")
-    yield check.finding(
-        f"the network interface {name[1] if name else 'that NCCL is told to use'} does not exist here or has no "
-        "address",
-        fixes=(NAME_INTERFACE,),
-        url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-    )
 
 
-@check.logged("NET/IB : Got completion from peer", "Call to ibv_reg_mr", "Call to ibv_modify_qp failed")
-def infiniband_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NCCL's InfiniBand transport, which does not fall back by itself."""
-    yield check.finding(
-        "an InfiniBand transfer of NCCL fails: adapter, GID index or locked memory do not fit",
-        fixes=(
-            Fix.unsafe(
-                "choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
-                "leave InfiniBand aside to see that the rest works",
-                {"env.NCCL_IB_DISABLE": "1"},
-                side_effects="transfers between nodes go by TCP",
-            ),
-            DEBUG,
+# NCCL's InfiniBand transport, which does not fall back by itself.
+check.signature(
+    "NET/IB : Got completion from peer",
+    "Call to ibv_reg_mr",
+    "Call to ibv_modify_qp failed",
+    says="an InfiniBand transfer of NCCL fails: adapter, GID index or locked memory do not fit",
+    fixes=(
+        Fix.unsafe(
+            "choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
+            "leave InfiniBand aside to see that the rest works",
+            {"env.NCCL_IB_DISABLE": "1"},
+            side_effects="transfers between nodes go by TCP",
         ),
-    )
+        DEBUG,
+    ),
+)
 
 
-@check.logged("support faster communication broadband via P2P or IB")
-def consumer_cards(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """accelerate refuses RTX 4000 cards with drivers before 550.40.07, unless its launcher started the run."""
-    yield check.finding(
-        "these GPUs have no direct transfers, and NCCL is not told so",
-        fixes=(
-            Fix.safe(
-                "tell NCCL (accelerate launch does it by itself)",
-                {"env.NCCL_P2P_DISABLE": "1", "env.NCCL_IB_DISABLE": "1"},
-            ),
+# accelerate refuses RTX 4000 cards with drivers before 550.40.07, unless its launcher started the run.
+check.signature(
+    "support faster communication broadband via P2P or IB",
+    says="these GPUs have no direct transfers, and NCCL is not told so",
+    fixes=(
+        Fix.safe(
+            "tell NCCL (accelerate launch does it by itself)",
+            {"env.NCCL_P2P_DISABLE": "1", "env.NCCL_IB_DISABLE": "1"},
         ),
-    )
+    ),
+)

@@ -264,22 +264,21 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
         yield check.finding(said.format(*numbers.groups()), fixes=fixes)
 
 
-@check.logged(
+# A rank took a device number that its process does not have.
+check.signature(
     "CUDA error: invalid device ordinal",
     "device >= 0 && device < num_gpus INTERNAL ASSERT FAILED",
     "AssertionError: Invalid device id",
     "DP adjusted local rank ",
+    says="a process uses a device number beyond the devices that it sees",
+    fixes=(AGREE,),
 )
-def no_such_device(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A rank took a device number that its process does not have."""
-    yield check.finding("a process uses a device number beyond the devices that it sees", fixes=(AGREE,))
 
 
-@check.logged("RuntimeError: No CUDA GPUs are available")
-def no_device_in_sight(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A driver answers, and CUDA_VISIBLE_DEVICES (Ray sets it for actors without num_gpus) leaves none."""
-    yield check.finding(
-        "this process sees no GPU: CUDA_VISIBLE_DEVICES is empty or names none, as in a Ray actor without num_gpus",
-        fixes=SHOW_A_DEVICE,
-        url="https://github.com/vllm-project/vllm/issues/14413",
-    )
+# A driver answers, and CUDA_VISIBLE_DEVICES (Ray sets it for actors without num_gpus) leaves none.
+check.signature(
+    "RuntimeError: No CUDA GPUs are available",
+    says=("this process sees no GPU: CUDA_VISIBLE_DEVICES is empty or names none, as in a Ray actor without num_gpus"),
+    fixes=SHOW_A_DEVICE,
+    url="https://github.com/vllm-project/vllm/issues/14413",
+)

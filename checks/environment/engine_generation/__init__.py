@@ -237,40 +237,43 @@ def variable_disagrees(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(said, fixes=(fix, Fix(title="or take the variable out of the environment and let vLLM choose")))
 
 
-@check.logged("has no attribute 'vllm_engine'", "object has no attribute 'fast_generate'")
-def no_engine_attached(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """unsloth's trainer asks for the engine of a model that was loaded without one."""
-    yield check.finding(
+# unsloth's trainer asks for the engine of a model that was loaded without one.
+check.signature(
+    "has no attribute 'vllm_engine'",
+    "object has no attribute 'fast_generate'",
+    says=(
         "the trainer is told to use vLLM and the model was loaded without an engine (fast_inference is off, or "
-        "the load mode builds none)",
-        fixes=(
-            Fix.unsafe(
-                "load the model with fast_inference=True (4-bit or 16-bit LoRA, an architecture that it supports)",
-                {"rollout.enabled": True},
-            ),
-            Fix(title="or set use_vllm=False in GRPOConfig"),
+        "the load mode builds none)"
+    ),
+    fixes=(
+        Fix.unsafe(
+            "load the model with fast_inference=True (4-bit or 16-bit LoRA, an architecture that it supports)",
+            {"rollout.enabled": True},
         ),
-        url="https://github.com/unslothai/unsloth/issues/2107",
-    )
+        Fix(title="or set use_vllm=False in GRPOConfig"),
+    ),
+    url="https://github.com/unslothai/unsloth/issues/2107",
+)
 
 
-@check.logged("Worker' object has no attribute '", "WorkerBase' object has no attribute '")
-def no_worker_extension(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A trainer calls its weight-sync methods on workers of an engine that was started without its extension."""
-    found = event.search(
-        r"'(\w*Worker\w*)' object has no attribute '(init_communicator|close_communicator|update_named_param|"
-        r"update_\w*weight\w*|init_weight_update_group|update_adapter\w*|update_flattened_params|get_communicator\w*)'"
-    )
-    if found is None:
-        return
-    yield check.finding(
-        f"the trainer calls {found[2]}, which the engine's {found[1]} does not have: the engine runs without the "
-        "framework's worker extension",
-        fixes=(
-            Fix(
-                title="start the server with the framework's own command, which brings its worker extension",
-                commands=("trl vllm-serve --model MODEL", "swift rollout --model MODEL"),
-            ),
-            Fix(title="or give the engine the framework's class as worker_extension_cls, of the same release"),
+# A trainer calls its weight-sync methods on workers of an engine that was started without its extension.
+check.signature(
+    "Worker' object has no attribute '",
+    "WorkerBase' object has no attribute '",
+    pattern=(
+        r"'(?P<worker>\w*Worker\w*)' object has no attribute "
+        r"'(?P<method>init_communicator|close_communicator|update_named_param|update_\w*weight\w*"
+        r"|init_weight_update_group|update_adapter\w*|update_flattened_params|get_communicator\w*)'"
+    ),
+    says=(
+        "the trainer calls {method}, which the engine's {worker} does not have: the engine runs without the "
+        "framework's worker extension"
+    ),
+    fixes=(
+        Fix(
+            title="start the server with the framework's own command, which brings its worker extension",
+            commands=("trl vllm-serve --model MODEL", "swift rollout --model MODEL"),
         ),
-    )
+        Fix(title="or give the engine the framework's class as worker_extension_cls, of the same release"),
+    ),
+)

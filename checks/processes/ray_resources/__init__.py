@@ -176,70 +176,57 @@ def _smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
     yield _STATUS
 
 
-@check.logged(
+# What the autoscaler and the scheduler say of a request that fits nowhere.
+check.signature(
     "No available node types can fulfill resource request",
     "The actor is not schedulable: ",
     "The task is not schedulable: ",
+    details=(r"resource request (?P<wanted>\{[^}]*\})",),
+    when=lambda case, event: not event.finished,
+    says="no node of the Ray cluster can ever fulfil the request[[ {wanted}]]: the actor stays pending",
+    fixes=(
+        Fix(
+            title="ask for no more than a node has: fewer GPUs per actor, fewer workers, or a smaller tensor "
+            "parallel size",
+            commands=("ray status",),
+        ),
+        Fix(
+            title="where the node has GPUs that Ray does not see, start it with them",
+            commands=("ray start --num-gpus=N",),
+        ),
+    ),
     silent=True,
+    url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
 )
-def infeasible_request(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """What the autoscaler and the scheduler say of a request that fits nowhere."""
-    if event.finished:
-        return
-    wanted = event.search(r"resource request (\{[^}]*\})")
-    asked = f" {wanted[1]}" if wanted else ""
-    yield check.finding(
-        f"no node of the Ray cluster can ever fulfil the request{asked}: the actor stays pending",
-        fixes=(
-            Fix(
-                title="ask for no more than a node has: fewer GPUs per actor, fewer workers, or a smaller tensor "
-                "parallel size",
-                commands=("ray status",),
-            ),
-            Fix(
-                title="where the node has GPUs that Ray does not see, start it with them",
-                commands=("ray start --num-gpus=N",),
-            ),
+
+
+# verl's and EasyR1's check of their resource pools.
+check.signature(
+    "is less than total desired GPUs",
+    "Please check node available gpus",
+    details=(r"available GPUs (?P<available>[\d.]+) is less than total desired GPUs (?P<desired>\d+)",),
+    says="[[Ray has {available} GPUs, the resource pools ask for {desired}||a resource pool does not fit]]",
+    fixes=(
+        _STATUS,
+        Fix(title="ask for the nodes and GPUs that are there (trainer.nnodes, trainer.n_gpus_per_node)"),
+    ),
+    url="https://github.com/verl-project/verl/issues/2515",
+)
+
+
+# More engine workers than the placement group has bundles.
+check.signature(
+    "placement group bundle index ",
+    pattern=r"bundle index (?P<index>-?\d+) is invalid. Valid placement group indexes: (?P<valid>\d+-\d+)",
+    says="an engine asks for bundle {index} of a placement group that has {valid}",
+    fixes=(
+        Fix(
+            title="keep engines times tensor parallel size within the GPUs of the group that they share "
+            "(OpenRLHF: vllm_num_engines * vllm_tensor_parallel_size <= actor_num_nodes * actor_num_gpus_per_node)",
         ),
-        url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
-    )
-
-
-@check.logged("is less than total desired GPUs", "Please check node available gpus")
-def fewer_gpus_than_desired(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """verl's and EasyR1's check of their resource pools."""
-    numbers = event.search(r"available GPUs ([\d.]+) is less than total desired GPUs (\d+)")
-    said = (
-        f"Ray has {numbers[1]} GPUs, the resource pools ask for {numbers[2]}"
-        if numbers
-        else "a resource pool does not fit"
-    )
-    yield check.finding(
-        said,
-        fixes=(
-            _STATUS,
-            Fix(title="ask for the nodes and GPUs that are there (trainer.nnodes, trainer.n_gpus_per_node)"),
-        ),
-        url="https://github.com/verl-project/verl/issues/2515",
-    )
-
-
-@check.logged("placement group bundle index ")
-def bundle_index_invalid(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """More engine workers than the placement group has bundles."""
-    numbers = event.search(r"bundle index (-?\d+) is invalid. Valid placement group indexes: (\d+-\d+)")
-    if numbers is None:
-        return
-    yield check.finding(
-        f"an engine asks for bundle {numbers[1]} of a placement group that has {numbers[2]}",
-        fixes=(
-            Fix(
-                title="keep engines times tensor parallel size within the GPUs of the group that they share "
-                "(OpenRLHF: vllm_num_engines * vllm_tensor_parallel_size <= actor_num_nodes * actor_num_gpus_per_node)",
-            ),
-        ),
-        url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
-    )
+    ),
+    url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
+)
 
 
 @check.logged(
@@ -265,37 +252,34 @@ def group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(f"Ray cannot place a group{asked}", fixes=(_STATUS,))
 
 
-@check.logged("Ray does not allocate any GPUs on the driver node")
-def driver_without_gpu(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """vLLM wants one of its workers on the node of the process that builds the engine."""
-    yield check.finding(
-        "Ray placed no worker of the engine on the node where the engine is built",
-        fixes=(
-            Fix(
-                title="build the engine inside the placement group of its workers, in a bundle with a GPU (the actor's "
-                "placement_group_bundle_index), or on a node with GPUs",
-            ),
-            Fix(title="see which node has free GPUs", commands=("ray status",)),
+# vLLM wants one of its workers on the node of the process that builds the engine.
+check.signature(
+    "Ray does not allocate any GPUs on the driver node",
+    says="Ray placed no worker of the engine on the node where the engine is built",
+    fixes=(
+        Fix(
+            title="build the engine inside the placement group of its workers, in a bundle with a GPU (the actor's "
+            "placement_group_bundle_index), or on a node with GPUs",
         ),
-        url="https://github.com/vllm-project/vllm/issues/12983",
-    )
+        Fix(title="see which node has free GPUs", commands=("ray status",)),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/12983",
+)
 
 
-@check.logged("actor_num_nodes * actor_num_gpus_per_node must be equal to")
-def engines_do_not_cover(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """OpenRLHF's assertion for colocated models, since 0.5.9."""
-    numbers = event.search(r"got (\d+) and (\d+)")
-    yield check.finding(
-        "the colocated engines do not take the actor's GPUs"
-        + (f": {numbers[2]} for engines, {numbers[1]} of the actor" if numbers else ""),
-        fixes=(
-            Fix(
-                title="make vllm_num_engines * vllm_tensor_parallel_size equal to actor_num_nodes * "
-                "actor_num_gpus_per_node",
-            ),
+# OpenRLHF's assertion for colocated models, since 0.5.9.
+check.signature(
+    "actor_num_nodes * actor_num_gpus_per_node must be equal to",
+    details=(r"got (?P<one>\d+) and (?P<other>\d+)",),
+    says="the colocated engines do not take the actor's GPUs[[: {other} for engines, {one} of the actor]]",
+    fixes=(
+        Fix(
+            title="make vllm_num_engines * vllm_tensor_parallel_size equal to actor_num_nodes * "
+            "actor_num_gpus_per_node",
         ),
-        url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
-    )
+    ),
+    url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
+)
 
 
 from . import live  # noqa: E402, F401 - their detectors belong to the check

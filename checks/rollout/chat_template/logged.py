@@ -8,24 +8,20 @@ from rldoctor.api import Case, Finding, Fix, LogEvent, Severity
 
 from . import APPLIES, MEND, URL, check
 
-
-@check.logged(
+# The tokenizer's own words.
+check.signature(
     "tokenizer.chat_template is not set and no template argument was passed",
     "default chat template is no longer allowed",
-)
-def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The tokenizer's own words."""
-    yield check.finding(
-        "the tokenizer has no chat template and is asked to apply one (a base model, or files that lost it)",
-        fixes=(
-            Fix(
-                title="put a chat_template into the tokenizer's tokenizer_config.json (or chat_template.jinja), for "
-                "instance that of the instruct sibling, or train the instruct model",
-            ),
-            Fix.unsafe("or give one with the launch, or hand the prompts on as they are", {APPLIES: False}),
+    says="the tokenizer has no chat template and is asked to apply one (a base model, or files that lost it)",
+    fixes=(
+        Fix(
+            title="put a chat_template into the tokenizer's tokenizer_config.json (or chat_template.jinja), for "
+            "instance that of the instruct sibling, or train the instruct model",
         ),
-        url=URL,
-    )
+        Fix.unsafe("or give one with the launch, or hand the prompts on as they are", {APPLIES: False}),
+    ),
+    url=URL,
+)
 
 
 @check.logged(

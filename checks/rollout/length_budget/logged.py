@@ -96,19 +96,18 @@ def filled_to_the_last_token(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("max_tokens must be at least 1, got")
-def no_room_for_an_answer(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A dialogue, or a prompt, that fills the context: what is left to generate is nothing."""
-    left = event.search(r"max_tokens must be at least 1, got (-?\d+)")
-    yield check.finding(
-        f"the prompt fills the engine's context: {left[1] if left else 'no'} tokens are left for the answer",
-        fixes=(
-            context(None, LONGER),
-            Fix(title="end a dialogue, or cut its observations, before it fills the context"),
-            FILTER,
-        ),
-        url="https://github.com/TIGER-AI-Lab/verl-tool/issues/88",
-    )
+# A dialogue, or a prompt, that fills the context: what is left to generate is nothing.
+check.signature(
+    "max_tokens must be at least 1, got",
+    details=(r"max_tokens must be at least 1, got (?P<left>-?\d+)",),
+    says="the prompt fills the engine's context: {left|no} tokens are left for the answer",
+    fixes=(
+        context(None, LONGER),
+        Fix(title="end a dialogue, or cut its observations, before it fills the context"),
+        FILTER,
+    ),
+    url="https://github.com/TIGER-AI-Lab/verl-tool/issues/88",
+)
 
 
 @check.logged(

@@ -31,21 +31,18 @@ def too_many_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged(
+# The correction's own test of its input (verl, SkyRL).
+check.signature(
     "requires rollout_log_probs in batch",
     "Truncated Importance Sampling (TIS) requires to configure",
     "rollout_logprobs are required for",
     "KeyError: 'rollout_log_probs'",
-)
-def input_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The correction's own test of its input (verl, SkyRL)."""
-    yield check.finding(
-        "the loss corrects with the engine's log-probabilities, and the rollout did not return them",
-        fixes=(
-            Fix.unsafe(
-                "let the rollout return them (verl: rollout.calculate_log_probs=True; SkyRL: "
-                "generator.sampling_params.logprobs=0)",
-                {USED: True},
-            ),
+    says="the loss corrects with the engine's log-probabilities, and the rollout did not return them",
+    fixes=(
+        Fix.unsafe(
+            "let the rollout return them (verl: rollout.calculate_log_probs=True; SkyRL: "
+            "generator.sampling_params.logprobs=0)",
+            {USED: True},
         ),
-    )
+    ),
+)

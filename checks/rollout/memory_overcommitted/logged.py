@@ -92,24 +92,24 @@ def share_not_free(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Error in memory profiling. Initial free memory", "Error in memory profiling. ")
-def memory_moved_while_profiling(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Another process gave memory back while vLLM measured."""
-    yield check.finding(
-        "another process on the device changed its memory while the engine measured what is free",
-        fixes=(
-            Fix(
-                title="start the engine while nothing else on the device allocates or frees: one after the "
-                "other, with a barrier"
-            ),
-            Fix(
-                title="or give the cache a fixed size, so that nothing is measured",
-                edits=(Edit(option="engine.kv_cache_memory_bytes", value="SIZE"),),
-                valid_for="vllm>=0.10.2",
-            ),
+# Another process gave memory back while vLLM measured.
+check.signature(
+    "Error in memory profiling. Initial free memory",
+    "Error in memory profiling. ",
+    says="another process on the device changed its memory while the engine measured what is free",
+    fixes=(
+        Fix(
+            title="start the engine while nothing else on the device allocates or frees: one after the "
+            "other, with a barrier"
         ),
-        url="https://github.com/vllm-project/vllm/issues/56830",
-    )
+        Fix(
+            title="or give the cache a fixed size, so that nothing is measured",
+            edits=(Edit(option="engine.kv_cache_memory_bytes", value="SIZE"),),
+            valid_for="vllm>=0.10.2",
+        ),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/56830",
+)
 
 
 _SMALLER_STATIC_SHARE = Fix(

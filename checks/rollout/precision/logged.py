@@ -17,20 +17,23 @@ from .fixes import (
     own_method,
 )
 
+# vLLM and transformers on devices before Ampere.
+check.signature(
+    "Bfloat16 is only supported on GPUs",
+    "Your setup doesn't support bf16/gpu",
+    details=(r"Your (?P<gpu>.{2,60}?) GPU has compute capability (?P<capability>[\d.]+)",),
+    says="bfloat16 needs a device of compute capability 8.0[[: {gpu} has compute capability {capability}]]",
+    fixes=(RUN_IN_FLOAT16,),
+)
 
-@check.logged("Bfloat16 is only supported on GPUs", "Your setup doesn't support bf16/gpu")
-def bfloat16_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """vLLM and transformers on devices before Ampere."""
-    has = event.search(r"Your (.{2,60}?) GPU has compute capability ([\d.]+)")
-    device = f": {has[1]} has compute capability {has[2]}" if has else ""
-    yield check.finding(f"bfloat16 needs a device of compute capability 8.0{device}", fixes=(RUN_IN_FLOAT16,))
 
-
-@check.logged("does not support float16. Reason:")
-def float16_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Families that overflow in float16."""
-    kind = event.search(r"model type '([^']+)' does not support float16")
-    yield check.finding(f"vLLM does not run {kind[1] if kind else 'this model'} in float16", fixes=(RUN_IN_BFLOAT16,))
+# Families that overflow in float16.
+check.signature(
+    "does not support float16. Reason:",
+    details=("model type '(?P<kind>[^']+)' does not support float16",),
+    says="vLLM does not run {kind|this model} in float16",
+    fixes=(RUN_IN_BFLOAT16,),
+)
 
 
 @check.logged(
@@ -56,31 +59,27 @@ def quantization_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(message, fixes=fixes)
 
 
-@check.logged(
+# Kernels for 8-bit floats that this device or attention backend lacks.
+check.signature(
     "does not support fp8 kv-cache on this device",
     "FP8 KV cache is unsupported",
     "FP8 KV cache dtype is not supported",
     "fp8e4nv not supported in this architecture",
+    says="this device or attention kernel has no 8-bit floating point",
+    fixes=(NO_FP8_CACHE, Fix(title="or no fp8 weights")),
 )
-def eight_bits_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Kernels for 8-bit floats that this device or attention backend lacks."""
-    yield check.finding(
-        "this device or attention kernel has no 8-bit floating point",
-        fixes=(NO_FP8_CACHE, Fix(title="or no fp8 weights")),
-    )
 
 
-@check.logged("): Unknown SF transformation")
-def scales_not_known(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """DeepGEMM's own assertion, on devices whose scale layout it does not have (compute capability 12.0)."""
-    yield check.finding(
-        "DeepGEMM has no layout of fp8 block scales for this device",
-        fixes=(
-            Fix.unsafe("keep DeepGEMM out", {"env.VLLM_USE_DEEP_GEMM": "0"}, side_effects="other fp8 kernels"),
-            Fix(title="or no fp8 block-scaled weights"),
-        ),
-        url="https://github.com/vllm-project/vllm/issues/51884",
-    )
+# DeepGEMM's own assertion, on devices whose scale layout it does not have (compute capability 12.0).
+check.signature(
+    "): Unknown SF transformation",
+    says="DeepGEMM has no layout of fp8 block scales for this device",
+    fixes=(
+        Fix.unsafe("keep DeepGEMM out", {"env.VLLM_USE_DEEP_GEMM": "0"}, side_effects="other fp8 kernels"),
+        Fix(title="or no fp8 block-scaled weights"),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/51884",
+)
 
 
 @check.logged(
@@ -97,17 +96,17 @@ def flash_attention_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype")
-def layers_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A layer whose weights and inputs have different precisions."""
-    kinds = event.search(r"same dtype, but got:? (\S+) (?:!=|and) (\S+)")
-    yield check.finding(
-        "a layer's weights and its input differ in precision" + (f": {kinds[1]} and {kinds[2]}" if kinds else ""),
-        fixes=(
-            Fix(title="load every part of the model (adapters, value head, vision tower) in one precision"),
-            Fix(title="or run the forward pass under autocast (bf16: true)"),
-        ),
-    )
+# A layer whose weights and inputs have different precisions.
+check.signature(
+    "mat1 and mat2 must have the same dtype",
+    "expected m1 and m2 to have the same dtype",
+    details=(r"same dtype, but got:? (?P<one>\S+) (?:!=|and) (?P<other>\S+)",),
+    says="a layer's weights and its input differ in precision[[: {one} and {other}]]",
+    fixes=(
+        Fix(title="load every part of the model (adapters, value head, vision tower) in one precision"),
+        Fix(title="or run the forward pass under autocast (bf16: true)"),
+    ),
+)
 
 
 @check.logged("Unknown quantization method: ", "validation error for CacheConfig")
@@ -131,15 +130,15 @@ def name_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Unsupported CPU attention configuration: ", "Supported head sizes are: ", "head_size not supported")
-def head_size_unsupported(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """No attention kernel for the model's head size on this device."""
-    size = event.search(r"head_dim=(\d+)|[Hh]ead size (\d+)|head_size[^\d\n]{1,20}(\d+)")
-    width = f" {next(group for group in size.groups() if group)}" if size else ""
-    yield check.finding(
-        f"vLLM has no attention kernel here for the model's head size{width}",
-        fixes=(
-            Fix(title="take a model with a usual head size (64, 96, 128, 256; a test model too), or another device"),
-            Fix(title="or another attention backend", commands=("VLLM_ATTENTION_BACKEND=TRITON_ATTN ...",)),
-        ),
-    )
+# No attention kernel for the model's head size on this device.
+check.signature(
+    "Unsupported CPU attention configuration: ",
+    "Supported head sizes are: ",
+    "head_size not supported",
+    details=(r"head_dim=(?P<size>\d+)|[Hh]ead size (?P<size_2>\d+)|head_size[^\d\n]{1,20}(?P<size_3>\d+)",),
+    says="vLLM has no attention kernel here for the model's head size[[ {size}]]",
+    fixes=(
+        Fix(title="take a model with a usual head size (64, 96, 128, 256; a test model too), or another device"),
+        Fix(title="or another attention backend", commands=("VLLM_ATTENTION_BACKEND=TRITON_ATTN ...",)),
+    ),
+)

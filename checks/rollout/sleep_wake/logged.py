@@ -34,13 +34,12 @@ def interpreter_aborted(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Sleep mode is not enabled in the model config")
-def never_enabled(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``sleep()`` on an engine that was not built for it."""
-    yield check.finding(
-        "the engine is asked to sleep and was built without sleep mode",
-        fixes=(Fix.unsafe("build it with sleep mode", {SLEEP: True}),),
-    )
+# `sleep()` on an engine that was not built for it.
+check.signature(
+    "Sleep mode is not enabled in the model config",
+    says="the engine is asked to sleep and was built without sleep mode",
+    fixes=(Fix.unsafe("build it with sleep mode", {SLEEP: True}),),
+)
 
 
 @check.logged(
@@ -60,21 +59,21 @@ def not_possible_here(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(what, fixes=(Fix(title="switch sleep mode off (enable_sleep_mode=False, sleep_level 0)"),))
 
 
-@check.logged("CUDA Error: invalid argument at ")
-def mapping_left_over(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The sleep allocator maps memory where an earlier cycle left a mapping, or an error, behind."""
-    if not event.search(r"cumem_allocator\.cpp|create_and_map|unmap_and_release"):
-        return
-    yield check.finding(
+# The sleep allocator maps memory where an earlier cycle left a mapping, or an error, behind.
+check.signature(
+    "CUDA Error: invalid argument at ",
+    pattern=r"cumem_allocator\.cpp|create_and_map|unmap_and_release",
+    says=(
         "the sleep allocator cannot map its memory again: an earlier sleep or wake-up failed half-way and left "
-        "mappings behind",
-        fixes=(
-            Fix(title="look further up for the first error of a sleep or wake-up, which is mostly want of memory"),
-            Fix(title="start the engine anew: this one does not come back"),
-            _STOP_SLEEPING,
-        ),
-        url="https://github.com/vllm-project/vllm/issues/36651",
-    )
+        "mappings behind"
+    ),
+    fixes=(
+        Fix(title="look further up for the first error of a sleep or wake-up, which is mostly want of memory"),
+        Fix(title="start the engine anew: this one does not come back"),
+        _STOP_SLEEPING,
+    ),
+    url="https://github.com/vllm-project/vllm/issues/36651",
+)
 
 
 @check.logged("an illegal memory access was encountered", unless=("RotaryEmbedding",))

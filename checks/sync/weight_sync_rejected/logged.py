@@ -59,111 +59,114 @@ def missing_key(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Attempted to load weight (")
-def shape_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``default_weight_loader`` compares the shapes."""
-    found = event.search(r"Attempted to load weight \(torch\.Size\((.+?)\)\) into parameter \(torch\.Size\((.+?)\)\)")
-    if found is None:
-        return
-    yield check.finding(
-        f"weights of shape {found[1]} do not fit the engine's parameter of shape {found[2]}",
-        fixes=(
-            Fix(
-                title="send whole tensors: gather all shards (FSDP, ZeRO-3, tensor parallel) without their padding, "
-                "merge checkpoints with the release's own merger, no packed 4-bit weights",
-            ),
-            RELEASES,
+# `default_weight_loader` compares the shapes.
+check.signature(
+    "Attempted to load weight (",
+    pattern=(
+        r"Attempted to load weight \(torch\.Size\((?P<sent>.+?)\)\) into parameter "
+        r"\(torch\.Size\((?P<held>.+?)\)\)"
+    ),
+    says="weights of shape {sent} do not fit the engine's parameter of shape {held}",
+    fixes=(
+        Fix(
+            title="send whole tensors: gather all shards (FSDP, ZeRO-3, tensor parallel) without their padding, "
+            "merge checkpoints with the release's own merger, no packed 4-bit weights",
         ),
-        url="https://github.com/verl-project/verl/issues/834",
-    )
+        RELEASES,
+    ),
+    url="https://github.com/verl-project/verl/issues/834",
+)
 
 
-@check.logged(
+# vLLM's layers compare shapes by a bare assertion; the code line is all there is.
+check.signature(
     "assert param_data.shape == loaded_weight.shape",
     "assert self.data.shape == loaded_weight.shape",
     "assert param.data.shape == loaded_weight.shape",
     "assert loaded_weight.shape[output_dim] == self.org_vocab_size",
     "assert args[0].numel() == args[1].numel()",
+    when=lambda case, event: (
+        not (
+            event.exception is None
+            or not event.exception.type.endswith("AssertionError")
+            or loads_its_checkpoint(event)
+        )
+    ),
+    says=(
+        "a weight of the update has another shape than the engine's parameter (packed 4-bit weights, shards, a "
+        "resized vocabulary)"
+    ),
+    fixes=(
+        Fix(title="send whole tensors in full precision, as many rows as the model's own vocabulary has"),
+        RELEASES,
+    ),
+    url="https://github.com/modelscope/ms-swift/issues/6884",
 )
-def shape_asserted(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """vLLM's layers compare shapes by a bare assertion; the code line is all there is."""
-    if event.exception is None or not event.exception.type.endswith("AssertionError") or loads_its_checkpoint(event):
-        return
-    yield check.finding(
-        "a weight of the update has another shape than the engine's parameter (packed 4-bit weights, shards, a resized "
-        "vocabulary)",
-        fixes=(
-            Fix(title="send whole tensors in full precision, as many rows as the model's own vocabulary has"),
-            RELEASES,
-        ),
-        url="https://github.com/modelscope/ms-swift/issues/6884",
-    )
 
 
-@check.logged(
+# vLLM's protocol of start, chunks and finish (0.20 on), and SkyRL's of the same kind.
+check.signature(
     "called while a weight update is already active",
     "start_weight_update must be called before ",
     "finish_weight_update called without a matching",
     "weight update is already active. Call ",
+    says=(
+        "two weight updates overlap, or one was never finished: start, all chunks and finish must come once for "
+        "each sync"
+    ),
+    fixes=(
+        Fix(title="let one rank start and finish the update, behind a barrier, and finish it also after an error"),
+        Fix(title="a release of the framework that orders them", commands=("pip install --upgrade skyrl",)),
+    ),
+    url="https://github.com/NovaSky-AI/SkyRL/issues/1605",
 )
-def updates_overlap(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """vLLM's protocol of start, chunks and finish (0.20 on), and SkyRL's of the same kind."""
-    yield check.finding(
-        "two weight updates overlap, or one was never finished: start, all chunks and finish must come once for each "
-        "sync",
-        fixes=(
-            Fix(title="let one rank start and finish the update, behind a barrier, and finish it also after an error"),
-            Fix(title="a release of the framework that orders them", commands=("pip install --upgrade skyrl",)),
+
+
+# fp8 scales are laid out anew for DeepGEMM at every load, and no longer fit.
+check.signature(
+    "layer.weight_scale.data.copy_(",
+    "maybe_post_process_fp8_weight_block",
+    says="fp8 block scales of the update have another layout than the engine keeps (DeepGEMM on this GPU)",
+    fixes=(
+        Fix.unsafe("keep DeepGEMM out", {"env.VLLM_USE_DEEP_GEMM": "0"}),
+        Fix.unsafe("or an engine of bfloat16 weights", {"engine.quantization": None}),
+    ),
+    url="https://github.com/NVIDIA-NeMo/RL/issues/2081",
+)
+
+
+# `shard_dim=0 is not a valid data dimension for a 3D tensor`: vLLM's loader of single experts.
+check.signature(
+    " is not a valid data dimension for a ",
+    when=lambda case, event: "shard_dim=" in event.line and not loads_its_checkpoint(event),
+    says=(
+        "an expert's weight does not fit the engine's: the MoE kernel laid the experts out in blocks when they "
+        "were loaded, or all experts were sent in one tensor"
+    ),
+    fixes=(
+        Fix(
+            title="a MoE kernel that keeps the checkpoint's layout (NeMo-RL's recipes take Triton)",
+            commands=("--moe-backend triton",),
+            side_effects="a slower kernel on Blackwell",
         ),
-        url="https://github.com/NovaSky-AI/SkyRL/issues/1605",
-    )
+        RELEASES,
+    ),
+    url="https://github.com/verl-project/verl/pull/7987",
+)
 
 
-@check.logged("layer.weight_scale.data.copy_(", "maybe_post_process_fp8_weight_block")
-def scale_layout_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """fp8 scales are laid out anew for DeepGEMM at every load, and no longer fit."""
-    yield check.finding(
-        "fp8 block scales of the update have another layout than the engine keeps (DeepGEMM on this GPU)",
-        fixes=(
-            Fix.unsafe("keep DeepGEMM out", {"env.VLLM_USE_DEEP_GEMM": "0"}),
-            Fix.unsafe("or an engine of bfloat16 weights", {"engine.quantization": None}),
-        ),
-        url="https://github.com/NVIDIA-NeMo/RL/issues/2081",
-    )
-
-
-@check.logged(" is not a valid data dimension for a ")
-def experts_laid_out(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``shard_dim=0 is not a valid data dimension for a 3D tensor``: vLLM's loader of single experts."""
-    if "shard_dim=" not in event.line or loads_its_checkpoint(event):
-        return
-    yield check.finding(
-        "an expert's weight does not fit the engine's: the MoE kernel laid the experts out in blocks when they were "
-        "loaded, or all experts were sent in one tensor",
-        fixes=(
-            Fix(
-                title="a MoE kernel that keeps the checkpoint's layout (NeMo-RL's recipes take Triton)",
-                commands=("--moe-backend triton",),
-                side_effects="a slower kernel on Blackwell",
-            ),
-            RELEASES,
-        ),
-        url="https://github.com/verl-project/verl/pull/7987",
-    )
-
-
-@check.logged("object has no attribute 'weight_loader'")
-def loader_gone(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """After loading, some kernels lay weights out anew, in parameters that cannot be loaded again."""
-    if loads_its_checkpoint(event):
-        return
-    yield check.finding(
-        "the engine laid its weights out anew after loading (quantized, CPU or fp8 kernels) and takes no update since",
-        fixes=(
-            Fix(title="run the engine in bfloat16 without quantization, on the device that the framework supports"),
-            RELEASES,
-        ),
-    )
+# After loading, some kernels lay weights out anew, in parameters that cannot be loaded again.
+check.signature(
+    "object has no attribute 'weight_loader'",
+    when=lambda case, event: not loads_its_checkpoint(event),
+    says=(
+        "the engine laid its weights out anew after loading (quantized, CPU or fp8 kernels) and takes no update since"
+    ),
+    fixes=(
+        Fix(title="run the engine in bfloat16 without quantization, on the device that the framework supports"),
+        RELEASES,
+    ),
+)
 
 
 def _in_update(case: Case, event: LogEvent) -> bool:
