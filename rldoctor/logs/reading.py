@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from rldoctor import redact
 from rldoctor.logs.bare import add_endings
 from rldoctor.logs.encodings import text_of
 from rldoctor.logs.literals import Hit
@@ -13,6 +12,7 @@ from rldoctor.logs.notes import Worth
 from rldoctor.logs.prefixes import Line, parse
 from rldoctor.logs.record import FileRecord
 from rldoctor.logs.region import Region
+from rldoctor.logs.secrets import Secrets
 from rldoctor.logs.sources import Block, Source
 from rldoctor.logs.table import Table
 
@@ -39,6 +39,7 @@ class _Reader:
         self.record = FileRecord(source.name, source.origin)
         self.region = Region(self.record, table)
         self.notes = self.region.notes
+        self.secrets = Secrets()
         self.number = 1
         self.visits = 0
         # Up to this offset of the text the region has seen all lines.
@@ -47,8 +48,7 @@ class _Reader:
 
     def read(self) -> FileRecord:
         for block in self.source.blocks():
-            if block.offset == 0:  # where runs print their command and their settings
-                redact.learn(block.data)
+            self.secrets.learn(block.data)
             self._block(block, self.table.find(block.data))
             self.tail = (self.tail + block.data)[-TAIL:]
         self.region.leave()

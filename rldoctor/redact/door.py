@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rldoctor.printable import plain
-from rldoctor.redact import kinds, memory, named, urls
+from rldoctor.redact import kinds, logins, memory, named, urls
 from rldoctor.redact.marks import mark
 from rldoctor.redact.names import is_secret_option, is_secret_variable
 from rldoctor.redact.spans import Span, cut
@@ -16,12 +16,6 @@ from rldoctor.redact.spans import Span, cut
 T = TypeVar("T")
 
 _ASSIGNMENT = re.compile(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
-# What makes a closer look at a line worth while, among the many of a log; so far around it, in bytes.
-_TELLING = re.compile(
-    rb"(?i:api_?-?key|secret|passw|credential|authorization|bearer |_token\b|-token\b|[\"' ]token[\"'=]|_key=|_pat\b"
-    rb"|cookie:|webhook)|_TOKEN|_KEY|_PASS|://[^\s/@]{1,200}@"
-)
-_FAR = 4096
 # The next word of a command is a header, or a name and a password.
 _HEADER_OPTIONS = frozenset(("-H", "--header"))
 _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
@@ -29,8 +23,13 @@ _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
 
 def text(value: str) -> str:
     """The text without secrets."""
-    found = [*_learned(value, [*kinds.find(value), *named.find(value), *urls.find(value)]), *memory.find(value)]
+    found = [*_learned(value, _shown(value)), *memory.find(value)]
     return cut(value, found) if found else value
+
+
+def _shown(value: str) -> list[Span]:
+    """What a text shows by itself to be secret."""
+    return [*kinds.find(value), *named.find(value), *logins.find(value), *urls.find(value)]
 
 
 def lines(values: Iterable[str]) -> list[str]:
@@ -85,14 +84,9 @@ def environ(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def learn(data: bytes) -> None:
-    """Keeps in mind what a part of a log shows to be secret, for the texts that leave."""
-    position = 0
-    for sign in _TELLING.finditer(data):
-        if sign.start() >= position:
-            start = data.rfind(b"\n", max(0, sign.start() - _FAR), sign.start()) + 1
-            end = data.find(b"\n", sign.end(), sign.end() + _FAR)
-            position = end if end >= 0 else min(len(data), sign.end() + _FAR)
-            text(data[start or max(0, sign.start() - _FAR) : position].decode("utf-8", "replace"))
+    """Keeps in mind what a few lines show to be secret, for the texts that leave."""
+    value = data.decode("utf-8", "replace")
+    _learned(value, _shown(value))
 
 
 def begin(variables: Mapping[str, str]) -> None:

@@ -4,9 +4,12 @@ escaped, and where a line breaks them in two."""
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
+import shlex
 import urllib.parse
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from rldoctor.redact.marks import is_mark
@@ -15,41 +18,62 @@ from rldoctor.redact.spans import Span
 _SHORTEST = 6
 # So much of a secret at the end of a line, or at the beginning of the next, is a piece of it.
 _PIECE = 8
-_MOST = 1000
+_MOST = 4000
 _LONGEST = 8192
-_ORDINARY = re.compile(r"[\d.]+|[a-z]+|[A-Z]+|(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)+/?")
+_ORDINARY = re.compile(r"[\d.]+|(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)+/?")
+_LONGEST_NAME = 32
+_NUMBERED = re.compile(r"[A-Za-z]+\d?(?:[._-]+[A-Za-z]*\d?)*")
+# A line break with what may stand around it: a shell's backslash, an indentation.
+_BREAK = re.compile(r"[ \t\r]{0,64}\\{0,2}\r?\n[ \t]{0,256}")
+# What may stand behind a text that was cut off, or between it and the end of its line.
+_BEHIND = " \t\r\\.…\"'"
+_BEFORE = " \t.…\"'"
 
 _known: dict[str, str] = {}
-_pattern: re.Pattern[str] | None = None
-_names: dict[str, str] = {}
-_pieces: dict[str, list[str]] = {}
+# Every form of a secret with its name, by its first characters: one look-up for each place of a text, however many
+# secrets there are.
+_forms: dict[str, dict[str, str]] = {}
+_heads: dict[str, list[str]] = {}
+_tails: dict[str, list[str]] = {}
 
 
 def remember(name: str, value: str) -> None:
     """Keeps a value in mind as the secret of this name; what is short or an ordinary word is removed under its name
     alone."""
-    global _pattern
     value = value.strip()
     if value in _known or not _SHORTEST <= len(value) <= _LONGEST or len(_known) >= _MOST or is_mark(value):
         return
     if _ORDINARY.fullmatch(value) and (len(value) < 12 or "/" in value):
         return
+    if _is_a_name(value):
+        return
     _known[value] = name
-    escaped = (json.dumps(value)[1:-1], repr(value)[1:-1], urllib.parse.quote(value, safe=""), html.escape(value))
-    for form in (value, *escaped):
-        _names.setdefault(form, name)
+    for form in _written(value):
+        _forms.setdefault(form[:_SHORTEST], {}).setdefault(form, name)
     if len(value) >= 2 * _PIECE:
-        _pieces.setdefault(value[:_PIECE], []).append(value)
-        _pieces.setdefault(value[-_PIECE:], []).append(value)
-    _pattern = None
+        _heads.setdefault(value[:_PIECE], []).append(value)
+        _tails.setdefault(value[-_PIECE:], []).append(value)
+
+
+def _is_a_name(value: str) -> bool:
+    """What programs and people write as names or phrases: ``wrong_key``, ``PatternMatcherPass``, ``head_2``."""
+    if len(value) >= _LONGEST_NAME:
+        return False
+    return not any(character.isdigit() for character in value) or _NUMBERED.fullmatch(value) is not None
+
+
+def _written(value: str) -> set[str]:
+    """The ways in which programs write a value."""
+    once = json.dumps(value)[1:-1]
+    quoted = {repr(value)[1:-1], shlex.quote(value).removeprefix("'").removesuffix("'"), json.dumps(once)[1:-1]}
+    encoded = {urllib.parse.quote(value, safe=""), urllib.parse.quote(value), urllib.parse.quote_plus(value)}
+    return {value, once, html.escape(value), *quoted, *encoded}
 
 
 def forget_all() -> None:
     """Begins anew: for tests, and for a program that runs several commands."""
-    global _pattern
-    for kept in (_known, _names, _pieces):
+    for kept in (_known, _forms, _heads, _tails):
         kept.clear()
-    _pattern = None
 
 
 def count() -> int:
@@ -59,31 +83,71 @@ def count() -> int:
 
 def find(text: str) -> Iterator[Span]:
     """Where remembered values stand in a text."""
-    global _pattern
     if not _known:
         return
-    if _pattern is None:
-        _pattern = re.compile("|".join(map(re.escape, sorted(_names, key=len, reverse=True))))
-    for hit in _pattern.finditer(text):
-        yield Span(hit.start(), hit.end(), _names[hit[0]])
-    for piece, values in _pieces.items():
-        if piece in text:
-            for value in values:
-                yield from _broken(text, value)
+    yield from _whole(text)
+    if "\n" in text:
+        yield from _over_lines(text)
+    yield from _cut_off(text)
 
 
-def _broken(text: str, value: str) -> Iterator[Span]:
-    """The pieces of a value at the edges of lines."""
-    start = 0
-    for line in text.split("\n"):
-        stripped = line.rstrip(" \t\r\\")
-        for length in range(min(len(value) - 1, len(stripped)), _PIECE - 1, -1):
-            if stripped.endswith(value[:length]):
-                yield Span(start + len(stripped) - length, start + len(stripped), _known[value])
-                break
-        indent = len(line) - len(line.lstrip())
-        for length in range(min(len(value) - 1, len(line) - indent), _PIECE - 1, -1):
-            if line.startswith(value[-length:], indent):
-                yield Span(start + indent, start + indent + length, _known[value])
-                break
-        start += len(line) + 1
+def _whole(text: str) -> Iterator[Span]:
+    position, last = 0, len(text) - _SHORTEST
+    while position <= last:
+        forms = _forms.get(text[position : position + _SHORTEST])
+        found = [form for form in forms if text.startswith(form, position)] if forms else []
+        if forms and found:
+            longest = max(found, key=len)
+            yield Span(position, position + len(longest), forms[longest])
+            position += len(longest)
+        else:
+            position += 1
+
+
+def _over_lines(text: str) -> Iterator[Span]:
+    """The parts of values that line breaks divide: found in the text without its breaks."""
+    parts: list[str] = []
+    # Where a break stood in the text without them, and how much was taken out of it up to there.
+    places, taken = [], [0]
+    position = length = 0
+    for hit in _BREAK.finditer(text):
+        parts.append(text[position : hit.start()])
+        length += hit.start() - position
+        places.append(length)
+        taken.append(taken[-1] + hit.end() - hit.start())
+        position = hit.end()
+    parts.append(text[position:])
+    for span in _whole("".join(parts)):
+        first, last = bisect_right(places, span.start), bisect_left(places, span.end)
+        edges = [span.start, *places[first:last], span.end]
+        for number, (start, end) in enumerate(itertools.pairwise(edges) if len(edges) > 2 else ()):
+            before = taken[first + number]
+            yield Span(start + before, end + before, span.name)
+
+
+def _cut_off(text: str) -> Iterator[Span]:
+    """The beginning of a value at the end of a line, and its end at the beginning of one."""
+    for head, values in _heads.items():
+        for line, end in _lines_with(text, head):
+            start = text.rfind(head, line, end)
+            shown = text[start : min(end, start + _LONGEST)].rstrip(_BEHIND)
+            name = next((_known[value] for value in values if value.startswith(shown)), None)
+            if name is not None:
+                yield Span(start, start + len(shown), name)
+    for tail, values in _tails.items():
+        for line, end in _lines_with(text, tail):
+            stop = text.find(tail, line, end) + len(tail)
+            shown = text[max(line, stop - _LONGEST) : stop].lstrip(_BEFORE)
+            name = next((_known[value] for value in values if value.endswith(shown)), None)
+            if name is not None:
+                yield Span(stop - len(shown), stop, name)
+
+
+def _lines_with(text: str, piece: str) -> Iterator[tuple[int, int]]:
+    """Where the lines that hold a piece begin and end."""
+    found = text.find(piece)
+    while found >= 0:
+        newline = text.find("\n", found)
+        end = newline if newline >= 0 else len(text)
+        yield text.rfind("\n", 0, found) + 1, end
+        found = text.find(piece, end)

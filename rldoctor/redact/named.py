@@ -1,44 +1,66 @@
 """Values that stand under a telling name inside a text: a setting, JSON, a Python dictionary, YAML, TOML, a header, a
-command line, a list of its words, a query, an entry of a manifest. Found by looking around the few words that names
-of secrets are made of, each time over a bounded stretch."""
+command line, a list of its words, a query, an entry of a manifest, a row of a table, a sentence. Found by looking
+around the few words that names of secrets are made of, each time over a bounded stretch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from rldoctor.redact.names import is_secret_option, looks_drawn, words
+from rldoctor.redact.names import is_secret_option, looks_drawn, looks_made, words
 from rldoctor.redact.spans import Span
 
 _STEM = re.compile(
     r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|(?<![a-z])pat(?![a-z])|(?<![a-z])sig(?:nature)?(?![a-z])|dsn",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(r"[\w.-]{0,96}$")
+_BEFORE = re.compile(r"(?:(?i:api|access|secret|private|auth)[ \t])?[\w.-]{0,96}\Z")
 _AFTER = re.compile(r"[\w.-]{0,96}")
-_QUOTE = r"\\{0,16}[\"'`]"
+_QUOTE = r"(?:\\{0,16}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27]|\\u002[27])"
+_COLOUR = r"(?:\x1b\[[\d;]{0,16}m)"
+# A break of the line, with the indentation of the next.
+_BREAK = r"(?:\\?\r?\n[ \t]{0,80})"
+# What YAML may say of a value before it: a tag, an anchor, that it is a block.
+_OF_YAML = rf"(?:[!&][\w/.!-]{{0,64}}[ \t]{{1,4}}){{0,2}}(?:[|>][-+\d]{{0,2}}[ \t]{{0,8}}{_BREAK})?"
+# An annotation of Python before the value.
+_TYPE = r"(?:Optional\[)?(?:str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
 # "name": | name= | name => | environ["NAME"] =
-_JOINED = re.compile(rf"(?P<closed>{_QUOTE})?[ \t]{{0,8}}\]?[ \t]{{0,8}}(?:=>|:=|==?|:(?![/:]))[ \t]{{0,8}}")
+_JOINED = re.compile(
+    rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}\]?[ \t]{{0,8}}{_COLOUR}?"
+    rf"(?:=>|:=|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]|:(?![/:]))[ \t]{{0,8}}{_COLOUR}?"
+    rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
+)
 # "--name", "value" | ("NAME", "value")
 _LISTED = re.compile(rf"{_QUOTE}[ \t]{{0,8}},\s{{0,40}}(?={_QUOTE})")
-# --name value
-_SPACED = re.compile(r"[ \t]{1,8}(?![-\s])")
+# --name value, also in the next line
+_SPACED = re.compile(rf"(?:[ \t]{{0,8}}{_BREAK}|[ \t]{{1,40}})(?![-\s])")
 # - name: NAME\n  value: value
 _ENTRY = re.compile(
-    rf"(?:{_QUOTE})?[ \t]{{0,8}},?[ \t]{{0,8}}\n?[ \t]{{0,60}}(?:{_QUOTE})?value(?:{_QUOTE})?[ \t]{{0,8}}:[ \t]{{0,8}}"
+    rf"{_QUOTE}?[ \t]{{0,8}},?[ \t]{{0,8}}\n?[ \t]{{0,60}}{_QUOTE}?(?i:value){_QUOTE}?[ \t]{{0,8}}:[ \t]{{0,8}}"
 )
-_OPENING = re.compile(rf"(?:[bBrRfFuU]{{1,2}}(?=[\"']))?(?P<quote>\"\"\"|'''|{_QUOTE})")
-_LIST = re.compile(r"\[[^\[\]{}]{0,1024}\]|\([^()\[\]{}]{0,1024}\)")
-_PLAIN = re.compile(r"[^\s\"'`]{1,4096}")
-_SHORT = re.compile(r"[^\s\"'`]{1,200}")
+_ENTRYS_NAME = re.compile(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}{_QUOTE}?\Z")
+# setenv NAME value
+_SETS = re.compile(r"(?:\bsetenv|\bset -g?x|\bconfigure set)[ \t]{1,8}\Z")
+# In a table, in a sentence, in the next line: the value has to look like one.
+_LOOSE = re.compile(
+    rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}|[ \t]{{2,60}}"
+    rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
+    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4})"
+)
+_OPENING = re.compile(rf"(?:[bBrRfFuU]{{1,2}}(?=[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
+_LIST = re.compile(r"\[[^\[\]{}]{0,1024}\]|\([^()\[\]{}]{0,1024}\)|\{[^\[\]{}]{1,1024}\}")
+_ITEMS = re.compile(rf"(?:{_BREAK}|[ \t]{{1,8}})-[ \t]")
+_PLAIN = re.compile(r"[^\s\"'`\x1b]{1,4096}")
+_SHORT = re.compile(r"[^\s\"'`\x1b]{1,200}")
 # Where a value without quotes ends before the next space.
-_STOP = re.compile(r"[,;&][\w.+-]{1,64}[=:]|[,;](?=$)|&&|\|\||[)\]}>]+[.,;:]*$|\\[nrt](?![A-Za-z0-9])|<")
+_STOP = re.compile(
+    r"[,;&][\w.+-]{1,64}[=:]|[,;](?=$)|&&|\|\||[)\]}>]+[.,;:]*$|\\[nrt](?![A-Za-z0-9])|<|%2[267]|&quot;|&amp;|&#|\\u002[267]"
+)
 _SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey|aws4-hmac-sha256)[ \t]{1,4}", re.IGNORECASE)
 _EXPRESSION = re.compile(r"[A-Za-z_][\w.]*[\[(]")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
+_COLLECTIONS = frozenset(("cookies", "credentials", "secrets"))
 _LINE = re.compile(r"[^\n\"'`]*")
-_LOGIN = re.compile(r"(?<!\S)(?:-u|--user|--proxy-user)[ \t=]{1,4}[\"']?([^\s:\"'/]{1,64}:)([^\s\"']{1,256})")
-_NETRC = re.compile(r"\bmachine\s{1,4}\S{1,200}\s{1,4}login\s{1,4}\S{1,200}\s{1,4}password\s{1,4}(\S{1,256})")
 
 
 def find(text: str) -> Iterator[Span]:
@@ -47,39 +69,68 @@ def find(text: str) -> Iterator[Span]:
     for stem in _STEM.finditer(text):
         if stem.start() < position:
             continue
-        before = _BEFORE.search(text, max(position, stem.start() - 96), stem.start())
+        before = _BEFORE.search(text, max(position, stem.start() - 104), stem.start())
         after = _AFTER.match(text, stem.end())
         begin = before.start() if before else stem.start()
         end = after.end() if after else stem.end()
         position = end
-        span = _value(text, begin, end)
-        if span is not None:
+        for span in _values(text, begin, end):
             position = max(position, span.end)
             yield span
-    if "-u" in text:
-        for login in _LOGIN.finditer(text):
-            yield Span(login.start(2), login.end(2), "password")
-    if "machine" in text:
-        for entry in _NETRC.finditer(text):
-            yield Span(entry.start(1), entry.end(1), "password")
 
 
-def _value(text: str, begin: int, end: int) -> Span | None:
+def _values(text: str, begin: int, end: int) -> Iterator[Span]:
     name = text[begin:end].lstrip("-.").rstrip(".-")
     option = text[begin:end].startswith("-") or text[max(0, begin - 1) : begin] == "-"
-    joined = _JOINED.match(text, end)
-    if joined:
-        return _after_a_name(text, begin, joined.end(), name, closed=joined["closed"] is not None, joint=joined[0])
+    span = _named(text, begin, end, name, option=option)
+    if span is None and _names_a_secret(name) and not option:
+        span = _loose(text, end, name)
+    if span is None:
+        return
+    yield span
+    # The further items of a list in YAML.
+    in_a_list = _names_a_secret(name) and text[end : span.start].rstrip("\"'`").endswith("- ")
+    while in_a_list and (item := _ITEMS.match(text, span.end)):
+        following = _after_a_name(text, item.end(), name, closed=True, joint="-")
+        if following is None:
+            return
+        span = following
+        yield span
+
+
+def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span | None:
+    if (entry := _ENTRY.match(text, end)) and _ENTRYS_NAME.search(text, max(0, begin - 40), begin):
+        return _after_a_name(text, entry.end(), name, closed=True, joint=":")
+    if joined := _JOINED.match(text, end):
+        closed = joined["closed"] is not None or bool(joined["yaml"])
+        span = _after_a_name(text, joined.end(), name, closed=closed, joint=joined[0])
+        # What a tokenizer makes of a text is a token, too.
+        may_be_a_word = name.lower() == "token" and not option and joined[0].strip("\"'") != "="
+        return None if span is not None and may_be_a_word and _is_a_word(text[span.start : span.end]) else span
     if (listed := _LISTED.match(text, end)) and (option or name.isupper() or len(words(name)) > 1):
-        return _after_a_name(text, begin, listed.end(), name, closed=True, joint=",")
-    if (entry := _ENTRY.match(text, end)) and text[:begin].rstrip(" \t\"'`\\").endswith((":", "=")):
-        return _after_a_name(text, begin, entry.end(), name, closed=True, joint=":")
-    if option and (spaced := _SPACED.match(text, end)):
-        return _after_a_name(text, begin, spaced.end(), name, closed=True, joint=" ")
+        return _after_a_name(text, listed.end(), name, closed=True, joint=",")
+    sets = not option and _SETS.search(text, max(0, begin - 24), begin)
+    if (option or sets) and (spaced := _SPACED.match(text, end)):
+        return _after_a_name(text, spaced.end(), name, closed=True, joint=" ")
     return None
 
 
-def _after_a_name(text: str, begin: int, start: int, name: str, *, closed: bool, joint: str) -> Span | None:
+def _loose(text: str, end: int, name: str) -> Span | None:
+    """A value that is bound to its name by its place alone, where it looks drawn at random."""
+    gap = _LOOSE.match(text, end)
+    if gap is None or gap.end() == end:
+        return None
+    opening = _OPENING.match(text, gap.end())
+    plain = _SHORT.match(text, opening.end() if opening else gap.end())
+    if plain is None:
+        return None
+    stop = _STOP.search(plain[0])
+    value = (plain[0][: stop.start()] if stop else plain[0]).rstrip(".,:;")
+    made = looks_made if gap["table"] is not None else looks_drawn
+    return Span(plain.start(), plain.start() + len(value), name) if made(value) else None
+
+
+def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str) -> Span | None:
     """The value that starts here, where its name makes it a secret. ``closed``: the quotes of the name end before."""
     if name.lower() in _HEADERS and not closed:
         line = _LINE.match(text, start)
@@ -93,7 +144,7 @@ def _after_a_name(text: str, begin: int, start: int, name: str, *, closed: bool,
         return _judged(text, inside, end, name)
     certain = _names_a_secret(name)
     listed = _LIST.match(text, start) if certain else None
-    if listed:
+    if listed and (listed[0][0] != "{" or not _COLLECTIONS.isdisjoint(words(name))):
         return Span(start + 1, listed.end() - 1, name) if listed.end() - start > 2 else None
     if text.startswith(("{", "["), start):
         return None
@@ -103,12 +154,17 @@ def _after_a_name(text: str, begin: int, start: int, name: str, *, closed: bool,
         return None
     stop = _STOP.search(plain[0])
     end = plain.start() + stop.start() if stop else plain.end()
-    value = text[start:end]
+    value = text[start:end].rstrip(":")
+    end = start + len(value)
     # Prose: "unexpected token: }", "the key: a, b".
     prose = ":" in joint and not closed and words(name) in (["token"], ["auth"], ["pass"])
-    if (prose and not looks_drawn(value)) or value.lower() == name.lower():
+    if (prose and not looks_made(value)) or value.lower() == name.lower():
         return None
     return _judged(text, start, end, name)
+
+
+def _is_a_word(value: str) -> bool:
+    return len(value) < 16 and not any(character.isdigit() for character in value)
 
 
 def _judged(text: str, start: int, end: int, name: str) -> Span | None:

@@ -28,7 +28,7 @@ _OPENS = _set(
     "api access secret private license encryption admin master signing auth account client service storage shared root "
     "deploy ssh app wandb swanlab comet neptune clearml mlflow openai anthropic azure aws gcp google gemini hf hub "
     "huggingface modelscope github gitlab bitbucket slack discord telegram dingtalk feishu lark wechat serper tavily "
-    "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf"
+    "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf subscription"
 )
 _KEYS_AND_TOKENS = _set("key keys token tokens")
 # Tokens that a model reads or a budget counts.
@@ -39,6 +39,10 @@ _OF_A_MODEL = _set(
 )
 # The last word of a name that may hold a secret; the value decides.
 _PERHAPS = _set("key token sig signature pat auth")
+# In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
+_VARIABLES_END = re.compile(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
+# What is said about a secret is none.
+_ABOUT = _set("mode type method enabled disabled threshold")
 # A password, or one of several passes over something.
 _PASS = _set("pass pwd")
 _PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
@@ -49,7 +53,9 @@ _VARIABLE_WORDS = re.compile(
 _NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 # Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
 _HARMLESS = re.compile(r"\d{0,9}|true|false|yes|no|on|off|none|null|auto|default|required|optional", re.IGNORECASE)
-_NOTHING = re.compile(r"|true|false|yes|no|none|null", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda", re.IGNORECASE
+)
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, <your key>, ***.
 _REFERENCE = re.compile(r"\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|<[^<>]*>|\*+|\.{3,}|[xX]{3,}")
 # A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
@@ -57,6 +63,7 @@ _SPECIAL_TOKEN = re.compile(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
 _DRAWN = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*:-]{16,200}")
 _DIGEST = re.compile(r"(?:0x|sha\d+[:-])?[0-9a-f]{6,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:py|json|ya?ml|txt|sh|pt|pem|log|bin|safetensors)$")
+_MADE = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*-]{8,1024}")
 _LONG = 128
 
 
@@ -69,11 +76,11 @@ def is_secret_variable(name: str, value: str) -> bool:
     """Whether an environment variable holds a secret: KEY or TOKEN is a word of its name, the value no mere number."""
     parts = re.split(r"[^A-Z0-9]+", name[-_LONG:].upper())
     telling = [part for part in parts if _VARIABLE_WORDS.fullmatch(part)]
-    if not telling or name.upper() in _NO_SECRETS or _is_nothing(value):
+    if not telling or name.upper() in _NO_SECRETS or is_nothing(value):
         return False
     if any(part.lower() in _PASSWORDS | _PASS or "PASSWORD" in part for part in telling):
         return True
-    if _HARMLESS.fullmatch(value):
+    if _HARMLESS.fullmatch(value) or words(name)[-1] in _ABOUT:
         return False
     only_tokens = all(part in ("TOKEN", "TOKENS") for part in telling)
     return not (only_tokens and (_SPECIAL_TOKEN.fullmatch(value) or not _OF_A_MODEL.isdisjoint(words(name))))
@@ -82,12 +89,13 @@ def is_secret_variable(name: str, value: str) -> bool:
 def is_secret_option(name: str, value: str) -> bool:
     """Whether an option or key of this name is given a secret; of ``a.b.api_key`` the last part counts. A switch, a
     number or a reference to a variable is none."""
-    name = name.lstrip("-+").rpartition(".")[2]
-    if name.isupper():
-        return is_secret_variable(name, value)
+    parts = name.lstrip("-+").rsplit(".", 2)
+    name = parts[-1] if parts[-1].lower() not in _KEYS_AND_TOKENS else "_".join(parts[-2:])  # fs.s3a.secret.key
     found = words(name)
-    if not found or _is_nothing(value):
+    if not found or is_nothing(value):
         return False
+    if name.isupper() and _VARIABLES_END.search(name):
+        return is_secret_variable(name, value)
     if not _PASSWORDS.isdisjoint(found):
         return True
     if _HARMLESS.fullmatch(value):
@@ -97,7 +105,7 @@ def is_secret_option(name: str, value: str) -> bool:
     if _opens(found):
         return True
     if found[-1] in _PASS:
-        return _PASSES.isdisjoint(found) and not value.startswith(("/", "~"))
+        return _PASSES.isdisjoint(found) and not value.startswith(("/", "~")) and bool(re.search(r"\d", value))
     return found[-1] in _PERHAPS and looks_drawn(value) and _OF_A_MODEL.isdisjoint(found)
 
 
@@ -108,15 +116,25 @@ def _opens(found: list[str]) -> bool:
 
 def looks_drawn(value: str) -> bool:
     """Whether a value looks drawn at random: long, letters and digits mixed, no path, no digest, no name of a model."""
-    if not _DRAWN.fullmatch(value) or _DIGEST.fullmatch(value) or value.count("/") > 1 or _SPECIAL_TOKEN.search(value):
+    if not _DRAWN.fullmatch(value) or _DIGEST.fullmatch(value) or _SPECIAL_TOKEN.search(value):
+        return False
+    if value.count("/") > 1 or value.count(".") > 1:  # a path, the name of a tensor or a module
         return False
     digits = sum(character.isdigit() for character in value)
     letters = sum(character.isalpha() for character in value)
     runs = re.findall(r"[A-Za-z]+|\d+", value)
-    return (
-        digits >= 3 and letters >= 3 and len(runs) >= 5 and not re.search(r"\.(?:py|json|yaml|txt|sh|pt|pem)$", value)
-    )
+    return digits >= 3 and letters >= 3 and len(runs) >= 5 and not _FILE.search(value)
 
 
-def _is_nothing(value: str) -> bool:
+def looks_made(value: str) -> bool:
+    """Whether a value that stands where a secret would is no word of a sentence: letters and digits mixed, no path.
+    Digests count: some keys look like them."""
+    if not _MADE.fullmatch(value) or value.count("/") > 1 or value.count(".") > 1 or _FILE.search(value):
+        return False
+    digits = sum(character.isdigit() for character in value)
+    return digits >= 2 and sum(character.isalpha() for character in value) >= 2
+
+
+def is_nothing(value: str) -> bool:
+    """Whether a value is a switch, or points to a secret that stands elsewhere."""
     return bool(_NOTHING.fullmatch(value) or _REFERENCE.fullmatch(value))

@@ -3,56 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
-from itertools import count
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from rldoctor import bundle, cli
+from rldoctor import bundle, cli, redact
 from rldoctor.api import Case
+from rldoctor.hang import folder
+from rldoctor.hang.model import LogTail
+from rldoctor.logs.model import Frame
+from tests.hang.records import REWARD, case, hang, rank
+from tests.probes.environments import Environment
+from tests.redact.kinds import NOTATIONS, SIGN, canary, planted
 
 FORMATS = ("rich", "json", "sarif", "junit", "github", "markdown", "html")
-SIGN = "Canary"
-_numbers = count(1000)
 
 
-def canary() -> str:
-    """A secret of its own that no form gives away."""
-    return f"{SIGN}{next(_numbers)}Zq7x"
-
-
-# How a secret is written where people and programs write them; each hole gets one of its own.
-NOTATIONS = (
-    "serve --api-key {} --port 8000",
-    "serve --admin-key={} --token {}",
-    "curl -H 'Authorization: Bearer {}' -H \"X-Api-Key: {}\" http://host",
-    "curl -u bob:{} https://bob:{}@host/path?token={}&page=2",
-    "headers: Authorization: Basic {}",
-    "Set-Cookie: session={}; id={}",
-    "{{'api_key': '{}', 'nested': {{'password': \"{}\"}}, 'max_tokens': 512}}",
-    '{{"runtime_env": {{"env_vars": {{"X_PASS": "{}", "GH_PAT": "{}"}}}}}}',
-    r'{{"payload": "{{\"client_secret\": \"{}\"}}"}}',
-    "api_keys: [{}, {}]",
-    "['--hf-token', '{}', '--api-key', '{}']",
-    "postgres://user:{},more@db/x mongodb+srv://user:{}/more@db",
-    "redis://:{}@host:6379/0 http://proxy:{}@host:3128",
-    "export WANDB_API_KEY={} AWS_SECRET_ACCESS_KEY='{}'",
-    'os.environ["HF_TOKEN"] = "{}"',
-    "login(token='{}', add_to_git_credential=True)",
-    "hub_token: {}",
-    "password = '{}'",
-    "DefaultEndpointsProtocol=https;AccountName=x;AccountKey={};EndpointSuffix=s",
-    "host=db password={} dbname=x",
-    "machine api.wandb.ai login user password {}",
-    "<Config hf_token='{}' seed=1>",
-)
-BY_FORM = ("hf_" + SIGN * 6, "ghp_" + SIGN * 6, "sk-" + SIGN * 6, "glpat-" + SIGN * 6, "xoxb-" + SIGN * 4)
-
-
-def planted(notation: str) -> str:
-    """The notation with a canary in each of its holes."""
-    return notation.format(*(canary() for _ in range(notation.count("{}") + notation.count("'{}'"))))
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_no_secret_passes_the_door(notation: str) -> None:
+    written = planted(notation)
+    shown = redact.text(written)
+    assert SIGN not in shown and "<removed:" in shown
+    assert redact.text(shown) == shown
+    # In lines, in the words of a command, under a name and as a part of a document.
+    redact.begin({})
+    assert SIGN not in "\n".join(redact.lines(written.split("\n")))
+    redact.begin({})
+    assert SIGN not in json.dumps(redact.tree({"said": [written], "more": {"lines": written.split("\n")}}))
 
 
 def leaves(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -81,12 +62,35 @@ def log_of(lines: list[str]) -> str:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_secret_of_a_log_is_in_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
-    for number, notation in enumerate([*NOTATIONS, *BY_FORM]):
+    for number, notation in enumerate(NOTATIONS[FORMATS.index(form) :: len(FORMATS)]):
         log = tmp_path / f"{number}.log"
         log.write_text(log_of([planted(notation)]))
         told = leaves(capsys, "triage", log, "--format", form)
         assert "ValueError" in told
         assert SIGN not in told, notation
+
+
+def test_a_secret_is_known_from_any_place_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its name may stand megabytes away from the line that leaves, and in another file."""
+    steps = "".join(f"[rank0]: step {step}: loss 0.5\n" for step in range(60_000))
+    first, second = canary(), canary()
+    (tmp_path / "rank0.log").write_text(f"{steps}judge_api_key = '{first}'\n{steps}" + log_of([f"401 for {first}"]))
+    (tmp_path / "rank1.log").write_text(f"step 1\nexport HF_TOKEN={second}\n" + log_of([f"{first} or {second}"]))
+    for form in FORMATS:
+        told = leaves(capsys, "triage", tmp_path, "--format", form)
+        assert "ValueError" in told and SIGN not in told
+
+
+def test_a_secret_that_lines_divide_or_a_limit_cuts_is_in_no_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = canary() + canary()
+    lines = [f"export HF_TOKEN={secret}", f"got {secret[:14]}", f"{secret[14:]} back", "x" * 290 + secret, secret * 60]
+    log = tmp_path / "run.log"
+    log.write_text(log_of(lines) + f"ValueError: {'y' * 280} {secret}\n")
+    for form in FORMATS:
+        told = leaves(capsys, "triage", log, "--format", form)
+        assert "ValueError" in told and SIGN not in told and secret[20:40] not in told
 
 
 LAUNCH = """\
@@ -150,6 +154,13 @@ def test_no_secret_is_in_a_bundle_or_a_difference(launch: Path, capsys: pytest.C
 
 def test_no_secret_is_in_a_line_about_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (
+        ("explain", f"api_key={canary()}"),
+        ("hang", "--from", f"/srv/token={canary()}"),
+        ("list", f"--password={canary()}"),
+        ("check", f"--hf-token={canary()}"),
+        ("check", "--format", f"token={canary()}"),
+        ("check", "--assume", f"HF_TOKEN={canary()}"),
+        ("diff", f"token={canary()}.json", f"https://u:{canary()}@h/b.json"),
         ("check", f"https://bob:{canary()}@host/run.sh"),
         ("check", "--python", f"postgres://u:{canary()}@h"),
         ("compat", f"git+https://{canary()}:x@github.com/org/repo"),
@@ -157,3 +168,95 @@ def test_no_secret_is_in_a_line_about_bad_input(capsys: pytest.CaptureFixture[st
         ("check", "--select", f"--api-key={canary()}"),
     ):
         assert SIGN not in leaves(capsys, *arguments), shlex.join(map(str, arguments))
+
+
+SETTINGS = (
+    'api_key = "{@}"',
+    '[tool.rldoctor]\napi_key = "{@}"',
+    'ignore = [{code = "RLD101", reason = "token={@}", until = "x"}]',
+    'select = ["token={@}"]',
+    'level = "password={@}"',
+    'api_key = "{@}',
+)
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+def test_no_secret_of_the_settings_is_in_what_is_said_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("rldoctor.toml", "pyproject.toml"):
+        Path(name).write_text(planted(text))
+        assert SIGN not in leaves(capsys, "check", "--level", "static")
+        Path(name).unlink()
+
+
+LAUNCH_FILES = {
+    "run.py": "import os\nfrom trl import GRPOConfig, GRPOTrainer\nos.environ['HF_TOKEN'] = '{@}'\n"
+    "args = GRPOConfig(output_dir='x', use_vllm=True, hub_token='{@}', max_steps=1)\n",
+    "run.yaml": "rlhf_type: grpo\nuse_vllm: true\nhub_token: {@}\nmodel: https://me:{@}@host/m\nreport: [wandb, {@}]\n"
+    "wandb_api_key: {@}\n",
+    "run.toml": '[trainer]\nhub_token = "{@}"\n[env]\nWANDB_API_KEY = "{@}"\n',
+    "run.ipynb": json.dumps(
+        {
+            "cells": [{"cell_type": "code", "source": ["import os\n", "os.environ['HF_TOKEN'] = '{@}'\n"]}],
+            "metadata": {},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    ),
+    "broken.sh": "export HF_TOKEN={@}\nswift rlhf --rlhf_type grpo --hub_token {@} --model 'x\n",
+    "broken.py": "login(token='{@}'\ntrainer = (\n",
+}
+
+
+@pytest.mark.parametrize("name", LAUNCH_FILES)
+def test_no_secret_of_any_kind_of_launch_file_leaves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    # What stands in a list without a name is a text like any other.
+    path = tmp_path / name
+    path.write_text(planted(LAUNCH_FILES[name].replace(", {@}]", "]")))
+    log = tmp_path / "run.log"
+    log.write_text(log_of(["cannot go on"]))
+    for form in ("rich", "json", "sarif"):
+        assert SIGN not in leaves(capsys, "check", path, "--level", "static", "--format", form)
+    assert SIGN not in leaves(capsys, "triage", log, "--config", path)
+    leaves(capsys, "bundle", path, "--output", tmp_path / "case.json")
+    if (tmp_path / "case.json").exists():
+        assert SIGN not in (tmp_path / "case.json").read_text()
+
+
+def test_no_secret_is_in_the_folder_of_a_stalled_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, notation in enumerate(NOTATIONS):
+        redact.begin({})
+        said = planted(notation)
+        frame = Frame("/srv/train.py", 12, "train", said.replace("\n", " "))
+        log = LogTail(file="/srv/run.log", quiet=3.0, lines=tuple(said.split("\n")))
+        stalled = rank(0, (frame, *REWARD), log=log, command=said, name="train.py", size=1)
+        kept = folder.save(case(hang(stalled)), tmp_path / str(number))
+        for file in kept.rglob("*"):
+            assert file.is_dir() or SIGN not in file.read_text(), (notation, file.name)
+    for form in FORMATS:
+        assert SIGN not in leaves(capsys, "hang", "--from", kept, "--format", form)
+
+
+def test_no_secret_is_in_the_log_of_a_probe_that_stays(tmp_path: Path) -> None:
+    saying = "\n".join(f"print({planted(notation)!r})" for notation in NOTATIONS)
+    modules = {"ray.py": f"{saying}\nraise RuntimeError({planted(NOTATIONS[0])!r})\n"}
+    python = (
+        Environment(tmp_path / "venv").install("numpy", "2.0", {"numpy.py": ""}).install("ray", "2.0", modules).python
+    )
+    (tmp_path / "tmp").mkdir()
+    for form in ("rich", "json"):
+        done = subprocess.run(
+            [sys.executable, "-m", "rldoctor", "check", "--level", "imports", "--python", python, "--format", form],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "TMPDIR": str(tmp_path / "tmp"), "HF_TOKEN": canary()},
+        )
+        assert "RuntimeError" in done.stdout and SIGN not in done.stdout + done.stderr, done.stderr
+    logs = [file.read_text() for file in (tmp_path / "tmp").rglob("*") if file.is_file()]
+    assert logs and "<removed:api-key>" in logs[0]
+    assert [line for log in logs for line in log.split("\n") if SIGN in line] == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
+import shlex
+import urllib.parse
 
 import pytest
 
@@ -146,6 +149,16 @@ def test_a_secret_is_found_where_its_name_stands(written: str, left: str) -> Non
         "key=lambda x: x, group_key=(1, 2), tensor_keys: ['input_ids'], monkey: patch, keyword=foo",
         "run-20261121_012213-abc123de",
         "basic configuration of the bearer",
+        'DEFAULT_LANGUAGE_WRAPPER_KEY = "language_model"; TYPE_KEY: DisconnectMsg.TYPE, MESSAGES_KEY = "_messages"',
+        '"VLLM_API_KEY": lambda: os.environ.get("VLLM_API_KEY", None), api_key: str | None = None',
+        "def register(self, pm_pass: PatternMatcherPass) -> None: query_rot, query_pass = (x, y)",
+        "# Lane t: token = t / 4, sub-chunk = t % 4; next token Hello; for token in tokens: token 12 of 40",
+        "RAY_AUTH_MODE=disabled, VLLM_STREAM_TOKEN_THRESHOLD: int = 256, PARTITION_EXTENT_TOKENS = TGPP * BLOCK",
+        "token model.layers.12.mlp.experts.101.w1, the key layers.3.self_attn.k_proj.weight, missing key lm_head",
+        "the HF_TOKEN is not set; no api key was given; the password is required; set WANDB_API_KEY to log",
+        "| max_tokens | 512 | pad_token | <|endoftext|> | loss | 0.5 |",
+        "docker login failed; wandb login required; huggingface-cli login first; mysql -uroot; cp -p a1b2c3d4e5f6 x",
+        "https://wandb.ai/team/project/runs/a1b2c3d4 https://github.com/o/r/blob/main/x.py#L12 https://h/x?page=12345678",
     ],
 )
 def test_ordinary_texts_come_through(ordinary: str) -> None:
@@ -197,9 +210,33 @@ def test_an_ordinary_word_is_not_remembered() -> None:
     assert redact.text(text) == text
 
 
-def test_a_log_is_learned_from() -> None:
+def test_names_that_programs_use_are_not_remembered() -> None:
+    redact.begin(
+        {"A_SECRET": "language_model", "B_TOKEN": "PatternMatcherPass", "C_PASSWORD": "head_2", "D_PAT": "qwen2"}
+    )
+    text = "language_model of PatternMatcherPass, head_2 of qwen2"
+    assert redact.text(text) == text
+
+
+def test_lines_are_learned_from() -> None:
     redact.learn(b"step 1\nusing api_key='Zq81-xxyy-77' for the judge\nstep 2\n")
     assert redact.text("401 for Zq81-xxyy-77") == "401 for <removed:api_key>"
+
+
+def test_a_secret_is_known_in_every_form_in_which_programs_write_it() -> None:
+    secret = "p'q\"r/s+t&1234"
+    redact.begin({"HF_TOKEN": secret})
+    forms = [json.dumps({"x": secret}), json.dumps(json.dumps(secret)), repr([secret]), html.escape(secret)]
+    forms += [shlex.quote(secret), urllib.parse.quote(secret), urllib.parse.urlencode({"x": secret})]
+    for form in forms:
+        assert "1234" not in redact.text(f"before {form} behind"), form
+
+
+def test_a_text_that_was_cut_off_shows_no_piece_of_a_secret() -> None:
+    redact.begin({"HF_TOKEN": "Zq81xxyy77wwvv55"})
+    for shown in ("got Zq81xxyy77w...", "got Zq81xxyy\u2026", "...yy77wwvv55 was refused", "Zq81xx\\\n  yy77wwvv55"):
+        left = redact.text(shown)
+        assert "<removed:HF_TOKEN>" in left and "xx" not in left and "yy" not in left
 
 
 @pytest.mark.parametrize(
