@@ -133,9 +133,49 @@ check.signature(
     url=_CANCELLED,
 )
 check.signature(
+    "srun: error: Node failure on ",
+    pattern=r"Node failure on (?P<node>[\w.\[\],-]+)",
+    when=_nothing_failed_before,
+    says="the node {node} failed, and Slurm ended the step that ran on it",
+    fixes=(_RESUME, Fix(title="leave the node out, and report it", commands=("sbatch --exclude={node} ...",))),
+    silent=True,
+    url=_CANCELLED,
+)
+check.signature(
+    " DUE TO JOB REQUEUE",
+    pattern=_SLURM,
+    when=_nothing_failed_before,
+    says="Slurm took the job {job} from {node} back into the queue: it starts again from its beginning",
+    fixes=(
+        Fix(
+            title="see why it was requeued (node, preemption, a person), and how often",
+            commands=("sacct -j {job} --duplicates --format=JobID,State,NodeList,Reason",),
+        ),
+        Fix(title="resume from the last checkpoint when it starts again (SLURM_RESTART_COUNT is above 0)"),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/sbatch.html#OPT_requeue",
+)
+check.signature(
+    "Task launch for StepId=",
+    "Application launch failed: ",
+    "Unable to create step for job ",
+    pattern=r"(?:launch failed|for job \d+|failed on node (?P<node>[\w.-]+)): (?P<why>[^\n]{3,120})",
+    says="Slurm could not start the step[[ on {node}]]: {why}",
+    fixes=(
+        Fix(
+            title="see what the node's daemon says; a credential is refused where clocks or munge keys differ",
+            commands=("scontrol show node {node|NODE}", "munge -n | ssh {node|NODE} unmunge"),
+        ),
+        Fix(title="leave the node out", commands=("sbatch --exclude={node|NODE} ...",)),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/troubleshoot.html",
+)
+check.signature(
     " CANCELLED AT ",
     pattern=_SLURM,
-    unless=(" DUE TO PREEMPTION", " DUE TO TIME LIMIT", " DUE TO NODE FAILURE"),
+    unless=(" DUE TO PREEMPTION", " DUE TO TIME LIMIT", " DUE TO NODE FAILURE", " DUE TO JOB REQUEUE"),
     says="the job {job} was cancelled on {node}: by a person, a script, or by Slurm after another task had failed",
     fixes=(
         Fix(
@@ -187,6 +227,24 @@ check.signature(
     ),
     silent=True,
     url="https://kubernetes.io/docs/concepts/containers/images/",
+)
+check.signature(
+    "NodeNotReady",
+    "reason: NodeLost",
+    "NodeControllerEviction",
+    details=(r"[Nn]ode (?P<node>[\w.-]+) (?:status is now|is not ready|was unresponsive)",),
+    says="the node[[ {node}]] of the pod is not ready: Kubernetes ends what runs on it",
+    fixes=(_RESUME, Fix(title="see what ails the node", commands=("kubectl describe node {node|NODE}",))),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/architecture/nodes/",
+)
+check.signature(
+    "has reached the specified backoff limit",
+    "BackoffLimitExceeded",
+    says="Kubernetes started the pod as often as it may, and it failed each time: the cause is in the pods' logs",
+    fixes=(Fix(title="read the log of a pod that failed", commands=("kubectl logs POD --previous",)),),
+    role=Role.CASCADE,
+    url="https://kubernetes.io/docs/concepts/workloads/controllers/job/",
 )
 check.signature(
     "GCS may have been killed",

@@ -17,7 +17,11 @@ _PATTERNS: tuple[re.Pattern[str], ...] = tuple(
         r"(?P<actor>worker)-[0-9a-f]{20,}-[0-9a-f]+-(?P<pid>\d+)\.(?:out|err)$",
         r"python-core-(?P<actor>worker|driver)-[0-9a-f]+_(?P<pid>\d+)\.log",
         r"(?:^|/)(?P<actor>raylet|gcs_server|monitor|dashboard|log_monitor|job-driver)(?:[._-]|$)",
-        r"(?:^|/)(?:log|stdout|stderr|worker|proc|process|gpu|task)?[_.-]?(?P<rank>\d{1,4})\.(?:log|out|err|txt)(?:\.\w+)?$",
+        # Slurm's %j_%t, job%j-%2t and %j_%N_%t; slurm-%A_%a, its default for arrays, counts jobs and no ranks.
+        r"(?:^|/)(?!20\d{6}_)(?:job[_-]?)?\d{3,}(?:[_-][a-z][\w.]*)?[_-](?P<rank>\d{1,3})\.(?:log|out|err|txt)$",
+        # A bare number of four digits and more is the job's (%j.out).
+        r"(?:^|/)(?P<rank>\d{1,3})\.(?:log|out|err|txt)(?:\.\w+)?$",
+        r"(?:^|/)(?:log|stdout|stderr|worker|proc|process|gpu|task)[_.-]?(?P<rank>\d{1,4})\.(?:log|out|err|txt)(?:\.\w+)?$",
         r"(?:^|/)(?P<rank>\d{1,4})/(?:std(?:out|err)|log|output)[^/]*$",
     )
 )

@@ -35,6 +35,44 @@ FIRES: list[tuple[str, str, str]] = [
         "the node dgx-17 failed",
     ),
     (
+        STEPS + SLURM.format(why="DUE TO JOB REQUEUE "),
+        "RLD603",
+        "took the job 553019.0 from dgx-17 back into the queue",
+    ),
+    (
+        STEPS + "srun: error: Node failure on dgx-17\nsrun: Job step aborted: Waiting up to 32 seconds for job step to "
+        "finish.\n",
+        "RLD603",
+        "the node dgx-17 failed",
+    ),
+    (
+        "srun: error: Task launch for StepId=553019.0 failed on node dgx-17: Invalid job credential\n"
+        "srun: error: Application launch failed: Invalid job credential\n",
+        "RLD603",
+        "could not start the step on dgx-17: Invalid job credential",
+    ),
+    (
+        "srun: error: Unable to create step for job 553019: More processors requested than permitted\n",
+        "RLD603",
+        "could not start the step: More processors requested",
+    ),
+    (
+        STEPS + "  Warning  NodeNotReady  2m  node-controller  Node is not ready\n",
+        "RLD603",
+        "the node of the pod is not ready",
+    ),
+    (
+        STEPS + "  Warning  BackoffLimitExceeded  1m  job-controller  Job has reached the specified backoff limit\n",
+        "RLD603",
+        "as often as it may",
+    ),
+    (
+        "  Warning  FailedScheduling  9s  default-scheduler  0/12 nodes are available: 12 Insufficient nvidia.com/gpu. "
+        "preemption: 0/12 nodes are available: 12 No preemption victims found for incoming pod.\n",
+        "RLD602",
+        "no node of the 12 has the nvidia.com/gpu that the pod asks for",
+    ),
+    (
         STEPS + "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks have been OOM "
         "Killed.\n",
         "RLD604",
@@ -204,6 +242,7 @@ FIRES: list[tuple[str, str, str]] = [
 QUIET: list[tuple[str, str]] = [
     (HEALTHY + "sbatch: jobs over the limit are CANCELLED AT midnight DUE TO TIME LIMIT policy\n", "RLD603"),
     (STEPS + "slurmstepd: info: no oom_kill event\n" + HEALTHY, "RLD604"),
+    ("  Warning  FailedScheduling  9s  0/2 nodes are available: 2 Insufficient nvidia.com/gpu.\n" + HEALTHY, "RLD602"),
     (HEALTHY.replace("DONE\n", "disk of /tmp/ray/session_2025 is 40% full\nDONE\n"), "RLD114"),
     (raised("RuntimeError", "HCCL function error: hcclAllReduce", f"{SITE}/torch/distributed/x.py f"), "RLD320"),
     (raised("RuntimeError", "LLVM IR is empty", f"{SITE}/triton/compiler.py f"), "RLD107"),

@@ -200,6 +200,22 @@ check.signature(
 )
 
 
+check.signature(
+    "FailedScheduling",
+    pattern=r"\d+/(?P<nodes>\d+) nodes are available: [^\n]{0,200}?Insufficient (?P<what>[\w/-]+(?:\.[\w/-]+)*)",
+    when=lambda case, event: not event.finished,
+    says="no node of the {nodes} has the {what} that the pod asks for: it stays pending",
+    fixes=(
+        Fix(
+            title="ask for what a node has, or wait until others free it",
+            commands=("kubectl describe nodes | grep -A8 'Allocated resources'",),
+        ),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
+)
+
+
 # verl's and EasyR1's check of their resource pools.
 check.signature(
     "is less than total desired GPUs",
