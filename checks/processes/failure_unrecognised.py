@@ -5,9 +5,9 @@ What it looks for
     torchrun starts with an engine object each, as TRL and ms-swift colocate them, where an engine by itself comes up;
     all where none of the other checks knows the reason. Reported are the stage, the exception that began it, its
     innermost frames and the log with the whole output. Of a log: the first failure on the first failing rank, where no
-    pattern fits and the user's own code did not raise it, with the patterns that come nearest and why each of them is
-    none, and, beside the log of a healthy run (`rldoctor triage run.log --baseline healthy.log`), the lines that are
-    new.
+    pattern fits and the user's own code did not raise it, with the releases, the function and the condition that raise
+    it where the packages' sources tell them, the patterns that come nearest and why each of them is none, and, beside
+    the log of a healthy run (`rldoctor triage run.log --baseline healthy.log`), the lines that are new.
 
 Why it hurts
     What fails on a model of a few megabytes with default settings will fail in training.
@@ -164,16 +164,18 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
     where = [f"first on {_rank(told.first_rank)}"] if told.first_rank is not None else []
     where += [f"during {told.stage}"] if told.stage else []
     own, place = told.user_frame, f" ({', '.join(where)})" if where else ""
+    found = run.raised
     yield check.finding(
-        f"{_line(told.exception or str(root))}{place}: no known pattern",
+        f"{_line(told.exception or str(root))}{place}: {found.said if found is not None else 'no known pattern'}",
         evidence=(
             Evidence(text=str(_telling(root))[:600], source=root.source, line=root.line),
             *(Evidence(text=frame, source="traceback") for frame in told.frames[-INNERMOST:]),
             *((Evidence(text=own, source="innermost frame of your own code"),) if own else ()),
+            *(found.evidence if found is not None else ()),
             *run.new,
             *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
         ),
-        fixes=(*_of_services(root), _of_log(case, run, root)),
+        fixes=(*_of_services(root), *(found.fixes if found is not None else ()), _of_log(case, run, root)),
     )
 
 

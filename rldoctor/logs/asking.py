@@ -16,6 +16,7 @@ from rldoctor.logs.events import Asked
 from rldoctor.logs.launched import is_whole
 from rldoctor.logs.model import LogEvent, LogRun
 from rldoctor.logs.nearest import nearest
+from rldoctor.logs.raised import of_a_family, raised_by
 from rldoctor.logs.rank import Found, explains
 from rldoctor.model import CheckResult, Finding, Grade, Outcome, Severity
 from rldoctor.precedence import Precedence
@@ -65,10 +66,16 @@ def ask(
     if not explained:
         known = [check for check in checks if check.code not in {item.code for item in found}]
         near = nearest(run, known, events, answers.declined) if run.root is not None else []
-        run = replace(run, near=tuple(near))
+        raised = raised_by(run.root, run.versions, case) if run.root is not None else None
+        run = replace(run, near=tuple(near), raised=raised)
         for check in checks:
             for conclusion in check.conclusions:
                 answers.collect(check, Role.CAUSE, None, partial(conclusion, case, run))
+        family = of_a_family(known, run)
+        if family is not None:
+            fallbacks = precedence.of_kind(Kind.FALLBACK)
+            found[:] = [item for item in found if item.code not in fallbacks]
+            found.append(Found(_completed(family[1], None), Role.CAUSE))
         concluded = {item.code for item in found if item.event is None and not item.measured}
         needless = {code for code in concluded if precedence.is_explained(code, concluded)}
         found = [item for item in found if item.event is not None or item.measured or item.code not in needless]

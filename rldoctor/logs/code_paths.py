@@ -51,3 +51,17 @@ def package_of(file: str, function: str = "") -> str | None:
     doubled = [name for name in folders if f"/{name}/{name}/" in file]  # a checkout's root and its package
     trainers = [name for name in folders if name in _TRAINERS]
     return next(iter([*doubled[-1:], *trainers, *folders[-1:]]), None)
+
+
+def module_of(file: str) -> str:
+    """The module of an installed package or a checkout that a frame's file holds (``vllm.v1.engine.core``), or empty
+    where the path names none."""
+    package = package_of(file)
+    if package in (None, "python") or not file.endswith(".py"):
+        return ""
+    parts = file.removesuffix(".py").removesuffix("/__init__").split("/")
+    sites = [position for position, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
+    start = sites[-1] + 1 if sites else parts.index(str(package))
+    while not sites and parts[start + 1 : start + 2] == [package]:
+        start += 1  # a checkout's root and its package
+    return ".".join(parts[start:])

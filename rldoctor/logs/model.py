@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from rldoctor.logs.code_paths import is_users
-from rldoctor.model import Evidence, Incident
+from rldoctor.model import Evidence, Fix, Incident
 
 # Longest piece of the log that one event hands on, in characters.
 TEXT_LIMIT = 16_384
@@ -124,12 +124,25 @@ class Departure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Raised:
+    """The place in a package's source that a failure comes from. ``said`` is a clause that names it with its releases
+    and conditions; ``text`` holds package, module and function, exception type, template and conditions, a line
+    each."""
+
+    said: str
+    text: str
+    evidence: tuple[Evidence, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogRun:
     """One run of the program: what failed, in order of time. ``root`` is the first failure on the first failing rank
     that is no cascade and no wrapper (None where there is none), ``failures`` everything that ended a process,
     ``handled`` exceptions after which the run went on, ``tail`` the last lines. ``new`` are lines that a healthy run's
     log does not have (``--baseline``), the most telling first, ``near`` the patterns that come nearest to a failure
-    that none explains, ``departed`` the processes that ended without a word."""
+    that none explains, ``raised`` where the sources of published releases raise it, ``departed`` the processes that
+    ended without a word."""
 
     incident: Incident
     root: LoggedException | None = None
@@ -140,6 +153,7 @@ class LogRun:
     lines: int = 0
     new: tuple[Evidence, ...] = ()
     near: tuple[Neighbour, ...] = ()
+    raised: Raised | None = None
     departed: tuple[Departure, ...] = ()
 
     @property

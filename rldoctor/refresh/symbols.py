@@ -15,22 +15,17 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from rldoctor.frameworks import frameworks
+from rldoctor.refresh.modules import OLDEST, module_name, modules, order
 from rldoctor.refresh.releases import Publications, minor
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.symbols import DATA, Table
 
-# The oldest release that is read of each package; older ones trained without vLLM rollouts.
 SINCE = {
-    "vllm": "0.6.3",
-    "transformers": "4.46.0",
-    "peft": "0.13.0",
-    "accelerate": "1.0.0",
+    **OLDEST,
     **{package.name: package.since for one in frameworks() for package in one.packages if package.symbols},
 }
 COVERED = tuple(SINCE)
 
-# What nobody imports from outside.
-_INNER = re.compile(r"(?:^|/)(?:tests?|testing|benchmarks?|third_party|examples?|_vendor|migration)(?:/|$)")
 # One module for each architecture: that it is there, and its classes, is what matters.
 _MODELS = re.compile(r"^(?:vllm/model_executor/models|transformers/models)/")
 
@@ -52,18 +47,16 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
             continue
         tree = release.open()
         found: dict[str, Symbols] = {}
-        for path in tree.names(package):
-            if path.endswith(".py") and not _INNER.search(path):
-                text = tree.read(path) or ""
-                digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
-                if digest not in kept:
-                    kept[digest] = dict(symbols(text, classes_only=bool(_MODELS.match(path))))
-                found[_module(path)] = kept[digest]
+        for path, text in modules(tree, package):
+            digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
+            if digest not in kept:
+                kept[digest] = dict(symbols(text, classes_only=bool(_MODELS.match(path))))
+            found[module_name(path)] = kept[digest]
         say(f"{package} {release.version}: {len(found)} modules")
         fresh.append((release.version, found))
     # A newer patch of a minor release takes the place of the one that was read before.
     newest = {release.version for release in chosen}
-    rows = sorted((row for row in (*read, *fresh) if row[0] in newest), key=lambda row: _order(row[0]))
+    rows = sorted((row for row in (*read, *fresh) if row[0] in newest), key=lambda row: order(row[0]))
     content = encoded(rows, datetime.date.today().isoformat())
     DATA.mkdir(exist_ok=True)
     (DATA / f"{package}.json.xz").write_bytes(
@@ -141,11 +134,3 @@ def _executed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _executed(getattr(node, "orelse", []))
             for handler in getattr(node, "handlers", []):
                 yield from _executed(handler.body)
-
-
-def _module(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))

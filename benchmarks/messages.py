@@ -1,0 +1,125 @@
+"""How many messages of published releases are traced to the place that prints them.
+
+    python -m benchmarks.messages [--count 1000] [--seed 1]
+
+Places that raise are drawn at random from the tables, from releases drawn at random; their holes are filled with random
+values and the text is written as Python would print it, with the frames of the package and without. A message counts
+where the place named first is the one that was drawn (or one of the same release that prints the same words)."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import string
+import sys
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from rldoctor.logs.incident import log_run
+from rldoctor.logs.raised import traced
+from rldoctor.logs.reading import read
+from rldoctor.logs.runs import slices
+from rldoctor.logs.sources import TextSource
+from rldoctor.logs.table import Table as Signatures
+from rldoctor.registry import load
+from rldoctor.tables.messages import HOLE, Place, Table
+from rldoctor.tables.messages.match import Trace
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A place with a message that it prints."""
+
+    place: Place
+    release: str
+    message: str
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", type=int, default=0, help="print so many that were not traced")
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    drawn = [_drawn(chance) for _ in range(given.count)]
+    signatures = Signatures(list(load().checks.values()))
+    for name, framed in (("with frames", True), ("message alone", False)):
+        telling = [d for d in drawn if framed or d.message]
+        right = wrong = 0
+        took = 0.0
+        for item in telling:
+            start = time.perf_counter()
+            found = _traced(_log(item, framed), signatures)
+            took += time.perf_counter() - start
+            hit = found is not None and any(_same(place, item.place) for place in (*found.places, *found.others))
+            right += hit
+            wrong += found is not None and not hit
+            if not hit and given.show > 0:
+                given.show -= 1
+                print(name, "|", item.place, "|", item.message, "|", found.place if found is not None else None)
+        share, each = right / len(telling), took / len(telling) * 1e3
+        print(f"{name}: {right} of {len(telling)} traced ({share:.1%}), {wrong} to another place, {each:.1f} ms each")
+    size = sum(file.stat().st_size for file in Path(sys.modules[Table.__module__].__file__ or "").parent.rglob("*.xz"))
+    print(f"tables: {size / 1e6:.2f} MB")
+    return 0
+
+
+def _drawn(chance: random.Random) -> Drawn:
+    while True:
+        table = Table.load(chance.choice(Table.packages()))
+        release = chance.choice(table.releases)
+        (module, function, type_, template, conditions), positions = chance.choice(_rows(table))
+        if table.releases.index(release) not in positions or not function:
+            continue
+        place = Place(table.package, module, function, type_, template, conditions, ((release, release),))
+        parts = template.split(HOLE)
+        words = (_value(chance) if position % 2 else part for position, part in enumerate(parts))
+        return Drawn(place, release, "".join(words))
+
+
+@cache
+def _rows(table: Table) -> list[tuple[tuple[str, str, str, str, tuple[str, ...]], list[int]]]:
+    return list(table.rows())
+
+
+def _value(chance: random.Random) -> str:
+    word = "".join(chance.choices(string.ascii_lowercase, k=chance.randint(3, 9)))
+    return chance.choice(
+        [str(chance.randint(0, 40960)), word, f"{chance.random():.3f}", f"['{word}', 'b']", f"/data/{word}/x", "None"]
+    )
+
+
+def _log(item: Drawn, framed: bool) -> str:
+    place = item.place
+    said = f"{place.type}: {item.message}".removesuffix(": ")
+    if not framed:
+        return f"INFO 01-01 10:00:00 start\n{said}\n"
+    code = f"raise {place.type}("
+    if place.type == "AssertionError" and place.conditions:
+        code = f"assert {place.conditions[-1].removeprefix('not (').removesuffix(')')}"
+    return (
+        "INFO 01-01 10:00:00 start\n"
+        "Traceback (most recent call last):\n"
+        '  File "/home/user/train.py", line 12, in <module>\n'
+        "    main()\n"
+        f'  File "/opt/env/lib/python3.12/site-packages/{place.module.replace(".", "/")}.py", line 57, '
+        f"in {place.function.rpartition('.')[2]}\n"
+        f"    {code}\n"
+        f"{said}\n"
+    )
+
+
+def _traced(text: str, signatures: Signatures) -> Trace | None:
+    run, _ = log_run(slices(read(TextSource("log", text.encode()), signatures)), signatures)
+    return traced(run.root, run.versions) if run.root is not None else None
+
+
+def _same(one: Place, other: Place) -> bool:
+    return (one.package, one.module, one.function) == (other.package, other.module, other.function)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

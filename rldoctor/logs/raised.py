@@ -1,0 +1,158 @@
+"""Where the sources of published releases say that a failure was raised: the place, when, and by which settings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+from rldoctor.case import Case
+from rldoctor.check import Check
+from rldoctor.frameworks import packages
+from rldoctor.logs.code_paths import is_users, module_of, package_of
+from rldoctor.logs.model import LoggedException, LogRun, Raised
+from rldoctor.model import Evidence, Finding, Fix
+from rldoctor.tables.messages import Place, Table
+from rldoctor.tables.messages.match import Shown, Trace, stands, trace
+
+_MOST_SETTINGS = 6
+_MOST_OTHERS = 2
+
+
+def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) -> Raised | None:
+    """Where a failure was raised; None where no release prints it, or several places do that only the log could tell
+    apart. ``versions`` are those that the log reveals."""
+    held = case.packages.distributions if case.packages is not None else ()
+    releases = {**{d.name: d.version for d in held}, **versions}
+    found = traced(root, releases)
+    return _told(found, releases.get(found.place.package, ""), case) if found is not None else None
+
+
+def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:
+    """The place in a table that a failure, or what it grew from, shows; ``releases`` are those at hand by package."""
+    for link in reversed(root.chain):
+        inner = link.frames[-1] if link.frames else None
+        if inner is not None and is_users(inner.file):
+            continue
+        ran = (_owner(package_of(frame.file, frame.function)) for frame in reversed(link.frames))
+        where = (module_of(inner.file), inner.function, inner.code) if inner is not None else ("", "", "")
+        found = trace(Shown(link.type, link.message, *where), [name for name in ran if name], releases)
+        if found is not None:
+            return found
+    return None
+
+
+def of_a_family(checks: Iterable[Check], run: LogRun) -> tuple[Check, Finding] | None:
+    """The check to whose family the place belongs that raised a run's failure, and what it says; of several the one
+    that asks for most."""
+    found = run.raised
+    if found is None or run.root is None:
+        return None
+    asking = (
+        (len(patterns), check)
+        for check in checks
+        for patterns in check.families
+        if all(re.search(pattern, found.text, re.IGNORECASE | re.MULTILINE) for pattern in patterns)
+    )
+    best = max(asking, key=lambda item: item[0], default=None)
+    if best is None:
+        return None
+    said = (run.incident.exception or str(run.root)).splitlines()[0][:300]
+    evidence = (Evidence(text=str(run.root)[:600], source=run.root.source, line=run.root.line), *found.evidence)
+    return best[1], best[1].finding(f"{said}: {found.said}", evidence=(*evidence, *run.new), fixes=found.fixes)
+
+
+def _told(found: Trace, release: str, case: Case) -> Raised:
+    place = found.place
+    settings = tuple(_settings(found, case))
+    where = f"{place.module}.{place.function}".removesuffix(".")
+    by = f"raised by {place.package} {_releases(place)} in {where}"
+    return Raised(
+        said=f"{by}, {_when(place)}" if place.conditions else by,
+        text="\n".join((f"{place.package}: {where}", place.type, "{}".join(place.literals), *place.conditions)),
+        evidence=(*_evidence(found, release), *settings),
+        fixes=_fixes(place, settings),
+    )
+
+
+def _evidence(found: Trace, release: str) -> Iterator[Evidence]:
+    """The values in the message, and where other releases have it."""
+    place = found.place
+    source = f"the source of {place.package}"
+    values = ", ".join(f"{name} = {value}" for name, value in found.values.items() if value)
+    if values:
+        yield Evidence(text=values, source="the message")
+    if release and not any(stands(one, release) for one in found.places):
+        here = f"{place.package} {release}, which runs here, is not among the releases that have it"
+        yield Evidence(text=here, source=source)
+    others = (
+        f"{_releases(other)} raise it in {other.module}.{other.function}, {_when(other)}".removesuffix(", ")
+        for other in found.others
+    )
+    yield from (Evidence(text=text, source=source) for text in list(dict.fromkeys(others))[:_MOST_OTHERS])
+
+
+def _fixes(place: Place, settings: tuple[Evidence, ...]) -> tuple[Fix, ...]:
+    """What the condition reads of the launch."""
+    if not settings:
+        return ()
+    lines = ", ".join(f"{e.source}:{e.line} {e.text}" for e in settings)
+    return (Fix(title=f"change what {place.function.rpartition('.')[2]} looks at: {lines}"),)
+
+
+def _settings(found: Trace, case: Case) -> Iterator[Evidence]:
+    """The lines of the launch that give what the condition and the message read."""
+    plan = case.plan
+    if plan is None:
+        return
+    read = {name for text in (*found.place.conditions, *found.values) for name in _names(text)}
+    given = {}
+    for option, setting in plan.settings.items():
+        if setting.file is not None and setting.line is not None and read & {_last(option), _last(setting.key or "")}:
+            given[setting.file, setting.line, setting.key or option] = setting.value
+    for item in (*plan.unread, *plan.given):
+        if _last(item.key) in read:
+            given.setdefault((item.file, item.line, item.key), item.value)
+    for (file, line, key), value in list(given.items())[:_MOST_SETTINGS]:
+        yield Evidence(text=f"{key} = {value}", source=file, line=line)
+
+
+def _releases(place: Place) -> str:
+    """``0.8.3 to 0.9.2 and 0.11.0`` of the releases that were read."""
+    return " and ".join(first if first == last else f"{first} to {last}" for first, last in place.spans)
+
+
+def _when(place: Place) -> str:
+    """The conditions of a place as one clause; what was caught before comes first."""
+    caught = [c.removeprefix("except").strip() for c in place.conditions if c.startswith("except")]
+    tests = [c for c in place.conditions if not c.startswith("except")]
+    parts = [f"after {caught[-1] or 'an error'}"] if caught else []
+    parts += [f"when `{' and '.join(tests)}`"] if tests else []
+    return " ".join(parts)
+
+
+def _names(text: str) -> set[str]:
+    """The last names of all that an expression reads: ``self.config.max_model_len`` reads ``max_model_len``."""
+    try:
+        tree = ast.parse(text.removeprefix("except "), mode="eval")
+    except (SyntaxError, ValueError):
+        return set()
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return attributes | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2].lstrip("-").replace("-", "_")
+
+
+@lru_cache(maxsize=1)
+def _owners() -> dict[str, str]:
+    """The package with a table, by its top-level module."""
+    named = {module: package.name for package in packages() for module in package.modules}
+    covered = Table.packages()
+    return {**{name: name for name in covered}, **{m: name for m, name in named.items() if name in covered}}
+
+
+def _owner(module: str | None) -> str | None:
+    return _owners().get(module) if module is not None else None

@@ -1,0 +1,262 @@
+"""The messages with which a module can end, from its source: what it raises, asserts and refuses, and when."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rldoctor.tables.messages import HOLE
+
+_ENDS = {"SystemExit", "exit"}
+_PERCENT = re.compile(r"%(?:\((?P<name>\w+)\))?[-#0 +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?[hlL]?(?P<kind>[diouxXeEfFgGcrsa%])")
+_BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}:!]*)(?:![rsa])?(?::[^{}]*)?\}")
+_LONGEST_HOLE = 60  # characters of an expression in a hole; longer ones are not named
+_LONGEST_CONDITION = 240
+_MOST_CONDITIONS = 3
+_DEEPEST = 6  # texts within texts, names of names
+
+
+@dataclass(frozen=True)
+class Message:
+    """One place that can print something. ``function`` is qualified within the module (``SchedulerConfig.verify``; for
+    an exception's own text it is its class), ``type`` the exception's.
+    ``template`` alternates literal text and the expressions of its holes, divided by ``HOLE``. ``conditions`` are those
+    under which it is reached, the innermost last, as source; an assertion's own stands as ``not (...)``, a handler
+    as ``except ...``."""
+
+    function: str
+    type: str
+    template: str
+    conditions: tuple[str, ...] = ()
+
+
+def messages(text: str) -> Iterator[Message]:
+    """Every message of a module's source; nothing where it cannot be parsed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        yield from _Scope("", {}).of(tree.body, ())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+
+
+class _Scope:
+    """The statements of one function, class or module. ``texts`` are the names that were last assigned a text."""
+
+    def __init__(self, name: str, texts: dict[str, ast.expr], owner: ast.ClassDef | None = None) -> None:
+        self.name = name
+        self.texts = dict(texts)
+        self.owner = owner
+
+    def of(self, body: list[ast.stmt], conditions: tuple[str, ...]) -> Iterator[Message]:
+        for node in body:
+            yield from self._statement(node, conditions)
+
+    def _statement(self, node: ast.stmt, conditions: tuple[str, ...]) -> Iterator[Message]:
+        if isinstance(node, ast.ClassDef):
+            yield from _Scope(self._below(node.name), self.texts, node).of(node.body, ())
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _Scope(self._below(node.name), self.texts, self.owner).of(node.body, ())
+        elif isinstance(node, ast.If):
+            test = _said(node.test)
+            yield from self.of(node.body, (*conditions, test))
+            yield from self.of(node.orelse, (*conditions, f"not ({test})"))
+        elif isinstance(node, ast.Try | ast.TryStar):
+            yield from self.of(node.body, conditions)
+            for handler in node.handlers:
+                caught = f"except {_said(handler.type)}" if handler.type is not None else "except"
+                yield from self.of(handler.body, (*conditions, caught))
+            yield from self.of([*node.orelse, *node.finalbody], conditions)
+        elif isinstance(node, ast.Match):
+            for case in node.cases:
+                matched = f"{_said(node.subject)} is {_said(case.pattern)}"
+                yield from self.of(case.body, (*conditions, matched))
+        elif isinstance(node, ast.While):
+            yield from self.of(node.body, (*conditions, _said(node.test)))
+            yield from self.of(node.orelse, conditions)
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
+            yield from self.of([*node.body, *getattr(node, "orelse", ())], conditions)
+        else:
+            yield from self._simple(node, conditions)
+
+    def _simple(self, node: ast.stmt, conditions: tuple[str, ...]) -> Iterator[Message]:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            self._remember(node)
+        elif isinstance(node, ast.Raise):
+            yield from self._raised(node, conditions)
+        elif isinstance(node, ast.Assert):
+            text = self._template(node.msg) if node.msg is not None else ""
+            yield self._message("AssertionError", text, (*conditions, f"not ({_said(node.test)})"))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            yield from self._called(node.value, conditions)
+
+    def _raised(self, node: ast.Raise, conditions: tuple[str, ...]) -> Iterator[Message]:
+        raised = node.exc
+        if isinstance(raised, ast.Name) and raised.id in self.texts:
+            raised = self.texts[raised.id]
+        if isinstance(raised, ast.Call):
+            type_ = _last(raised.func)
+            if type_[:1].isupper():
+                yield self._message(type_, self._arguments(raised.args), conditions)
+        elif isinstance(raised, ast.Name | ast.Attribute) and _last(raised)[:1].isupper():
+            yield self._message(_last(raised), "", conditions)
+
+    def _called(self, call: ast.Call, conditions: tuple[str, ...]) -> Iterator[Message]:
+        name = _last(call.func)
+        owner = _said(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        if owner == "super()" and name == "__init__" and self.owner is not None and _is_exception(self.owner):
+            text = self._arguments(call.args)
+            if text.strip(HOLE):
+                yield Message(self.name.rpartition(".")[0], self.owner.name, _one_line(text), ())
+        elif (name in _ENDS and owner in ("", "sys")) or (name == "error" and owner.endswith("parser")):
+            text = self._template(call.args[0]) if call.args else ""
+            if len(text.partition(HOLE)[0]) > 1:
+                yield self._message("SystemExit", text, conditions)
+
+    def _message(self, type_: str, text: str, conditions: tuple[str, ...]) -> Message:
+        kept = tuple(c for c in conditions if len(c) <= _LONGEST_CONDITION)[-_MOST_CONDITIONS:]
+        return Message(self.name, type_, _one_line(text), kept)
+
+    def _remember(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if not isinstance(target, ast.Name) or node.value is None:
+                continue
+            if isinstance(node, ast.AugAssign):
+                before = self.texts.get(target.id)
+                if before is not None and isinstance(node.op, ast.Add):
+                    self.texts[target.id] = ast.BinOp(before, ast.Add(), node.value)
+            elif _is_text(node.value):
+                self.texts[target.id] = node.value
+            else:
+                self.texts.pop(target.id, None)
+
+    # Templates
+
+    def _arguments(self, arguments: list[ast.expr]) -> str:
+        """What an exception says of itself: its one argument, or all of them as a tuple."""
+        if len(arguments) < 2:
+            return self._template(arguments[0]) if arguments else ""
+        parts = [f"'{self._template(a)}'" if _is_text(a) else _hole(a) for a in arguments]
+        return f"({', '.join(parts)})"
+
+    def _template(self, node: ast.expr, depth: int = 0) -> str:
+        if depth > _DEEPEST:
+            return _hole(node)
+        deeper = depth + 1
+        if isinstance(node, ast.Constant):
+            return node.value.replace(HOLE, "") if isinstance(node.value, str) else str(node.value)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._template(part, deeper) for part in node.values)
+        if isinstance(node, ast.FormattedValue):
+            text = self._template(node.value, deeper) if _is_text(node.value) else _hole(node.value)
+            return text if node.conversion != ord("r") or text.startswith(HOLE) else _hole(node.value)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._template(node.left, deeper) + self._template(node.right, deeper)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_text(node.left):
+            given = list(node.right.elts) if isinstance(node.right, ast.Tuple) else [node.right]
+            return _percent(self._template(node.left, deeper), given)
+        if isinstance(node, ast.Call):
+            return self._made(node, deeper)
+        if isinstance(node, ast.Name) and node.id in self.texts and _is_text(self.texts[node.id]):
+            return self._template(self.texts[node.id], deeper)
+        return _hole(node)
+
+    def _made(self, node: ast.Call, depth: int) -> str:
+        """The text that a call of a method of a text makes."""
+        if not isinstance(node.func, ast.Attribute):
+            if _last(node.func) in ("dedent", "str", "fill") and node.args and _is_text(node.args[0]):
+                return self._template(node.args[0], depth)
+            return _hole(node)
+        if node.func.attr == "format" and (_is_text(node.func.value) or _named(node.func.value, self.texts)):
+            return _braces(self._template(node.func.value, depth), node)
+        if node.func.attr in ("strip", "lstrip", "rstrip", "dedent") and not isinstance(node.func.value, ast.Name):
+            return self._template(node.func.value, depth)
+        if node.func.attr == "dedent" and node.args:
+            return self._template(node.args[0], depth)
+        return _hole(node)
+
+    def _below(self, name: str) -> str:
+        return f"{self.name}.{name}" if self.name else name
+
+
+def _percent(text: str, given: list[ast.expr]) -> str:
+    """A text with ``%`` placeholders as a template. What its own holes hold stays."""
+    pairs = (pair for d in given if isinstance(d, ast.Dict) for pair in zip(d.keys, d.values, strict=True))
+    names = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+    left = iter(given)
+
+    def filled(match: re.Match[str]) -> str:
+        if match["kind"] == "%":
+            return "%"
+        value = names.get(match["name"]) if match["name"] else next(left, None)
+        return _hole(value) if value is not None else f"{HOLE}{match['name'] or ''}{HOLE}"
+
+    parts = text.split(HOLE)
+    return HOLE.join(_PERCENT.sub(filled, part) if not position % 2 else part for position, part in enumerate(parts))
+
+
+def _braces(text: str, call: ast.Call) -> str:
+    """A text with ``{}`` placeholders as a template."""
+    names = {keyword.arg: keyword.value for keyword in call.keywords}
+    left = iter(call.args)
+
+    def filled(match: re.Match[str]) -> str:
+        if match[0] in ("{{", "}}"):
+            return match[0][0]
+        name = match["name"].strip()
+        if not name:
+            value = next(left, None)
+        elif name.isdecimal():
+            value = call.args[int(name)] if int(name) < len(call.args) else None
+        else:
+            value = names.get(name)
+        return _hole(value) if value is not None else f"{HOLE}{name}{HOLE}"
+
+    parts = text.split(HOLE)
+    return HOLE.join(_BRACES.sub(filled, part) if not position % 2 else part for position, part in enumerate(parts))
+
+
+def _one_line(text: str) -> str:
+    """A template with every stretch of white space as one blank."""
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _hole(node: ast.AST) -> str:
+    text = _said(node).replace("\n", " ")
+    return f"{HOLE}{text if len(text) <= _LONGEST_HOLE else ''}{HOLE}"
+
+
+def _said(node: ast.AST | None) -> str:
+    return ast.unparse(node).replace(HOLE, "") if node is not None else ""
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether an expression is written as a text, or as an exception that may be raised later."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    if isinstance(node, ast.JoinedStr):
+        return True
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Add | ast.Mod) and (_is_text(node.left) or _is_text(node.right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in ("format", "strip", "dedent") and (
+            _is_text(node.func.value) or any(_is_text(a) for a in node.args[:1])
+        )
+    return isinstance(node, ast.Call) and _last(node.func).endswith(("Error", "Exception"))
+
+
+def _named(node: ast.expr, texts: dict[str, ast.expr]) -> bool:
+    return isinstance(node, ast.Name) and node.id in texts
+
+
+def _is_exception(node: ast.ClassDef) -> bool:
+    return any(_last(base).endswith(("Error", "Exception", "Warning")) for base in node.bases)
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

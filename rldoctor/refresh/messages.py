@@ -1,0 +1,94 @@
+"""Makes the tables of messages from the sources of published releases."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+import msgspec
+from packaging.version import Version
+
+from rldoctor.frameworks import packages
+from rldoctor.refresh.message_sites import Message, messages
+from rldoctor.refresh.modules import OLDEST, module_name, modules, order
+from rldoctor.refresh.releases import Publications, minor
+from rldoctor.tables.messages import DATA, Table
+
+SINCE = {
+    **OLDEST,
+    "deepspeed": "0.14.0",
+    "ray": "2.30.0",
+    **{package.name: package.since for package in packages() if package.published and package.since},
+}
+COVERED = tuple(SINCE)
+# Their failures are told apart patch by patch; of the others the newest of every minor release is read.
+EVERY = frozenset({"vllm", "trl", "verl", "peft", "accelerate"})
+# One module for each architecture: they say the same of their inputs, and are most of the package. Ray's libraries for
+# other work.
+_LEFT_OUT = re.compile(
+    r"^transformers/models/(?!auto/)|^ray/(?:rllib|serve|tune|data|train|air|workflow|dashboard|cloudpickle)/"
+)
+# Of kernels and architectures, an assertion without words says less than the line that a traceback shows.
+_KERNELS = re.compile(r"^vllm/(?:model_executor/(?:models|layers)|attention|v1/attention|kernels)/")
+_TOPS = {package.name: package.modules[0] for package in packages() if package.modules}
+
+Row = tuple[str, str, str, str, tuple[str, ...]]
+
+
+def refresh(package: str, published: Publications, say: Callable[[str], None]) -> list[str]:
+    """Reads the releases that the table lacks and writes it. Returns what changed, a line each.
+
+    Raises ``OSError`` where the index does not answer."""
+    chosen = published.releases(package, SINCE[package], _each if package in EVERY else minor, beside=False)
+    rows: dict[Row, set[str]] = defaultdict(set)
+    known: set[str] = set()
+    if package in Table.packages():
+        table = Table.load(package)
+        known = set(table.releases)
+        for row, positions in table.rows():
+            rows[row] = {table.releases[position] for position in positions}
+    kept: dict[bytes, list[Message]] = {}
+    fresh = [release for release in chosen if release.version not in known]
+    for release in fresh:
+        count = 0
+        for path, text in modules(release.open(), _TOPS.get(package, package.replace("-", "_"))):
+            if _LEFT_OUT.match(path):
+                continue
+            digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
+            if digest not in kept:
+                kept[digest] = list(messages(text))
+            for found in kept[digest]:
+                if found.type == "AssertionError" and not found.template and _KERNELS.match(path):
+                    continue
+                count += 1
+                rows[module_name(path), found.function, found.type, found.template, found.conditions].add(
+                    release.version
+                )
+        say(f"{package} {release.version}: {count} messages")
+    # A newer patch of a minor release takes the place of the one that was read before.
+    releases = sorted((release.version for release in chosen), key=order)
+    DATA.mkdir(exist_ok=True)
+    content = msgspec.json.encode(encoded(rows, releases))
+    (DATA / f"{package}.json.xz").write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+    return [f"{len(fresh)} new releases, {fresh[0].version} to {fresh[-1].version}"] if fresh else []
+
+
+def encoded(rows: Mapping[Row, set[str]], releases: list[str]) -> dict[str, object]:
+    """The table's content: by module and function ``[type, template, numbers of conditions, first, last, ...]``, the
+    releases by position."""
+    numbers: dict[str, int] = {}
+    found: dict[str, dict[str, list[list[object]]]] = {}
+    for (module, function, type_, template, conditions), versions in sorted(rows.items()):
+        there = [position for position, release in enumerate(releases) if release in versions]
+        if there:
+            spans = [p for p in there for edge in (p - 1, p + 1) if edge not in there]
+            said = [numbers.setdefault(condition, len(numbers)) for condition in conditions]
+            found.setdefault(module, {}).setdefault(function, []).append([type_, template, said, *spans])
+    return {"releases": releases, "conditions": list(numbers), "modules": found}
+
+
+def _each(version: Version) -> Version:
+    return version

@@ -1,0 +1,118 @@
+"""Every message with which a release of a package can end: the atlas. ``rldoctor.refresh`` makes its tables.
+
+A message is one place that raises, asserts or refuses; ``match`` finds the one that a failure shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rldoctor.versions import parsed
+
+DATA = Path(__file__).with_name("data")
+# What separates the literal parts of a template from the expressions in its holes; no source text holds it.
+HOLE = "\x7f"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One message of a package, and the stretches of releases, oldest and newest of each, in which it stands. The other
+    fields are those of :class:`rldoctor.refresh.message_sites.Message`."""
+
+    package: str
+    module: str
+    function: str
+    type: str
+    template: str
+    conditions: tuple[str, ...]
+    spans: tuple[tuple[str, str], ...]
+
+    @property
+    def literals(self) -> list[str]:
+        """The literal parts of the template, the holes between them."""
+        return self.template.split(HOLE)[::2]
+
+    @property
+    def holes(self) -> list[str]:
+        """The expressions of the holes."""
+        return self.template.split(HOLE)[1::2]
+
+
+class Table:
+    """The messages of one package. ``releases`` are those read, oldest first."""
+
+    def __init__(self, package: str, content: Mapping[str, Any]) -> None:
+        self.package = package
+        self.releases: list[str] = content["releases"]
+        self._conditions: list[str] = content["conditions"]
+        self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
+
+    @staticmethod
+    def packages() -> tuple[str, ...]:
+        """The packages that have a table."""
+        return tuple(sorted(file.name.removesuffix(".json.xz") for file in DATA.glob("*.json.xz")))
+
+    @staticmethod
+    @cache
+    def load(package: str) -> Table:
+        """The shipped table of a package. Raises ``KeyError`` where there is none."""
+        import lzma  # only a failure that no check knows needs it
+
+        file = DATA / f"{package}.json.xz"
+        if not file.exists():
+            raise KeyError(package)
+        return Table(package, msgspec.json.decode(lzma.decompress(file.read_bytes())))
+
+    def read_for(self, release: str) -> int | None:
+        """The position of a release, or of the one read in its stead: the newest of its minor release, else the last
+        before it. None where it is no version, or older than all."""
+        at = parsed(release)
+        versions = [parsed(read) for read in self.releases]
+        if at is None:
+            return None
+        same = [p for p, v in enumerate(versions) if v is not None and v.release[:2] == at.release[:2]]
+        later = [p for p in same if (v := versions[p]) is not None and v.release >= at.release]
+        before = [p for p, v in enumerate(versions) if v is not None and v.release <= at.release]
+        return next(iter((*later, *same[-1:], *before[-1:])), None)
+
+    def within(self, module: str) -> Iterator[Place]:
+        """The messages of one module, in any release."""
+        for function, rows in self._modules.get(module, {}).items():
+            yield from (self._place(module, function, row) for row in rows)
+
+    def holding(self, text: str, shortest: int) -> Iterator[Place]:
+        """The messages of which every literal part stands in ``text``, and the longest has ``shortest`` characters."""
+        for module, functions in self._modules.items():
+            for function, rows in functions.items():
+                for row in rows:
+                    parts = row[1].split(HOLE)[::2]
+                    if len(max(parts, key=len)) >= shortest and all(part in text for part in parts):
+                        yield self._place(module, function, row)
+
+    def rows(self) -> Iterator[tuple[tuple[str, str, str, str, tuple[str, ...]], list[int]]]:
+        """Every message as ``(module, function, type, template, conditions)`` with the positions of its releases."""
+        for module, functions in self._modules.items():
+            for function, rows in functions.items():
+                for type_, template, conditions, *spans in rows:
+                    said = tuple(self._conditions[number] for number in conditions)
+                    ends = zip(spans[::2], spans[1::2], strict=True)
+                    positions = [p for first, last in ends for p in range(first, last + 1)]
+                    yield (module, function, type_, template, said), positions
+
+    def _place(self, module: str, function: str, row: list[Any]) -> Place:
+        type_, template, conditions, *spans = row
+        ends = zip(spans[::2], spans[1::2], strict=True)
+        return Place(
+            self.package,
+            module,
+            function,
+            type_,
+            template,
+            tuple(self._conditions[number] for number in conditions),
+            tuple((self.releases[first], self.releases[last]) for first, last in ends),
+        )

@@ -1,0 +1,154 @@
+"""Finds the places that can have printed what a failure shows.
+
+The frame that raised decides first: module, function, exception type and template together. Without it the template
+alone has to tell the place, so that only long ones count."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from rldoctor.tables.messages import Place, Table
+
+_LONGEST = 6_000  # characters of a message that are looked at
+_SHORTEST = 12  # characters of the longest literal part, where nothing but the text speaks for a place
+_FEWEST_LETTERS, _FEWEST_WORDS = 18, 3
+_LONGEST_VALUE = 200
+# Validators' words around the message of what was raised within them.
+_WITHIN = re.compile(r"(?P<kind>Value error|Assertion failed), (?P<said>[\s\S]*?)(?= \[type=|$)")
+_WITHIN_TYPES = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a failure shows: the exception's type and message, and the module, function and source line of the frame
+    that raised it, empty where they are not known."""
+
+    type: str
+    message: str
+    module: str = ""
+    function: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Where a message comes from. ``places`` are those that print it, of the release at hand where it is known, else
+    of the newest that has it; ``others`` print the same in other releases from elsewhere. ``values`` are the words in
+    the holes by their expressions."""
+
+    places: tuple[Place, ...]
+    others: tuple[Place, ...]
+    values: Mapping[str, str]
+
+    @property
+    def place(self) -> Place:
+        return self.places[0]
+
+
+def trace(shown: Shown, packages: Iterable[str] = (), releases: Mapping[str, str] | None = None) -> Trace | None:
+    """The places that can have raised what is ``shown``; None where there is none, or too many to say.
+
+    ``packages`` are those whose code ran, the likeliest first (all, where there is none), ``releases`` the installed
+    ones by package."""
+    covered = Table.packages()
+    among = [name for name in dict.fromkeys(packages) if name in covered]
+    for said in _readings(shown):
+        found = list(_by_frame(said, among)) or list(_by_text(said, among or covered))
+        if found:
+            best = max(letters for letters, _ in found)
+            return _chosen(said, [place for letters, place in found if letters == best], releases or {})
+    return None
+
+
+def _readings(shown: Shown) -> Iterator[Shown]:
+    """The exception as it stands, and what a validator says was raised within it."""
+    plain = replace(shown, type=shown.type.rpartition(".")[2], message=" ".join(shown.message[:_LONGEST].split()))
+    yield plain
+    for within in _WITHIN.finditer(plain.message):
+        yield Shown(_WITHIN_TYPES[within["kind"]], within["said"])
+
+
+def _by_frame(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place]]:
+    """The places of the function that raised."""
+    if not shown.module:
+        return
+    for package in packages:
+        for place in Table.load(package).within(shown.module):
+            if place.function.rpartition(".")[2] != shown.function or place.type != shown.type:
+                continue
+            if not place.template and place.type == "AssertionError":
+                if _asserted(place, shown):
+                    yield 0, place
+            elif _filled(place, shown.message) is not None:
+                yield _letters(place), place
+
+
+def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place]]:
+    """The places whose template tells them by itself."""
+    for package in packages:
+        for place in Table.load(package).holding(shown.message, _SHORTEST):
+            words = [word for part in place.literals for word in _WORD.findall(part)]
+            if place.type != shown.type or _letters(place) < _FEWEST_LETTERS or len(words) < _FEWEST_WORDS:
+                continue
+            if _filled(place, shown.message) is not None:
+                yield _letters(place), place
+
+
+def _chosen(shown: Shown, found: list[Place], releases: Mapping[str, str]) -> Trace | None:
+    if len({place.package for place in found}) > 1:
+        found = [place for place in found if place.package in releases]
+        if len({place.package for place in found}) != 1:
+            return None
+    package = found[0].package
+    table = Table.load(package)
+    at = releases.get(package)
+    here = [place for place in found if at is not None and stands(place, at)]
+    newest = max((last for place in found for _, last in place.spans), key=table.releases.index)
+    here = here or [place for place in found if any(last == newest for _, last in place.spans)]
+    home = (here[0].module, here[0].function)
+    same = [place for place in found if (place.module, place.function) == home]
+    chosen = [place for place in here if (place.module, place.function) == home]
+    others = tuple(place for place in found if place not in same and place not in here)
+    return Trace(
+        (*chosen, *(place for place in here if place not in chosen)), others, _filled(here[0], shown.message) or {}
+    )
+
+
+def stands(place: Place, release: str) -> bool:
+    """Whether a release, or the one read in its stead, lies in one of the stretches in which the place stands."""
+    table = Table.load(place.package)
+    read = table.read_for(release)
+    spans = ((table.releases.index(first), table.releases.index(last)) for first, last in place.spans)
+    return read is not None and any(first <= read <= last for first, last in spans)
+
+
+def _filled(place: Place, message: str) -> dict[str, str] | None:
+    """The words in the holes of a template, by their expressions; None where the message is not of this template."""
+    pattern = "(.*?)".join(re.escape(part) for part in place.literals)
+    # What stands before and after it was added by who passed it on.
+    match = re.search(pattern + ("$" if pattern.endswith("(.*?)") else ""), message)
+    if match is None or (not place.template and message):
+        return None
+    named = zip(place.holes, match.groups(), strict=True)
+    return {hole: words[:_LONGEST_VALUE] for hole, words in named if hole}
+
+
+def _asserted(place: Place, shown: Shown) -> bool:
+    """Whether an assertion without a message is the one whose line a traceback shows."""
+    if shown.message:
+        return False
+    line = shown.code.strip().removeprefix("assert").strip().lstrip("(")
+    condition = place.conditions[-1] if place.conditions else ""
+    with contextlib.suppress(SyntaxError, ValueError):  # it may be the first of several lines
+        line = ast.unparse(ast.parse(line, mode="eval"))
+    plain = re.sub(r"[\s()]", "", condition).removeprefix("not").replace('"', "'")
+    return bool(line) and plain.startswith(re.sub(r"[\s()]", "", line).replace('"', "'"))
+
+
+def _letters(place: Place) -> int:
+    return sum(len(part) - part.count(" ") for part in place.literals)

@@ -1,0 +1,58 @@
+"""A failure without a signature: the place in the packages' own sources, and the check to whose family it belongs."""
+
+from __future__ import annotations
+
+from rldoctor.case import Case
+from rldoctor.check import Check
+from rldoctor.logs.triage import triage_text
+from rldoctor.model import Finding
+from rldoctor.plan.model import Form, RolloutPlan, Setting
+
+LOG = """\
+Traceback (most recent call last):
+  File "/home/me/train.py", line 10, in <module>
+    trainer = GOLDTrainer(args=args)
+  File "/env/lib/python3.12/site-packages/trl/experimental/gold/gold_trainer.py", line 610, in __init__
+    raise ValueError(f"Unknown vllm_mode: {self.vllm_mode}")
+ValueError: Unknown vllm_mode: both
+"""
+MODE = Setting(value="both", file="train.sh", line=4, key="--vllm_mode", form=Form.OPTION)
+PLAN = RolloutPlan(framework="TRL", file="train.sh", entry="gold.py", settings={"rollout.mode": MODE})
+
+
+def finding(text: str, case: Case | None = None) -> Finding:
+    (found,) = triage_text(text, case=case).findings
+    return found
+
+
+def test_releases_function_condition_and_values_of_a_failure() -> None:
+    found = finding(LOG)
+    assert found.code == "RLD900"
+    assert "raised by trl 0.25.0 to 0.29.1 in trl.experimental.gold.gold_trainer.GOLDTrainer.__init__, when `" in (
+        found.message
+    )
+    assert "self.vllm_mode == 'colocate'" in found.message
+    assert "self.vllm_mode = both" in [evidence.text for evidence in found.evidence]
+
+
+def test_the_launchs_own_lines_are_named() -> None:
+    found = finding(LOG, Case(plan=PLAN))
+    assert ("--vllm_mode = both", "train.sh", 4) in [(e.text, e.source, e.line) for e in found.evidence]
+    assert any("change what __init__ looks at: train.sh:4 --vllm_mode = both" in fix.title for fix in found.fixes)
+
+
+def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:
+    own = LOG.replace("/env/lib/python3.12/site-packages/trl/experimental/gold/gold_trainer.py", "/home/me/gold.py")
+    assert "raised by trl" not in finding(own).message
+    assert "no known pattern" in finding(LOG.replace("Unknown vllm_mode: both", "it broke")).message
+
+
+def test_a_family_takes_what_its_places_raise() -> None:
+    mine = Check("ACME1", "mode-unknown", "Doc.")
+    mine.family(r"^trl: .*\.__init__$", r"vllm_mode == 'colocate'")
+    other = Check("ACME2", "other", "Doc.")
+    other.family(r"^vllm: ")
+    (found,) = triage_text(LOG, [mine, other]).findings
+    assert found.code == "ACME1"
+    assert found.message.startswith("ValueError: Unknown vllm_mode: both: raised by trl 0.25.0 to 0.29.1 in ")
+    assert found.evidence[0].line == 6

@@ -1,0 +1,52 @@
+"""From the source of releases to a table of messages."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rldoctor.refresh import messages as make
+from rldoctor.refresh.releases import Publications
+from rldoctor.tables import messages as tables
+from rldoctor.tables.messages import Table
+from tests.served import Serve
+
+OLD = 'def check(n):\n    if n < 1:\n        raise ValueError(f"n is {n}")\n'
+NEW = 'def check(n):\n    if n < 2:\n        raise ValueError(f"n is {n}")\n'
+
+
+def wheel(files: dict[str, str]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return packed.getvalue()
+
+
+def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (tables, make):
+        monkeypatch.setattr(module, "DATA", tmp_path)
+    Table.load.cache_clear()
+    releases = {
+        "peft-0.13.0-py3-none-any.whl": wheel({"peft/a.py": OLD}),
+        "peft-0.13.1-py3-none-any.whl": wheel({"peft/a.py": OLD, "peft/tests/test_a.py": "assert 1"}),
+        "peft-0.14.0-py3-none-any.whl": wheel({"peft/a.py": NEW}),
+    }
+    served = serve()
+    served.offer("peft", releases)
+    said: list[str] = []
+    assert make.refresh("peft", Publications(served.index), said.append) == ["3 new releases, 0.13.0 to 0.14.0"]
+    assert said == [f"peft {version}: 1 messages" for version in ("0.13.0", "0.13.1", "0.14.0")]
+    served.offer("peft", {**releases, "peft-0.15.0-py3-none-any.whl": wheel({"peft/a.py": OLD})})
+    Table.load.cache_clear()
+    assert make.refresh("peft", Publications(served.index), said.append) == ["1 new releases, 0.15.0 to 0.15.0"]
+    Table.load.cache_clear()
+    table = Table.load("peft")
+    Table.load.cache_clear()
+    spans = {place.conditions: place.spans for place in table.within("peft.a")}
+    assert spans == {("n < 1",): (("0.13.0", "0.13.1"), ("0.15.0", "0.15.0")), ("n < 2",): (("0.14.0", "0.14.0"),)}
+    (place, *_) = table.within("peft.a")
+    assert (place.function, place.type, place.literals, place.holes) == ("check", "ValueError", ["n is ", ""], ["n"])

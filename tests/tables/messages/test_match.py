@@ -1,0 +1,98 @@
+"""Which place of which releases a failure comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rldoctor.refresh.messages import encoded
+from rldoctor.tables import messages as tables
+from rldoctor.tables.messages import HOLE, Table
+from rldoctor.tables.messages.match import Shown, Trace, trace
+
+SMALLER = f"max_tokens ({HOLE}self.tokens{HOLE}) is smaller than max_len ({HOLE}self.length{HOLE})."
+ROWS = {
+    ("engine.config", "Config.verify", "ValueError", SMALLER, ("self.tokens < self.length",)): {"0.8.0", "0.8.1"},
+    ("engine.config.limits", "Limits.check", "ValueError", SMALLER, ("tokens < length",)): {"0.9.0"},
+    ("engine.core", "step", "AssertionError", "", ("not (len(self.left) == 0)",)): {"0.8.0", "0.8.1", "0.9.0"},
+    ("engine.core", "step", "AssertionError", "", ("not (self.a and\n self.b)",)): {"0.8.0", "0.8.1", "0.9.0"},
+    ("engine.core", "load", "ValueError", f"Unknown {HOLE}name{HOLE}", ()): {"0.9.0"},
+    ("engine.core", "load", "KeyError", f"{HOLE}name{HOLE}", ()): {"0.9.0"},
+}
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    import lzma
+
+    monkeypatch.setattr(tables, "DATA", tmp_path)
+    content = msgspec.json.encode(encoded(ROWS, ["0.8.0", "0.8.1", "0.9.0"]))
+    (tmp_path / "engine.json.xz").write_bytes(lzma.compress(content))
+    Table.load.cache_clear()
+    yield
+    Table.load.cache_clear()
+
+
+def placed(found: Trace | None) -> str | None:
+    return f"{found.place.module}.{found.place.function}" if found is not None else None
+
+
+SAID = "max_tokens (512) is smaller than max_len (4096)."
+
+
+def test_the_text_alone_tells_a_place_its_values_and_where_other_releases_have_it() -> None:
+    found = trace(Shown("ValueError", SAID))
+    assert placed(found) == "engine.config.limits.Limits.check"
+    assert found is not None and found.place.spans == (("0.9.0", "0.9.0"),)
+    assert found.values == {"self.tokens": "512", "self.length": "4096"}
+    assert [(other.function, other.spans) for other in found.others] == [("Config.verify", (("0.8.0", "0.8.1"),))]
+
+
+def test_the_release_at_hand_and_the_frame_choose() -> None:
+    assert placed(trace(Shown("ValueError", SAID), releases={"engine": "0.8.1+cu128"})) == "engine.config.Config.verify"
+    framed = Shown("ValueError", SAID, "engine.config", "verify")
+    assert placed(trace(framed, ["engine"])) == "engine.config.Config.verify"
+
+
+def test_lines_and_validators_around_a_message_do_not_hide_it() -> None:
+    wrapped = SAID.replace("smaller than", "smaller\n  than")
+    assert placed(trace(Shown("ValueError", wrapped))) is not None
+    shown = f"1 validation error for Config\n  Value error, {SAID} [type=value_error, input_value=ArgsKwargs(())]"
+    assert placed(trace(Shown("pydantic_core._pydantic_core.ValidationError", shown))) is not None
+
+
+def test_what_is_too_general_needs_its_frame() -> None:
+    general = Shown("ValueError", "Unknown thing")
+    assert trace(general) is None
+    found = trace(Shown("ValueError", "Unknown thing", "engine.core", "load"), ["engine"])
+    assert placed(found) == "engine.core.load" and found is not None and found.values == {"name": "thing"}
+    assert placed(trace(Shown("KeyError", "'x'", "engine.core", "load"), ["engine"])) == "engine.core.load"
+
+
+def test_an_assertion_without_a_message_is_known_by_its_line() -> None:
+    def asserted(code: str) -> Trace | None:
+        return trace(Shown("AssertionError", "", "engine.core", "step", code), ["engine"])
+
+    found = asserted("assert len(self.left) == 0")
+    assert found is not None and found.place.conditions == ("not (len(self.left) == 0)",)
+    first_of_two = asserted("assert (self.a and")
+    assert first_of_two is not None and "self.b" in first_of_two.place.conditions[-1]
+    assert asserted("assert other") is None
+    assert asserted("") is None
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        Shown("TypeError", SAID),
+        Shown("ValueError", "max_tokens (512) is larger than max_len (4096)."),
+        Shown("ValueError", "no template has these words"),
+        Shown("AssertionError", ""),
+    ],
+    ids=["another type", "other words", "unknown", "nothing said"],
+)
+def test_what_no_release_prints(shown: Shown) -> None:
+    assert trace(shown) is None
