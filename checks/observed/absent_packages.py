@@ -55,7 +55,7 @@ SAID = re.compile(
     r"(?:doesn't seem to be|seems to be not) installed"
     r"|requires (?:the )?(?:latest version of )?`?(?:\U0001f917 )?(?P<needed>[A-Za-z][\w. -]*?)`? library but it was "
     r"not found in (?:your|the) environment"
-    r"|requires (?P<tool>[A-Za-z][\w-]*)(?:: | \()`pip install"
+    r"|requires (?:the latest version of )?(?P<tool>[A-Za-z][\w-]*)(?:: | \()`pip install"
     r"|[`'\"](?P<quoted>[A-Za-z][\w-]*)[`'\"] (?:library |package )?is not (?:installed|available and `?use_vllm)"
     r"|(?P<absent>[A-Za-z][\w-]*) (?:library |package )?is not (?:installed|available and `?use_vllm)"
     r"|[Pp]lease install (?P<advised>bitsandbytes|deepspeed|timm)\W",

@@ -28,6 +28,7 @@ import signal
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogEvent, LogRun, Role
+from rldoctor.api.logs import FailedFirst
 
 check = Check("RLD901", "cause-outside-log", __doc__, kind=Kind.ELSEWHERE)
 
@@ -67,11 +68,49 @@ def only_wrappers(case: Case, run: LogRun) -> Iterator[Finding]:
     text = f"{last.type} {last.message}"
     where = [(title, commands) for key, title, commands in _WHERE if key.lower() in text.lower()]
     fixes = [Fix(title=title, commands=commands) for title, commands in where] or [_ITS_OUTPUT]
+    first = next(iter(run.failed_first), None)
+    worker = last.chain[0].origin
+    evidence = [Evidence(text=str(last)[:500], source=last.source, line=last.line)]
+    blamed = ""
+    if first is not None:
+        blamed = f"; {_called(first)} failed first"
+        evidence.append(Evidence(text=blamed[2:], source=first.source, line=first.line))
+        fixes[0] = _of_rank(first)
+    if "ray" in text.lower() and worker.pid is not None:
+        fixes.insert(0, _of_worker(worker.pid, worker.node))
     yield check.finding(
-        f"only consequences are in this log ({str(last).splitlines()[0][:200]}): the cause is elsewhere",
-        evidence=(Evidence(text=str(last)[:500], source=last.source, line=last.line),),
+        f"only consequences are in this log ({str(last).splitlines()[0][:200]}){blamed}: the cause is elsewhere",
+        evidence=tuple(evidence),
         fixes=tuple(fixes),
     )
+
+
+def _called(first: FailedFirst) -> str:
+    rank = f"rank {first.rank}" if first.rank is not None else "a rank"
+    return f"{rank} on {first.host}" if first.host not in (None, "localhost") else rank
+
+
+def _of_rank(first: FailedFirst) -> Fix:
+    """Which file the rank that failed first has left, or will leave the next time."""
+    if first.error_file is not None:
+        folder = first.error_file.rpartition("/")[0]
+        return Fix(
+            title=f"read {first.error_file} of {_called(first)}; stderr.log stands beside it where torchrun was given "
+            "--redirects or --tee",
+            commands=(f"rldoctor triage {folder}",),
+        )
+    file = f"LOGS/*/attempt_0/{first.local_rank or first.rank or '*'}/stderr.log"
+    return Fix(
+        title=f"what {_called(first)} printed is in {file} where torchrun keeps it: --log-dir LOGS --redirects 3 (or "
+        "--tee 3)",
+        commands=(f"rldoctor triage {file}",),
+    )
+
+
+def _of_worker(pid: str, address: str | None) -> Fix:
+    node = f" on {address}" if address else " on its node"
+    file = f"/tmp/ray/session_latest/logs/worker-*-{pid}.err"
+    return Fix(title=f"read what the worker wrote{node}: {file}", commands=(f"rldoctor triage {file}",))
 
 
 _KILLED = Fix(
@@ -87,15 +126,17 @@ def _without_a_word(run: LogRun) -> Finding:
     """A process that ended first and left no reason."""
     first = run.departed[0]
     named = next((s.name for s in signal.Signals if s.value == -first.code), None)
-    who = f"rank {first.rank}" if first.rank is not None else "a rank"
+    told = next((one for one in run.failed_first if one.rank == first.rank), None)
+    who = _called(told) if told is not None else f"rank {first.rank}" if first.rank is not None else "a rank"
     how = f"was ended by {named} (exit code {first.code})" if named else f"ended with exit code {first.code}"
     hint = _KILLED if first.code == -signal.SIGKILL else _FRAMES if named else _OWN_EXIT
     hints = () if first.code == _EXCEPTION else (hint,)
     by_torchrun = any("ChildFailedError" in f.type or "local_rank: " in f.message for f in run.failures)
+    output = _of_rank(told) if told is not None else _RANKS if by_torchrun else _ITS_OUTPUT
     return check.finding(
         f"{who} {how} and wrote no reason into this log; what the other processes say are consequences",
         evidence=(Evidence(text=f"{who}: exit code {first.code}", source=first.source, line=first.line),),
-        fixes=(*hints, _RANKS if by_torchrun else _ITS_OUTPUT),
+        fixes=(*hints, output),
     )
 
 

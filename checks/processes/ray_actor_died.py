@@ -49,7 +49,8 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A process that Ray watched is gone."""
     name = event.search(r"class_name: (\S+)")
     detail = event.search(r"Worker exit detail: ([^\n]{1,160}?)(?:\.\s|$)")
-    pid, address = event.search(r"\bpid: (\d+)"), event.search(r"\bip: ([\d.]+)")
+    pid = event.search(r"\b(?:Worker PID|pid): (\d+)")
+    address = event.search(r"\b(?:Worker IP address|ip): ([\d.]*\d)")
     where = f" (pid {pid[1]}{f' on {address[1]}' if address else ''})" if pid else ""
     log = f"/tmp/ray/session_latest/logs/worker-*-{pid[1]}.err" if pid else "/tmp/ray/session_latest/logs/worker-*.err"
     node = " on that node" if address else ""

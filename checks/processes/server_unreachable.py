@@ -24,6 +24,7 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ from rldoctor.api import (
     cite,
     plan_of,
 )
+from rldoctor.api.logs import is_users, package_of
 
 from ..declared.devices import LOOPBACK
 
@@ -208,13 +210,39 @@ def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
     "Cannot connect to host ",
     "ConnectError: All connection attempts failed",
     "openai.APIConnectionError: Connection error",
+    "timed out. (connect timeout=",
+    "httpx.ConnectTimeout",
     unless=("huggingface.co", "wandb", "modelscope", "/simple/", "swanlab"),
 )
 def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Nothing listens on the port."""
     where = event.search(r"host='([^']+)', port=(\d+)|connect to host ([\w.-]+):(\d+)")
     address = f" at {where[1] or where[3]}:{where[2] or where[4]}" if where else ""
-    yield check.finding(f"no server listens{address}", fixes=(_serve(event), _NO_PROXY))
+    asks = _asks_another(event)
+    if asks is None:
+        yield check.finding(f"no server listens{address}", fixes=(_serve(event), _NO_PROXY))
+        return
+    yield check.finding(
+        f"no server listens{address}, which {asks} asks: a reward model, a judge or a tool, not the rollout engine",
+        fixes=(
+            Fix(title="start that server before the training, under an address that every node of the run reaches"),
+            _NO_PROXY,
+        ),
+    )
+
+
+# The frameworks' clients of their rollout servers. What asks besides is a reward function, a judge or a tool.
+_CLIENTS = re.compile(r"vllm_client|vllm_generation|infer_client|inference_engine|rollout|vllm_engine|weight_sync")
+_REQUESTS = ("requests", "urllib3", "httpx", "httpcore", "aiohttp", "openai", "anyio", "tenacity", "python")
+
+
+def _asks_another(event: LogEvent) -> str | None:
+    """The file whose request failed, where it is no client of a rollout server."""
+    frames = [frame for link in event.exception.chain for frame in link.frames] if event.exception is not None else []
+    if any(_CLIENTS.search(frame.file) and not is_users(frame.file) for frame in frames):
+        return None
+    asking = [frame.file for frame in frames if package_of(frame.file) not in _REQUESTS]
+    return asking[-1].rpartition("/")[2] if asking else None
 
 
 # Something answers at the address, and has no routes for weights.

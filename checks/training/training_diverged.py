@@ -267,7 +267,7 @@ _FINITE_REWARD = Fix(
 
 def _remedies(run: Run, signs: list[_Divergence]) -> Iterator[Fix]:
     of_reward = [sign for sign in signs if set(sign.names) <= set(REWARD)]
-    if of_reward:
+    if of_reward and not _groups_of_one(run):
         yield _FINITE_REWARD
     if _groups_of_one(run):
         yield Fix.unsafe(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from rldoctor.logs.code_paths import package_of
-from rldoctor.logs.model import Frame, LoggedException, Origin
+from rldoctor.logs.code_paths import is_users, package_of
+from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
 from rldoctor.model import Incident
 
 __all__ = [
+    "FailedFirst",
     "Frame",
     "Incident",
     "LoggedException",
     "Origin",
+    "is_users",
     "package_of",
 ]

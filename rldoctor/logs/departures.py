@@ -51,9 +51,9 @@ def _recorded(verdicts: Verdicts) -> list[Departure]:
 
 
 def _summed(piece: Slice) -> Iterator[Departure]:
-    for number, rank, code in piece.record.summaries:
-        if rank is not None and code is not None and piece.first <= number <= piece.last:
-            yield Departure(rank=rank, code=code, source=piece.record.name, line=number)
+    for told in piece.summaries:
+        if told.rank is not None and told.code is not None:
+            yield Departure(rank=told.rank, code=told.code, source=told.source, line=told.line)
 
 
 def _told(failure: Failure) -> Departure | None:

@@ -6,7 +6,7 @@ import re
 
 from rldoctor.logs.deaths import ELASTIC_FIELD, FATAL_PYTHON, TERMINATE
 from rldoctor.logs.liveness import is_progress
-from rldoctor.logs.model import Frame, LoggedException, Origin
+from rldoctor.logs.model import FailedFirst, Frame, LoggedException
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import closes_sample
 
@@ -17,7 +17,7 @@ _WHAT = re.compile(r"\s*what\(\):\s*(?P<what>.*)")
 _DUMP_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9}) in (?P<function>.{1,300})')
 _THREAD = re.compile(r"\s*(?P<current>Current thread|Thread) 0x[0-9a-f]+.{0,80}:$")
 _EXIT = re.compile(r"(?P<code>-?\d{1,9})\s*(?:\(pid: (?P<pid>\d{1,9})\))?\s*(?:\((?P<signal>SIG\w+)\))?")
-_RANK = re.compile(r"(?P<rank>\d{1,6})")
+_RANK = re.compile(r"(?P<rank>\d{1,6})(?: \(local_rank: (?P<local>\d{1,6})\))?")
 # CPython's Python/pylifecycle.c, Python/traceback.c and Modules/faulthandler.c.
 _OF_DUMP = (
     "<no Python frame>",
@@ -124,18 +124,18 @@ class SummaryParser:
             self.fields[match["field"]] = match["value"].strip()
         return self._count < 12 and "======" not in line.text
 
-    @property
-    def rank(self) -> str | None:
-        """The global rank of the first failure that torchelastic saw."""
-        match = _RANK.match(self.fields.get("rank", ""))
-        return match["rank"] if match is not None else None
-
-    @property
-    def exit_code(self) -> int | None:
-        """Its exit code; minus the signal's number where a signal ended it."""
-        match = _EXIT.match(self.fields.get("exitcode", ""))
-        return int(match["code"]) if match is not None else None
-
-    @property
-    def origin(self) -> Origin:
-        return Origin(rank=self.rank, node=self.fields.get("host"))
+    def result(self, source: str) -> FailedFirst:
+        """What the block tells of the first failure that torchelastic saw."""
+        rank = _RANK.match(self.fields.get("rank", ""))
+        end = _EXIT.match(self.fields.get("exitcode", ""))
+        file = self.fields.get("error_file", "")
+        return FailedFirst(
+            rank=rank["rank"] if rank is not None else None,
+            local_rank=rank["local"] if rank is not None else None,
+            host=self.fields.get("host"),
+            pid=end["pid"] if end is not None else None,
+            code=int(end["code"]) if end is not None else None,
+            error_file=file if file.startswith("/") else None,
+            source=source,
+            line=self.first,
+        )

@@ -41,6 +41,7 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
             sources=tuple(piece.record.name for piece in slices),
             lines=sum(piece.last - piece.first + 1 for piece in slices),
             departed=departed,
+            failed_first=tuple(told for piece in slices for told in piece.summaries),
         ),
         verdicts,
     )
@@ -54,7 +55,7 @@ def first_failure(verdicts: Verdicts) -> Failure | None:
     told = [f for f in verdicts.failures if PARENTS.search(f.exception.type)] if departures(verdicts) else []
     if root is not None or told:
         return root or told[0]
-    ranks = {rank for f in verdicts.failures for _, rank, _ in f.slice.record.summaries}
+    ranks = {told.rank for f in verdicts.failures for told in f.slice.record.summaries}
     first = (f for f in verdicts.failures if f.exception.origin.rank in ranks - {None})
     return next(first, None) or min(verdicts.failures, key=lambda f: (f.launcher, f.file_index, f.number), default=None)
 
@@ -139,9 +140,9 @@ def _first_rank(shown: Failure, slices: Sequence[Slice]) -> str | None:
         return named.pop()
     if inner.actor is None:
         for piece in slices:
-            for number, summary_rank, _ in piece.record.summaries:
-                if summary_rank is not None and piece.first <= number <= piece.last:
-                    return summary_rank
+            for told in piece.summaries:
+                if told.rank is not None:
+                    return told.rank
         local = next(
             (d.exception.origin.rank for s in slices for d in s.deaths if d.launcher and d.exception.origin.rank), None
         )

@@ -136,13 +136,28 @@ class Raised:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FailedFirst:
+    """The process that a launcher saw fail first (torchrun's summary), as far as it tells: its global and local rank,
+    its host and pid, its exit code (minus the signal's number), and the file in which it kept its error."""
+
+    rank: str | None = None
+    local_rank: str | None = None
+    host: str | None = None
+    pid: str | None = None
+    code: int | None = None
+    error_file: str | None = None
+    source: str
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogRun:
     """One run of the program: what failed, in order of time. ``root`` is the first failure on the first failing rank
     that is no cascade and no wrapper (None where there is none), ``failures`` everything that ended a process,
     ``handled`` exceptions after which the run went on, ``tail`` the last lines. ``new`` are lines that a healthy run's
     log does not have (``--baseline``), the most telling first, ``near`` the patterns that come nearest to a failure
     that none explains, ``raised`` where the sources of published releases raise it, ``departed`` the processes that
-    ended without a word."""
+    ended without a word, ``failed_first`` what launchers tell of the process that failed first."""
 
     incident: Incident
     root: LoggedException | None = None
@@ -155,6 +170,7 @@ class LogRun:
     near: tuple[Neighbour, ...] = ()
     raised: Raised | None = None
     departed: tuple[Departure, ...] = ()
+    failed_first: tuple[FailedFirst, ...] = ()
 
     @property
     def versions(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from enum import Enum
 
 from rldoctor.logs.liveness import bar_position, is_ordinary, is_progress
 from rldoctor.logs.metrics import Collector
-from rldoctor.logs.model import LoggedException, Origin
+from rldoctor.logs.model import FailedFirst, LoggedException, Origin
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.printed import Printed
 from rldoctor.logs.templates import template
@@ -193,7 +193,7 @@ class FileRecord:
     rank_of: dict[tuple[str, str | None], str] = field(default_factory=dict)
     stages: list[tuple[int, str]] = field(default_factory=list)
     versions: list[tuple[int, str, str]] = field(default_factory=list)
-    summaries: list[tuple[int, str | None, int | None]] = field(default_factory=list)
+    summaries: list[FailedFirst] = field(default_factory=list)
     head: list[str] = field(default_factory=list)
     tail: list[tuple[int, Line]] = field(default_factory=list)
     printed: list[Printed] = field(default_factory=list)

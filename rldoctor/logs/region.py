@@ -230,7 +230,7 @@ class Region:
 
     def _finish_summary(self, parser: SummaryParser) -> None:
         self._summary = None
-        self.record.summaries.append((parser.first, parser.rank, parser.exit_code))
+        self.record.summaries.append(parser.result(self.record.name))
 
     def _store(self, token: int, raw: RawException, origin: Origin) -> None:
         exceptions = self.record.exceptions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rldoctor.logs.model import FailedFirst
 from rldoctor.logs.record import MAIN_PROCESSES, FileRecord, RawDeath, RawException
 
 # Two starts nearer than this are one: several nodes, or a launcher and what it launches.
@@ -29,6 +30,10 @@ class Slice:
     @property
     def deaths(self) -> list[RawDeath]:
         return [d for d in self.record.deaths if self.first <= d.number <= self.last]
+
+    @property
+    def summaries(self) -> list[FailedFirst]:
+        return [told for told in self.record.summaries if self.first <= told.line <= self.last]
 
     def joined(self, earlier: Slice) -> Slice:
         """This slice together with the one before it."""

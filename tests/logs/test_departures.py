@@ -56,9 +56,7 @@ def test_a_rank_whose_traceback_is_in_another_file() -> None:
     report = triage_text(ranked(0, PEER_GONE) + elastic(1))
     assert codes(report) == ["RLD901", "RLD321"]
     assert "rank 1 ended with exit code 1" in report.findings[0].message
-    assert [fix.title.partition(":")[0] for fix in report.findings[0].fixes] == [
-        "torchrun keeps each rank's output where it is told to"
-    ]
+    assert [fix.commands for fix in report.findings[0].fixes] == [("rldoctor triage LOGS/*/attempt_0/1/stderr.log",)]
 
 
 def test_the_rank_is_that_of_the_whole_run() -> None:

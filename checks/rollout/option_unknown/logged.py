@@ -126,7 +126,7 @@ def refused_by_a_config_class(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
         name = next((g for g in told.groups() if g), "an option")[:120] if told else "an option"
     owner = f"{call[1]} of this release" if call is not None else "this release"
-    assigned = _assigned_by(event) if call is not None else None
+    assigned = _assigned_by(event, call[1]) if call is not None else None
     said = f", which {assigned} assigns" if assigned else ""
     yield check.finding(
         f"{owner} does not know {name}{said}",
@@ -138,9 +138,15 @@ def refused_by_a_config_class(case: Case, event: LogEvent) -> Iterator[Finding]:
 _PARSERS = re.compile(r"argparse|hf_argparser|dataclasses|hydra|omegaconf|config|cli/|arguments|args\.py")
 
 
-def _assigned_by(event: LogEvent) -> str | None:
+# vLLM's own classes, which its entry points fill with what they are called with.
+_ENGINES = re.compile(r"(?:Engine|Async)\w*Args|SamplingParams|LLM|\w*EngineConfig")
+
+
+def _assigned_by(event: LogEvent, called: str) -> str | None:
     """The package whose own code makes the call, None where the launch or the user's script may be where it is from."""
-    frames = event.exception.frames if event.exception is not None else ()
+    frames = list(event.exception.frames) if event.exception is not None else []
+    while frames and _ENGINES.fullmatch(called) and package_of(frames[-1].file) == "vllm":
+        frames.pop()
     if not frames or _PARSERS.search(frames[-1].file):
         return None
     package = package_of(frames[-1].file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rldoctor_checks.processes.cause_outside_log import check
 
 from rldoctor.logs.triage import triage_text
@@ -12,6 +13,45 @@ from tests.logs.excerpts import HEALTHY, REWARD_RAISES, elastic
 def test_torchruns_summary_alone_says_where_the_ranks_wrote() -> None:
     found = finding(check, elastic(3))
     assert any("--log-dir" in fix.title for fix in found.fixes)
+
+
+SUMMARY = """\
+Root Cause (first observed failure):
+[0]:
+  time      : 2025-11-02_10:00:01
+  host      : gpu-3
+  rank      : 13 (local_rank: 5)
+  exitcode  : 1 (pid: 7535)
+  error_file: {file}
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "wanted"),
+    [
+        ("<N/A>", "LOGS/*/attempt_0/5/stderr.log"),
+        ("/tmp/elastic_x/none_y/attempt_0/5/error.json", "/tmp/elastic_x/none_y/attempt_0/5"),
+    ],
+)
+def test_the_file_of_the_rank_that_failed_first(kept: str, wanted: str) -> None:
+    text = raised("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "")
+    found = finding(check, text + SUMMARY.format(file=kept))
+    assert "rank 13 on gpu-3 ended with exit code 1" in found.message
+    assert found.fixes[0].commands == (f"rldoctor triage {wanted}",)
+
+
+def test_the_file_of_rays_worker() -> None:
+    dead = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+    text = (
+        raised("ray.exceptions.RayTaskError(EngineDeadError)", "ray::WorkerDict.generate() (pid=4711, ip=10.0.0.1)")
+        + f'  File "/opt/vllm/v1/engine/core_client.py", line 9, in get\n'
+        f"vllm.v1.engine.exceptions.EngineDeadError: {dead}\n"
+    )
+    fix = finding(check, text).fixes[0]
+    assert fix.commands == ("rldoctor triage /tmp/ray/session_latest/logs/worker-*-4711.err",)
+    assert "on 10.0.0.1" in fix.title
 
 
 def test_rays_carrier_without_what_it_carries() -> None:

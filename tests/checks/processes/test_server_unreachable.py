@@ -41,6 +41,34 @@ def test_a_refused_connection_names_host_and_port() -> None:
     assert findings(check, raised("urllib3.exceptions.MaxRetryError", hub)) == []
 
 
+REQUESTS = ("requests/adapters.py send",)
+
+
+@pytest.mark.parametrize(
+    ("error", "asks"),
+    [
+        (f"requests.exceptions.ConnectionError: {REFUSED}", "rewards/judge.py score"),
+        ("openai.APIConnectionError: Connection error.", "rewards/judge.py score"),
+        (
+            "requests.exceptions.ConnectTimeout: HTTPConnectionPool(host='10.1.1.1', port=8080): Max retries exceeded "
+            "with url: /run_code (Caused by ConnectTimeoutError(<HTTPConnection object>, 'Connection to 10.1.1.1 timed "
+            "out. (connect timeout=10)'))",
+            "verl/utils/reward_score/sandbox_fusion/judge.py call_sandbox_api",
+        ),
+    ],
+)
+def test_a_server_that_the_reward_asks_is_no_rollout_server(error: str, asks: str) -> None:
+    found = finding(check, traceback(error, asks, *REQUESTS))
+    assert "judge.py asks" in found.message
+    assert not any("vllm-serve" in command for fix in found.fixes for command in fix.commands)
+
+
+def test_the_frameworks_own_client_asks_the_rollout_server() -> None:
+    client = "trl/extras/vllm_client.py generate"
+    found = finding(check, traceback(f"requests.exceptions.ConnectionError: {REFUSED}", client, *REQUESTS))
+    assert any("trl vllm-serve" in command for fix in found.fixes for command in fix.commands)
+
+
 def test_no_ray_to_join() -> None:
     text = "Could not find any running Ray instance. Please specify the one to connect to by setting `--address` flag"
     found = finding(check, raised("ConnectionError", text))

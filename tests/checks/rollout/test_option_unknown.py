@@ -84,6 +84,13 @@ def test_what_a_frameworks_own_code_passes_stands_in_no_launch_file() -> None:
     assert [fix.commands for fix in finding.fixes] == [("rldoctor compat",)]
 
 
+def test_vllms_entry_point_hands_on_what_it_is_called_with() -> None:
+    error = "TypeError: EngineArgs.__init__() got an unexpected keyword argument 'disable_mm_preprocessor_cache'"
+    frames = ("verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py __init__", "vllm/entrypoints/llm.py __init__")
+    (finding,) = found(check, traceback(error, *frames))
+    assert "which verl assigns" in finding.message
+
+
 def test_yaml_names_the_line() -> None:
     error = 'yaml.scanner.ScannerError: mapping values are not allowed here\n  in "acc.yaml", line 3, column 16'
     (finding,) = found(check, traceback(error, "yaml/scanner.py fetch_value"))
