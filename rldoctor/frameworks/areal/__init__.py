@@ -1,0 +1,28 @@
+"""AReaL: SGLang or vLLM servers sample while FSDP, Megatron or Archon trains (https://github.com/inclusionAI/AReaL)."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="areal",
+    title="AReaL",
+    packages=(
+        # The index has releases only of late.
+        Package(
+            name="areal",
+            modules=("areal",),
+            published=False,
+            repository=Repository(name="inclusionAI/AReaL", tag="v", requirements="pyproject.toml"),
+            since="0.4.0",
+        ),
+    ),
+    over=(Layer(package="vllm"),),
+    variables="AREAL_",
+    secrets={"admin_api_key": "admin_api_key", "provider_api_key": "provider_api_key"},
+    words=Words(
+        paths=r"/areal/(?:api|engine|experimental|infra|launcher|trainer|utils|workflow)/",
+        texts=("areal.infra.", "areal.engine.", "areal.trainer."),
+    ),
+)
