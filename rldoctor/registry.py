@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from rldoctor import frameworks
+from rldoctor import deferred, frameworks
 from rldoctor.check import Check
 from rldoctor.errors import InputError, one_line
 from rldoctor.plugins import BrokenPlugin, entries
@@ -17,6 +17,8 @@ from rldoctor.probe import Probe
 from rldoctor.scenario import Scenario
 
 GROUP = "rldoctor.checks"
+# The package with the checks that rldoctor brings along.
+BUILTIN = "rldoctor_checks"
 # The modules of a check that is a folder, beside its __init__: detectors of what probes saw, of logs, and remedies.
 PARTS = ("live", "logged", "fixes")
 
@@ -35,7 +37,8 @@ class Registry:
         stays."""
         key = item.code if isinstance(item, Check) else item.name
         present = self.checks.get(key) or self.probes.get(key)
-        if present is item:  # a module that imports another's check does not register it again
+        # A module that imports another's check does not register it again.
+        if present is item or (isinstance(item, Check) and _stands_for(present, item)):
             return
         if present is not None:
             self.broken.append(BrokenPlugin(plugin, f"{key} is already registered by {self.origin[key]}"))
@@ -60,9 +63,10 @@ class Registry:
         ]
 
 
-def load(disabled: tuple[str, ...] = ()) -> Registry:
+def load(disabled: tuple[str, ...] = (), *, defer: bool = False) -> Registry:
     """Loads every entry point of the group except the ``disabled`` plugins. A module that fails to import is recorded
-    as broken, never raised; the other modules of its plugin still count."""
+    as broken, never raised; the other modules of its plugin still count. With ``defer`` the modules of built-in checks
+    that have not changed since the last time are imported when they are needed (:mod:`rldoctor.deferred`)."""
     registry = Registry()
     # The built-ins first, so that a third party that reuses a code is the one that is refused.
     found = sorted(entries(GROUP), key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
@@ -74,9 +78,26 @@ def load(disabled: tuple[str, ...] = ()) -> Registry:
         except AttributeError:
             registry.broken.append(BrokenPlugin(entry.name, f"its entry point names no module: {entry.value!r}"))
         else:
-            _load(registry, entry.name, module)
+            known = deferred.kept(module) if defer and module == BUILTIN else []
+            for check in known:
+                registry.add(entry.name, check)
+            if not known:
+                _load(registry, entry.name, module)
+            if defer and module == BUILTIN and not known and not registry.broken:
+                rows = (deferred.row(check, _modules(check)) for check in registry.checks.values())
+                deferred.keep(module, rows)
     registry.broken += frameworks.broken()
     return registry
+
+
+def _stands_for(present: Check | Probe | Scenario | None, item: Check) -> bool:
+    return isinstance(present, deferred.DeferredCheck) and present.module == item.module
+
+
+def _modules(check: Check) -> list[str]:
+    """The modules of a check that is loaded: its own, and its parts where it is a folder."""
+    parts = (f"{check.module}.{part}" for part in PARTS)
+    return [check.module, *(part for part in parts if part in sys.modules)]
 
 
 def _load(registry: Registry, plugin: str, name: str) -> None:

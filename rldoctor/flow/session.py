@@ -80,7 +80,7 @@ def open_session(options: Options) -> Session:
         raise InputError(f"--level {level.label} runs probes on this machine; --from and --assume judge another one")
     if options.soak is not None and level is not None and level < Level.ROLLOUT:
         raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
-    found = registry.load(project.disable_plugins)
+    found = registry.load(project.disable_plugins, defer=True)
     if options.assume:
         from rldoctor.facts import assume
 

@@ -1,0 +1,154 @@
+"""Checks whose modules are imported when something in them is asked for: what they are called and what their detectors
+need is kept beside the compiled modules, as those are, and holds as long as no source file changes.
+
+Most checks miss a fact (no launch was given, no probe has run), which their needs alone show."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rldoctor.check import Check, Detector, Kind
+from rldoctor.model import Grade
+
+HOME = Path(__file__).parent
+FILE = "rldoctor-checks.json"
+
+
+class Need(msgspec.Struct, array_like=True):
+    """What is known of a detector without its function."""
+
+    needs: tuple[str, ...]
+    grade: Grade
+    fallback: bool
+
+
+class Row(msgspec.Struct, array_like=True):
+    """What is known of a check without its module. ``modules`` are all that it consists of, its own first."""
+
+    code: str
+    name: str
+    kind: Kind
+    before: tuple[str, ...]
+    explains: tuple[str, ...]
+    detectors: tuple[Need, ...]
+    knows: int
+    modules: tuple[str, ...]
+
+
+class Kept(msgspec.Struct, array_like=True):
+    """The rows, and the state of the source files that they were made from."""
+
+    state: int
+    rows: tuple[Row, ...]
+
+
+class DeferredCheck(Check):
+    """A check that is known by its row; every other attribute is that of the check itself."""
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+        self.code, self.name, self.kind = row.code, row.name, row.kind
+        self.before, self.explains = row.before, row.explains
+        self.module = row.modules[0]
+        self.detectors = [
+            Detector(partial(self._judge, number), held.needs, held.grade, held.fallback)
+            for number, held in enumerate(row.detectors)
+        ]
+        self.known_by = [partial(self._knows, number) for number in range(row.knows)]
+
+    @cached_property
+    def real(self) -> Check:
+        """The check itself. Raises what importing its modules raises."""
+        module, *_ = [importlib.import_module(name) for name in self._row.modules]
+        return next(c for c in vars(module).values() if isinstance(c, Check) and c.code == self.code)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.real, name)
+
+    def _judge(self, number: int, *given: Any) -> Iterator[Any]:
+        return self.real.detectors[number].judge(*given)
+
+    def _knows(self, number: int, job: Any) -> bool:
+        return self.real.known_by[number](job)
+
+
+def row(check: Check, modules: Iterable[str]) -> Row:
+    """What is kept of a check."""
+    detectors = tuple(Need(d.needs, d.grade, d.fallback) for d in check.detectors)
+    return Row(
+        check.code,
+        check.name,
+        check.kind,
+        check.before,
+        check.explains,
+        detectors,
+        len(check.known_by),
+        (check.module, *(name for name in modules if name != check.module)),
+    )
+
+
+def kept(package: str) -> list[DeferredCheck]:
+    """The checks of a package as they were kept; empty where nothing is, or a file of the package or of rldoctor has
+    changed since."""
+    found = _place(package)
+    with suppress(OSError, msgspec.DecodeError):
+        if found is not None:
+            content = msgspec.json.decode((found[1] / FILE).read_bytes(), type=Kept)
+            if content.state == _state(found[0]):
+                return [DeferredCheck(one) for one in content.rows]
+    return []
+
+
+def keep(package: str, rows: Iterable[Row]) -> None:
+    """Keeps the checks of a package, where Python would keep what it compiles."""
+    found = _place(package)
+    if found is None:
+        return
+    content = msgspec.json.encode(Kept(_state(found[0]), tuple(rows)))
+    with suppress(OSError):
+        handle, temporary = tempfile.mkstemp(dir=found[1], prefix=f".{FILE}.")
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(content)
+            Path(temporary).replace(found[1] / FILE)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _place(package: str) -> tuple[Path, Path] | None:
+    """The folder of a package, and the one with its compiled modules; None where Python keeps none."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.cached is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent, Path(spec.cached).parent
+
+
+def _state(folder: Path) -> int:
+    """A number that another content of the source files does not have: of their names, sizes and times."""
+    state = 0
+    for file, size, time in sorted(entry for top in (folder, HOME) for entry in _sources(str(top))):
+        state = zlib.crc32(f"{file}\0{size}\0{time}\0".encode(), state)
+    return state
+
+
+def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                seen = entry.stat()
+                yield entry.path, seen.st_size, seen.st_mtime_ns
+            elif not entry.name.startswith(("_", ".")) and "." not in entry.name and entry.is_dir():
+                yield from _sources(entry.path)

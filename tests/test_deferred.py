@@ -1,0 +1,128 @@
+"""Checks that are imported when something in them is asked for, and not before."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldoctor import deferred, registry
+from rldoctor.api import Case, Check
+from rldoctor.deferred import DeferredCheck
+from rldoctor.judge import judge_one
+
+SOURCE = '''
+"""What it looks for: a launch."""
+from rldoctor.api import Check, Reach
+check = Check("TST101", "test-one", __doc__, before=("RLD101",))
+
+@check.declared(needs=["plan.engine.seed"])
+def seeded(case):
+    yield Reach("a seed")
+
+@check.declared(needs=[])
+def always(case):
+    yield Reach("nothing at all")
+
+@check.knows
+def known(job):
+    return job == {"known": True}
+'''
+PART = "from . import check\ncheck.signature('a literal of its own', says='seen')\n"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with one check, a folder with a part; what Python compiles of it may be kept."""
+    folder = tmp_path / "deferred_checks"
+    check = folder / "one"
+    check.mkdir(parents=True)
+    (folder / "__pycache__").mkdir()
+    (folder / "__init__.py").write_text("")
+    (check / "__init__.py").write_text(SOURCE)
+    (check / "logged.py").write_text(PART)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    for name in [name for name in sys.modules if name.startswith("deferred_checks")]:
+        monkeypatch.delitem(sys.modules, name)
+    return folder
+
+
+def keep() -> Check:
+    """Keeps the package's check as a run would, and forgets its modules."""
+    module = importlib.import_module("deferred_checks.one")
+    importlib.import_module("deferred_checks.one.logged")
+    deferred.keep(
+        "deferred_checks", [deferred.row(module.check, ["deferred_checks.one", "deferred_checks.one.logged"])]
+    )
+    for name in [name for name in sys.modules if name.startswith("deferred_checks")]:
+        del sys.modules[name]
+    found: Check = module.check
+    return found
+
+
+def test_a_check_is_imported_when_one_of_its_detectors_can_judge(package: Path) -> None:
+    real = keep()
+    (check,) = deferred.kept("deferred_checks")
+    assert (check.code, check.name, check.before, check.module) == (real.code, real.name, real.before, real.module)
+    assert [d.needs for d in check.detectors] == [("plan.engine.seed",), ()]
+    first, second = check.detectors
+    check.detectors = [first]
+    assert judge_one(check, Case()).outcome == "not-checked"
+    assert "deferred_checks.one" not in sys.modules
+    check.detectors = [first, second]
+    assert judge_one(check, Case()).reason == judge_one(real, Case()).reason
+    assert "deferred_checks.one" in sys.modules
+
+
+def test_all_parts_of_a_check_are_there_once_it_is_asked_for(package: Path) -> None:
+    keep()
+    (check,) = deferred.kept("deferred_checks")
+    assert [signature.literals for signature in check.signatures] == [("a literal of its own",)]
+    assert check.doc == "What it looks for: a launch."
+    assert check.known_by[0]({"known": True}) and not check.known_by[0]({})
+
+
+def test_a_file_that_changed_makes_what_was_kept_void(package: Path) -> None:
+    keep()
+    (package / "one" / "logged.py").write_text(PART + "# another size\n")
+    assert deferred.kept("deferred_checks") == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"state":', b"[0,[]]"])
+def test_what_was_kept_badly_is_void(package: Path, content: bytes) -> None:
+    keep()
+    (package / "__pycache__" / deferred.FILE).write_bytes(content)
+    assert deferred.kept("deferred_checks") == []
+
+
+def test_where_python_keeps_nothing_nothing_is_kept(package: Path) -> None:
+    (package / "__pycache__").rmdir()
+    keep()
+    assert deferred.kept("deferred_checks") == [] and not (package / "__pycache__").exists()
+
+
+def test_the_built_in_checks_are_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = registry.load()
+    rows = [deferred.row(check, [check.module]) for check in loaded.checks.values()]
+    monkeypatch.setattr(deferred, "kept", lambda package: [DeferredCheck(row) for row in rows])
+    late = registry.load(defer=True)
+    assert late.broken == [] and late.checks.keys() == loaded.checks.keys()
+    for code, check in late.checks.items():
+        real = loaded.checks[code]
+        assert isinstance(check, DeferredCheck) and check.real is real
+        assert (check.name, check.kind, check.before, check.explains) == (
+            real.name,
+            real.kind,
+            real.before,
+            real.explains,
+        )
+        needed = [(d.needs, d.grade, d.fallback) for d in check.detectors]
+        assert needed == [(d.needs, d.grade, d.fallback) for d in real.detectors]
+        assert (len(check.known_by), check.doc, check.signatures) == (
+            len(real.known_by),
+            real.doc,
+            real.signatures,
+        )
