@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from rldoctor import reads
 from rldoctor.plan.model import RolloutPlan
 
 SCHEMA_VERSION = 1
+
+
+class _Facts:
+    """A part of the case that notes what is read of it. ``_unknown_when_none`` are its fields of which None says that
+    nobody knows, in plain words."""
+
+    _section: ClassVar[str]
+    _unknown_when_none: ClassVar[dict[str, str]] = {}
+
+    def _lacks(self, name: str) -> str | None:
+        """What there is to say of a field that is None."""
+        words = self._unknown_when_none.get(name)
+        return words and f"{words} is not known"
+
+    if not TYPE_CHECKING:  # type checkers know the fields better
+
+        def __getattribute__(self, name: str) -> Any:
+            value = object.__getattribute__(self, name)
+            if name[0] != "_":
+                reads.note(f"{self._section}.{name}", self._lacks(name) if value is None else None)
+            return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +92,15 @@ class MigInstance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpu:
+class Gpu(_Facts):
     """One device, numbered by NVML (by PCI address), which is CUDA's order only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
     Memory in bytes, the host's where the two are one; ``compute_capability`` like ``8.0``."""
+
+    _section = "gpus.devices"
+    _unknown_when_none: ClassVar = {
+        "memory_used": "how much of the device is in use",
+        "compute_capability": "the compute capability",
+    }
 
     index: int
     name: str
@@ -86,10 +114,13 @@ class Gpu:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpus:
+class Gpus(_Facts):
     """The accelerators of a host. ``vendor`` is ``nvidia``, ``amd``, ``ascend`` or ``none``; only nvidia's devices are
     read. ``cuda`` is the newest CUDA that the driver serves; ``links`` maps ``"0-1"`` to how two devices reach each
     other (``nvlink``, ``pix``, ``pxb``, ``phb``, ``node``, ``sys``); ``error`` is why NVIDIA hardware is unusable."""
+
+    _section = "gpus"
+    _unknown_when_none: ClassVar = {"driver": "the driver's version", "cuda": "the newest CUDA that the driver serves"}
 
     vendor: str
     devices: tuple[Gpu, ...] = ()
@@ -110,13 +141,21 @@ class Disk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Host:
+class Host(_Facts):
     """The machine and its limits. Sizes in bytes; a limit of None means unlimited or not told.
 
     ``cpu_usable`` counts what affinity and cgroup leave, ``memory_limit`` and ``pids_limit`` are the cgroup's
     (``processes`` the user's). ``disks`` lacks a path whose file system did not answer. ``glibcxx`` is the newest
     symbol version of the system's libstdc++, like ``3.4.30``. ``libraries`` maps each CUDA, cuDNN, NCCL or C++ runtime
     library that ``LD_LIBRARY_PATH`` or ``LD_PRELOAD`` puts in front, in search order, to the file behind it."""
+
+    _section = "host"
+    _unknown_when_none: ClassVar = {
+        "libc": "the C library",
+        "glibcxx": "the newest symbol version of libstdc++",
+        "shm_total": "the size of /dev/shm",
+        "shm_free": "what is free in /dev/shm",
+    }
 
     system: str
     machine: str
@@ -145,10 +184,12 @@ class Host:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelFiles:
+class ModelFiles(_Facts):
     """A local model directory: its ``config.json`` and what stands beside it. ``files`` maps names to sizes in bytes,
     ``broken`` the names of those that cannot be read to the reason. ``cached`` says that the hub's cache holds it: what
     is not there is downloaded when it is wanted."""
+
+    _section = "model"
 
     path: str
     config: dict[str, Any]
@@ -157,6 +198,10 @@ class ModelFiles:
     files: dict[str, int] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     cached: bool = False
+
+    def _lacks(self, name: str) -> str | None:
+        reason = self.broken.get(f"{name}.json")
+        return reason and f"{name}.json cannot be read: {reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +216,20 @@ class Series:
     values: tuple[float, ...]
     source: str | None = None
     lines: tuple[int, ...] = ()
+
+
+SECTIONS = {
+    "packages": "the packages",
+    "host": "the host",
+    "gpus": "the GPUs",
+    "environment": "the environment variables",
+    "model": "the model's files",
+    "plan": "the launch",
+    "nodes": "the number of nodes",
+    "metrics": "the metrics",
+    "links": "what the packages lack of each other",
+}
+"""The parts of a case by the names of its fields, and in plain words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,3 +256,12 @@ class Case:
     absent: dict[str, str] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
+
+    if not TYPE_CHECKING:
+
+        def __getattribute__(self, name: str) -> Any:
+            value = object.__getattribute__(self, name)
+            if name in SECTIONS:
+                why = self.unknown.get(name) if value is None else None
+                reads.note(name, why and f"{SECTIONS[name]}: {why.reason}")
+            return value

@@ -11,12 +11,12 @@ from functools import partial
 
 import msgspec
 
+from rldoctor import reads
 from rldoctor.case import Case, Unknown
 from rldoctor.check import Check, Detector, Knows, NotApplicable, NotChecked, Reach
 from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
 from rldoctor.model import CheckResult, Finding, Grade, Outcome
-from rldoctor.plan import unanswered
 
 # What a check as a whole says when its detectors, or the cases it judged, differ: the first of these that any says.
 _OF_DETECTORS = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE)
@@ -78,24 +78,23 @@ def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) ->
     def result(outcome: Outcome, reason: str | None = None, **more: object) -> CheckResult:
         return CheckResult(code=check.code, name=check.name, outcome=outcome, reason=reason, **more)  # type: ignore[arg-type]
 
-    with unanswered.listening() as unread:
+    with reads.listening() as read:
+        missing = first_missing(case, detector.needs)
+        if isinstance(missing, Absent):
+            return result(Outcome.NOT_APPLICABLE, missing.reason)
+        if missing is not None:
+            return result(Outcome.NOT_CHECKED, _with_how(missing.reason, missing.how))
         outcome = _heard(check, detector, case, known, result)
-    # What a detector concludes where it asked for a setting that nobody could read is no answer.
-    if unread and outcome.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE):
-        gone = "; ".join(f"{name} cannot be read from the launch: {reason}" for name, reason in unread.items())
-        return result(Outcome.NOT_CHECKED, gone)
+    # What a detector concludes where it read a fact that nobody knows is no answer.
+    if read.unknown and outcome.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE):
+        return result(Outcome.NOT_CHECKED, read.missing())
     return outcome
 
 
 def _heard(
     check: Check, detector: Detector, case: Case, known: Knows, result: Callable[..., CheckResult]
 ) -> CheckResult:
-    """What a detector says, whatever it asked for."""
-    missing = first_missing(case, detector.needs)
-    if isinstance(missing, Absent):
-        return result(Outcome.NOT_APPLICABLE, missing.reason)
-    if missing is not None:
-        return result(Outcome.NOT_CHECKED, _with_how(missing.reason, missing.how))
+    """What a detector says, whatever it reads."""
     findings: list[Finding] = []
     reach: list[str] = []
     try:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rldoctor import reads
 from rldoctor.case import Case, Distribution, Packages, Unknown
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.plan.vocabulary import plain
@@ -39,7 +40,13 @@ def find_all(packages: Packages, name: str) -> tuple[Distribution, ...]:
 
 def find(packages: Packages, name: str) -> Distribution | None:
     """The distribution that ``import`` would take for ``name``, or None."""
-    return next(iter(find_all(packages, name)), None)
+    found = next(iter(find_all(packages, name)), None)
+    if found is None and canonical(name) in packages.broken:
+        reads.note(f"packages.{name}", "installed in a version that cannot be told:", name)
+    else:
+        unnamed = found is None and not packages.complete
+        reads.note(f"packages.{name}", "the assumed environment does not name" if unnamed else None, name)
+    return found
 
 
 def installed_within(case: Case, name: str, specifier: str) -> bool:
@@ -99,9 +106,10 @@ def _setting(plan: RolloutPlan, name: str) -> object | Absent | Unknown:
 
 
 def _distribution(packages: Packages, name: str) -> object | Absent | Unknown:
-    found = find(packages, name)
-    if found is not None:
-        return found
+    return find(packages, name) or _distribution_missing(packages, name)
+
+
+def _distribution_missing(packages: Packages, name: str) -> Absent | Unknown:
     if reason := packages.broken.get(canonical(name)):
         return Unknown(reason=f"the version of {name} cannot be told: {reason}", how=f"reinstall {name}")
     if packages.complete:

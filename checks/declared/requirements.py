@@ -95,7 +95,7 @@ def judge(
     open_questions: list[str] = []
     found = False
     for (by, on), demands in _pairs(needs.demands, belongs).items():
-        installed = find(case.packages, on)
+        installed = find(case.packages, on) if on != "python" else None
         version = case.packages.python if on == "python" else installed.version if installed else None
         if version is None:
             continue

@@ -44,7 +44,12 @@ from rldoctor.api import (
     plan_of,
     version_within,
 )
+from rldoctor.api.facts import aside
+from rldoctor.api.packages import packages_of
 from rldoctor.api.releases import KnownIssue, affects, known_issues
+
+# What a row lacks that holds only in some launches.
+LAUNCH = "a launch file"
 
 check = Check("RLD111", "known-bad-release", __doc__, before=("RLD101",))
 
@@ -54,10 +59,15 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
     """The rows of the table that hold here."""
     packages = case.packages
     assert packages is not None
-    rows = [row for row in known_issues() if row.shown_by == check.code and find(packages, row.package) is not None]
+    shown = [row for row in known_issues() if row.shown_by == check.code]
+    with aside():  # a package that is not here has no defects here
+        rows = [row for row in shown if find(packages, row.package) is not None]
     for row in rows:
         if affects(row, case):
             yield _finding(row, case)
+    _named(case)
+    if damaged := sorted({row.package for row in shown} & packages.broken.keys()):
+        raise NotChecked(f"the version of {' and '.join(damaged)} cannot be told")
     if not rows and packages.complete:
         raise NotApplicable("no package with known defects is installed")
     if not rows:
@@ -68,11 +78,22 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
             open_rows.setdefault(lacking, []).append(row)
     left = [f"{_counted(several)} without {lacking}" for lacking, several in open_rows.items()]
     decided = [row for row in rows if not any(row in several for several in open_rows.values())]
-    if not decided:
+    if not decided or any(lacking != LAUNCH for lacking in open_rows):
         raise NotChecked("; ".join(left), how=f"name {' and '.join(open_rows)}")
     yield Reach(f"none of {_counted(decided)}")
     if left:
         yield Reach(f"not judged: {', '.join(left)}")
+
+
+def _named(case: Case) -> None:
+    """Reads the packages that every run has, so that one which an assumed environment does not name is missed."""
+    assert case.packages is not None
+    own = packages_of(case.plan.framework) if case.plan is not None else ()
+    with aside():
+        there = [name for name in own if find(case.packages, name) is not None]
+    engine = ("vllm",) if case.plan is None or case.plan.value("rollout.backend", "vllm") == "vllm" else ()
+    for name in (*(there or own)[:1], *engine, "transformers"):
+        find(case.packages, name)
 
 
 def _lacking(row: KnownIssue, case: Case) -> str | None:
@@ -84,7 +105,7 @@ def _lacking(row: KnownIssue, case: Case) -> str | None:
     if unnamed:
         return f"the version of {' and '.join(unnamed)}"
     launches = case.plan is None and (row.when or row.frameworks)
-    return "a launch file" if launches and affects(replace(row, when={}, frameworks=()), case) else None
+    return LAUNCH if launches and affects(replace(row, when={}, frameworks=()), case) else None
 
 
 def _counted(rows: list[KnownIssue]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rldoctor.case import Disk, Distribution, Gpu, GpuProcess, Gpus, Host, MigInstance, ModelFiles, Packages, Series
+from rldoctor.reads import aside
 
 __all__ = [
     "Disk",
@@ -15,4 +16,5 @@ __all__ = [
     "ModelFiles",
     "Packages",
     "Series",
+    "aside",
 ]

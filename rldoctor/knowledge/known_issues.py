@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from rldoctor import reads
 from rldoctor.case import Case
 from rldoctor.knowledge import table
 from rldoctor.knowledge.layers import replaced
@@ -60,8 +61,10 @@ def affects(issue: KnownIssue, case: Case) -> bool:
         return False
     if not issue.frameworks and replaced(case, issue.package):
         return False
-    ranges = {issue.package: issue.versions, **issue.beside}
-    if not all(_installed(case, name, versions) for name, versions in ranges.items()):
+    with reads.aside():  # a package that is not here has no defects here
+        if not _installed(case, issue.package, issue.versions):
+            return False
+    if not all(_installed(case, name, versions) for name, versions in issue.beside.items()):
         return False
     if issue.python is not None and version_within(case.packages.python, issue.python) is not True:
         return False
@@ -77,7 +80,9 @@ def fact(name: str, case: Case) -> Any:
     if name == "engine.generation":
         return generation(case).value
     if name == "model.architectures":
-        return next(iter(config.get("architectures") or ()), None)
+        named = next(iter(config.get("architectures") or ()), None)
+        reads.note(name, "config.json names no architecture" if case.model is not None and named is None else None)
+        return named
     if name == "model.experts":
         return next((count for key in EXPERTS if (count := text_config(config).get(key))), None)
     if name.startswith("model.config."):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks import packages
+from rldoctor.frameworks import framework, packages
 
 # Frameworks that train with vLLM rollouts, each under the name that it is known by here.
 FRAMEWORKS = tuple(package.name for package in packages())
@@ -59,6 +59,12 @@ def extra_counts(package: str, extra: str, required: str) -> bool:
     named = extra == required and extra in _NAMED_EXTRAS
     through = next((p.extras for p in packages() if p.name == package), ())
     return named or extra in through or is_alternative(extra, required)
+
+
+def packages_of(name: str) -> tuple[str, ...]:
+    """The packages that a framework may come in, the usual one first; none for a framework that is not known."""
+    record = framework(name)
+    return tuple(package.name for package in record.packages) if record is not None else ()
 
 
 def is_alternative(extra: str, required: str) -> bool:

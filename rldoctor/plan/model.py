@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from rldoctor.plan import unanswered
+from rldoctor import reads
 from rldoctor.plan.vocabulary import plain
 
 
@@ -142,8 +142,10 @@ class RolloutPlan:
     def get(self, name: str) -> Setting | None:
         """The setting under a canonical name, or None where the plan has none."""
         setting = self.settings.get(name)
+        why = None
         if setting is not None and setting.unknown is not None:
-            unanswered.note(setting.key or plain(name), setting.unknown)
+            why = f"{setting.key or plain(name)} cannot be read from the launch: {setting.unknown}"
+        reads.note(f"plan.{self.role}.{name}", why)
         return setting
 
     def value(self, name: str, default: Any = None) -> Any:

@@ -69,9 +69,15 @@ def test_only_packages_that_a_rollout_stands_on_are_judged() -> None:
 
 
 def test_a_pass_says_how_far_it_reached() -> None:
-    result = judged(check, assumed(trl="0.24.0", accelerate="1.10.1"))
+    result = judged(check, installed({"trl": "0.24.0", "accelerate": "1.10.1"}, {"trl": ("accelerate>=1.4.0",)}))
     assert result.outcome is Outcome.PASS
     assert "trl 0.24.0 and accelerate 1.10.1" in str(result.reason)
+
+
+def test_what_is_demanded_and_not_named_is_not_known_to_fit() -> None:
+    result = judged(check, assumed(trl="0.24.0", accelerate="1.10.1"))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert str(result.reason).startswith("the assumed environment does not name ")
 
 
 SITE = "/opt/venv/lib/python3.11/site-packages"

@@ -62,10 +62,16 @@ def test_a_pass_counts_the_defects_of_the_packages_that_are_there() -> None:
 
 
 def test_a_defect_that_only_some_launches_show_waits_for_one() -> None:
-    without = judge_one(check, assumed(trl="0.19.0"))
+    without = judge_one(check, installed({"trl": "0.19.0"}))
     assert without.outcome is Outcome.PASS
     assert re.search(r"; not judged: \d+ known defects? of trl without a launch file", str(without.reason))
-    assert "without" not in str(judge_one(check, assumed(trl="99.0")).reason)
+    assert "without" not in str(judge_one(check, installed({"trl": "99.0"})).reason)
+
+
+def test_an_engine_that_is_not_named_may_have_defects() -> None:
+    result = judge_one(check, assumed(trl="0.19.0"))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert result.reason == "the assumed environment does not name vllm, transformers"
 
 
 def test_a_defect_of_two_packages_waits_for_the_version_of_the_other() -> None:

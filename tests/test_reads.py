@@ -1,0 +1,241 @@
+"""A pass is an answer: no detector passes where a fact that it reads is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rldoctor import example, reads, registry
+from rldoctor.api import Case, Check, Finding, Outcome, Reach, RolloutPlan, Setting, Unknown, find
+from rldoctor.case import SECTIONS, Gpu, Gpus, Host, ModelFiles
+from rldoctor.check import Detector
+from rldoctor.flow import engine
+from rldoctor.judge import judge as judge_all
+from rldoctor.judge import judge_one
+from rldoctor.plan.evidence import plan_of
+from tests.cases import GIB, assumed, gpus, host, judged
+from tests.plans import case as planned
+
+REGISTRY = registry.load()
+EXAMPLES = [file for check in REGISTRY.checks.values() if (file := example.file_of(check)) is not None]
+
+
+def test_a_pass_without_the_setting_is_no_answer() -> None:
+    check = Check("ACME01", "acme", "")
+
+    @check.declared(needs=["plan"])
+    def short(case: Case) -> Iterator[Finding | Reach]:
+        """Reads a setting with a default."""
+        yield Reach(f"{plan_of(case).value('lengths.response', 0)} tokens")
+
+    case = planned(lengths__response=512)
+    assert case.plan is not None and judged(check, case).outcome is Outcome.PASS
+    unknown = {"lengths.response": Setting(value=None, key="max_tokens", unknown="$MAX is not set")}
+    result = judged(check, replace(case, plan=replace(case.plan, settings=unknown)))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert result.reason == "max_tokens cannot be read from the launch: $MAX is not set"
+
+
+def versions(check: Check) -> None:
+    @check.declared(needs=["packages"])
+    def known(case: Case) -> Iterator[Finding | Reach]:
+        """Reads two packages."""
+        assert case.packages is not None
+        yield Reach(", ".join(d.name for name in ("ray", "vllm") if (d := find(case.packages, name)) is not None))
+
+
+def test_a_package_that_is_not_named_is_unknown_and_one_that_is_not_there_is_not() -> None:
+    check = Check("ACME01", "acme", "")
+    versions(check)
+    case = assumed(vllm="0.8.5")
+    assert case.packages is not None
+    result = judged(check, case)
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert result.reason == "the assumed environment does not name ray"
+    assert judged(check, replace(case, packages=replace(case.packages, complete=True))).outcome is Outcome.PASS
+
+
+def test_what_is_read_aside_decides_nothing() -> None:
+    check = Check("ACME01", "acme", "")
+
+    @check.declared(needs=["packages"])
+    def counted(case: Case) -> Iterator[Finding | Reach]:
+        """Only words its pass with the devices."""
+        with reads.aside():
+            yield Reach(f"{case.gpus}")
+
+    unknown = {"gpus": Unknown(reason="NVML did not answer")}
+    assert judged(check, replace(assumed(vllm="0.8.5"), unknown=unknown)).outcome is Outcome.PASS
+
+
+# What every model has; any other key that a config.json lacks is a default of its architecture.
+KEYS = (
+    "architectures",
+    "hidden_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "vocab_size",
+)
+# What is read with other facts and decides nothing.
+BESIDE = {
+    "RLD206 weights_beyond_the_device model.config.max_position_embeddings": "weights are as large in any context",
+}
+
+
+class Config(dict[str, Any]):
+    """A model's config that notes what is read of it."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        reads.note(f"model.config.{key}")
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        reads.note(f"model.config.{key}")
+        return super().__getitem__(key)
+
+
+def cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
+    """The cases of all worked examples, on a host that is known."""
+    seen: list[Case] = []
+
+    def spying(checks: object, case: Case, *more: object) -> object:
+        seen.append(case)
+        return judge_all(checks, case, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine, "judge", spying)
+    for file in EXAMPLES:
+        for scene in vars(example.read(file)).values():
+            example.judge(scene, REGISTRY)
+    return [told(case) for case in seen]
+
+
+def told(case: Case) -> Case:
+    """The case with every fact that a machine may have and an example does not name."""
+    devices = case.gpus or gpus(count=4)
+    full = replace(
+        devices,
+        devices=tuple(replace(one, memory_used=GIB) for one in devices.devices),
+        driver=devices.driver or "570.86",
+        cuda=devices.cuda or "12.8",
+    )
+    model = case.model and replace(case.model, config=Config(case.model.config))
+    return replace(
+        case,
+        host=host(glibcxx="3.4.32"),
+        gpus=full,
+        model=model,
+        nodes=case.nodes or 1,
+        environment=case.environment or {},
+        unknown={name: why for name, why in case.unknown.items() if name.partition(".")[0] not in SECTIONS},
+    )
+
+
+def without(case: Case) -> Iterator[tuple[str, Case]]:
+    """The name of each fact, and the case that lacks it."""
+    gone = Unknown(reason="taken away")
+    for name in SECTIONS:
+        if getattr(case, name) is not None:
+            yield name, replace(case, **{name: None}, unknown={**case.unknown, name: gone})  # type: ignore[arg-type]
+    yield from _without_settings(case)
+    yield from _without_packages(case)
+    kinds: dict[str, type[Gpus] | type[Host]] = {"gpus": Gpus, "host": Host}
+    for section, kind in kinds.items():
+        facts = getattr(case, section)
+        for name in kind._unknown_when_none:
+            if getattr(facts, name) is not None:
+                yield f"{section}.{name}", replace(case, **{section: replace(facts, **{name: None})})
+    for name in Gpu._unknown_when_none:
+        assert case.gpus is not None
+        devices = tuple(replace(one, **{name: None}) for one in case.gpus.devices)  # type: ignore[arg-type]
+        yield f"gpus.devices.{name}", replace(case, gpus=replace(case.gpus, devices=devices))
+    if case.model is not None:
+        yield from _without_model_facts(case, case.model)
+
+
+def _without_settings(case: Case) -> Iterator[tuple[str, Case]]:
+    plan, server = case.plan, case.plan and case.plan.server
+    if plan is not None:
+        for name, lesser in _lesser(plan):
+            yield name, replace(case, plan=lesser)
+    if plan is not None and server is not None:
+        for name, lesser in _lesser(server):
+            yield name, replace(case, plan=replace(plan, server=lesser))
+
+
+def _lesser(plan: RolloutPlan) -> Iterator[tuple[str, RolloutPlan]]:
+    for name, setting in plan.settings.items():
+        if setting.unknown is None:
+            settings = {**plan.settings, name: replace(setting, value=None, unknown="taken away")}
+            yield f"plan.{plan.role}.{name}", replace(plan, settings=settings)
+
+
+def _without_packages(case: Case) -> Iterator[tuple[str, Case]]:
+    if case.packages is None:
+        return
+    for one in case.packages.distributions:
+        others = tuple(d for d in case.packages.distributions if d.name != one.name)
+        for gone in ({"complete": False}, {"broken": {**case.packages.broken, one.name: "taken away"}}):
+            packages = replace(case.packages, distributions=others, **gone)
+            yield f"packages.{one.name}", replace(case, packages=packages)
+
+
+def _without_model_facts(case: Case, model: ModelFiles) -> Iterator[tuple[str, Case]]:
+    for name in ("tokenizer_config", "generation_config"):
+        if getattr(model, name) is not None:
+            broken = {**model.broken, f"{name}.json": "taken away"}
+            yield f"model.{name}", replace(case, model=replace(model, **{name: None}, broken=broken))  # type: ignore[arg-type]
+    for key in model.config.keys() & set(KEYS):
+        config = Config({name: value for name, value in model.config.items() if name != key})
+        yield f"model.config.{key}", replace(case, model=replace(model, config=config))
+
+
+def alone(check: Check, detector: Detector, case: Case) -> Outcome:
+    lone = Check(check.code, check.name, check.doc)
+    lone.detectors = [detector]
+    return judge_one(lone, case).outcome
+
+
+def read_in_passing(check: Check, detector: Detector, case: Case, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The facts that a detector which passes has read."""
+    heard: list[reads.Reads] = []
+    listening = reads.listening
+
+    def spying() -> Any:
+        context = listening()
+
+        class Spy:
+            def __enter__(self) -> reads.Reads:
+                heard.append(context.__enter__())
+                return heard[-1]
+
+            def __exit__(self, *told: Any) -> Any:
+                return context.__exit__(*told)
+
+        return Spy()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reads, "listening", spying)
+        outcome = alone(check, detector, case)
+    return set().union(*(one.facts for one in heard)) if outcome is Outcome.PASS else set()
+
+
+def test_no_pass_survives_the_loss_of_a_fact_that_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: dict[str, int] = {}
+    survived = set()
+    for case in cases(monkeypatch):
+        lacking = list(without(case))
+        for check in REGISTRY.checks.values():
+            for detector in check.detectors:
+                facts = read_in_passing(check, detector, case, monkeypatch)
+                for name, lesser in lacking:
+                    if name in facts:
+                        section = name.partition(".")[0]
+                        taken[section] = taken.get(section, 0) + 1
+                        if alone(check, detector, lesser) is Outcome.PASS:
+                            survived.add(f"{check.code} {detector.judge.__name__} {name}")
+    assert min(taken[section] for section in ("packages", "gpus", "host", "model", "plan")) > 20, taken
+    assert sorted(survived - BESIDE.keys()) == []
