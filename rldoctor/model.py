@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, TypedDict
 
+from rldoctor.exhibits.model import Exhibits
+
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from rldoctor.exhibits.model import Exhibits
 
 
 class Severity(str, Enum):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from rldoctor.case import Case
-from rldoctor.exhibits import lengths, memory, metrics, ranks, versions
+from typing import TYPE_CHECKING
+
 from rldoctor.exhibits.model import Exhibits
-from rldoctor.model import Report
+
+if TYPE_CHECKING:  # a report holds exhibits, and msgspec reads its types when they run
+    from rldoctor.case import Case
+    from rldoctor.model import Report
 
 __all__ = ["Exhibits", "of"]
 
 
 def of(case: Case, report: Report) -> Exhibits:
     """What the case holds of each; what it does not hold is left out, or said to be unknown where a launch has it."""
+    from rldoctor.exhibits import lengths, memory, metrics, ranks, versions
+
     return Exhibits(
         title=case.target or report.target,
         lengths=lengths.of(case),
