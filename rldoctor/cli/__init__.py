@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from rldoctor import __version__, redact, streams
-from rldoctor.cli import catalogue, facts, gate, judging
+from rldoctor.cli import catalogue, facts, gate, judging, watching
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import TakesArguments
 from rldoctor.errors import InputError, one_line
@@ -23,6 +23,7 @@ COMPLETE = "_RLDOCTOR_COMPLETE"
 NEXT = """What to type next:
   rldoctor check train.sh    before training: the launch file, for this machine
   rldoctor check             the environment alone
+  rldoctor watch run.log     while it trains: findings as they arise
   rldoctor triage run.log    after a crash: its log, or a folder of logs
   rldoctor hang              while it stands still: on the machine, beside the run
   rldoctor --help            everything else"""
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.command(cls=TakesArguments)(judging.check)
 for _command in (judging.triage, judging.hang, facts.bundle, facts.diff, facts.compat):
     app.command()(_command)
+app.command()(watching.watch)
 app.command()(gate.baseline)
 app.command()(gate.init)
 app.command()(gate.machine)

@@ -71,7 +71,7 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
         probed = probing.run_probes(case, session.probes, request, deep, said)
         notes = [*([deep.reason] if deep.reason else []), *_newer_than_known(probed)]
         judged = engine.report(probed, session.checks, session.registry, notes)
-        judged = prove.prove(probed, _as_settled(session, judged), session.registry, request, progress)
+        judged = prove.prove(probed, settled(session, judged), session.registry, request, progress)
         judged = replace(judged, missing=(*_missing(session, probed, judged), *judged.missing))
         examined.append(Examined(_with_kept_logs(session, probed, judged), judged))
     return examined
@@ -109,7 +109,7 @@ def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
     return replace(probed, observations=keep_logs(probed.observations, judged))
 
 
-def _as_settled(session: Session, judged: Report) -> Report:
+def settled(session: Session, judged: Report) -> Report:
     """The report as the project's settings weigh it, what they ignore apart."""
     weighed = settings.weighed(judged, session.settings)
     return settings.silence(weighed, session.settings, datetime.date.today())
@@ -164,10 +164,19 @@ def triage(
         progress=progress,
         finish=finish,
     )
-    place = judged.incident if judged.incident is not None and judged.incident.source else None
-    launch = Evidence(text="the launch", source=str(options.target), line=1) if options.target is not None else None
-    log = Evidence(text="the log", source=place.source, line=place.line) if place is not None else None
-    judged = _as_settled(session, replace(judged, place=launch or log or Evidence(text="the log", source=logs[0])))
+    return settled_log(session, judged, known, logs[0])
+
+
+def settled_log(session: Session, judged: Report, known: Case, log: str) -> Report:
+    """The report on a log with its place, as the project's settings weigh it, and with what was not reached. ``known``
+    is the case without the log."""
+    at, target = judged.incident, session.options.target
+    place = Evidence(text="the log", source=log)
+    if at is not None and at.source:
+        place = replace(place, source=at.source, line=at.line)
+    if target is not None:
+        place = Evidence(text="the launch", source=str(target), line=1)
+    judged = settled(session, replace(judged, place=place))
     missing = verdict.missing(verdict.Subject.LOG, known, judged, {"log"}, session.required)
     return replace(judged, missing=(*missing, *judged.missing))
 

@@ -59,9 +59,9 @@ def ask(
             judge = partial(item.signature.judge, case, item.event)
             if not answers.collect(item.check, item.signature.role, item.event, judge):
                 answers.declined.append(item)
-    measured = {result.code: result for result in _measured(checks, case)}
+    measures = {result.code: result for result in measured(checks, case)}
     found = answers.found
-    found += [Found(f, Role.CAUSE, None, measured=True) for result in measured.values() for f in result.findings]
+    found += [Found(f, Role.CAUSE, None, measured=True) for result in measures.values() for f in result.findings]
     explained = any(explains(item) for item in found)
     if not explained:
         known = [check for check in checks if check.code not in {item.code for item in found}]
@@ -90,7 +90,7 @@ def ask(
         elsewhere = precedence.of_kind(Kind.ELSEWHERE)
         found = [item for item in found if item.code not in elsewhere]
     return found, tuple(
-        join_results([r for r in (_result(c, found, answers.crashes.get(c.code), run), measured.get(c.code)) if r])
+        join_results([r for r in (_result(c, found, answers.crashes.get(c.code), run), measures.get(c.code)) if r])
         for c in checks
     )
 
@@ -103,7 +103,7 @@ def _recorded(found: Sequence[Found], run: LogRun, deaths: frozenset[str]) -> bo
     return not run.departed and any(item.role in (Role.CASCADE, Role.WRAPPER) for item in found)
 
 
-def _measured(checks: Sequence[Check], case: Case) -> list[CheckResult]:
+def measured(checks: Sequence[Check], case: Case) -> list[CheckResult]:
     """What the detectors say that judge metrics and nothing else."""
     results = []
     for check in checks:
@@ -123,8 +123,8 @@ def _declared(
     where it went on or the cause is known, a note. What causes something that was measured keeps its weight."""
     if case.plan is None or not is_whole(case.plan):
         return []
-    measured = {item.code for item in found if item.measured}
-    causes = {first for first, second in precedence.before if second in measured}
+    codes = {item.code for item in found if item.measured}
+    causes = {first for first, second in precedence.before if second in codes}
     weight = Severity.WARNING if run.incident.kind == "crashed" and not explained else Severity.NOTE
     risks = []
     for check in checks:

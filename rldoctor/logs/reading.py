@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -29,10 +30,15 @@ _PREFIX = 400
 
 def read(source: Source, table: Table) -> FileRecord:
     """One source's record. Raises :class:`rldoctor.errors.InputError` where it holds no text."""
-    return _Reader(source, table).read()
+    reader = Reader(source, table)
+    for block in source.blocks():
+        reader.feed(block)
+    return reader.finish()
 
 
-class _Reader:
+class Reader:
+    """Takes the blocks of one source in their order; a log that still grows is read once, whenever more is there."""
+
     def __init__(self, source: Source, table: Table) -> None:
         self.source = source
         self.table = table
@@ -46,11 +52,19 @@ class _Reader:
         self.known = 0
         self.tail = b""
 
-    def read(self) -> FileRecord:
-        for block in self.source.blocks():
-            self.secrets.learn(block.data)
-            self._block(block, self.table.find(block.data))
-            self.tail = (self.tail + block.data)[-TAIL:]
+    def feed(self, block: Block) -> None:
+        """Takes the next block, which ends at a line's end."""
+        self.secrets.learn(block.data)
+        self._block(block, self.table.find(block.data))
+        self.tail = (self.tail + block.data)[-TAIL:]
+
+    def so_far(self) -> FileRecord:
+        """The record as if the log ended here; more blocks may follow."""
+        shared = {id(self.table): self.table, id(self.source): self.source}
+        return copy.deepcopy(self, shared).finish()
+
+    def finish(self) -> FileRecord:
+        """The record of all that was fed; nothing may follow."""
         self.region.leave()
         self.notes.unpack(self._parsed)
         self._tail()

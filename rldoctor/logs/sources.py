@@ -89,7 +89,7 @@ class Source:
         if self.path is not None and self.path.name == ERROR_FILE:
             sample = elastic_traceback(sample)
         codec = encodings.detect(sample)
-        decode = _decoder(codec)
+        decode = decoder(codec)
         text = decode(sample)
         if (why := encodings.why_not_text(text)) is not None:
             raise InputError(f"{self.name} is no log: {why}")
@@ -165,7 +165,8 @@ def _line_blocks(first: bytes, read: Callable[[], bytes], source: Source) -> Ite
     source.size = 0 if blank else offset + len(held)
 
 
-def _decoder(codec: str | None) -> Callable[[bytes], bytes]:
+def decoder(codec: str | None) -> Callable[[bytes], bytes]:
+    """Turns the bytes of a file into UTF-8, piece by piece in their order; an empty piece ends them."""
     if codec is None:
         return lambda data: data
     decoder = codecs.getincrementaldecoder(codec)(errors="replace")

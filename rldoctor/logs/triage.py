@@ -81,6 +81,17 @@ def judged(source: Source, table: Table, checks: list[Check], case: Case, compar
     return _report([read(source, table)], table, checks, case, source.name, [], False, compared)
 
 
+def judged_record(record: FileRecord, table: Table, checks: list[Check], case: Case) -> tuple[Report, Case]:
+    """Judges what was read of one log; with the case that it was judged with, its versions and metrics among it."""
+    used = [case]
+
+    def finish(report: Report, known: Case) -> Report:
+        used.append(known)
+        return report
+
+    return _report([record], table, checks, case, record.name, [], False, finish=finish), used[-1]
+
+
 def _compared_with(paths: Sequence[str]) -> tuple[Compared | None, list[str]]:
     """What the last run is compared with, and notes on it."""
     if not paths:

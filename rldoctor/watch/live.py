@@ -1,0 +1,121 @@
+"""The log of a run that goes on: read once as it grows, and judged as ``triage`` judges a log that has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rldoctor.case import Case, Series
+from rldoctor.check import Check
+from rldoctor.logs.encodings import detect
+from rldoctor.logs.layers import learned
+from rldoctor.logs.metrics import Collector
+from rldoctor.logs.paths import origin_of
+from rldoctor.logs.reading import Reader
+from rldoctor.logs.sources import Block, Source, decoder
+from rldoctor.logs.table import Table
+from rldoctor.logs.triage import judged_record
+from rldoctor.model import Report
+from rldoctor.watch.follow import Follower
+
+# How much of a file's beginning shows how its lines are wrapped.
+_SAMPLE = 1 << 16
+# A judgement takes this share of the time at most: what one cost is waited for a hundred times.
+SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look at the log came to: ``new`` says whether lines came, ``report`` what they come to where it was worth
+    a judgement."""
+
+    new: bool
+    report: Report | None = None
+    metrics: dict[str, Series] | None = None
+
+
+class LiveLog:
+    """One log. ``clock`` counts seconds."""
+
+    def __init__(
+        self,
+        path: Path,
+        checks: Sequence[Check],
+        case: Case | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises :class:`rldoctor.errors.InputError` for a path that cannot be followed."""
+        self.path = path
+        self.checks = list(checks)
+        self.table = Table(self.checks)
+        self.case = case or Case()
+        self.clock = clock
+        self.follower = Follower(path)
+        self.files = 1
+        self._unjudged = False
+        self._free = clock()
+        # The metrics of all files that the log went through.
+        self._collector = Collector()
+        self._begin()
+
+    def look(self, last: bool = False) -> Seen:
+        """Reads what came. It is judged where the last judgement was long enough ago, and always where it is the
+        ``last`` look."""
+        pieces = self.follower.rest() if last else self.follower.poll()
+        for piece in pieces:
+            if piece.anew:
+                self.files += 1
+                self._begin()
+            self._feed(piece.data)
+        self._unjudged = self._unjudged or bool(pieces)
+        began = self.clock()
+        if not self._unjudged or (not last and began < self._free):
+            return Seen(bool(pieces))
+        self._unjudged = False
+        report, case = self._judge()
+        ended = self.clock()
+        self._free = ended + (ended - began) / SHARE
+        return Seen(bool(pieces), report, case.metrics)
+
+    def _begin(self) -> None:
+        self._head = b""
+        self._start()
+
+    def _start(self) -> None:
+        name = str(self.path)
+        self._source = Source(name, self.path, origin_of(name))
+        self._reader = Reader(self._source, self.table)
+        self._offset = 0
+        self._number = 0
+        codec = detect(self._head)
+        self._decode = decoder(codec)
+        self._strips = learned(decoder(codec)(self._head)) if self._head else []
+
+    def _feed(self, data: bytes) -> None:
+        """Text is read as its beginning is wrapped; as long as that is short, each piece may show more of it, and the
+        file is read again."""
+        young = len(self._head) < _SAMPLE
+        if young:
+            self._head += data
+            self._start()
+        text = self._text(self._head if young else data)
+        self._reader.feed(Block(text, self._offset))
+        self._offset += len(text)
+        self._source.size = self._offset
+        for line in text.splitlines()[-data.count(b"\n") - 1 :] if young else text.splitlines():
+            self._number += 1
+            self._collector.feed("log", self._number, line.decode("utf-8", "replace"))
+
+    def _text(self, data: bytes) -> bytes:
+        text = self._decode(data)
+        for strip in self._strips:
+            text = strip(text)
+        return text
+
+    def _judge(self) -> tuple[Report, Case]:
+        known = self.case
+        if self.files > 1:
+            known = replace(known, metrics=self._collector.series())
+        return judged_record(self._reader.so_far(), self.table, self.checks, known)

@@ -1,0 +1,92 @@
+"""What a watched run looks like: its latest step in one line, or as a table on a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rldoctor.case import Series
+from rldoctor.exhibits.metrics import SHOWN
+
+_BARS = "▁▂▃▄▅▆▇█"
+_TREND = 24
+
+
+@dataclass
+class Pace:
+    """How long a step takes, by when its line came."""
+
+    step: int | None = None
+    since: float = 0.0
+    seconds: float | None = None
+
+    def at(self, step: int | None, now: float) -> None:
+        """Takes the latest step that is known at a time, in seconds."""
+        if step is None or step == self.step:
+            return
+        if self.step is not None and step > self.step:
+            self.seconds = (now - self.since) / (step - self.step)
+        self.step, self.since = step, now
+
+
+def latest(metrics: Mapping[str, Series]) -> int | None:
+    """The last step of any metric."""
+    return max((series.steps[-1] for series in metrics.values() if series.steps), default=None)
+
+
+def line(metrics: Mapping[str, Series], pace: Pace) -> str:
+    """The latest step in one line."""
+    values = [f"{name} {_number(metrics[key].values[-1])}" for key, name in SHOWN.items() if _has(metrics, key)]
+    step = latest(metrics)
+    head = f"step {step}" if step is not None else "no step yet"
+    return ", ".join([head, *values, *([f"{pace.seconds:.1f} s a step"] if pace.seconds is not None else [])])
+
+
+def screen(name: str, metrics: Mapping[str, Series], pace: Pace, silent: float) -> RenderableType:
+    """A table of the metrics: the latest value, the least and the largest, and the trend. ``silent`` are the seconds
+    since the last line."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column, justify in (("metric", "left"), ("now", "right"), ("least", "right"), ("most", "right"), ("", "left")):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    for key, title in SHOWN.items():
+        if _has(metrics, key):
+            values = metrics[key].values
+            finite = [value for value in values if math.isfinite(value)]
+            ends = (_number(min(finite)), _number(max(finite))) if finite else ("-", "-")
+            table.add_row(title, _number(values[-1]), *ends, Text(trend(values), style="blue"))
+    step = latest(metrics)
+    parts = [name, f"step {step}" if step is not None else "no step yet"]
+    parts += [f"{pace.seconds:.1f} s a step"] if pace.seconds is not None else []
+    parts += [f"silent for {silent:.0f} s"] if silent >= 10 else []
+    return Group(Text(", ".join(parts), style="bold"), table) if table.row_count else Text(parts[0] + ", no step yet")
+
+
+def trend(values: tuple[float, ...]) -> str:
+    """The last values as a line of bars; what is no number is a question mark."""
+    last = values[-_TREND:]
+    finite = [value for value in last if math.isfinite(value)]
+    if not finite:
+        return "?" * len(last)
+    low, high = min(finite), max(finite)
+
+    def bar(value: float) -> str:
+        if not math.isfinite(value):
+            return "?"
+        share = (value / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.0
+        return _BARS[min(len(_BARS) - 1, int(share * len(_BARS)))]
+
+    return "".join(map(bar, last))
+
+
+def _has(metrics: Mapping[str, Series], key: str) -> bool:
+    return key in metrics and bool(metrics[key].values)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"

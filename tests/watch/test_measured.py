@@ -1,0 +1,124 @@
+"""What a trainer hands over record by record is judged as its log is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldoctor.logs.triage import triage_text
+from rldoctor.model import Finding, Severity
+from rldoctor.watch.measured import Measured
+
+Record = dict[str, float]
+
+
+def record(step: int, **changes: float) -> Record:
+    healthy = {"loss": 0.01, "grad_norm": 0.3, "learning_rate": 1e-6, "reward": 0.3 + 0.01 * step, "reward_std": 0.2}
+    return {**healthy, "frac_reward_zero_std": 0.0, "completions/clipped_ratio": 0.1, "epoch": step / 100, **changes}
+
+
+SICK: dict[str, Record] = {
+    "RLD501": {"reward": 0.0, "reward_std": 0.0, "frac_reward_zero_std": 1.0, "grad_norm": 0.0},
+    "RLD502": {"grad_norm": 0.0, "loss": 0.0},
+    "RLD503": {"completions/clipped_ratio": 1.0, "completions/mean_length": 512.0, "completions/max_length": 512.0},
+    "RLD504": {"loss": float("nan"), "grad_norm": float("nan")},
+}
+
+
+@pytest.mark.parametrize("code", SICK)
+def test_the_first_steps_show_it(code: str) -> None:
+    told: list[Finding] = []
+    run = Measured(tell=told.append)
+    for step in range(1, 30):
+        run.add(record(step, **SICK[code]), step)
+    assert code in {finding.code for finding in told}
+    assert len({(finding.code, finding.severity) for finding in told}) == len(told)
+
+
+def test_a_healthy_run_is_left_in_peace() -> None:
+    run = Measured()
+    assert [new for step in range(1, 200) if (new := run.add(record(step), step))] == []
+
+
+@pytest.mark.parametrize("code", SICK)
+def test_the_trainers_own_words_and_its_log_come_to_the_same(code: str) -> None:
+    run = Measured()
+    records = [record(step, **SICK[code]) for step in range(1, 20)]
+    for step, one in enumerate(records, start=1):
+        run.add(one, step)
+    logged = triage_text("".join(f"{one}\n" for one in records), run.checks)
+    assert {f.code for f in run.findings()} == {f.code for f in logged.findings if f.code.startswith("RLD5")}
+
+
+def test_completions_of_a_group_that_are_all_alike() -> None:
+    run = Measured()
+    alike = [(f"prompt {n // 4}", "the same long answer to it") for n in range(16)]
+    apart = [(f"prompt {n // 4}", f"answer number {n}, and a long one") for n in range(16)]
+    for step in range(1, 12):
+        run.add(record(step), step, alike)
+    assert [finding.code for finding in run.findings()] == ["RLD311"]
+    other = Measured()
+    for step in range(1, 12):
+        other.add(record(step), step, apart)
+    assert other.findings() == ()
+
+
+def test_evaluations_and_summaries_are_no_steps() -> None:
+    run = Measured()
+    for step in range(1, 30):
+        run.add({"eval_loss": float("nan"), "eval_reward": 0.0}, step)
+        run.add({"train_runtime": 1.0, "train_loss": float("nan")}, step)
+    assert run.findings() == ()
+
+
+CHILD = """
+import json, site, sys
+for folder in json.loads(sys.argv[1]):
+    site.addsitedir(folder)
+from transformers.trainer_callback import CallbackHandler, TrainerControl, TrainerState
+from rldoctor.watch.trainer import RLDoctorCallback
+
+records, first, stop = json.loads(sys.argv[2]), json.loads(sys.argv[3]), json.loads(sys.argv[4])
+callback = RLDoctorCallback(stop=stop)
+control, state = TrainerControl(), TrainerState(is_world_process_zero=first)
+handler = CallbackHandler([callback], None, None, None, None)
+control = handler.on_train_begin(None, state, control)
+for state.global_step, record in enumerate(records, start=1):
+    control = handler.on_step_end(None, state, control)
+    control = handler.on_log(None, state, control, record)
+    if control.should_training_stop:
+        break
+told = [[finding.code, finding.severity.value] for finding in callback.findings]
+print(json.dumps({"step": state.global_step, "stopped": control.should_training_stop, "findings": told}))
+"""
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("sick", "first", "stop", "stops"),
+    [
+        ("RLD501", True, True, True),
+        ("RLD501", True, False, False),
+        ("RLD501", False, True, False),
+        ("", True, True, False),
+    ],
+)
+def test_transformers_own_handler_calls_it_and_stops(
+    patient: Path, sick: str, first: bool, stop: bool, stops: bool
+) -> None:
+    records = [record(step, **SICK.get(sick, {})) for step in range(1, 41)]
+    folders = [path for path in sys.path if path.endswith("site-packages")]
+    given = [json.dumps(value) for value in (folders, records, first, stop)]
+    done = subprocess.run([str(patient), "-c", CHILD, *given], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["stopped"] is stops
+    assert (told["step"] < 40) is stops
+    assert bool(told["findings"]) is bool(sick and first)
+    if stops:
+        assert ["RLD501", Severity.ERROR.value] in told["findings"]
+        assert "RLD501" in done.stderr
