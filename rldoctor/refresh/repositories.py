@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def read(source: Repository, clone: Path) -> list[Declared]:
     for version, reference in references:
         text = CloneTree(clone, reference).read(source.requirements)
         if text is not None:
-            requires, python = _READERS[Path(source.requirements).name](text)
+            requires, python = _reader(source.requirements)(text)
             found.append(Declared(version, tuple(requires), python))
     return found
 
@@ -83,4 +84,8 @@ def _from_setup(text: str) -> tuple[list[str], str | None]:
     return [by_name[name] for name in picked if name in by_name], python
 
 
-_READERS = {"pyproject.toml": _from_pyproject, "requirements.txt": _from_requirements, "setup.py": _from_setup}
+_READERS = {"pyproject.toml": _from_pyproject, "setup.py": _from_setup}
+
+
+def _reader(path: str) -> Callable[[str], tuple[list[str], str | None]]:
+    return _READERS.get(Path(path).name, _from_requirements)

@@ -1,0 +1,28 @@
+"""ROLL: Ray workers by role, vLLM or SGLang samples (https://github.com/alibaba/ROLL)."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="roll",
+    title="ROLL",
+    packages=(
+        # The index has another project of this name.
+        Package(
+            name="roll",
+            modules=("roll",),
+            has="roll/pipeline/rlvr/rlvr_config.py",
+            published=False,
+            repository=Repository(name="alibaba/ROLL", tag="v", requirements="requirements_common.txt"),
+            since="0.1.0",
+        ),
+    ),
+    over=(Layer(package="vllm"),),
+    variables="ROLL_",
+    words=Words(
+        paths=r"/roll/(?:agentic|configs|distributed|models|pipeline|third_party|utils)/",
+        texts=("roll.pipeline.", "roll.distributed."),
+    ),
+)

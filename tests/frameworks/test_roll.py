@@ -1,0 +1,110 @@
+"""ROLL: one section for each role, devices as Python text, the engine's own words under strategy_config."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.frameworks.roll.dialect import devices
+from rldoctor.plan.model import Source
+from tests.frameworks.conftest import Launches
+
+# examples/qwen2.5-7B-rlvr_megatron/rlvr_config.yaml of 0.3.0, shortened.
+CONFIG = """\
+seed: 42
+num_gpus_per_node: 8
+rollout_batch_size: 64
+prompt_length: 2048
+response_length: 4096
+num_return_sequences_in_group: 8
+adv_estimator: reinforce
+pretrain: Qwen/Qwen2.5-7B
+actor_train:
+  model_args: {dtype: bf16, disable_gradient_checkpointing: false}
+  training_args: {per_device_train_batch_size: 1, gradient_accumulation_steps: 32}
+  strategy_args: {strategy_name: megatron_train, strategy_config: {tensor_model_parallel_size: 2}}
+  device_mapping: list(range(0,16))
+actor_infer:
+  model_args: {dtype: bf16}
+  generating_args: {max_new_tokens: "${response_length}", temperature: 0.99, num_return_sequences: 8}
+  strategy_args:
+    strategy_name: vllm
+    strategy_config: {gpu_memory_utilization: 0.8, block_size: 16, max_model_len: 8000}
+  device_mapping: list(range(0,12))
+"""
+SGLANG = CONFIG.replace("strategy_name: vllm", "strategy_name: sglang").replace(
+    "{gpu_memory_utilization: 0.8, block_size: 16, max_model_len: 8000}",
+    "{mem_fraction_static: 0.7, tensor_parallel_size: 2, context_length: 8192, load_format: auto}",
+)
+RUN = (
+    "CONFIG_PATH=$(basename $(dirname $0))\npython examples/start_rlvr_pipeline.py --config_path $CONFIG_PATH {name}\n"
+)
+
+
+def test_a_launch_of_its_own(launches: Launches) -> None:
+    files = {"examples/qwen/run.sh": RUN.format(name="--config_name rlvr"), "examples/qwen/rlvr.yaml": CONFIG}
+    (plan,) = launches(files, roll="0.3.0", vllm="0.10.2")
+    assert (plan.framework, plan.value("rollout.backend"), plan.value("model.path")) == (
+        "ROLL",
+        "vllm",
+        "Qwen/Qwen2.5-7B",
+    )
+    assert (plan.value("engine.max_model_len"), plan.value("engine.gpu_memory_utilization")) == (8000, 0.8)
+    assert (plan.value("placement.mode"), plan.value("placement.engines")) == ("colocate", 12)
+    assert (plan.value("batch.generation"), plan.value("batch.train"), plan.value("parallel.data")) == (512, 256, 8)
+    assert (plan.value("lengths.total"), plan.value("sampling.max_tokens")) == (6144, 4096)
+    assert plan.unread == () and plan.unknown == ()
+
+
+@pytest.mark.parametrize(("release", "budget"), [("0.1.3", None), ("0.3.0", 8192)])
+def test_what_it_sets_in_the_engine_by_release(launches: Launches, release: str, budget: int | None) -> None:
+    (plan,) = launches({"rlvr.yaml": CONFIG}, roll=release, vllm="0.8.4")
+    found = plan.get("engine.max_num_batched_tokens")
+    assert found is not None and (found.value if found.source is Source.DERIVED else None) == budget
+    assert plan.value("engine.enable_sleep_mode") is True
+
+
+def test_sglang_is_asked_with_its_own_words(launches: Launches) -> None:
+    (plan,) = launches({"rlvr.yaml": SGLANG}, roll="0.3.0", vllm="0.10.2")
+    engine = {name: setting for name, setting in plan.settings.items() if name.startswith("engine.")}
+    assert (plan.value("rollout.backend"), plan.value("placement.engines")) == ("sglang", 6)
+    assert (plan.value("engine.gpu_memory_utilization"), plan.value("engine.max_model_len")) == (0.7, 8192)
+    assert plan.value("engine.load_format") == "auto"
+    assert not any("vllm" in str(setting.how) for setting in engine.values())
+    assert "engine.mem_fraction_static" not in engine and "engine.max_num_batched_tokens" not in engine
+
+
+def test_devices_of_their_own(launches: Launches) -> None:
+    apart = CONFIG.replace("list(range(0,12))", "list(range(16,20)) + [24, 25]") + "async_generation_ratio: 1\n"
+    (plan,) = launches({"rlvr.yaml": apart}, roll="0.3.0")
+    assert (plan.value("placement.mode"), plan.value("placement.engine_gpus")) == ("async", 6)
+    assert plan.value("ray.gpus_needed") == 22
+    assert plan.value("batch.per_request") == 1
+
+
+def test_a_whole_sequence_in_place_of_the_response(launches: Launches) -> None:
+    text = CONFIG.replace("response_length: 4096", "sequence_length: 10240").replace('"${response_length}"', "4096")
+    (plan,) = launches({"rlvr.yaml": text}, roll="0.3.0")
+    assert (plan.value("lengths.response"), plan.value("lengths.total")) == (8192, 10240)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("list(range(0,4))", [0, 1, 2, 3]),
+        ("list(range(0, 4, 2)) + [7]", [0, 2, 7]),
+        ("[0, 1]", [0, 1]),
+        ([2, 3], [2, 3]),
+        ("list(range(0,NUM))", None),
+        ("__import__('os').listdir('/')", None),
+        ("list(range(0, 10**12))", None),
+        (None, None),
+        ("[", None),
+    ],
+)
+def test_device_numbers(text: object, expected: list[int] | None) -> None:
+    assert devices(text) == expected
+
+
+def test_another_configuration_with_an_actor_is_not_rolls(launches: Launches) -> None:
+    found = launches({"a.yaml": "actor_train: {lr: 1}\nseed: 42\nrollout_batch_size: 64\n"})
+    assert all(plan.framework != "ROLL" for plan in found)
