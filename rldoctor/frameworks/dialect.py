@@ -231,6 +231,7 @@ class Dialect:
     def take(self, draft: Draft, native: Native) -> None:
         """Files one native setting: understood, beside the matter, a dictionary to look into, or unread."""
         self.check_known(draft, native)
+        native = self._completed(draft.launch, native)
         found = self.rule(native.key)
         if found is not None:
             option, rule = found
@@ -255,6 +256,14 @@ class Dialect:
             draft.beside += 1
         else:
             draft.unread.append(draft.record(native, None))
+
+    def _completed(self, launch: Launch, native: Native) -> Native:
+        """An option under its whole name, where the framework's parser takes the start of one for it."""
+        if native.form is not Form.OPTION or self.rule(native.key) is not None:
+            return native
+        options = launch.options(self.main_group(launch))
+        name = options.completed(native.key) if options is not None else None
+        return native if name is None else replace(native, key=name)
 
     def _is_flag(self, launch: Launch, native: Native) -> bool:
         """Whether an option takes no value on the command line, by the release's own declaration."""

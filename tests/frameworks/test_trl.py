@@ -394,3 +394,11 @@ def test_what_trl_computes_cannot_be_written(launches: Launches) -> None:
     assert spelling.write is None and "prompt 1024 + completion 3072" in str(spelling.reason)
     newer = colocated(launches, "1.0.0", COLOCATE.replace("    max_prompt_length=1024,\n", ""))
     assert dialect.spell(Edit(option="engine.max_model_len", value=8192), newer).text == "vllm_max_model_length=8192"
+
+
+def test_the_start_of_an_options_name_is_that_option(launches: Launches) -> None:
+    """``HfArgumentParser`` is argparse, which takes a name for the only one that begins so."""
+    (plan,) = launches({"run.sh": "trl grpo --num_gener 4 --per-device-train 2\n"}, trl="0.24.0")
+    assert (plan.value("batch.generations"), plan.value("batch.per_device"), plan.unknown) == (4, 2, ())
+    found = plan.get("batch.generations")
+    assert found is not None and (found.key, found.line) == ("--num_gener", 1)
