@@ -5,6 +5,7 @@ from __future__ import annotations
 from rldoctor.plan.seeds import (
     SeedTopology,
     completions_per_request,
+    in_turn,
     replicas_per_prompt,
     requests_alike,
     seed_topology,
@@ -13,6 +14,7 @@ from rldoctor.plan.seeds import (
 __all__ = [
     "SeedTopology",
     "completions_per_request",
+    "in_turn",
     "replicas_per_prompt",
     "requests_alike",
     "seed_topology",

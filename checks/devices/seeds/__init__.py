@@ -15,7 +15,9 @@ Why it hurts
 
 How sure it is
     The formulas are the frameworks' own, by release. Replicas with one seed are an error only where the batch shows
-    that they get equal parts of one group; where requests are spread by load it is a note, since their batches differ.
+    that they get equal parts of one group. Where each request goes to the next replica in turn (verl's servers of 0.5.0
+    to 0.7.0) or they are spread by load it is a note: how far the batches of two replicas are alike is a matter of
+    time.
 
 The fix and its cost
     A seed for each replica, none for the requests. It costs nothing; reproducibility comes from the same seeds at the
@@ -47,7 +49,14 @@ from rldoctor.api import (
     cite,
     plan_of,
 )
-from rldoctor.api.seeds import SeedTopology, completions_per_request, replicas_per_prompt, requests_alike, seed_topology
+from rldoctor.api.seeds import (
+    SeedTopology,
+    completions_per_request,
+    in_turn,
+    replicas_per_prompt,
+    requests_alike,
+    seed_topology,
+)
 
 from . import live as sampled
 from .fixes import SERVER_SEEDS, SWIFT_SERVER, no_request_seed, own_seeds, swift
@@ -149,18 +158,24 @@ def _shared(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
         drawn = sampled.replicas(case) if "seeds" in case.observations else _NOTHING
     except (NotApplicable, NotChecked):
         drawn = _NOTHING
+    # What two replicas draw is the same as long as their batches are; how long that is, is a matter of time.
+    severity = Severity.NOTE
+    if together and in_turn(plan):
+        shared = f", and the completions of a prompt go to {together} of them in turn: they can draw the same ones"
+    elif together:
+        shared, severity = (
+            f", and {together} of them get the same prompts: they draw the same completions",
+            Severity.ERROR,
+        )
+    else:
+        shared = "; requests are spread over them by load"
     return check.finding(
-        f"{found.replicas} engine replicas have the same seed ({found.formula})"
-        + (
-            f", and {together} of them get the same prompts: they draw the same completions"
-            if together
-            else "; requests are spread over them by load"
-        ),
-        severity=Severity.ERROR if together else Severity.NOTE,
+        f"{found.replicas} engine replicas have the same seed ({found.formula}){shared}",
+        severity=severity,
         grade=Grade.REPRODUCED if drawn.equal else Grade.DECLARED,
         evidence=(
             *cite(launch, RULE, "placement.engines"),
-            *cite(plan, "batch.generation", "batch.generations"),
+            *cite(plan, "batch.generation", "batch.generations", "rollout.spread"),
             Evidence(text=found.table(), source="derived seeds"),
             *drawn.evidence,
         ),

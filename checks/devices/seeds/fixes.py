@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import Fix, RolloutPlan, version_within
-from rldoctor.api.seeds import SeedTopology
+from rldoctor.api.seeds import SeedTopology, in_turn
 
 # rollout.py: every worker and every server is given vLLM's own seed.
 SWIFT_SERVER = ">=3.4,<3.12.3"
@@ -30,7 +30,7 @@ def own_seeds(plan: RolloutPlan, found: SeedTopology) -> Iterator[Fix]:
     elif plan.framework == "NeMo-RL":
         yield Fix(title="NeMo-RL 0.2.0 and later give each engine its own seed (pull request 171)")
     n, rows = plan.value("batch.generations"), plan.value("batch.generation")
-    if n and rows and rows // n < found.replicas:
+    if n and rows and rows // n < found.replicas and not in_turn(plan):
         yield Fix(title=f"or at least {found.replicas} prompts at a time, so that every group stays on one replica")
 
 

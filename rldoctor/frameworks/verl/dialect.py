@@ -78,6 +78,13 @@ def _seeds(draft: Draft) -> None:
         draft.derive("batch.per_request", 1, "a batch holds every prompt n times")
     elif between(draft, "verl", "0"):
         draft.derive("batch.per_request", draft.value("batch.generations"), "rollout.n", "batch.generations")
+    if between(draft, "verl", "0.5", "0.7.1") and _served(draft):
+        # agent_loop.py, AsyncLLMServerManager._choose_server: the server with the fewest requests so far, ended or not
+        draft.derive("rollout.spread", "turns", "each request goes to the next server in turn", "rollout.async_engine")
+    elif between(draft, "verl", "0.7.1"):
+        draft.derive("rollout.spread", "load", "each request goes to the server with the fewest in flight")
+    elif between(draft, "verl", "0"):
+        draft.derive("rollout.spread", "parts", "each replica gets a contiguous part of the batch")
     given = draft.value("seed.engine")
     if between(draft, "verl", "0", "0.9"):
         draft.derive("seed.engine", 0, "rollout.seed is not set: 0")

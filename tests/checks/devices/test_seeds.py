@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from rldoctor_checks.devices.completions_identical import check as identical
 from rldoctor_checks.devices.seeds import check
 
@@ -55,6 +56,24 @@ def test_verl_with_fewer_prompts_than_replicas() -> None:
     # Before 0.5 the engine drew the n samples of one request.
     assert quiet(check, "verl", version="0.4.1", **plan, batch__per_request=16, batch__generation=64)
     assert quiet(check, "verl", version="0.5.0", **plan, batch__per_request=1, batch__generation=1024)
+
+
+VERL = (
+    "python3 -m verl.trainer.main_ppo data.train_batch_size=1024 actor_rollout_ref.rollout.n=8 "
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=1 trainer.n_gpus_per_node=8 trainer.nnodes=1 {more}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "shared"),
+    [("0.5.0", "async", True), ("0.7.0", "async", True), ("0.5.0", "sync", False), ("0.7.1", "async", False)],
+)
+def test_servers_that_get_requests_in_turn(version: str, mode: str, shared: bool, tmp_path: Path) -> None:
+    # agent_loop.py, _choose_server: the eight copies of a prompt are eight requests, one for each server
+    file = LaunchFile(tmp_path, VERL.format(more=f"actor_rollout_ref.rollout.mode={mode}"), {"verl": version})
+    found = file.findings(check)
+    assert [item.severity for item in found] == [Severity.NOTE] * shared
+    assert all("the completions of a prompt go to 8 of them in turn" in item.message for item in found)
 
 
 def test_peers_that_disagree() -> None:
