@@ -43,6 +43,7 @@ app.command(cls=TakesArguments)(judging.check)
 for _command in (judging.triage, judging.hang, facts.bundle, facts.diff, facts.compat):
     app.command()(_command)
 app.command()(watching.watch)
+app.command(cls=TakesArguments)(facts.plan)
 app.command()(gate.baseline)
 app.command()(gate.init)
 app.command()(gate.machine)

@@ -1,4 +1,5 @@
-"""The commands about the facts of machines: to save them, to compare two, and which versions go together."""
+"""The commands about facts: to save those of a machine, to compare two, which versions go together, what a launch comes
+to."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import typer
 
 from rldoctor import redact
 from rldoctor.cli.exits import ExitCode
-from rldoctor.cli.options import Assume, Devices, Level, Model, Output, Python, Target, TimeLimit
+from rldoctor.cli.options import Assume, Devices, Level, Model, Output, Python, Target, TimeLimit, script_arguments
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
@@ -57,6 +58,45 @@ def diff(
     deliver(render(redact.tree(found), str(first), str(second)), output)
     progress(f"{len(found)} {'difference' if len(found) == 1 else 'differences'}")
     return ExitCode.FINDINGS if found else ExitCode.OK
+
+
+def plan(
+    context: typer.Context,
+    target: Annotated[Path, typer.Argument(help="A launch file.")],
+    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
+    python: Python = None,
+    model: Model = None,
+    assume: Assume = None,
+    from_: Annotated[list[Path] | None, typer.Option("--from", help="The environment of a saved bundle.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
+    output: Output = None,
+) -> int:
+    """Show what a launch comes to: ranks, replicas, seeds, devices, lengths, memory, ports, each with its source."""
+    from rldoctor.flow import collect, session
+    from rldoctor.report import sheet as report
+    from rldoctor.sheet import sheet
+
+    render = report.renderer(format_, to_file=output is not None)
+    if len(python or ()) > 1 or len(from_ or ()) > 1:
+        raise InputError("a plan is that of one environment; give one --python or --from")
+    opened = session.open_session(
+        session.Options(
+            target=target,
+            framework=framework,
+            arguments=script_arguments(context),
+            level="static",
+            pythons=tuple(python or ()),
+            model=model,
+            assume=tuple(assume or ()),
+            bundles=tuple(from_ or ()),
+        )
+    )
+    sections = {"packages", "environment", "gpus", "host", "model", "plan"}
+    sheets = [sheet(case) for case, _ in collect.cases(opened, sections) if case.plan is not None]
+    if not sheets:
+        raise InputError(f"{target}: no launch file")
+    deliver(render(redact.tree(tuple(sheets))), output)
+    return ExitCode.OK
 
 
 def compat(

@@ -172,6 +172,8 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
             continue
         if program.entry == "ray start":
             for name, value in program.process.items():
+                if name.startswith("scheduler."):
+                    continue  # the step that starts Ray is not the one that starts the run
                 reader.shared[name] = replace(value, file=source.file, line=command.line)
         elif program.entry in ("make", "just"):
             yield from _recipes_of(program, reader, command, layer)
