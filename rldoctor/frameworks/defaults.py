@@ -131,9 +131,27 @@ def filled(draft: Draft, group: str, key: str) -> Any:
     return fill(default, key, lookup, {name: native.value for name, native in draft.launch.variables.items()})
 
 
+# Of vLLM's names, those that mean the same of SGLang (https://docs.sglang.ai/advanced_features/server_arguments.html):
+# lengths, shares of memory, ranks, precision, adapters.
+COMMON_TO_ENGINES = frozenset(
+    {
+        "model", "tokenizer", "revision", "trust_remote_code", "dtype", "quantization", "kv_cache_dtype", "load_format",
+        "max_model_len", "max_num_seqs", "gpu_memory_utilization", "enforce_eager", "tensor_parallel_size",
+        "pipeline_parallel_size", "data_parallel_size", "enable_expert_parallel", "enable_prefix_caching", "seed",
+        "enable_lora", "max_lora_rank", "max_loras",
+    }
+)  # fmt: skip
+
+
 def fill_engine_defaults(dialect: Dialect, draft: Draft) -> None:
-    """Sets what vLLM's version takes for engine options that nobody set, where vLLM is the engine."""
-    options = draft.launch.options(dialect.engine_group) if draft.value("rollout.backend", "vllm") == "vllm" else None
+    """Sets what vLLM's version takes for engine options that nobody set, where vLLM is the engine. To another engine
+    nothing is said that only vLLM has, whether the launch or the framework would say it."""
+    engine = draft.value("rollout.backend", "vllm")
+    if engine == "sglang":
+        for name in [name for name in draft.settings if name.startswith("engine.")]:
+            if name.removeprefix("engine.") not in COMMON_TO_ENGINES:
+                del draft.settings[name]
+    options = draft.launch.options(dialect.engine_group) if engine == "vllm" else None
     for key in options or ():
         if options is not None and f"engine.{key}" in terms():
             value = draft.launch.default(dialect.engine_group, key)

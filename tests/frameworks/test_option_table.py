@@ -178,5 +178,5 @@ def test_one_framework_at_one_version_is_read_in_ten_milliseconds(framework: str
 
 
 def test_a_framework_without_a_table() -> None:
-    with pytest.raises(KeyError, match="no option table for areal"):
-        OptionTable.load("areal")
+    with pytest.raises(KeyError, match="no option table for nobody"):
+        OptionTable.load("nobody")

@@ -11,6 +11,7 @@ from rldoctor.launch.recognise import read
 from rldoctor.model import Edit
 from rldoctor.plan.model import RolloutPlan, Source
 from rldoctor.tables.options import Option, OptionSet
+from tests.frameworks.conftest import Launches
 
 BASE = (
     "data.train_batch_size=256 data.max_prompt_length=1024 data.max_response_length=3072 "
@@ -190,3 +191,29 @@ def test_fixes_are_spelled_as_overrides(tmp_path: Path, option: str, value: obje
     dialect = by_name("verl")
     assert dialect is not None
     assert dialect.spell(Edit(option=option, value=value), plan(tmp_path)).text == text
+
+
+SGLANG = (
+    "python3 -m verl.trainer.main_ppo trainer.n_gpus_per_node=8 actor_rollout_ref.rollout.name=sglang "
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=2 actor_rollout_ref.rollout.gpu_memory_utilization=0.6 "
+    "actor_rollout_ref.rollout.max_num_batched_tokens=1024 actor_rollout_ref.rollout.enable_chunked_prefill=False "
+    "actor_rollout_ref.model.path=m {more}\n"
+)
+
+
+def test_sglang_is_said_only_what_it_is_given(launches: Launches) -> None:
+    (plan,) = launches({"run.sh": SGLANG.format(more="")}, verl="0.7.0", vllm="0.12.0")
+    engine = {name for name in plan.settings if name.startswith("engine.")}
+    assert engine.isdisjoint({"engine.max_num_batched_tokens", "engine.enable_chunked_prefill", "engine.seed"})
+    assert (plan.value("engine.tensor_parallel_size"), plan.value("engine.gpu_memory_utilization")) == (2, 0.6)
+    assert plan.value("seed.per_replica") == "random"
+
+
+def test_what_sglang_is_given_beside_wins(launches: Launches) -> None:
+    more = " ".join(
+        f"+actor_rollout_ref.rollout.engine_kwargs.sglang.{name}"
+        for name in ("mem_fraction_static=0.7", "context_length=9000", "random_seed=5")
+    )
+    (plan,) = launches({"run.sh": SGLANG.format(more=more)}, verl="0.7.0")
+    assert (plan.value("engine.gpu_memory_utilization"), plan.value("engine.max_model_len")) == (0.7, 9000)
+    assert (plan.value("seed.engine"), plan.value("seed.per_replica")) == (5, "same")

@@ -44,11 +44,16 @@ def one_number(option: str, name: str) -> Callable[[RolloutPlan], tuple[int, str
 
 
 def per_step(plan: RolloutPlan) -> tuple[int, str] | None:
-    each, ranks = plan.value(PER_DEVICE), ranks_of(plan)
-    return (each * ranks, f"{each} per device x {ranks} processes") if each and ranks else None
+    each, ranks, what = plan.value(PER_DEVICE), ranks_of(plan), "processes"
+    if any((plan.value(f"parallel.{way}") or 1) > 1 for way in ("tensor", "pipeline", "context")):
+        # Ranks that share a model (Megatron) train on the same rows.
+        ranks, what = plan.value("parallel.data"), "data parallel ranks"
+    return (each * ranks, f"{each} per device x {ranks} {what}") if each and ranks else None
 
 
 def generation_batch(plan: RolloutPlan) -> tuple[int, str] | None:
+    if plan.value("rollout.enabled") is False:
+        return None  # DPO and its kin read their pairs
     setting = plan.get(GENERATION)
     if setting is not None and setting.value and (setting.source == "given" or ranks_of(plan)):
         return setting.value, f"generation batch {setting.value}"

@@ -85,6 +85,12 @@ def _seeds(draft: Draft) -> None:
         draft.derive("rollout.spread", "load", "each request goes to the server with the fewest in flight")
     elif between(draft, "verl", "0"):
         draft.derive("rollout.spread", "parts", "each replica gets a contiguous part of the batch")
+    draft.derive(
+        "seed.per_request", "same" if draft.value("seed.deterministic") else "none", "rollout.full_determinism"
+    )
+    if draft.value("rollout.backend", "vllm") != "vllm":
+        _other_seeds(draft)
+        return
     given = draft.value("seed.engine")
     if between(draft, "verl", "0", "0.9"):
         draft.derive("seed.engine", 0, "rollout.seed is not set: 0")
@@ -95,12 +101,41 @@ def _seeds(draft: Draft) -> None:
     elif between(draft, "verl", "0"):
         draft.derive("seed.per_replica", "same", f"every replica gets seed {given or 0}", "seed.engine")
         draft.derive("engine.seed", given or 0, "rollout.seed", "seed.engine")
-    draft.derive(
-        "seed.per_request", "same" if draft.value("seed.deterministic") else "none", "rollout.full_determinism"
-    )
+
+
+def _other_seeds(draft: Draft) -> None:
+    """async_sglang_server.py, sglang_rollout.py, 0.4.1 to 0.7.0: the seed is none of what SGLang is given."""
+    draft.settings.pop("seed.engine", None)
+    given = draft.native(f"{_ROLLOUT}.engine_kwargs.sglang.random_seed")
+    if isinstance(given, int):
+        draft.derive("seed.engine", given, "engine_kwargs.sglang.random_seed")
+        draft.derive("seed.per_replica", "same", f"every replica gets random_seed {given}")
+    elif between(draft, "verl", "0", "0.7.1"):
+        draft.derive("seed.per_replica", "random", "SGLang draws its own seed")
+
+
+# engine_kwargs.sglang wins over what verl passes itself.
+_OF_SGLANG = {
+    "mem_fraction_static": "engine.gpu_memory_utilization",
+    "max_running_requests": "engine.max_num_seqs",
+    "context_length": "engine.max_model_len",
+    "kv_cache_dtype": "engine.kv_cache_dtype",
+    "quantization": "engine.quantization",
+}
+
+
+def _given_to_sglang(draft: Draft) -> None:
+    if draft.value("rollout.backend") != "sglang":
+        return
+    draft.settings.pop("engine.enable_prefix_caching", None)  # SGLang is not told
+    for name, option in _OF_SGLANG.items():
+        native = draft.natives.get(f"{_ROLLOUT}.engine_kwargs.sglang.{name}")
+        if native is not None and native.value is not None:
+            draft.take(native, option, native.value)
 
 
 def _engine(draft: Draft) -> None:
+    _given_to_sglang(draft)
     draft.derive("engine.model", draft.value("model.path"), "the policy", "model.path")
     draft.derive("rollout.multi_turn", False, "not enabled")
     if between(draft, "verl", "0", "0.5"):

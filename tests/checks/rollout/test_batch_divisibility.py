@@ -227,3 +227,11 @@ def test_an_evaluation_step_holds_whole_groups(version: str, strategy: str, fire
         assert edits(result) == [{"batch.per_device_eval": 8}]
     fewer = {**asked, "rollout__eval_sampling": {"n": 2}}
     assert judged(check, **trl(version, **sizes), **fewer).outcome is not Outcome.FINDINGS
+
+
+def test_megatron_divides_by_its_data_parallel_ranks_and_what_samples_nothing_is_not_asked() -> None:
+    swift: dict[str, object] = {"framework": "ms-swift", "versions": {"ms-swift": "4.5.2"}}
+    sizes = {"batch__per_device": 8, "process__nproc": 4, "batch__generation": 16}
+    assert judged(check, **swift, **sizes).outcome is Outcome.FINDINGS
+    assert judged(check, **swift, **sizes, parallel__tensor=4, parallel__data=1).outcome is Outcome.PASS
+    assert judged(check, **swift, **sizes, rollout__enabled=False).outcome is not Outcome.FINDINGS
