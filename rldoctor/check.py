@@ -122,7 +122,6 @@ class Check:
         self.detectors: list[Detector] = []
         self.signatures: list[Signature] = []
         self.conclusions: list[RunJudge] = []
-        self.families: list[tuple[str, ...]] = []
         self.known_by: list[Knows] = []
 
     def declared(self, *, needs: tuple[str, ...] | list[str]) -> Callable[[Judge], Judge]:
@@ -227,11 +226,6 @@ class Check:
         """Registers a detector that judges a whole run whose log shows no known cause."""
         self.conclusions.append(judge)
         return judge
-
-    def family(self, *patterns: str) -> None:
-        """Says that a failure without a signature belongs to this check where the source of a package raises it at a
-        place in which all ``patterns`` are found, whatever their case (:class:`rldoctor.logs.model.Raised`)."""
-        self.families.append(patterns)
 
     def finding(
         self,

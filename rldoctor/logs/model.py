@@ -126,11 +126,13 @@ class Departure:
 @dataclass(frozen=True, kw_only=True)
 class Raised:
     """The place in a package's source that a failure comes from. ``said`` is a clause that names it with its releases
-    and conditions; ``text`` holds package, module and function, exception type, template and conditions, a line
-    each."""
+    and conditions; ``where`` is ``package: module.function``, ``template`` the message's literal text with ``{}`` for
+    its holes, ``exception`` the type."""
 
     said: str
-    text: str
+    where: str
+    template: str
+    exception: str
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()
 

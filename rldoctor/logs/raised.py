@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.frameworks import packages
+from rldoctor.knowledge.message_families import family_of
 from rldoctor.logs.code_paths import is_users, module_of, package_of
 from rldoctor.logs.model import LoggedException, LogRun, Raised
 from rldoctor.model import Evidence, Finding, Fix
@@ -44,23 +44,17 @@ def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:
 
 
 def of_a_family(checks: Iterable[Check], run: LogRun) -> tuple[Check, Finding] | None:
-    """The check to whose family the place belongs that raised a run's failure, and what it says; of several the one
-    that asks for most."""
+    """The check to whose family the place belongs that raised a run's failure, and what it says."""
     found = run.raised
     if found is None or run.root is None:
         return None
-    asking = (
-        (len(patterns), check)
-        for check in checks
-        for patterns in check.families
-        if all(re.search(pattern, found.text, re.IGNORECASE | re.MULTILINE) for pattern in patterns)
-    )
-    best = max(asking, key=lambda item: item[0], default=None)
-    if best is None:
+    code = family_of(found.where, found.template, found.exception)
+    check = next((check for check in checks if check.code == code), None)
+    if check is None:
         return None
     said = (run.incident.exception or str(run.root)).splitlines()[0][:300]
     evidence = (Evidence(text=str(run.root)[:600], source=run.root.source, line=run.root.line), *found.evidence)
-    return best[1], best[1].finding(f"{said}: {found.said}", evidence=(*evidence, *run.new), fixes=found.fixes)
+    return check, check.finding(f"{said}: {found.said}", evidence=(*evidence, *run.new), fixes=found.fixes)
 
 
 def _told(found: Trace, release: str, case: Case) -> Raised:
@@ -70,7 +64,9 @@ def _told(found: Trace, release: str, case: Case) -> Raised:
     by = f"raised by {place.package} {_releases(place)} in {where}"
     return Raised(
         said=f"{by}, {_when(place)}" if place.conditions else by,
-        text="\n".join((f"{place.package}: {where}", place.type, "{}".join(place.literals), *place.conditions)),
+        where=f"{place.package}: {where}",
+        template="{}".join(place.literals),
+        exception=place.type,
         evidence=(*_evidence(found, release), *settings),
         fixes=_fixes(place, settings),
     )

@@ -29,7 +29,7 @@ EVERY = frozenset({"vllm", "trl", "verl", "peft", "accelerate"})
 # One module for each architecture: they say the same of their inputs, and are most of the package. Ray's libraries for
 # other work.
 _LEFT_OUT = re.compile(
-    r"^transformers/models/(?!auto/)|^ray/(?:rllib|serve|tune|data|train|air|workflow|dashboard|cloudpickle)/"
+    r"^transformers/models/(?!auto/)|^ray/(?:rllib|serve|tune|data|train|air|workflow|dashboard|cloudpickle)/|^ray/.*(?:thirdparty_files|generated)/"
 )
 # Of kernels and architectures, an assertion without words says less than the line that a traceback shows.
 _KERNELS = re.compile(r"^vllm/(?:model_executor/(?:models|layers)|attention|v1/attention|kernels)/")

@@ -10,7 +10,7 @@ from rldoctor.tables.sources.trees import SourceTree
 # The oldest release that is read of each package beside the frameworks; older ones trained without vLLM rollouts.
 OLDEST = {"vllm": "0.6.3", "transformers": "4.46.0", "peft": "0.13.0", "accelerate": "1.0.0"}
 # What nobody imports from outside.
-_INNER = re.compile(r"(?:^|/)(?:tests?|testing|benchmarks?|third_party|examples?|_vendor|migration)(?:/|$)")
+_INNER = re.compile(r"(?:^|/)(?:tests?|test_utils|testing|benchmarks?|third_party|examples?|_vendor|migration)(?:/|$)")
 
 
 def modules(tree: SourceTree, top: str) -> Iterator[tuple[str, str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rldoctor.case import Case
-from rldoctor.check import Check
 from rldoctor.logs.triage import triage_text
 from rldoctor.model import Finding
 from rldoctor.plan.model import Form, RolloutPlan, Setting
+from rldoctor.registry import load
 
 LOG = """\
 Traceback (most recent call last):
@@ -47,12 +47,20 @@ def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:
     assert "no known pattern" in finding(LOG.replace("Unknown vllm_mode: both", "it broke")).message
 
 
-def test_a_family_takes_what_its_places_raise() -> None:
-    mine = Check("ACME1", "mode-unknown", "Doc.")
-    mine.family(r"^trl: .*\.__init__$", r"vllm_mode == 'colocate'")
-    other = Check("ACME2", "other", "Doc.")
-    other.family(r"^vllm: ")
-    (found,) = triage_text(LOG, [mine, other]).findings
-    assert found.code == "ACME1"
-    assert found.message.startswith("ValueError: Unknown vllm_mode: both: raised by trl 0.25.0 to 0.29.1 in ")
-    assert found.evidence[0].line == 6
+DIVIDES = """\
+Traceback (most recent call last):
+  File "/env/lib/python3.12/site-packages/trl/trainer/rloo_config.py", line 210, in __post_init__
+    raise ValueError(
+ValueError: The global eval batch size (2 * 4) must be divisible by num_generations (3).
+"""
+
+
+def test_a_place_of_a_known_family_has_its_code() -> None:
+    found = finding(DIVIDES)
+    assert found.code == "RLD211"
+
+
+def test_a_family_is_quiet_where_its_check_is_not_asked() -> None:
+    fallback = [check for check in load().checks.values() if check.code == "RLD900"]
+    (found,) = triage_text(DIVIDES, fallback).findings
+    assert found.code == "RLD900"
