@@ -20,6 +20,7 @@ from typing import IO
 
 from rldoctor.errors import InputError
 from rldoctor.logs import encodings
+from rldoctor.logs.arrays import unrolled
 from rldoctor.logs.folders import ERROR_FILE, elastic_traceback, log_files
 from rldoctor.logs.layers import Strip, learned
 from rldoctor.logs.model import Origin
@@ -93,8 +94,9 @@ class Source:
         text = decode(sample)
         if (why := encodings.why_not_text(text)) is not None:
             raise InputError(f"{self.name} is no log: {why}")
-        blocks = _line_blocks(text, lambda: decode(read(BLOCK)) if not self.partial else b"", self)
-        strips = learned(text)
+        text, more = unrolled(text, lambda: decode(read(BLOCK)) if not self.partial else b"")
+        blocks = _line_blocks(text, more, self)
+        strips = learned(text[:_SAMPLE])
         yield from _stripped(blocks, strips) if strips else blocks
         if not self.size:
             raise InputError(

@@ -3,6 +3,7 @@ Each keeps the failure and its cause."""
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Iterable
 
@@ -70,6 +71,9 @@ WRAPPINGS: dict[str, Wrapping] = {
     "Cloud Logging, an array": lambda lines: json.dumps(
         [json.loads(_cloud(i, t)) for i, t in enumerate(lines)], indent=1
     ).split("\n"),
+    "Cloud Logging, newest first": lambda lines: [
+        json.dumps([json.loads(_cloud(i, t)) for i, t in reversed(list(enumerate(lines)))])
+    ],
     "Loki": each(_loki),
     "logcli": each(lambda i, t: f'{_iso(i)} {{app="rl", pod="trainer-0"}} {t}'),
     "docker json-file": each(lambda i, t: json.dumps({"log": t + "\n", "stream": "stderr", "time": _iso(i)})),
@@ -99,8 +103,10 @@ WRAPPINGS: dict[str, Wrapping] = {
     "colours without ESC": each(lambda i, t: f"[32m{t}[0m"),
     "colours with a caret": each(lambda i, t: f"^[[32m{t}^[[0m"),
     "coloured": each(lambda i, t: f"\x1b[31m{t}\x1b[0m"),
+    "a web page": lambda lines: ["<pre><code>", *map(html.escape, lines), "</code></pre>"],
     "folded at 60": folded(60),
     "folded at 80": folded(80),
+    "folded at 120": folded(120),
     "CRLF": each(lambda i, t: t + "\r"),
     "flattened": lambda lines: [" ".join(lines)],
     "one string": lambda lines: [json.dumps("\n".join(lines))],

@@ -19,6 +19,7 @@ __all__ = ["Layer", "Strip", "learned"]
 LAYERS: tuple[Layer, ...] = (
     Layer("escapes", documents.lost_escapes),
     Layer("one string", folds.escaped),
+    Layer("HTML", documents.entities),
     Layer("one line", folds.flattened),
     Layer("JSON records", records.json_records),
     Layer("folded lines", folds.folded),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 
@@ -13,6 +14,10 @@ from rldoctor.logs.prefixes import parse
 _COLOUR = re.compile(rb"(?:\\x1b|\\u001b|\\033|\\e|\^\[|\xe2\x90\x9b|(?<!\x1b))\[(?:\d{1,3}(?:;\d{1,3}){0,4})m")
 _RESET = re.compile(rb"(?<!\x1b)\[(?:0|22|24|27|39|49)m")
 _FEWEST = 2
+_ENTITY = re.compile(rb"&(?:quot|lt|gt|amp|apos|#x?[0-9a-fA-F]{1,5});")
+_TAGS = re.compile(rb"\s*(?:</?[a-z]{1,10}[^<>]{0,100}>\s*)+$")
+# What stands in nearly every log, and never in the text of a page.
+_MARKUP = re.compile(rb'["<>]')
 _FENCE = re.compile(
     rb"(?m)^[ \t]*(?:\x1b\[[0-9;]*m)*(?:```+[ \t]*[\w+.{}-]*|~~~+[ \t]*[\w+-]*|"
     rb"</?(?:details|summary|pre|code)>)[ \t\r]*(?:\x1b\[[0-9;]*m)*$"
@@ -25,6 +30,23 @@ def lost_escapes(lines: Sequence[bytes]) -> Strip | None:
     if sum(1 for line in lines if _RESET.search(line)) < _FEWEST:
         return None
     return lambda text: _COLOUR.sub(b"", text)
+
+
+def entities(lines: Sequence[bytes]) -> Strip | None:
+    """The text of a web page, with what HTML writes for quotation marks and brackets. A page that a run shows as a
+    sample has quotation marks of its own around it."""
+    written = sum(1 for line in lines if _ENTITY.search(line))
+    bare = sum(1 for line in lines if _MARKUP.search(line) and not _TAGS.match(line))
+    return _without_entities if written >= _FEWEST and written > bare else None
+
+
+def _without_entities(text: bytes) -> bytes:
+    return b"\n".join(
+        html.unescape(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        if b"&" in line
+        else line
+        for line in text.split(b"\n")
+    )
 
 
 def fences(lines: Sequence[bytes]) -> Strip | None:

@@ -23,6 +23,9 @@ _FEWEST = 3
 # line certainly begins.
 _SHARE, _TORN, _FRESH = 0.05, 0.08, 0.25
 _LONG = 400
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): \S")
+_FEW_LINES = 80
+_TERMINALS = frozenset({60, 64, 70, 72, 76, 78, 79, 80, 90, 96, 100, 120, 132, 160})
 _TRACEBACK = b"Traceback (most recent call last):"
 # Blanks between two lines; those behind a prefix (``[rank3]: ``, ``(Actor pid=1) ``, ``[core.py:133] ``) are none.
 _GAP = rb"(?<![ \t])(?<!\d\])(?<!\d\]:)(?<!\d\))[ \t]+"
@@ -69,7 +72,12 @@ def folded(lines: Sequence[bytes]) -> Strip | None:
             cut = sum(1 for a, b in pairs if _WORD_CHARACTER.match(a[-1]) and _WORD_CHARACTER.match(b[:1]))
             torn = len(pairs) if goes_on is _at_blank else cut
             fresh = sum(1 for _, b in pairs if _is_fresh(b))
-            enough = len(pairs) >= _SHARE * len(texts) and len({template(a) for a, _ in pairs}) >= _FEWEST
+            several = len({template(a) for a, _ in pairs}) >= _FEWEST
+            # Of few lines few are cut: there a width that terminals have, and a cut that no program makes, must do.
+            odd = cut > 0 or several or any(a.endswith(" ") and b[:1].islower() for a, b in pairs)
+            if len(texts) <= _FEW_LINES and width in _TERMINALS and pairs and odd and not fresh:
+                return partial(_joined, goes_on=goes_on, width=width, length=length)
+            enough = len(pairs) >= _SHARE * len(texts) and several
             if enough and torn >= _TORN * len(pairs) and fresh <= _FRESH * len(pairs):
                 return partial(_joined, goes_on=goes_on, width=width, length=length)
     return None
@@ -99,7 +107,8 @@ def _joined(text: bytes, *, goes_on: _GoesOn, width: int, length: _Length) -> by
     found: list[str] = []
     before: str | None = None
     for line in (text_of(raw.rstrip(b"\r")) for raw in text.split(b"\n")):
-        if before is not None and goes_on(before, line, width, length):
+        ended = line.startswith("  File ") or (found and found[-1][:1] == " " and _RAISED.match(line) is not None)
+        if before is not None and goes_on(before, line, width, length) and not ended:
             found[-1] += line
         else:
             found.append(line)

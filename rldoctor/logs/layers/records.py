@@ -24,39 +24,15 @@ _FEWEST = 2
 
 
 def json_records(lines: Sequence[bytes]) -> Strip | None:
-    """One object a line, as log drivers write them; or a whole document of them, as a console exports it."""
+    """One object a line, as log drivers write them."""
     full = [line for line in lines if line.strip()]
-    if not full or not full[0].lstrip().startswith((b"{", b"[")):
+    if not full or not full[0].lstrip().startswith(b"{"):
         return None
     held = [record for line in full if (record := _record(line)) is not None]
     if len(held) >= max(MOST * len(full), 1):
         several = len({str(_first(record, _PROCESS)) for record in held}) > 1
         return lambda text: _unpacked_lines(text, several)
-    return _of_document(full)
-
-
-def _of_document(full: Sequence[bytes]) -> Strip | None:
-    """An array that was exported whole, one key a line; it can be read only where the text is all there."""
-    if full[0].strip() not in (b"[", b"[{") and not full[0].lstrip().startswith(b"[{"):
-        return None
-
-    def strip(text: bytes) -> bytes:
-        try:
-            entries = json.loads(text)
-        except (ValueError, RecursionError):
-            return text
-        if not isinstance(entries, list):
-            return text
-        held = [entry for entry in entries if isinstance(entry, dict) and _is_record(entry)]
-        if not entries or len(held) < MOST * len(entries):
-            return text
-        held.sort(key=lambda entry: str(_first(entry, _TIME) or ""))
-        several = len({str(_first(record, _PROCESS)) for record in held}) > 1
-        return "".join(line + "\n" for entry in held for line in _text_of(entry, several)).encode(
-            "utf-8", "surrogatepass"
-        )
-
-    return strip
+    return None
 
 
 def _record(raw: bytes) -> dict[str, Any] | None:
@@ -67,10 +43,11 @@ def _record(raw: bytes) -> dict[str, Any] | None:
         entry = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    return entry if isinstance(entry, dict) and _is_record(entry) else None
+    return entry if isinstance(entry, dict) and is_record(entry) else None
 
 
-def _is_record(entry: Mapping[str, Any]) -> bool:
+def is_record(entry: Mapping[str, Any]) -> bool:
+    """Whether an object is the record of a line, and no step's metrics."""
     return isinstance(_first(entry, _TEXT), str) and any(mark in entry for mark in _MARKS) and "step" not in entry
 
 
@@ -92,14 +69,19 @@ def _text_of(entry: Mapping[str, Any], several: bool) -> Iterator[str]:
     if several and process is None and isinstance(stream, Mapping):
         process = stream.get("pod")
     level = _first(entry, _LEVEL)
-    time = _first(entry, _TIME)
     told = envelope.written(
-        time=time if isinstance(time, str) else "",
+        time=time_of(entry) or "",
         level=level.upper() if isinstance(level, str) else "",
         process=process if isinstance(process, str) else "",
     )
     for line in str(_first(entry, _TEXT)).rstrip("\n").split("\n"):
         yield told + line
+
+
+def time_of(entry: Mapping[str, Any]) -> str | None:
+    """A record's time as it writes it."""
+    time = _first(entry, _TIME)
+    return time if isinstance(time, str) else None
 
 
 def _first(entry: Mapping[str, Any], names: Sequence[str]) -> Any:

@@ -1,0 +1,86 @@
+"""A log that was exported as one JSON array: its records, one a line, in order of their times."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from rldoctor.logs.layers.records import is_record, time_of
+
+Read = Callable[[], bytes]
+
+_BEGINS = re.compile(r"\s*\[\s*(?=\{)")
+_BETWEEN = re.compile(r"[\s,]*")
+# Consoles export the newest record first. What is larger stays in the order in which it stands, and is never held.
+_SORTED = 8 << 20
+_PIECE = 1 << 20
+
+
+def unrolled(first: bytes, read: Read) -> tuple[bytes, Read]:
+    """The beginning of a text and how more of it is read; of an array of log records, its records with a line each."""
+    if _BEGINS.match(first[:4096].decode("utf-8", "replace")) is None:
+        return first, read
+    held, ended = first, False
+    while len(held) <= _SORTED and not ended:
+        more = read()
+        ended = not more
+        held += more
+    rest = _Rest(held.decode("utf-8", "replace"), read if not ended else lambda: b"")
+    records = rest.records()
+    one = next(records, None)
+    if one is None or not is_record(one[0]):
+        return held, (lambda: b"") if ended else read
+    if ended:
+        timed = [(time_of(entry) or "", line) for entry, line in chain([one], records)]
+        timed.sort(key=lambda record: record[0])
+        return _lines(line for _, line in timed) + rest.text[rest.at :].lstrip("\r\n\t ]").encode(), lambda: b""
+    return _lines([one[1]]), lambda: _lines(line for _, line in rest.piece(records))
+
+
+class _Rest:
+    """The text of an array that was not read yet."""
+
+    def __init__(self, text: str, read: Read) -> None:
+        self.text = text
+        self.read = read
+        begin = _BEGINS.match(text)
+        self.at = begin.end() if begin is not None else 0
+
+    def records(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """Every record with its text in one line, up to the end of the array or what is no record."""
+        decoder = json.JSONDecoder()
+        while True:
+            between = _BETWEEN.match(self.text, self.at)
+            self.at = between.end() if between is not None else self.at
+            try:
+                entry, end = decoder.raw_decode(self.text, self.at)
+            except RecursionError:
+                return
+            except ValueError:
+                # A record may be cut off here; one that is longer than a piece is none.
+                more = self.read() if len(self.text) - self.at < _PIECE or self.at else b""
+                if not more or self.text[self.at : self.at + 1] == "]":
+                    return
+                self.text, self.at = self.text[self.at :] + more.decode("utf-8", "replace"), 0
+                continue
+            if not isinstance(entry, dict):
+                return
+            yield entry, self.text[self.at : end].replace("\r", " ").replace("\n", " ")
+            self.at = end
+
+    @staticmethod
+    def piece(records: Iterator[tuple[dict[str, Any], str]]) -> Iterator[tuple[dict[str, Any], str]]:
+        """About a mebibyte of them."""
+        size = 0
+        for record in records:
+            yield record
+            size += len(record[1])
+            if size > _PIECE:
+                return
+
+
+def _lines(lines: Iterable[str]) -> bytes:
+    return "".join(line + "\n" for line in lines).encode("utf-8", "replace")
