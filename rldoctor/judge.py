@@ -71,7 +71,9 @@ def join_results(
     ordered = sorted(said, key=lambda result: result.outcome is not decisive.outcome)
     reasons = dict.fromkeys(part for r in ordered if r.reason and r.outcome in telling for part in r.reason.split("; "))
     crash = next((r.traceback for r in said if r.traceback), None)
-    return replace(decisive, findings=tuple(findings), reason="; ".join(reasons) or None, traceback=crash)
+    lacks = dict.fromkeys(fact for r in said if r.outcome is decisive.outcome for fact in r.lacks)
+    reason = "; ".join(reasons) or None
+    return replace(decisive, findings=tuple(findings), reason=reason, traceback=crash, lacks=tuple(lacks))
 
 
 def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) -> CheckResult:
@@ -83,12 +85,12 @@ def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) ->
         if isinstance(missing, Absent):
             return result(Outcome.NOT_APPLICABLE, missing.reason)
         if missing is not None:
-            return result(Outcome.NOT_CHECKED, _with_how(missing.reason, missing.how))
+            return result(Outcome.NOT_CHECKED, _with_how(missing.reason, missing.how), lacks=tuple(read.unknown))
         outcome = _heard(check, detector, case, known, result)
     # What a detector concludes where it read a fact that nobody knows is no answer.
     if read.unknown and outcome.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE):
-        return result(Outcome.NOT_CHECKED, read.missing())
-    return outcome
+        return result(Outcome.NOT_CHECKED, read.missing(), lacks=tuple(read.unknown))
+    return replace(outcome, lacks=tuple(read.unknown)) if outcome.outcome is Outcome.NOT_CHECKED else outcome
 
 
 def _heard(

@@ -145,7 +145,8 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """The outcome of one check. ``reason`` says how far a pass reached, or which fact is missing and how to get it."""
+    """The outcome of one check. ``reason`` says how far a pass reached, or which fact is missing and how to get it;
+    ``lacks`` are the facts that a check which is not checked has read and nobody knows, by their dotted names."""
 
     code: str
     name: str
@@ -153,6 +154,7 @@ class CheckResult:
     reason: str | None = None
     findings: tuple[Finding, ...] = field(default=())
     traceback: str | None = None
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ selects a check of the host alone needs no trainer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -13,7 +14,7 @@ from enum import Enum
 from rldoctor.case import Case
 from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Level, Missing, Outcome, Report, Severity, State, Verdict
-from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.model import RolloutPlan, Setting
 from rldoctor.probe import Probe
 from rldoctor.scenario import Scenario
 
@@ -35,6 +36,39 @@ class Subject(Enum):
     ENVIRONMENT = "an environment, without a launch"
     LOG = "the log of a run"
     STALL = "a run that stands still"
+
+
+MODELS = ("model.path", "engine.model")
+
+CORE = frozenset(
+    {
+        "rollout.backend",
+        "rollout.enabled",
+        "placement.mode",
+        "placement.engines",
+        "placement.gpus_per_node",
+        "placement.nodes",
+        "engine.tensor_parallel_size",
+        "engine.pipeline_parallel_size",
+        "engine.data_parallel_size",
+        "engine.gpu_memory_utilization",
+        "engine.max_model_len",
+        "engine.max_num_batched_tokens",
+        "lengths.total",
+        "batch.generations",
+        "batch.prompts",
+        "batch.train",
+        "batch.per_device",
+        "process.total",
+    }
+)
+"""What decides whether a launch fits together: lengths, batches, parallel sizes, memory. A launch that gives
+one of these a value that nobody can read is not judged where a check has asked for it. Any other unknown value leaves
+the checks that read it not checked, and the verdict to the others."""
+
+INPUTS = frozenset({"lengths.prompt", "lengths.response", "process.nproc", "process.nnodes", *MODELS})
+"""From these the plan derives other settings, which are then missing: they count whoever asked."""
+_VARIABLE = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*|[0-9@*])")
 
 
 @dataclass(frozen=True)
@@ -60,6 +94,34 @@ def _whole_plan(case: Case, report: Report) -> Missing | None:
     first, *others = (note.text for note in unread)
     more = f", and {len(others)} more" if others else ""
     return Missing(what=f"a part of the launch could not be read: {first}{more}")
+
+
+def _core_settings(case: Case, report: Report) -> Missing | None:
+    """Core settings with a value that nobody can read, and that a check has asked for."""
+    asked = {fact for result in report.results if result.outcome is Outcome.NOT_CHECKED for fact in result.lacks}
+    plans = [plan for plan in (case.plan, case.plan and case.plan.server) if plan is not None]
+    unread: dict[tuple[str | None, str | None, int | None], Setting] = {}
+    for plan in plans:
+        for name, setting in plan.settings.items():
+            if setting.unknown is None or setting.line is None or (name in MODELS and case.model is not None):
+                continue
+            if name in INPUTS or (name in CORE and f"plan.{plan.role}.{name}" in asked):
+                unread.setdefault((setting.key, setting.file, setting.line), setting)
+    if not unread:
+        return None
+    first, *others = unread.values()
+    also = f" (so is {', '.join(f'{s.key} at {s.file}:{s.line}' for s in others)})" if others else ""
+    return Missing(what=f"{first.file}:{first.line}: {first.key} is not known{also}: {first.unknown}", how=_give(first))
+
+
+def _give(setting: Setting) -> str | None:
+    """How a value that nobody can read is handed over."""
+    found = _VARIABLE.search(setting.raw or "")
+    if found is None:
+        return None
+    if not found["name"].isidentifier():
+        return "rldoctor check FILE -- ARGUMENTS"
+    return f'--assume machine.json with {{"env": {{"{found["name"]}": "VALUE"}}}}'
 
 
 def _trainer_release(case: Case, report: Report) -> Missing | None:
@@ -122,6 +184,7 @@ NEEDS: dict[Subject, tuple[Need, ...]] = {
     Subject.LAUNCH: (
         Need("plan", _trainer),
         Need("plan", _whole_plan),
+        Need("plan", _core_settings),
         Need("packages", _trainer_release),
         Need("packages", _engine_release),
         Need("gpus", _machine),

@@ -76,6 +76,59 @@ def test_all_that_the_verdict_speaks_about_was_reached(check: Check_) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "what", "how"),
+    [
+        ("data.max_response_length=$RESPONSE", "data.max_response_length", "RESPONSE"),
+        ("data.max_response_length=${RESPONSE:?}", "data.max_response_length", "RESPONSE"),
+        ("actor_rollout_ref.rollout.tensor_model_parallel_size=$TP", "tensor_model_parallel_size", "TP"),
+        ("trainer.n_gpus_per_node=$NPROC", "trainer.n_gpus_per_node", "NPROC"),
+        ("actor_rollout_ref.rollout.n=${N}", "actor_rollout_ref.rollout.n", "N"),
+        ("actor_rollout_ref.model.path=$MODEL", "actor_rollout_ref.model.path", "MODEL"),
+        ("data.max_response_length=$1", "data.max_response_length", "rldoctor check FILE -- ARGUMENTS"),
+        ("data.max_response_length=$(cat length)", "data.max_response_length", None),
+    ],
+)
+def test_a_core_setting_that_nobody_can_read(check: Check_, given: str, what: str, how: str | None) -> None:
+    code, found, _ = check(launch=f"{LAUNCH.rstrip()} \\\n    {given}\n")
+    (missing,) = found["missing"]
+    assert (code, found["state"]) == (2, "not-judged")
+    assert missing["what"].startswith("run.sh:9: ") and f"{what} is not known: " in missing["what"]
+    assert missing["how"] is None if how is None else how in missing["how"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "data.train_files=$DATA/train.parquet",
+        "trainer.experiment_name=$NAME",
+        "trainer.save_freq=$SAVE",
+        "trainer.logger=$L",
+    ],
+)
+def test_an_unknown_value_that_decides_nothing(check: Check_, given: str) -> None:
+    assert check(launch=f"{LAUNCH.rstrip()} \\\n    {given}\n")[:1] == (0,)
+
+
+def test_a_core_setting_that_the_machine_or_the_arguments_tell(check: Check_) -> None:
+    launch = f"{LAUNCH.rstrip()} \\\n    actor_rollout_ref.rollout.n={{}}\n"
+    assert check(launch=launch.format("$N"), machine={**MACHINE, "env": {"N": "8"}})[0] == 0
+    assert check("--", "8", launch=launch.format("$1"))[0] == 0
+
+
+def test_core_settings_that_nobody_can_read_are_one_line(check: Check_) -> None:
+    launch = LAUNCH.replace("response_length=1024", "response_length=$R").replace(
+        "parallel_size=1", "parallel_size=$TP"
+    )
+    code, found, _ = check(launch=launch)
+    assert code == 2
+    (missing,) = found["missing"]
+    assert missing["what"] == (
+        "run.sh:4: data.max_response_length is not known (so is "
+        "actor_rollout_ref.rollout.tensor_model_parallel_size at run.sh:6): R is not set in this file"
+    )
+
+
+@pytest.mark.parametrize(
     ("machine", "what", "how"),
     [
         (without("verl"), "the release of verl is not named", "--assume verl==VERSION"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from rldoctor import reads
 from rldoctor.case import Case, Distribution
 from rldoctor.frameworks import packages
 from rldoctor.knowledge import table
@@ -101,7 +102,8 @@ def needs_of(case: Case) -> Needs:
 
     A distribution whose metadata was not read (an assumed one) is taken to declare what its published release does."""
     assert case.packages is not None
-    host = case.host
+    with reads.aside():  # the platform of an unknown host is taken for the usual one
+        host = case.host
     found = case.packages
     return _needs(found.python, found.distributions, host.system if host else None, host.machine if host else None)
 
@@ -109,7 +111,9 @@ def needs_of(case: Case) -> Needs:
 def hypothetical(case: Case, name: str, version: str) -> tuple[Demand, ...]:
     """What the published release ``version`` of ``name`` would demand here."""
     assert case.packages is not None
-    system, machine = (case.host.system, case.host.machine) if case.host else (None, None)
+    with reads.aside():
+        host = case.host
+    system, machine = (host.system, host.machine) if host else (None, None)
     candidate = Distribution(name=name, version=version)
     return tuple(_demands(candidate, _environment(case.packages.python, system, machine), {}))
 
