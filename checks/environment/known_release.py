@@ -46,7 +46,7 @@ from rldoctor.api import (
 )
 from rldoctor.api.facts import aside
 from rldoctor.api.packages import packages_of
-from rldoctor.api.releases import KnownIssue, affects, known_issues
+from rldoctor.api.releases import KnownIssue, known_issues
 
 # What a row lacks that holds only in some launches.
 LAUNCH = "a launch file"
@@ -63,7 +63,7 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
     with aside():  # a package that is not here has no defects here
         rows = [row for row in shown if find(packages, row.package) is not None]
     for row in rows:
-        if affects(row, case):
+        if row.covers(case):
             yield _finding(row, case)
     _named(case)
     if damaged := sorted({row.package for row in shown} & packages.broken.keys()):
@@ -99,13 +99,13 @@ def _named(case: Case) -> None:
 def _lacking(row: KnownIssue, case: Case) -> str | None:
     """What a row waits for whose release is here: versions of other packages, or a launch."""
     packages = case.packages
-    if packages is None or not affects(replace(row, when={}, frameworks=(), beside={}), case):
+    if packages is None or not replace(row, when={}, frameworks=(), beside={}).covers(case):
         return None
     unnamed = [name for name in row.beside if not packages.complete and find(packages, name) is None]
     if unnamed:
         return f"the version of {' and '.join(unnamed)}"
     launches = case.plan is None and (row.when or row.frameworks)
-    return LAUNCH if launches and affects(replace(row, when={}, frameworks=()), case) else None
+    return LAUNCH if launches and replace(row, when={}, frameworks=()).covers(case) else None
 
 
 def _counted(rows: list[KnownIssue]) -> str:

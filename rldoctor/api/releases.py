@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from rldoctor.knowledge.known_issues import KnownIssue, affects, known_issues
+from rldoctor.knowledge.known_issues import KnownIssue, known_issues
 from rldoctor.knowledge.layers import mended, replaced
 from rldoctor.knowledge.releases import acceptable as acceptable_releases
 from rldoctor.knowledge.releases import accepting as accepting_releases
 from rldoctor.knowledge.releases import as_specifier as release_specifier
 from rldoctor.knowledge.releases import combined as combined_specifier
 from rldoctor.knowledge.releases import published_name, python_admitted
+from rldoctor.knowledge.scope import Scope
 from rldoctor.tables.symbols.history import argument_history
 from rldoctor.tables.symbols.history import history_of as symbol_history
 
 __all__ = [
     "KnownIssue",
+    "Scope",
     "acceptable_releases",
     "accepting_releases",
-    "affects",
     "argument_history",
     "combined_specifier",
     "known_issues",

@@ -13,7 +13,7 @@ from rldoctor.compat.prune import fewest, mixed
 from rldoctor.compat.resolver import Impossible, Solver
 from rldoctor.compat.world import MAIN, World
 from rldoctor.frameworks import packages
-from rldoctor.knowledge.known_issues import affects, known_issues
+from rldoctor.knowledge.known_issues import known_issues
 from rldoctor.knowledge.releases import published_name
 from rldoctor.lookup import find
 from rldoctor.tables import declarations
@@ -145,7 +145,7 @@ def _defects(case: Case, before: Versions, after: Versions) -> Iterator[str]:
     present, moved = _with(case, before), _with(case, after)
     for issue in known_issues():
         bounded = "<" in issue.versions or issue.versions.startswith("==")
-        if issue.severity != "note" and bounded and affects(issue, moved) and not affects(issue, present):
+        if issue.severity != "note" and bounded and issue.covers(moved) and not issue.covers(present):
             yield f"known of {issue.package}{issue.versions}: {issue.symptom} ({issue.url})"
 
 

@@ -9,8 +9,10 @@ from packaging.specifiers import SpecifierSet
 
 from rldoctor import registry
 from rldoctor.api import Case, Severity
-from rldoctor.api.releases import KnownIssue, affects, known_issues
-from rldoctor.knowledge.known_issues import fact
+from rldoctor.api.facts import Distribution, Packages
+from rldoctor.api.releases import KnownIssue, known_issues
+from rldoctor.knowledge.scope import Scope, fact
+from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import term
 from tests.plans import case
 
@@ -49,7 +51,7 @@ def test_names_are_unique() -> None:
 
 
 def test_what_is_unknown_counts_as_no() -> None:
-    assert not any(affects(issue, Case()) for issue in known_issues())
+    assert not any(issue.covers(Case()) for issue in known_issues())
 
 
 def test_facts_of_the_plan_and_of_the_model() -> None:
@@ -58,3 +60,28 @@ def test_facts_of_the_plan_and_of_the_model() -> None:
     assert fact("model.experts", told) == 64
     assert fact("engine.tensor_parallel_size", told) == 2
     assert fact("asked.engine.tensor_parallel_size", told) is None
+
+
+@pytest.mark.parametrize(
+    ("when", "holds"),
+    [
+        ({"placement.mode": "colocate"}, True),
+        ({"placement.mode": {"not": "server"}}, True),
+        ({"placement.mode": {"not": "colocate"}}, False),
+        ({"rollout.tools": {"not": True}}, False),  # nothing is known of it
+        ({"said.placement.mode": True}, True),
+        ({"said.engine.seed": True}, False),  # a default
+        ({"said.engine.seed|said.placement.mode": True}, True),
+        ({"engine.seed": [0, 1], "placement.mode": ["colocate", "server"]}, True),
+        ({"engine.seed": {"above": 0}}, False),
+    ],
+)
+def test_settings_that_a_scope_asks_for(when: dict[str, object], holds: bool) -> None:
+    settings = {"placement.mode": Setting(value="colocate"), "engine.seed": Setting(value=0, source=Source.DEFAULT)}
+    case = Case(
+        packages=Packages(python="3.11", distributions=(Distribution(name="trl", version="0.24.0"),)),
+        plan=RolloutPlan(framework="TRL", dialect="TRL", file="run.sh", entry="trl grpo", settings=settings),
+    )
+    assert Scope(("TRL",), "trl", ">=0.20", when=when).covers(case) is holds
+    assert Scope(("TRL",), "trl", ">=0.20", when=when).concerns(case)
+    assert not Scope(("TRL",), "trl", "<0.20", when=when).concerns(case)

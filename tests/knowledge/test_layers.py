@@ -9,7 +9,7 @@ import pytest
 from rldoctor_checks.environment.vllm_version import check
 
 from rldoctor.api import Case, Severity
-from rldoctor.api.releases import affects, known_issues, mended, replaced
+from rldoctor.api.releases import known_issues, mended, replaced
 from tests.cases import assumed, judged
 from tests.checks.launches import launch
 
@@ -26,7 +26,7 @@ def launched(framework: str, versions: dict[str, str], **settings: Any) -> Case:
 def test_known_defects_of_trainers_that_another_replaces(framework: str, holds: bool) -> None:
     (issue,) = (issue for issue in known_issues() if issue.id == "trl-fixed-master-port")
     found = launched(framework, {"trl": "0.22.2", "unsloth": "2025.9.12"}, placement__mode="colocate")
-    assert affects(issue, found) is holds
+    assert issue.covers(found) is holds
 
 
 @pytest.mark.parametrize(

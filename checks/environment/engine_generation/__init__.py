@@ -64,9 +64,7 @@ def model_taken_out_of_the_engine(case: Case) -> Iterator[Finding | Reach]:
     installed = find(packages, "vllm") if packages is not None else None
     if packages is None or installed is None or plan.value("rollout.backend", "vllm") != "vllm":
         raise NotApplicable("the launch does not sample with vLLM")
-    rows = [
-        row for row in REACHES if row.framework == plan.framework and installed_within(case, row.package, row.versions)
-    ]
+    rows = [row for row in REACHES if row.covers(case)]
     rows = [row for row in rows if version_within(installed.version, row.vllm) and row.holds(plan)]
     if not rows:
         raise NotApplicable(f"no release of {plan.framework} at hand reaches into the engine's process")

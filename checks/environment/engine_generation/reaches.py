@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rldoctor.api import Applicability, Edit, Fix, RolloutPlan
+from rldoctor.api.releases import Scope
 
 V1 = "env.VLLM_USE_V1"
 IN_PROCESS = "env.VLLM_ENABLE_V1_MULTIPROCESSING"
@@ -26,12 +27,9 @@ RUN_IN_PROCESS = Fix.unsafe("or run the V1 engine in the trainer's process", {IN
 
 
 @dataclass(frozen=True)
-class Reaches:
+class Reaches(Scope):
     """Releases of a framework that take something out of the engine which V1 keeps in another process."""
 
-    framework: str
-    package: str
-    versions: str
     holds: Callable[[RolloutPlan], bool]
     what: str
     remedy: str
@@ -41,7 +39,7 @@ class Reaches:
 PAIRWISE = ("online_dpo", "xpo", "nash_md")
 REACHES = (
     Reaches(
-        "TRL",
+        ("TRL",),
         "trl",
         ">=0.14,<0.16",
         lambda plan: plan.value("trainer.algorithm", "grpo") == "grpo",
@@ -49,7 +47,7 @@ REACHES = (
         "pip install 'trl>=0.18'",
     ),
     Reaches(
-        "open-r1",
+        ("open-r1",),
         "trl",
         ">=0.14,<0.16",
         lambda plan: True,
@@ -57,7 +55,7 @@ REACHES = (
         "pip install 'trl>=0.18'",
     ),
     Reaches(
-        "TRL",
+        ("TRL",),
         "trl",
         ">=0.14,<0.23",
         lambda plan: plan.value("trainer.algorithm") in PAIRWISE,
@@ -65,7 +63,7 @@ REACHES = (
         "pip install 'trl>=0.23'",
     ),
     Reaches(
-        "OpenRLHF",
+        ("OpenRLHF",),
         "openrlhf",
         ">=0.3,<0.5.8",
         lambda plan: True,

@@ -40,7 +40,6 @@ from rldoctor.api import (
     RolloutPlan,
     Source,
     cite,
-    installed_within,
     plan_of,
 )
 
@@ -55,11 +54,7 @@ check = Check("RLD211", "batch-indivisible", __doc__)
 def indivisible(case: Case) -> Iterator[Finding | Reach]:
     """The framework's own conditions."""
     plan = plan_of(case)
-    rules = [
-        rule
-        for rule in RULES
-        if plan.framework in rule.frameworks and installed_within(case, rule.package, rule.versions)
-    ]
+    rules = [rule for rule in RULES if rule.covers(case)]
     if plan.value("trainer.algorithm") == "async_grpo":
         raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
     if not rules:
@@ -89,11 +84,7 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     if plan.value("trainer.algorithm") == "async_grpo":
         raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
-    floors = [
-        floor
-        for floor in FLOORS
-        if plan.framework in floor.frameworks and installed_within(case, floor.package, floor.versions)
-    ]
+    floors = [floor for floor in FLOORS if floor.covers(case)]
     if not floors:
         raise NotApplicable(f"no least number is known for this release of {plan.framework}")
     told = [

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rldoctor.api import Fix, RolloutPlan
+from rldoctor.api.releases import Scope
 
 from .fixes import a_group, a_larger_mini_batch, mini_of_all_prompts, smaller_sample_batches
 from .operands import EXPERIENCE, GROUP, MINI, PROMPTS, TRL_LIKE, data_ranks, replaced_workers, validates
@@ -15,13 +16,10 @@ GROUPED = ("grpo", "rloo", "reinforce_baseline", "group_norm", "dr_grpo")
 
 
 @dataclass(frozen=True)
-class Floor:
+class Floor(Scope):
     """``number`` must not be below ``least``; both are None where they are not known or the condition does not hold.
-    ``message`` takes the two; ``package`` decides by its ``versions`` whether the release has the condition."""
+    ``message`` takes the two."""
 
-    frameworks: tuple[str, ...]
-    package: str
-    versions: str
     number: Number
     least: Number
     message: str

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rldoctor.api import Fix, RolloutPlan
+from rldoctor.api.releases import Scope
 
 from .fixes import a_micro_batch, a_training_batch, an_evaluation_batch, engines_that_divide, more_prompts
 from .operands import (
@@ -39,14 +40,10 @@ from .operands import (
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Scope):
     """``dividend`` must be a multiple of ``divisor``; both give a number and how it came about, or None where it is not
-    known. ``package`` decides by its ``versions`` (a specifier) whether the release has the rule. ``remedy`` says what
-    to do about the two numbers, where the usual answers do not fit."""
+    known. ``remedy`` says what to do about the two numbers, where the usual answers do not fit."""
 
-    frameworks: tuple[str, ...]
-    package: str
-    versions: str
     dividend: Callable[[RolloutPlan], tuple[int, str] | None]
     divisor: Callable[[RolloutPlan], tuple[int, str] | None]
     cites: tuple[str, ...]

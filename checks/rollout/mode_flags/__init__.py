@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, NotApplicable, Reach, cite, installed_within, plan_of
+from rldoctor.api import Case, Check, Finding, NotApplicable, Reach, cite, plan_of
 
 from .conflicts import CONFLICTS
 
@@ -40,15 +40,11 @@ check = Check("RLD212", "mode-flags-conflict", __doc__)
 def conflicting(case: Case) -> Iterator[Finding | Reach]:
     """The combinations that are known for this framework."""
     plan = plan_of(case)
-    known = [
-        row
-        for row in CONFLICTS
-        if plan.framework in row.frameworks and installed_within(case, row.package, row.versions)
-    ]
+    known = [row for row in CONFLICTS if row.concerns(case)]
     if not known:
         raise NotApplicable(f"no conflict is known for this release of {plan.framework}")
     for row in known:
-        if row.holds(plan):
+        if row.covers(case) and row.holds(plan):
             yield check.finding(row.message, evidence=cite(plan, *row.cites), fixes=row.fixes)
     yield Reach(f"{len(known)} combinations")
 
