@@ -1,0 +1,25 @@
+"""prime-rl: an orchestrator between vLLM servers and an FSDP trainer (https://github.com/PrimeIntellect-ai/prime-rl)."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Words
+
+FRAMEWORK = Framework(
+    home=__name__,
+    name="prime-rl",
+    title="prime-rl",
+    packages=(
+        Package(
+            name="prime-rl",
+            modules=("prime_rl",),
+            published=False,
+            repository=Repository(name="PrimeIntellect-ai/prime-rl", tag="v", requirements="pyproject.toml"),
+            since="0.3.0",
+        ),
+    ),
+    over=(Layer(package="vllm"),),
+    variables="PRIME_",
+    words=Words(
+        paths=r"/prime_rl/(?:entrypoints|inference|orchestrator|trainer|transports?|utils)/", texts=("prime_rl.",)
+    ),
+)

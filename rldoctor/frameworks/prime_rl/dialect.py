@@ -1,0 +1,218 @@
+"""prime-rl: ``rl @ FILE.toml --section.option value``; vLLM servers, an orchestrator and a trainer with own devices.
+
+Read from 0.3.0 to 0.8.0: src/prime_rl/rl.py, then packages/prime-rl-configs/src/prime_rl/configs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from rldoctor.errors import InputError
+from rldoctor.formats.native import Native
+from rldoctor.formats.values import Unresolved
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.rule import Rule, chosen
+from rldoctor.frameworks.rules import Deciding, decided
+
+_ROLLOUT: dict[str, str | Rule] = {
+    "orchestrator.batch_size": "batch.generation",
+    "orchestrator.group_size": "batch.generations",
+    "orchestrator.rollouts_per_example": Rule("batch.generations", spelled=False),
+    "orchestrator.seq_len": "lengths.total",
+    "orchestrator.train.sampling.max_completion_tokens": "lengths.response",
+    "orchestrator.sampling.max_tokens": Rule("lengths.response", spelled=False),
+    "orchestrator.sampling.min_tokens": "sampling.min_tokens",
+    "orchestrator.sampling.repetition_penalty": "sampling.repetition_penalty",
+    "orchestrator.sampling.seed": "sampling.seed",
+    "orchestrator.train.sampling.temperature": "sampling.temperature",
+    "orchestrator.sampling.temperature": Rule("sampling.temperature", spelled=False),
+    "orchestrator.max_off_policy_steps": "rollout.staleness",
+    "orchestrator.max_inflight_episodes": "rollout.concurrency",
+    "orchestrator.max_inflight_rollouts": Rule("rollout.concurrency", spelled=False),
+    "orchestrator.max_concurrent": Rule("rollout.concurrency", spelled=False),
+}
+_ENGINE: dict[str, str | Rule] = {
+    "inference.model.name": "engine.model",
+    "inference.model.dtype": "engine.dtype",
+    "inference.model.max_model_len": "engine.max_model_len",
+    "inference.model.enforce_eager": "engine.enforce_eager",
+    "inference.model.trust_remote_code": "engine.trust_remote_code",
+    "inference.model.chat_template": "model.chat_template",
+    "inference.parallel.tp": "engine.tensor_parallel_size",
+    "inference.parallel.dp": "engine.data_parallel_size",
+    "inference.gpu_memory_utilization": "engine.gpu_memory_utilization",
+    "inference.enable_lora": "engine.enable_lora",
+    "inference.max_loras": "engine.max_loras",
+    "inference.max_cpu_loras": "engine.max_cpu_loras",
+    "inference.max_lora_rank": "engine.max_lora_rank",
+    "inference.enable_prefix_caching": "engine.enable_prefix_caching",
+    "inference.enable_expert_parallel": "engine.enable_expert_parallel",
+    "inference.all2all_backend": "engine.all2all_backend",
+    "inference.enable_eplb": "engine.enable_eplb",
+    "inference.seed": "engine.seed",
+    "inference.server.port": "placement.server_port",
+    "inference.vllm.*": "engine.*",
+    "inference.vllm_extra.*": "engine.*",
+}
+_TRAINER: dict[str, str | Rule] = {
+    "trainer.model.name": "model.path",
+    "trainer.model.seq_len": decided("lengths.total"),
+    "trainer.model.attn": "trainer.attention",
+    "trainer.model.cp": "parallel.context",
+    "trainer.model.ep": decided("parallel.expert"),
+    "trainer.model.fsdp_cpu_offload": "trainer.offload_params",
+    "trainer.model.optim_cpu_offload": "trainer.offload_optimizer",
+    "trainer.model.optimization_dtype": "trainer.param_dtype",
+    "trainer.model.lora.rank": decided("lora.rank"),
+    "trainer.model.lora.alpha": decided("lora.alpha"),
+    "trainer.model.lora.target_modules": decided("lora.target_modules"),
+    "trainer.optim.type": decided("trainer.optimizer"),
+    "trainer.dist_timeout_seconds": "trainer.timeout",
+    "max_steps": "trainer.steps",
+    "ckpt.interval": "trainer.save_every",
+    "weight_broadcast.type": chosen("sync.backend", {"nccl": "nccl", "filesystem": "file"}),
+    "weight_broadcast.port": "sync.port",
+    "weight_broadcast.timeout": "sync.timeout",
+    "deployment.gpus_per_node": decided("placement.gpus_per_node"),
+    "deployment.num_train_gpus": decided("placement.trainer_gpus"),
+    "deployment.num_infer_gpus": decided("placement.engine_gpus"),
+    "deployment.num_train_nodes": decided("placement.trainer_gpus"),
+    "deployment.num_infer_nodes": decided("placement.engine_nodes"),
+    "trainer_gpu_ids": decided("placement.trainer_gpus"),
+    "inference_gpu_ids": decided("placement.engine_gpus"),
+    "model.name": decided("model.path"),
+    "seq_len": decided("lengths.total"),
+    "max_model_len": decided("engine.max_model_len"),
+}
+_PARTS = ("trainer", "orchestrator", "inference")
+
+
+def _shared(draft: Draft) -> None:
+    """What stands at the top is for the parts that do not say otherwise (rl.py, auto_setup_*)."""
+    for key, options in (
+        ("model.name", ("model.path", "engine.model")),
+        ("seq_len", ("lengths.total",)),
+        ("max_model_len", ("engine.max_model_len",)),
+    ):
+        native = draft.natives.get(key)
+        if native is None or native.value is None:
+            continue
+        for option in options:
+            setting = draft.settings.get(option)
+            if setting is None or setting.source == "default" or setting.value is None:
+                draft.take(native, option, native.value)
+    draft.derive("engine.model", draft.value("model.path"), "the policy", "model.path")
+
+
+def _count(draft: Draft, *keys: str) -> int | None:
+    for key in keys:
+        value: Any = draft.native(key)
+        if isinstance(value, list):
+            return len(value)
+        if isinstance(value, int | str) and str(value).isdigit():
+            return int(value)
+    return None
+
+
+def _placement(draft: Draft) -> None:
+    draft.override("process.launcher", "prime-rl", "rl starts servers, orchestrator and torchrun itself")
+    draft.derive("placement.mode", "async", "devices of their own, training overlaps with sampling")
+    draft.derive("rollout.async", True, "training overlaps with sampling")
+    each = _count(draft, "deployment.gpus_per_node") or 8
+    nodes, engines = _count(draft, "deployment.num_train_nodes"), _count(draft, "deployment.num_infer_nodes")
+    trains = nodes * each if nodes else _count(draft, "deployment.num_train_gpus", "trainer_gpu_ids")
+    samples = engines * each if engines else _count(draft, "deployment.num_infer_gpus", "inference_gpu_ids")
+    draft.derive("placement.trainer_gpus", trains, "devices of the trainer")
+    draft.derive("placement.engine_gpus", samples, "devices of the servers")
+    size = draft.value("engine.tensor_parallel_size") or 1
+    if samples and samples % size == 0:
+        draft.derive("placement.engines", samples // size, f"{samples} devices / {size}", "engine.tensor_parallel_size")
+
+
+def _rollout(draft: Draft) -> None:
+    draft.derive("rollout.backend", "vllm", "the only engine of prime-rl")
+    draft.derive("rollout.async_engine", True, "the engines are servers")
+    draft.override("engine.logprobs_mode", "processed_logprobs", "set by prime-rl (configs/inference.py)")
+    draft.derive("sampling.max_tokens", draft.value("lengths.response"), "the longest response", "lengths.response")
+    rows, n = draft.value("batch.generation"), draft.value("batch.generations")
+    if rows and n and rows % n == 0:
+        draft.derive("batch.prompts", rows // n, f"{rows} samples / {n}", "batch.generation", "batch.generations")
+    draft.derive("batch.per_request", 1, "every sample is a request of its own")
+
+
+def _trainer(draft: Draft) -> None:
+    draft.derive("trainer.strategy", "fsdp2", "prime-rl trains with FSDP2")
+    given = isinstance(draft.native("trainer.model.lora"), dict) or any(
+        key.startswith("trainer.model.lora.") for key in draft.natives
+    )
+    draft.derive("lora.enabled", given, "trainer.model.lora")
+    if given:
+        draft.derive("lora.rank", _count(draft, "trainer.model.lora.rank") or 16, "trainer.model.lora.rank")
+    kind = draft.native("trainer.optim.type")
+    draft.derive("trainer.optimizer", kind if isinstance(kind, str) else None, "trainer.optim.type")
+
+
+class PrimeRL(Deciding):
+    name, owner = "prime-rl", "prime-rl"
+    entries = ("prime_rl.entrypoints.rl", "prime_rl.rl", "*prime_rl/rl.py", "*prime_rl/entrypoints/rl.py")
+    keys = (
+        "orchestrator.batch_size", "orchestrator.group_size", "orchestrator.rollouts_per_example", "orchestrator.train",
+        "orchestrator.env", "deployment.num_infer_gpus", "deployment.num_infer_nodes",
+    )  # fmt: skip
+    dashes = True
+    table: ClassVar[Mapping[str, str | Rule]] = {**_ROLLOUT, **_ENGINE, **_TRAINER}
+    beside = (
+        "*ckpt*", "*log*", "*wandb*", "*monitors*", "output_dir", "clean*", "bench", "dump_config", "orchestrator.*",
+        "trainer.*", "inference.*", "slurm*", "tmux*", "model.*", "weight_broadcast*", "rollout_transport*", "dry_run",
+        "max_async_level", "deployment.*", "teacher*", "experimental*", "matmul_precision", "env_vars*", "sft*",
+        "*_server*", "trainer", "orchestrator", "inference", "collect*", "heartbeat*", "run_*", "async_*",
+    )  # fmt: skip
+    derivations = (_shared, _placement, _rollout, _trainer)
+
+    def claims(self, launch: Launch) -> int:
+        """Its modules and sections; its console program has a common name, and reads ``@ FILE``."""
+        named = launch.entry.rpartition("/")[2] == "rl" and any(word.text.startswith("@") for word in launch.words)
+        return 100 if named else super().claims(launch)
+
+    def collected(self, launch: Launch) -> Iterator[Native]:
+        """The files that ``@`` names, for all or for one part, then the options."""
+        if launch.tree is not None:
+            yield from (self._as_option(native) for native in launch.tree.natives())
+        arguments = launch.arguments(flags=self._flags)
+        words = [word.value for word in arguments.positionals]
+        for position, word in enumerate(words):
+            if isinstance(word, str) and word.startswith("@"):
+                name = word[1:] or (words[position + 1] if position + 1 < len(words) else "")
+                yield from self._file(launch, name, "")
+        for native in arguments.natives:
+            value = native.value
+            first = value[0] if isinstance(value, list) and value else value
+            if isinstance(first, str) and first.startswith("@") and native.key in _PARTS:
+                name = first[1:] or (value[1] if isinstance(value, list) and len(value) > 1 else "")
+                yield from self._file(launch, name, f"{native.key}.")
+            else:
+                yield native
+
+    def _file(self, launch: Launch, name: str | Unresolved, prefix: str) -> Iterator[Native]:
+        from rldoctor.formats.toml import read_toml
+
+        if isinstance(name, Unresolved):
+            launch.miss(f"{name.raw} names a file that is not known ({name.why})")
+            return
+        try:
+            source = launch.files.open(name)
+            tree = read_toml(source) if source is not None else None
+        except InputError as error:
+            launch.miss(str(error))
+            return
+        if tree is None:
+            launch.miss(f"{name}: named here, not found")
+            return
+        for native in tree.natives():
+            yield self._as_option(replace(native, key=f"{prefix}{native.key}"))
+
+
+DIALECT: Dialect = PrimeRL()

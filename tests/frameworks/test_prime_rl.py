@@ -1,0 +1,97 @@
+"""prime-rl: TOML behind @, parts that share what stands at the top, names that changed with the releases."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frameworks.conftest import Launches
+
+# examples/basic/wordle/rl.toml of 0.8.0, shortened.
+CONFIG = """\
+max_steps = 200
+seq_len = 8192
+[deployment]
+num_train_gpus = 2
+num_infer_gpus = 6
+[model]
+name = "PrimeIntellect/Qwen3-1.7B-Wordle-SFT"
+[orchestrator]
+batch_size = 512
+group_size = 16
+[orchestrator.train.sampling]
+max_completion_tokens = 1024
+[inference.parallel]
+tp = 2
+"""
+OLD = """\
+inference_gpu_ids = [0, 1, 2, 3]
+trainer_gpu_ids = [4, 5]
+[model]
+name = "org/m"
+[orchestrator]
+batch_size = 256
+rollouts_per_example = 8
+[orchestrator.sampling]
+max_tokens = 2048
+"""
+
+
+def test_its_console_program(launches: Launches) -> None:
+    run = "uv run rl @ rl.toml --inference.model.max-model-len 4096 --orchestrator.group-size=8 --ckpt\n"
+    (plan,) = launches({"run.sh": run, "rl.toml": CONFIG}, prime_rl="0.8.0", vllm="0.15.0")
+    assert (plan.framework, plan.value("rollout.backend"), plan.value("placement.mode")) == (
+        "prime-rl",
+        "vllm",
+        "async",
+    )
+    assert plan.value("model.path") == plan.value("engine.model") == "PrimeIntellect/Qwen3-1.7B-Wordle-SFT"
+    assert (plan.value("engine.max_model_len"), plan.value("lengths.total")) == (4096, 8192)
+    assert (plan.value("batch.generation"), plan.value("batch.generations"), plan.value("batch.prompts")) == (
+        512,
+        8,
+        64,
+    )
+    assert (plan.value("placement.engines"), plan.value("placement.trainer_gpus")) == (3, 2)
+    assert plan.value("engine.logprobs_mode") == "processed_logprobs"
+    assert plan.unread == () and plan.unknown == ()
+
+
+def test_the_file_by_itself_and_a_misspelled_key(launches: Launches) -> None:
+    (plan,) = launches({"rl.toml": CONFIG.replace("group_size", "grup_size")}, prime_rl="0.8.0")
+    assert [(option.key, option.nearest[0]) for option in plan.unknown] == [
+        ("orchestrator.grup_size", "orchestrator.group_size")
+    ]
+
+
+def test_names_of_an_older_release(launches: Launches) -> None:
+    (plan,) = launches({"rl.toml": OLD}, prime_rl="0.4.0")
+    assert (plan.value("batch.generations"), plan.value("lengths.response")) == (8, 2048)
+    assert (plan.value("placement.engine_gpus"), plan.value("placement.trainer_gpus")) == (4, 2)
+    assert plan.unknown == ()
+    (later,) = launches({"rl.toml": OLD}, prime_rl="0.8.0")
+    assert {option.key for option in later.unknown} >= {"orchestrator.rollouts_per_example", "inference_gpu_ids"}
+
+
+def test_a_file_for_each_part(launches: Launches) -> None:
+    files = {
+        "run.sh": "uv run rl --trainer @ train.toml --orchestrator @ orch.toml --inference @ infer.toml\n",
+        "train.toml": '[model]\nname = "org/m"\n',
+        "orch.toml": "batch_size = 64\nrollouts_per_example = 4\n",
+        "infer.toml": "gpu_memory_utilization = 0.8\n",
+    }
+    (plan,) = launches(files, prime_rl="0.3.0")
+    assert (plan.value("model.path"), plan.value("batch.prompts")) == ("org/m", 16)
+    setting = plan.get("engine.gpu_memory_utilization")
+    assert setting is not None and setting.value == 0.8 and str(setting.file).endswith("infer.toml")
+
+
+@pytest.mark.parametrize("name", ["gone.toml", "$CONFIG"])
+def test_a_file_that_is_not_here_is_missed(launches: Launches, name: str) -> None:
+    (plan,) = launches({"run.sh": f"uv run rl @ {name}\n"}, prime_rl="0.8.0")
+    assert any(note.unread for note in plan.notes)
+    assert plan.value("engine.gpu_memory_utilization") is None
+
+
+@pytest.mark.parametrize("text", ["rl --help\n", "./rl train\n"])
+def test_another_program_of_that_name(launches: Launches, text: str) -> None:
+    assert launches({"run.sh": text}) == []
