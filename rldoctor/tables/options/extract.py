@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rldoctor.tables.options import plain_yaml
 from rldoctor.tables.options.arguments import Arguments
 from rldoctor.tables.options.fields import Classes, find_class
-from rldoctor.tables.options.hydra import Composer
+from rldoctor.tables.options.hydra import composed, mapping
 from rldoctor.tables.options.model import MISSING, Option, Options
 from rldoctor.tables.options.parts import (
     ClassPart,
@@ -102,21 +101,17 @@ class Extractor:
         if part.needs is not None and self.tree.read(part.needs) is None:
             return {}
         for folder in part.folders:
-            composed = Composer(self.tree, folder, dict(part.choices)).compose(part.name)
-            if composed:
-                options = self._flattened(composed)
+            found = composed(self.tree, folder, part.name, dict(part.choices))
+            if found:
+                options = self._flattened(found)
                 usual = self._hydra(replace(part, choices=())) if part.choices else {}
                 return {name: option for name, option in options.items() if usual.get(name) != option}
         return {}
 
     def _overlay(self, part: OverlayPart) -> Options:
         for path in part.paths:
-            text = self.tree.read(path)
-            try:
-                content = plain_yaml.load(text) if text is not None else None
-            except ValueError:
-                continue
-            if isinstance(content, dict):
+            content = mapping(self.tree.read(path))
+            if content:
                 return self._flattened({k: v for k, v in content.items() if k not in ("defaults", "hydra")})
         return {}
 

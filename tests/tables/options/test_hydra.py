@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rldoctor.tables.options.extract import Extractor
-from rldoctor.tables.options.hydra import Composer
+from rldoctor.tables.options.hydra import composed
 from rldoctor.tables.options.parts import Group, HydraPart, Layout
 from rldoctor.tables.sources.trees import DirectoryTree
 
@@ -46,9 +46,9 @@ TREE = {
 
 
 def compose(write: Write, name: str, **choices: str) -> dict[str, object]:
-    composed = Composer(DirectoryTree(write(TREE)), "conf", choices).compose(name)
-    assert composed is not None
-    return composed
+    found = composed(DirectoryTree(write(TREE)), "conf", name, choices)
+    assert found is not None
+    return found
 
 
 def test_groups_packages_and_order(write: Write) -> None:
@@ -85,9 +85,9 @@ def test_a_file_that_includes_itself_ends(write: Write) -> None:
 
 def test_what_is_no_mapping_or_no_yaml_is_not_there(write: Write) -> None:
     tree = DirectoryTree(write({"conf/list.yaml": "- a\n", "conf/broken.yaml": "a: [1\nb: }\n"}))
-    assert Composer(tree, "conf").compose("list") is None
-    assert Composer(tree, "conf").compose("broken") is None
-    assert Composer(tree, "conf").compose("absent") is None
+    assert composed(tree, "conf", "list") is None
+    assert composed(tree, "conf", "broken") is None
+    assert composed(tree, "conf", "absent") is None
 
 
 def test_the_class_behind_a_section_adds_its_fields(write: Write) -> None:

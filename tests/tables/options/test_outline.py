@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from rldoctor.tables.options import arguments, fields, plain_yaml
+from rldoctor.tables.options import arguments, fields
 from rldoctor.tables.options.outline import outline
 
 TRICKY = '''
@@ -82,4 +82,3 @@ def test_what_it_is_not_sure_of_is_left_whole() -> None:
 def test_short_source_is_unchanged_where_there_is_no_function() -> None:
     text = dedent("A = 1\nclass B:\n    c: int = 2\n")
     assert outline(text) == text
-    assert plain_yaml.load("a: 1") == {"a": 1}
