@@ -17,6 +17,7 @@ from rldoctor.check import Check, Detector, Knows, NotApplicable, NotChecked, Re
 from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
 from rldoctor.model import CheckResult, Finding, Grade, Outcome
+from rldoctor.plan.evidence import DEFAULT
 
 # What a check as a whole says when its detectors, or the cases it judged, differ: the first of these that any says.
 _OF_DETECTORS = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE)
@@ -25,6 +26,8 @@ _OF_CASES = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.NOT_CHECKED, Outcome.PAS
 
 # The engine that detectors which ask for its package and for the launch are about.
 ENGINE = "vllm"
+# More are counted, not named.
+MOST_DEFAULTS = 3
 
 
 def judge(checks: Iterable[Check], case: Case, vocabulary: Iterable[Check] = ()) -> tuple[CheckResult, ...]:
@@ -105,7 +108,7 @@ def _heard(
             if isinstance(item, Reach):
                 reach.append(item.text)
             else:
-                findings.append(item)
+                findings.append(with_defaults(item))
     except (NotApplicable, NotChecked) as reason:
         if findings:  # what was found stays found, whatever could not be looked at after it
             return result(Outcome.FINDINGS, findings=tuple(findings))
@@ -120,6 +123,16 @@ def _heard(
     if not reach:  # that nothing was found says nothing where nobody knows what was looked at
         return result(Outcome.NOT_CHECKED, "a detector told neither a finding nor how far it looked")
     return result(Outcome.PASS, "; ".join(reach))
+
+
+def with_defaults(finding: Finding) -> Finding:
+    """The finding, whose first sentence says which of the numbers that it rests on nobody gave."""
+    rests = [line.text.removesuffix(DEFAULT) for line in finding.evidence if line.text.endswith(DEFAULT)]
+    if not rests or finding.grade is not Grade.DECLARED or "default" in finding.message:
+        return finding
+    named = ", ".join(rests[:MOST_DEFAULTS]) + (" ..." if len(rests) > MOST_DEFAULTS else "")
+    first, stop, more = finding.message.partition(". ")
+    return replace(finding, message=f"{first} (by default: {named}){stop}{more}")
 
 
 def yielded(check: Check, judge: Callable[[], Iterable[object]]) -> Iterator[Finding | Reach]:

@@ -8,6 +8,9 @@ from rldoctor.model import Evidence
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import plain
 
+# Behind a setting that nobody gave.
+DEFAULT = " (default)"
+
 
 def plan_of(case: Case) -> RolloutPlan:
     """The plan of a case whose ``needs`` name one."""
@@ -29,7 +32,7 @@ def _line(option: str, setting: Setting) -> Evidence:
     origin = {
         Source.GIVEN: "",
         Source.ENVIRONMENT: "",
-        Source.DEFAULT: " (default)",
+        Source.DEFAULT: DEFAULT,
         Source.DERIVED: f" ({setting.how})" if setting.how else " (derived)",
     }[setting.source]
     return Evidence(text=f"{name} = {value}{origin}", source=setting.file, line=setting.line)

@@ -20,6 +20,10 @@ EXPERIENCE = "batch.logprob_per_device"
 ENGINES = "placement.engines"
 
 
+# What reads its pairs, or their scores, and samples nothing.
+WITHOUT_COMPLETIONS = frozenset({"dpo", "kto", "cpo", "simpo", "orpo", "rm", "sft", "pt"})
+
+
 def ranks_of(plan: RolloutPlan) -> int | None:
     """The processes of the trainer, None where they are not known."""
     nodes = plan.get("process.nnodes")
@@ -52,8 +56,8 @@ def per_step(plan: RolloutPlan) -> tuple[int, str] | None:
 
 
 def generation_batch(plan: RolloutPlan) -> tuple[int, str] | None:
-    if plan.value("rollout.enabled") is False:
-        return None  # DPO and its kin read their pairs
+    if plan.value("trainer.algorithm") in WITHOUT_COMPLETIONS:
+        return None
     setting = plan.get(GENERATION)
     if setting is not None and setting.value and (setting.source == "given" or ranks_of(plan)):
         return setting.value, f"generation batch {setting.value}"

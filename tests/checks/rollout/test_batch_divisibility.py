@@ -234,4 +234,4 @@ def test_megatron_divides_by_its_data_parallel_ranks_and_what_samples_nothing_is
     sizes = {"batch__per_device": 8, "process__nproc": 4, "batch__generation": 16}
     assert judged(check, **swift, **sizes).outcome is Outcome.FINDINGS
     assert judged(check, **swift, **sizes, parallel__tensor=4, parallel__data=1).outcome is Outcome.PASS
-    assert judged(check, **swift, **sizes, rollout__enabled=False).outcome is not Outcome.FINDINGS
+    assert judged(check, **swift, **sizes, trainer__algorithm="dpo").outcome is not Outcome.FINDINGS
