@@ -253,6 +253,7 @@ check.signature(
 
 check.signature(
     "EI0002: ",
+    "EE1002: ",
     "The wait execution of the Notify register times out",
     "Notify wait timeout",
     says="a collective of the Ascend devices (HCCL) timed out: a rank did not arrive",

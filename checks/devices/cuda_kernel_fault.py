@@ -108,6 +108,8 @@ check.signature(
 )
 check.signature(
     "aicore exception",
+    "PTA call acl api failed",
+    "the current working operator name is ",
     "AICORE error",
     "an aicore error",
     "error code is 507015",

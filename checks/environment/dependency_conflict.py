@@ -261,3 +261,60 @@ check.signature(
     ),
     url="https://huggingface.co/docs/trl/installation",
 )
+
+
+# unsloth writes trainers of its own from the sources of the installed TRL (unsloth/models/rl.py).
+_REGENERATE = (
+    Fix(
+        title="take unsloth and unsloth_zoo of one day, and let them write their trainers again",
+        commands=("pip install --upgrade unsloth unsloth_zoo", "rm -rf unsloth_compiled_cache"),
+    ),
+    Fix(title="or the TRL that this unsloth declares", commands=("rldoctor compat",)),
+)
+check.signature(
+    "Direct module loading failed for Unsloth",
+    pattern=r"Direct module loading failed for (?P<name>\w+): (?P<why>[^\n]{1,160})",
+    says="the trainer that unsloth wrote from the installed TRL does not load ({name}: {why})",
+    fixes=_REGENERATE,
+    url="https://github.com/unslothai/unsloth-zoo/pull/1035",
+)
+check.signature(
+    "NameError: name '",
+    "object has no attribute '",
+    " positional arguments but ",
+    " positional argument but ",
+    "UnboundLocalError: ",
+    exception=("NameError", "UnboundLocalError", "AttributeError", "TypeError"),
+    when=lambda case, event: _in_generated_trainer(event),
+    says="the trainer that unsloth wrote from the installed TRL does not fit it: {error}",
+    fixes=_REGENERATE,
+    url="https://github.com/unslothai/unsloth-zoo/pull/1035",
+)
+
+
+def _in_generated_trainer(event: LogEvent) -> bool:
+    """Whether the generated file itself raised over a name of its own."""
+    frames = event.exception.frames if event.exception is not None else ()
+    if not frames or "/unsloth_compiled_cache/" not in frames[-1].file:
+        return False
+    own = r"^(?:NameError|UnboundLocalError)|'Unsloth\w+Trainer' object|Unsloth\w+Trainer\.\w+\(\)|\w+\(\) takes \d"
+    return re.search(own, event.line) is not None
+
+
+# https://github.com/huggingface/trl/issues/4899, https://github.com/huggingface/trl/issues/2600
+check.signature(
+    "IndexError: pop from an empty deque",
+    "tracing error at step ",
+    "assert param.ds_status == ZeroParamStatus.AVAILABLE",
+    when=lambda case, event: event.search(r"partitioned_param_coordinator|parameter_offload") is not None,
+    says="DeepSpeed ZeRO-3 meets other parameters in the forward pass than it has recorded: its hooks were taken off "
+    "for generation or the model was called in another way, by releases that do not go together",
+    fixes=(
+        Fix(
+            title="take releases of one time",
+            commands=("pip install --upgrade trl transformers accelerate deepspeed", "rldoctor compat"),
+        ),
+        Fix(title="or ZeRO-2, where the model fits: it does not partition parameters"),
+    ),
+    url="https://github.com/huggingface/trl/issues/4899",
+)

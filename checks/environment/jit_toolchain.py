@@ -163,6 +163,7 @@ check.signature(
     "torch._dynamo.exc.InternalTorchDynamoError: ",
     "torch._dynamo.exc.TorchRuntimeError: ",
     "torch._dynamo.exc.Unsupported: ",
+    "torch._dynamo.exc.FailOnRecompileLimitHit: ",
     unless=("C compiler", "CxxCompiler", "Python.h", "out of memory", "PTXASError", "OutOfResources", "nvcc"),
     pattern=r"torch\._(?:dynamo|inductor)\.exc\.(?P<kind>\w+): (?P<why>[^\n]{0,200})",
     says="torch.compile fails ({kind}): {why}",
@@ -171,6 +172,7 @@ check.signature(
 )
 check.signature(
     "LLVM ERROR: ",
+    "PassManager::run failed",
     says="the compiler of Triton's kernels gave up: {line}",
     when=lambda case, event: (
         not re.search(r"Volta and Turing|V100|\bT4\b", "\n".join((*event.run.tail, *event.before)))

@@ -199,3 +199,11 @@ def ended_by_a_signal(case: Case, event: LogEvent) -> Iterator[Finding]:
             ),
         ),
     )
+
+
+check.signature(
+    "Received sigquit from a child process",
+    says="a process of the SGLang engine ended, and its server with it",
+    fixes=(_FRAMES,),
+    role=Role.CASCADE,
+)

@@ -20,10 +20,11 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, LogRun
-from rldoctor.api.logs import Frame, LoggedException
+from rldoctor.api.logs import Frame, LoggedException, is_users, package_of
 
 check = Check("RLD902", "user-code-raised", __doc__, explains=("RLD900",))
 
@@ -38,12 +39,41 @@ def raised_in_user_code(case: Case, run: LogRun) -> Iterator[Finding]:
         if frame is not None and ".so" not in link.message:  # a library that does not load is no fault of the import
             yield _finding(link, frame, run)
             return
+    for link in run.root.chain:
+        frame = _asked_by(link)
+        if frame is not None:
+            yield _finding(link, frame, run)
+            return
     if run.root.type in ("Script not found", "Command line refused"):
         yield check.finding(
             run.root.message.splitlines()[0][:300],
             evidence=(Evidence(text=run.root.message[:300], source=run.root.source, line=run.root.line),),
             fixes=(Fix(title="correct the launch command: the program refused it before anything ran"),),
         )
+
+
+# What reward functions, judges and tools call: services, parsers, databases, the standard library.
+_CALLED = frozenset(
+    re.findall(
+        r"\S+",
+        "python requests urllib3 httpx httpcore aiohttp anyio openai anthropic litellm google grpc boto3 botocore "
+        "tenacity backoff redis pymongo sqlalchemy psycopg2 elasticsearch sympy latex2sympy2 latex2sympy2_extended "
+        "math_verify antlr4 pebble regex yaml bs4 lxml pandas PIL cv2 scipy sklearn nltk spacy rouge_score sacrebleu "
+        "bert_score Levenshtein jsonschema pydantic pydantic_core docker e2b tavily gymnasium playwright selenium",
+    )
+)
+_PLUGIN = re.compile(r"(?i)reward|judge|scor|verif|grader|tool|environment|\benv\b|sandbox|agent|rubric|plugin")
+
+
+def _asked_by(link: LoggedException) -> Frame | None:
+    """The user's reward function, judge or tool that called the library which raised."""
+    below: set[str | None] = set()
+    for frame in reversed(link.frames):
+        if is_users(frame.file):
+            fits = bool(below) and below <= _CALLED and _PLUGIN.search(f"{frame.file} {frame.function}") is not None
+            return frame if fits else None
+        below.add(package_of(frame.file, frame.function))
+    return None
 
 
 @check.logged("The reward function '")
@@ -133,4 +163,53 @@ check.signature(
         ),
     ),
     url="https://verl.readthedocs.io/en/latest/preparation/prepare_data.html",
+)
+check.signature(
+    "Reward function is not implemented for data_source=",
+    pattern=r"not implemented for data_source=(?P<source>[^\n]{1,120})",
+    says="verl has no reward function of its own for data_source={source}",
+    fixes=(
+        Fix(
+            title="give your own: a file with compute_score(data_source, solution_str, ground_truth, extra_info)",
+            commands=(
+                "custom_reward_function.path=/path/on/every/node/reward.py custom_reward_function.name=compute_score",
+            ),
+        ),
+        Fix(title="or write a data_source into the data set that verl knows (openai/gsm8k, ...)"),
+    ),
+    url="https://verl.readthedocs.io/en/latest/preparation/reward_function.html",
+)
+check.signature(
+    "Reward function file '",
+    "Custom reward function file ",
+    pattern=r"[Rr]eward function file '?(?P<file>[^'\n]{1,300}?)'? not found",
+    says="the file of the reward function is not there: {file}",
+    fixes=(Fix(title="name a path that exists on the node that computes rewards (Ray: on every node), best absolute"),),
+)
+check.signature(
+    "Reward function '",
+    pattern=r"Reward function '(?P<name>[^'\n]{1,120})' not found in '?(?P<file>[^'\n]{1,300}?)'?\.?$",
+    says="{file} defines no {name}",
+    fixes=(Fix(title="name the function that the file defines: custom_reward_function.name"),),
+)
+check.signature(
+    "is not implemented in swift.",
+    pattern=r"reward_function (?P<name>[^\n]{1,120}?) is not implemented in swift",
+    says="ms-swift knows no reward function {name}",
+    fixes=(
+        Fix(
+            title="register it in a plugin (orms['{name}'] = ...) and name the plugin's file",
+            commands=("--external_plugins plugin.py --reward_funcs {name}",),
+        ),
+    ),
+    url="https://swift.readthedocs.io/en/latest/Customization/Pluginization.html",
+)
+check.signature(
+    "doesn't exist on the Hub or cannot be accessed",
+    pattern=r"Dataset '(?P<name>[^'\n]{1,200})' doesn't exist on the Hub",
+    says="there is no data set {name} on the hub, or this node's token may not read it",
+    fixes=(
+        Fix(title="correct its name, or name a local folder or file that exists on every node"),
+        Fix(title="or give a token that may read it", commands=("hf auth login",)),
+    ),
 )

@@ -76,6 +76,20 @@ REFUSALS = (
         (_PATH, _TOKEN),
     ),
     Refusal(
+        ("Repository Not Found for url: ",),
+        r"Repository Not Found for url: https?://[^/\s]+/(?:api/models/)?([\w.-]+/[\w.-]*\w)",
+        "there is no model {0} on the hub, or this node's token may not read it",
+        (_PATH, _TOKEN),
+        unless=("/datasets/",),
+    ),
+    Refusal(
+        ("429 Client Error: Too Many Requests",),
+        r"Too Many Requests for url: (\S+)",
+        "the hub refuses further requests from this address ({0})",
+        (_OFFLINE, _SWITCH),
+        unless=("/datasets/",),
+    ),
+    Refusal(
         ("You are trying to access a gated repo", "Cannot access gated repo for url", "Access to model "),
         r"gated repo|Access to model (\S+) is restricted",
         "the model is gated and this node has no token that may read it",

@@ -104,3 +104,19 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The framework's own words."""
     said, fixes = REFUSALS[event.literal]
     yield check.finding(said, fixes=fixes)
+
+
+check.signature(
+    "Please correct the following DeepSpeed config values that mismatch TrainingArguments values",
+    details=(r"(?m)^- ds (?P<ds>[^\n=]{1,60}=\S+) vs hf (?P<hf>[^\n]{1,80})",),
+    says="the DeepSpeed configuration and the trainer's arguments disagree[[: DeepSpeed {ds}, trainer {hf}]]",
+    fixes=(Fix(title='write "auto" for these values in the DeepSpeed configuration: the trainer fills them in'),),
+    url="https://huggingface.co/docs/transformers/deepspeed",
+)
+check.signature(
+    "requires setting the environment variable CUDA_DEVICE_MAX_CONNECTIONS to 1",
+    "CUDA_DEVICE_MAX_CONNECTIONS must be set to 1",
+    says="Megatron's tensor or sequence parallel ranks need one connection to the device",
+    fixes=(Fix.safe("give it one, in the environment of every rank", {"env.CUDA_DEVICE_MAX_CONNECTIONS": "1"}),),
+    url="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/tensor_parallel/layers.py",
+)

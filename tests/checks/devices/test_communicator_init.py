@@ -68,3 +68,15 @@ def test_a_workers_loop_comes_after_any_cause() -> None:
 def test_a_broadcast_that_fails_for_another_reason() -> None:
     text = "ERROR Error executing method update_weight. This might cause deadlock.\n" + raised("KeyError", "'x'")
     assert findings(check, text) == []
+
+
+def test_ascend_devices_that_do_not_reach_each_other() -> None:
+    text = (
+        "InnerRunOpApi:torch_npu/csrc/framework/OpParamMaker.cpp:281 OPS function error: HcclAllreduce, error code is "
+        "6\n[ERROR] 2025-04-08-18:07:20 (PID:1292363, Device:1, RankID:1) ERR01100 OPS call acl api failed.\n"
+        "EI0006: [PID: 1292363] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: Remote Rank did not send "
+        "the data in time."
+    )
+    found = logged(check, raised("RuntimeError", text, "/opt/venv/lib/python3.11/site-packages/torch/x.py all_reduce"))
+    assert "EI0006 Getting socket times out" in found.message
+    assert any("HCCL_CONNECT_TIMEOUT" in command for fix in found.fixes for command in fix.commands)

@@ -35,3 +35,13 @@ def test_an_assertion_names_itself() -> None:
 @pytest.mark.parametrize("message", ["CUDA out of memory.", "CUDA error: invalid device ordinal"])
 def test_other_cuda_errors(message: str) -> None:
     assert findings(check, raised("RuntimeError", message)) == []
+
+
+def test_an_ascend_operator_that_fails() -> None:
+    text = (
+        "The Inner error is reported as above. The process exits for this inner error, and the current working "
+        "operator name is MatMul.\n[ERROR] 2025-03-02-10:11:12 (PID:123, Device:0, RankID:0) ERR00100 PTA call acl api "
+        "failed."
+    )
+    place = "/opt/venv/lib/python3.11/site-packages/torch_npu/npu/utils.py synchronize"
+    assert "a kernel failed on an Ascend device" in finding(check, raised("RuntimeError", text, place)).message

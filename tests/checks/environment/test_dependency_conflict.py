@@ -159,3 +159,61 @@ def test_the_client_of_a_rollout_server_is_not_trls() -> None:
     error = "AttributeError: 'GRPOTrainer' object has no attribute 'vllm_client'"
     log = f'Traceback (most recent call last):\n  File "/opt{frame}", line 7, in train\n    pass\n{error}\n'
     assert findings(check, log) == []
+
+
+COMPILED = "/home/user/rl/unsloth_compiled_cache/UnslothGRPOTrainer.py"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "place"),
+    [
+        ("NameError", "name 'vLLMSamplingParams' is not defined", f"{COMPILED} __init__"),
+        ("AttributeError", "'UnslothGRPOTrainer' object has no attribute 'vllm_mode'", f"{COMPILED} __init__"),
+        (
+            "TypeError",
+            "_get_per_token_logps() takes 5 positional arguments but 6 were given",
+            f"{COMPILED} _generate_and_score_completions",
+        ),
+        (
+            "RuntimeError",
+            "Direct module loading failed for UnslothGRPOTrainer: unexpected indent (UnslothGRPOTrainer.py, line 900)",
+            "/opt/venv/lib/python3.11/site-packages/unsloth_zoo/compiler.py create_new_function",
+        ),
+    ],
+)
+def test_a_trainer_that_unsloth_wrote_for_another_trl(kind: str, message: str, place: str) -> None:
+    found = finding(check, raised(kind, message, place))
+    assert found.message.startswith("the trainer that unsloth wrote from the installed TRL")
+    assert "rm -rf unsloth_compiled_cache" in found.fixes[0].commands
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "place"),
+    [
+        ("NameError", "name 'foo' is not defined", "/home/user/rl/train.py reward"),
+        ("AttributeError", "'NoneType' object has no attribute 'shape'", f"{COMPILED} compute_loss"),
+        ("NameError", "name 'foo' is not defined", f"{COMPILED} wrapper /home/user/rl/reward.py score"),
+    ],
+)
+def test_a_failure_that_is_not_the_written_trainers(kind: str, message: str, place: str) -> None:
+    words = place.split()
+    places = [" ".join(words[i : i + 2]) for i in range(0, len(words), 2)]
+    assert findings(check, raised(kind, message, *places)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "code"),
+    [
+        (
+            "IndexError",
+            "pop from an empty deque",
+            "step_id = self.__step_id_module_fetched_for[sub_module.id].popleft()",
+        ),
+        ("RuntimeError", "tracing error at step 1: module id: 0, training: True", "raise RuntimeError("),
+        ("AssertionError", "{'id': 3}", "assert param.ds_status == ZeroParamStatus.AVAILABLE, param.ds_summary()"),
+    ],
+)
+def test_hooks_of_zero_3_that_met_another_forward_pass(kind: str, message: str, code: str) -> None:
+    place = "/opt/venv/lib/python3.11/site-packages/deepspeed/runtime/zero/partitioned_param_coordinator.py fetch"
+    assert "ZeRO-3" in finding(check, raised(kind, message, place, code=code)).message
+    assert findings(check, raised("IndexError", "pop from an empty deque", "/home/user/rl/buffer.py take")) == []

@@ -65,3 +65,16 @@ def test_torch_finds_no_ninja_and_no_cuda() -> None:
     cuda = "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."
     (finding,) = found(check, traceback(cuda, "torch/utils/cpp_extension.py _join_cuda_home"))
     assert "nvcc" in finding.message
+
+
+def test_a_compiler_pass_that_fails() -> None:
+    (finding,) = found(
+        check, traceback("RuntimeError: PassManager::run failed", "triton/backends/nvidia/compiler.py x")
+    )
+    assert "PassManager" in finding.message
+
+
+def test_too_many_recompilations() -> None:
+    error = "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with one_graph=True."
+    (finding,) = found(check, traceback(error, "torch/_dynamo/convert_frame.py compile"))
+    assert finding.message.startswith("torch.compile fails (FailOnRecompileLimitHit)")

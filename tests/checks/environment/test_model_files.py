@@ -183,3 +183,23 @@ def test_refusals_in_a_log(error: str, frame: str, said: str) -> None:
 )
 def test_the_same_words_elsewhere_are_quiet(text: str) -> None:
     assert found(check, text) == []
+
+
+def test_a_model_that_the_hub_does_not_have() -> None:
+    error = (
+        "huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error. (Request ID: Root=1-2)\n\n"
+        "Repository Not Found for url: https://huggingface.co/api/models/Qwen/Qwen2.5-Foo."
+    )
+    (finding,) = found(check, traceback(error, "huggingface_hub/utils/_http.py hf_raise_for_status"))
+    assert finding.message.startswith("there is no model Qwen/Qwen2.5-Foo on the hub")
+    data = error.replace("api/models/", "api/datasets/")
+    assert found(check, traceback(data, "huggingface_hub/utils/_http.py hf_raise_for_status")) == []
+
+
+def test_a_hub_that_refuses_more_requests() -> None:
+    error = (
+        "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: "
+        "https://huggingface.co/api/models/Qwen/Qwen2.5"
+    )
+    (finding,) = found(check, traceback(error, "huggingface_hub/utils/_http.py hf_raise_for_status"))
+    assert "refuses further requests" in finding.message

@@ -173,3 +173,17 @@ def test_of_two_attempts_the_second_is_blamed() -> None:
 )
 def test_a_log_in_which_no_package_is_absent(text: str) -> None:
     assert all_of(check, text) == []
+
+
+def test_the_adapter_of_a_device_is_missing() -> None:
+    message = "Expected one of cpu, cuda, mps, meta, privateuseone device type at start of device string: npu"
+    assert "torch_npu" in ask(check, raised("RuntimeError", message, f"{SITE}/verl/utils/device.py f")).message
+
+
+def test_a_library_that_wants_the_latest_release_of_another() -> None:
+    message = (
+        "Using `bitsandbytes` 4-bit quantization requires the latest version of bitsandbytes: `pip install -U "
+        "bitsandbytes`"
+    )
+    found = ask(check, raised("ImportError", message, f"{SITE}/transformers/quantizers/quantizer_bnb_4bit.py validate"))
+    assert found.message.startswith("bitsandbytes is not installed")

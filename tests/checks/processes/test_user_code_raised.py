@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rldoctor_checks.processes.user_code_raised import check
 
 from rldoctor.logs.triage import triage_text
@@ -39,3 +40,67 @@ def test_what_a_reward_function_returned() -> None:
 def test_a_script_that_does_not_exist() -> None:
     text = "/opt/venv/bin/python: can't open file '/home/user/train.py': [Errno 2] No such file or directory\n"
     assert "can't open file" in finding(check, text).message
+
+
+SITE = "/opt/venv/lib/python3.11/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "place", "said"),
+    [
+        (
+            "NotImplementedError",
+            "Reward function is not implemented for data_source='my_math'",
+            f"{SITE}/verl/utils/reward_score/__init__.py default_compute_score",
+            "verl has no reward function of its own for data_source='my_math'",
+        ),
+        (
+            "FileNotFoundError",
+            "Reward function file '/x/reward.py' not found.",
+            f"{SITE}/verl/trainer/ppo/reward.py get_custom_reward_fn",
+            "the file of the reward function is not there: /x/reward.py",
+        ),
+        (
+            "AttributeError",
+            "Reward function 'compute' not found in '/x/reward.py'.",
+            f"{SITE}/verl/trainer/ppo/reward.py get_custom_reward_fn",
+            "/x/reward.py defines no compute",
+        ),
+        (
+            "ValueError",
+            "reward_function think is not implemented in swift.plugin",
+            f"{SITE}/swift/trainers/rlhf_trainer/grpo_trainer.py __init__",
+            "ms-swift knows no reward function think",
+        ),
+        (
+            "datasets.exceptions.DatasetNotFoundError",
+            "Dataset 'openai/gsm8kk' doesn't exist on the Hub or cannot be accessed.",
+            f"{SITE}/datasets/load.py dataset_module_factory",
+            "there is no data set openai/gsm8kk on the hub, or this node's token may not read it",
+        ),
+    ],
+)
+def test_what_the_user_did_not_bring(kind: str, message: str, place: str, said: str) -> None:
+    assert finding(check, raised(kind, message, place)).message == said
+
+
+def test_a_service_that_a_reward_function_asks() -> None:
+    places = (
+        f"{SITE}/trl/trainer/grpo_trainer.py _calculate_rewards",
+        "/home/user/rl/judge.py score",
+        f"{SITE}/openai/_base_client.py _request",
+    )
+    found = finding(check, raised("openai.RateLimitError", "Error code: 429 - too many requests", *places))
+    assert "raised by score at /home/user/rl/judge.py:7" in found.message
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("/home/user/rl/judge.py score", f"{SITE}/vllm/entrypoints/llm.py generate", f"{SITE}/openai/x.py f"),
+        ("/home/user/rl/data.py prepare", f"{SITE}/requests/models.py json"),
+        (f"{SITE}/trl/rewards/other.py score", f"{SITE}/requests/models.py json"),
+    ],
+)
+def test_a_library_that_no_reward_function_called(places: tuple[str, ...]) -> None:
+    assert findings(check, raised("SomeError", "Expecting value: line 1", *places)) == []

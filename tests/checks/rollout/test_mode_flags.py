@@ -98,3 +98,22 @@ def test_a_backend_without_the_synchronous_mode() -> None:
     # https://github.com/verl-project/verl/issues/4424
     (only,) = found(check, traceback("AssertionError: Rollout hf with mode sync not found"))
     assert "synchronous" in only.message
+
+
+def test_deepspeed_and_the_trainer_disagree() -> None:
+    error = (
+        "ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values:\n"
+        "- ds gradient_accumulation_steps=1 vs hf gradient_accumulation_steps=8\n"
+        "The easiest method is to set these DeepSpeed config values to 'auto'."
+    )
+    (finding,) = found(check, traceback(error, "transformers/integrations/deepspeed.py trainer_config_finalize"))
+    assert "DeepSpeed gradient_accumulation_steps=1, trainer gradient_accumulation_steps=8" in finding.message
+
+
+def test_megatron_wants_one_connection() -> None:
+    error = (
+        "RuntimeError: Using async gradient all reduce requires setting the environment variable "
+        "CUDA_DEVICE_MAX_CONNECTIONS to 1"
+    )
+    (finding,) = found(check, traceback(error, "megatron/core/tensor_parallel/layers.py linear"))
+    assert finding.fixes[0].edits[0].option == "env.CUDA_DEVICE_MAX_CONNECTIONS"
