@@ -19,6 +19,8 @@ _REMOTE_ABOUT = re.compile(r"\(pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^,)\s]+))?")
 # What Ray says before the remote traceback that a message carries: nothing, or that an actor was not even created.
 _CARRIED = re.compile(r"(?P<said>(?:[^\n]{0,120}error raised in its creation task, )?)(?P<remote>ray::.*)")
 _REMOTE_ACTOR = re.compile(r"ray::(?P<actor>[\w<>:-]+)")
+# What the hub's client raises has its reason behind an empty line.
+_IN_PARAGRAPHS = re.compile(r"\d{3} (?:Client|Server) Error\b")
 _RULE = re.compile(r"={20,}$")
 
 # A message goes on over lines that nothing else claims, up to a limit.
@@ -162,6 +164,9 @@ class TracebackParser:
             return self._blank <= 2 and (not self._tag or line.tag == self._tag)
         stamped = bool(line.stamp) and not self._stamped
         foreign = line.tag != self._tag if self._tag else bool(line.tag or line.level or stamped)
+        said = self._draft.message[0] if self._draft.message else ""
+        if self._blank == 1 and len(self._draft.message) == 1 and not foreign and _IN_PARAGRAPHS.match(said):
+            self._blank = 0
         if self._blank or foreign or forms.NOT_MESSAGE.match(text) or len(self._draft.message) >= _MESSAGE_LINES:
             return False
         if self._copies > 1 and self._same_again(stripped):

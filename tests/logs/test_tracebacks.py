@@ -8,6 +8,7 @@ from rldoctor.logs.dumps import DumpParser, SummaryParser
 from rldoctor.logs.model import Frame, LoggedException, Origin
 from rldoctor.logs.prefixes import parse
 from rldoctor.logs.tracebacks import TracebackParser
+from rldoctor.logs.triage import triage_text
 
 
 def read(text: str) -> LoggedException:
@@ -269,3 +270,18 @@ RuntimeError: no
 def test_loguru_marks_a_frame() -> None:
     text = 'Traceback (most recent call last):\n> File "/opt/run.py", line 7, in main\n    run()\nValueError: no'
     assert read(text).frames[0].function == "main"
+
+
+def test_the_hubs_reason_stands_behind_an_empty_line() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/venv/site-packages/huggingface_hub/utils/_http.py", line 1, in hf_raise_for_status\n'
+        "    raise\n"
+        "huggingface_hub.errors.GatedRepoError: 401 Client Error. (Request ID: Root=1-2)\n\n"
+        "Cannot access gated repo for url https://huggingface.co/meta-llama/Llama-3.2-1B/resolve/main/config.json.\n"
+        "Access to model meta-llama/Llama-3.2-1B is restricted.\n\n"
+        "uploading the logs\n"
+    )
+    incident = triage_text(text).incident
+    assert incident is not None and "GatedRepoError" in str(incident.exception)
+    assert [finding.code for finding in triage_text(text).findings] == ["RLD115"]
