@@ -35,8 +35,27 @@ def dump(case: Case) -> str:
     return msgspec.json.format(msgspec.json.encode(data), indent=1).decode()
 
 
+def place(named: str, case: Case) -> Path:
+    """Where a case is written: in a folder (``DIR/``) under the name of its node, so that every node may be given the
+    same folder. Raises :class:`InputError` where the folder cannot be made."""
+    output = Path(named)
+    if not (output.is_dir() or named.endswith("/")):
+        return output
+    name = case.node.host if case.node is not None else "node"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{output}: {error.strerror}") from error
+    return output / f"{name}.json"
+
+
 def load(path: Path) -> Case:
     """Reads a bundle. Raises :class:`InputError` with one line where it cannot be one."""
+    return parse(read(path), str(path))
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file that can be a bundle. Raises :class:`InputError` with one line where it cannot."""
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -45,14 +64,21 @@ def load(path: Path) -> Case:
             raise InputError(f"{path}: not a regular file")
         if status.st_size > MAX_BYTES:
             raise InputError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a bundle")
-        raw = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
-    return parse(raw, str(path))
 
 
 def parse(raw: bytes, source: str) -> Case:
     """Decodes and validates a bundle's bytes; ``source`` names it in errors. Others may have made it: secrets go."""
+    try:
+        return redact.tree(decoded(raw, source))
+    except RecursionError as error:
+        raise InputError(f"{source}: damaged bundle: {error}") from error
+
+
+def decoded(raw: bytes, source: str) -> Case:
+    """The same with whatever secrets stand in it, for those who print little of it: what is printed passes the door."""
     try:
         data: Any = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -69,7 +95,7 @@ def parse(raw: bytes, source: str) -> Case:
     try:
         case = msgspec.convert(data, Case)
         jobs = {name: _jobs(told) for name, told in case.observations.items() if name != HANG}
-        return redact.tree(replace(case, observations={**case.observations, **jobs}))
+        return replace(case, observations={**case.observations, **jobs})
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(f"{source}: damaged bundle: {error}") from error
 

@@ -184,6 +184,48 @@ class Host(_Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Interface:
+    """A network interface of hardware; ``speed`` in Mbit/s, None where it does not tell."""
+
+    name: str
+    state: str
+    speed: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfinibandPort:
+    """A port of an InfiniBand or RoCE adapter, ``mlx5_0:1``; ``rate`` in the driver's words."""
+
+    name: str
+    state: str
+    rate: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayInstance:
+    """A raylet on a node: the cluster that it belongs to, by the address of its head and the name of its session."""
+
+    pid: int
+    address: str | None = None
+    session: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """The machine as one of many. ``time`` and ``started`` (when it was booted) are seconds since 1970; ``boot`` names
+    the boot; ``xids`` are faults of GPUs in the kernel's log, None where that may not be read."""
+
+    host: str
+    time: float
+    boot: str | None = None
+    started: float | None = None
+    interfaces: tuple[Interface, ...] = ()
+    infiniband: tuple[InfinibandPort, ...] = ()
+    ray: tuple[RayInstance, ...] = ()
+    xids: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelFiles(_Facts):
     """A local model directory: its ``config.json`` and what stands beside it. ``files`` maps names to sizes in bytes,
     ``broken`` the names of those that cannot be read to the reason. ``cached`` says that the hub's cache holds it: what
@@ -245,6 +287,7 @@ class Case:
     packages: Packages | None = None
     host: Host | None = None
     gpus: Gpus | None = None
+    node: Node | None = None
     environment: dict[str, str] | None = None
     model: ModelFiles | None = None
     plan: RolloutPlan | None = None

@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 
 app.command(cls=TakesArguments)(judging.check)
-for _command in (judging.triage, judging.hang, facts.bundle, facts.diff, facts.compat):
+for _command in (judging.triage, judging.hang, facts.bundle, facts.diff, facts.fleet, facts.compat):
     app.command()(_command)
 app.command()(watching.watch)
 app.command(cls=TakesArguments)(facts.plan)

@@ -22,7 +22,9 @@ def bundle(
     model: Model = None,
     devices: Devices = None,
     time_limit: TimeLimit = None,
-    output: Output = None,
+    output: Annotated[
+        str | None, typer.Option(help="Write to this file, or into this folder (DIR/) under the node's name.")
+    ] = None,
 ) -> int:
     """Save the facts of this machine, secrets removed, to be judged elsewhere with `check --from`."""
     from rldoctor import bundle as bundles
@@ -38,8 +40,33 @@ def bundle(
             time_limit=time_limit,
         )
     )
-    deliver(bundles.dump(run.gather(opened, progress)) + "\n", output)
+    found = run.gather(opened, progress)
+    deliver(bundles.dump(found) + "\n", None if output is None else bundles.place(output, found))
     return ExitCode.OK
+
+
+def fleet(
+    folder: Annotated[Path, typer.Argument(help="A folder with the bundle of every node.")],
+    format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
+    output: Output = None,
+) -> int:
+    """Show how the nodes of a cluster differ, and what that breaks: one bundle for each node, in a folder.
+
+    Slurm writes them with `srun --ntasks-per-node=1 rldoctor bundle --output DIR/`, a pod of Kubernetes with `rldoctor
+    bundle --output DIR/` on a volume that all share.
+
+    Exit status: 0 all alike; 1 some differ; 2 a bundle that could not be read, or nothing to compare."""
+    from rldoctor.fleet import folder as fleets
+    from rldoctor.report import fleet as report
+
+    render = report.renderer(format_, to_file=output is not None)
+    found = redact.tree(fleets.read(folder, progress))
+    deliver(render(found), output)
+    if format_ != "rich" or output is not None:
+        progress(report.sentence(found))
+    if found.classes:
+        return ExitCode.FINDINGS
+    return ExitCode.CANNOT_JUDGE if found.unread or found.nodes == 1 else ExitCode.OK
 
 
 def diff(

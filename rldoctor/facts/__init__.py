@@ -18,6 +18,7 @@ SECTIONS = {
     "packages": "rldoctor.facts.packages",
     "host": "rldoctor.facts.host",
     "gpus": "rldoctor.facts.gpus",
+    "node": "rldoctor.facts.node",
     "environment": "rldoctor.facts.environment",
     "model": "rldoctor.facts.model_files",
 }

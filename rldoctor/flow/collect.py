@@ -57,7 +57,7 @@ def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]
     devices = devices_named(options.devices)
     if _launch_file(options) is not None:
         # How a launch resolves depends on all of them, whatever the selected checks name.
-        sections = set(facts.SECTIONS)
+        sections = sections | (facts.SECTIONS.keys() - {"node"})
     else:  # what was named must be there, also where no check reads it
         sections = sections | ({"model"} if options.model else set()) | ({"gpus"} if devices else set())
     for role, python in _interpreters(options.pythons):

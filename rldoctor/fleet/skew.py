@@ -1,0 +1,178 @@
+"""Classes of equals: every fact of every node against what most nodes say."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rldoctor import compared, redact
+from rldoctor.case import Case
+from rldoctor.fleet import breaks
+from rldoctor.fleet.model import NodeClass, Skew
+
+# Sizes that vary a little between machines of one kind; equal within this share.
+_SIZES = frozenset({"memory_total", "memory_limit", "shm_total", "cpu_usable"})
+_TOLERANCE = 0.05
+# What each node, task or process has of its own.
+_OWN_VARIABLES = re.compile(
+    r"SLURMD?_(?:NODEID|PROCID|LOCALID|NODENAME|TASK_PID|GTIDS|TOPOLOGY_ADDR|CPU_BIND\w*|TASKS_PER_NODE|JOB_CPUS_PER_NODE"
+    r"|CPUS_ON_NODE|SRUN_COMM_\w*|STEP_LAUNCHER_PORT|LAUNCH_NODE_IPADDR|MPI_TYPE|PRIO_PROCESS|SUBMIT_\w*|SCRIPT_CONTEXT"
+    r"|TASK_\w*|ARRAY_\w*|WORKING_CLUSTER|CLUSTER_NAME|STEP_\w*|HET_\w*)"
+    r"|(?:LOCAL_|GROUP_|ROLE_|NODE_|OMPI_COMM_WORLD_(?:LOCAL_|NODE_)?|PMIX?_)?RANK|TORCHELASTIC_\w*|PMIX_\w*|OMPI_MCA_\w*"
+    r"|VLLM_(?:HOST_IP|DP_RANK\w*|PORT)|RAY_(?:NODE_\w*|RAYLET_\w*|WORKER_\w*|JOB_ID)"
+    r"|NVIDIA_VISIBLE_DEVICES|PYTHONHASHSEED|HOSTNAME"
+)
+_OWN_SETTINGS = frozenset({"process.node_rank", "engine.data_parallel_rank", "engine.data_parallel_start_rank"})
+# Rendezvous is the one place where the name of a host must be the same everywhere.
+_MEETING = re.compile(r"MASTER_\w+|RAY_ADDRESS")
+_UUID = re.compile(r"(?:GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# Patch levels of the kernel, and what a machine is called or where its tools lie, break nothing.
+_HARMLESS = {"host": frozenset({"kernel", "nodes"}), "gpus": frozenset[str]()}
+# From this share of different values on, a variable is a name and no setting.
+_NAMES = 0.5
+_KIND = {"environment": "not set", "packages": "not installed"}
+
+Fact = tuple[str, str]
+
+
+@dataclass
+class Table:
+    """The values of every fact with the nodes that have them. ``known`` are the nodes that know a section at all."""
+
+    names: list[str] = field(default_factory=list)
+    values: dict[Fact, dict[Hashable, list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    known: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    lacking: dict[str, dict[str, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    partial: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+
+    def add(self, name: str, case: Case) -> int:
+        """Takes a node's facts in, and gives it a number; the case itself may go."""
+        number = len(self.names)
+        self.names.append(name)
+        if case.packages is not None and not case.packages.complete:
+            self.partial.add(number)
+        for section, facts, _ in compared.SECTIONS:
+            found = facts(case)
+            if found is None:
+                why = case.unknown.get(section)
+                reason = why.reason if why is not None else case.absent.get(section, "not collected")
+                self.lacking[section][reason].append(number)
+                continue
+            self.known[section].append(number)
+            for fact, value in _told(section, found, name):
+                self.values[(section, fact)][value].append(number)
+        return number
+
+    def leave_out(self, number: int) -> None:
+        """Forgets a node."""
+        every = [nodes for values in self.values.values() for nodes in values.values()]
+        every += [nodes for reasons in self.lacking.values() for nodes in reasons.values()]
+        for nodes in (*every, *self.known.values()):
+            if number in nodes:
+                nodes.remove(number)
+        self.gone.add(number)
+
+
+def classes(table: Table) -> tuple[tuple[str, ...], tuple[NodeClass, ...]]:
+    """The nodes that are like most, and the others by how they differ, the largest class first."""
+    found: dict[int, list[Skew]] = defaultdict(list)
+    for skew, nodes in _skews(table):
+        for number in nodes:
+            found[number].append(skew)
+    grouped: dict[tuple[Skew, ...], list[str]] = defaultdict(list)
+    for number in sorted(found):
+        grouped[tuple(found[number])].append(table.names[number])
+    alike = tuple(name for number, name in enumerate(table.names) if number not in found and number not in table.gone)
+    ordered = sorted(
+        grouped.items(), key=lambda item: (not any(skew.codes for skew in item[0]), -len(item[1]), item[1])
+    )
+    return alike, tuple(NodeClass(nodes=tuple(nodes), differs=differs) for differs, nodes in ordered)
+
+
+def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
+    """Every fact in which nodes differ from most, with these nodes; in the order in which differences are told."""
+    for section, _, order in compared.SECTIONS:
+        yield from _not_known(table, section)
+        names = [name for of, name in table.values if of == section]
+        for name in sorted(names, key=order) if order is not None else names:
+            values = _merged(name, {value: nodes for value, nodes in table.values[(section, name)].items() if nodes})
+            there = {number for nodes in values.values() for number in nodes}
+            missing = [
+                n for n in table.known[section] if n not in there and not (section == "packages" and n in table.partial)
+            ]
+            if missing:
+                values[None] = sorted({*values.get(None, ()), *missing})
+            if len(values) < 2 or (section in ("environment", "plan") and _is_a_name(values)):
+                continue
+            usual = max(values, key=lambda value: (len(values[value]), -min(values[value])))
+            codes, words = breaks.of(section, name)
+            for value, nodes in values.items():
+                if value != usual:
+                    texts = {"value": _text(section, name, value), "others": _text(section, name, usual)}
+                    yield Skew(section=section, name=name, **texts, codes=codes, breaks=words), nodes
+
+
+def _not_known(table: Table, section: str) -> Iterator[tuple[Skew, list[int]]]:
+    """A section that most nodes know and some do not, or that is there on some only."""
+    for reason, nodes in table.lacking[section].items():
+        if nodes and len(table.known[section]) >= len(nodes):
+            yield Skew(section=section, name=section, value=f"not known: {reason}", others="known"), nodes
+
+
+def _is_a_name(values: Mapping[Hashable, list[int]]) -> bool:
+    nodes = sum(map(len, values.values()))
+    return len(values) > 2 and len(values) >= _NAMES * nodes
+
+
+def _merged(name: str, values: dict[Hashable, list[int]]) -> dict[Hashable, list[int]]:
+    """Sizes that are nearly what most nodes have count as that."""
+    if name not in _SIZES:
+        return values
+    usual = max(values, key=lambda value: len(values[value]))
+    if not isinstance(usual, int | float):
+        return values
+    merged: dict[Hashable, list[int]] = defaultdict(list)
+    for value, nodes in values.items():
+        near = isinstance(value, int | float) and abs(value - usual) <= _TOLERANCE * usual
+        merged[usual if near else value] += nodes
+    return dict(merged)
+
+
+def _told(section: str, facts: Mapping[str, Any], host: str) -> Iterator[tuple[str, Hashable]]:
+    """A section's facts without what each node has of its own."""
+    compilers = []
+    for name, value in facts.items():
+        if name in _HARMLESS.get(section, ()) or _own(section, name):
+            continue
+        if section == "packages" and compared.package_order(name)[0] == 3:
+            continue
+        if section == "host" and name.startswith("compilers."):
+            compilers.append(name.partition(".")[2])
+        elif isinstance(value, str) and section in ("environment", "plan") and not _MEETING.fullmatch(name):
+            yield name, _UUID.sub("(id)", value.replace(host, "(host)") if host else value)
+        else:
+            yield name, value if isinstance(value, Hashable) else str(value)
+    if section == "host":
+        yield "compilers", ", ".join(sorted(compilers)) or None
+
+
+def _own(section: str, name: str) -> bool:
+    variable = name.removeprefix("env.") if section == "plan" else name if section == "environment" else None
+    if section == "plan" and name in _OWN_SETTINGS:
+        return True
+    return variable is not None and _OWN_VARIABLES.fullmatch(variable) is not None
+
+
+def _text(section: str, name: str, value: Hashable) -> str:
+    if value is None:
+        return _KIND.get(section, "none")
+    if name in _SIZES and isinstance(value, int):
+        return f"{value / (1 << 30):.0f} GiB" if value >= 10 << 30 else f"{value / (1 << 20):.0f} MiB"
+    # Whoever made the bundle may have left a secret in it.
+    return redact.variable(name.removeprefix("env."), str(value)) if section in ("environment", "plan") else str(value)

@@ -1,0 +1,203 @@
+"""A folder of bundles: what differs between nodes, what does not matter, and what cannot be read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.fleet import FAULTS, VARIATIONS, healthy, write
+from rldoctor.cli import main
+from rldoctor.errors import InputError
+from rldoctor.fleet.folder import read
+from rldoctor.fleet.model import Fleet
+from rldoctor.report import fleet as report
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def fleet(folder: Path, *changes: Change | None, nodes: int = 6) -> Fleet:
+    """The fleet of so many nodes, of which the last ones are changed, one by each change."""
+    for number in range(nodes):
+        bundle = healthy(number)
+        change = changes[number - nodes + len(changes)] if number >= nodes - len(changes) else None
+        if change is not None:
+            change(bundle)
+        (folder / f"{bundle['node']['host']}.json").write_text(json.dumps(bundle))
+    return read(folder)
+
+
+def lines(found: Fleet) -> list[str]:
+    return report.renderer("rich", to_file=True)(found).splitlines()
+
+
+def test_nodes_that_are_alike(tmp_path: Path) -> None:
+    found = fleet(tmp_path)
+    assert found.classes == () and len(found.alike) == 6
+    assert lines(found) == ["6 nodes, all alike"]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_on_one_node(name: str, tmp_path: Path) -> None:
+    change, fact = FAULTS[name]
+    (only,) = fleet(tmp_path, change).classes
+    (skew,) = only.differs
+    assert (only.nodes, skew.name) == (("node0005",), fact)
+    assert skew.codes and skew.breaks and skew.value != skew.others
+
+
+@pytest.mark.parametrize("number", range(len(VARIATIONS)))
+def test_what_does_not_matter(number: int, tmp_path: Path) -> None:
+    assert fleet(tmp_path, VARIATIONS[number]).classes == ()
+
+
+def test_the_report_says_it_in_a_line(tmp_path: Path) -> None:
+    vllm, gpus = FAULTS["another vLLM"][0], FAULTS["seven GPUs"][0]
+
+    def both(bundle: dict[str, Any]) -> None:
+        vllm(bundle)
+        gpus(bundle)
+
+    said = lines(fleet(tmp_path, vllm, vllm, both, nodes=9))
+    assert said[0] == "9 nodes: 6 alike, 3 differ"
+    assert said[1] == "  node0006, node0007: vllm 0.31.0 (others 0.32.0) RLD101"
+    assert said[2].startswith("  node0008: vllm 0.31.0 (others 0.32.0) RLD101; 7 of 8 x NVIDIA H100")
+    assert "RLD303, RLD324: ranks are counted by the devices of a node" in said
+
+
+def test_many_ways_to_differ_stay_on_a_screen(tmp_path: Path) -> None:
+    def open_files(count: int) -> Change:
+        return lambda bundle: bundle["host"].update(open_files=count)
+
+    said = lines(fleet(tmp_path, *map(open_files, range(1000, 1060)), nodes=200))
+    assert len(said) <= 40
+    assert "and 38 nodes in 38 more ways (--format json)" in said[-2]
+
+
+def test_two_halves_of_a_cluster(tmp_path: Path) -> None:
+    driver = FAULTS["another driver"][0]
+    (only,) = fleet(tmp_path, *[driver] * 4, nodes=10).classes
+    assert len(only.nodes) == 4 and only.differs[0].others == "570.86.10"
+
+
+def test_a_variable_that_every_node_has_otherwise_is_a_name(tmp_path: Path) -> None:
+    def named(number: int) -> Change:
+        return lambda bundle: bundle["environment"].update(SLURM_MY_OWN=f"rack-{number}")
+
+    assert fleet(tmp_path, *map(named, range(6))).classes == ()
+
+
+def test_a_section_that_one_node_lacks_is_said(tmp_path: Path) -> None:
+    def without(bundle: dict[str, Any]) -> None:
+        del bundle["packages"]
+        bundle["unknown"] = {"packages": {"reason": "the interpreter does not start"}}
+
+    (only,) = fleet(tmp_path, without).classes
+    assert only.differs[0].value == "not known: the interpreter does not start"
+
+
+def test_a_package_that_an_assumed_environment_does_not_name_is_no_difference(tmp_path: Path) -> None:
+    def partial(bundle: dict[str, Any]) -> None:
+        bundle["packages"] = {**bundle["packages"], "distributions": [], "complete": False}
+
+    assert fleet(tmp_path, partial).classes == ()
+
+
+def test_secrets_of_foreign_bundles_do_not_leave(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = "hf_" + "abcdefgh" * 4
+    fleet(tmp_path, lambda bundle: bundle["environment"].update(HF_TOKEN=secret, RAY_MY_PASSWORD="kept-to-us-9"))
+    for form in ("rich", "json"):
+        with pytest.raises(SystemExit):
+            main(["fleet", str(tmp_path), "--format", form])
+        told = capsys.readouterr().out
+        assert "HF_TOKEN" in told and secret not in told and "kept-to-us-9" not in told
+
+
+def test_bundles_that_cannot_be_read_are_named_and_the_rest_is_judged(tmp_path: Path) -> None:
+    fleet(tmp_path, FAULTS["another vLLM"][0])
+    whole = (tmp_path / "node0001.json").read_text()
+    (tmp_path / "node0001.json").write_text(whole[: len(whole) // 2])
+    (tmp_path / "node0002.json").write_text("")
+    (tmp_path / "note.json").write_text('{"a": 1}')
+    (tmp_path / "readme.txt").write_text("no bundle")
+    (tmp_path / "folder.json").mkdir()
+    found = read(tmp_path)
+    assert found.nodes == 4 and len(found.classes) == 1
+    assert {one.source: one.reason.partition(":")[0] for one in found.unread} == {
+        "folder.json": "a folder, not a bundle",
+        "node0001.json": "not a bundle, not valid JSON",
+        "node0002.json": "not a bundle, not valid JSON",
+        "note.json": "not a bundle, no schema_version",
+    }
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_bundle_that_may_not_be_read(tmp_path: Path) -> None:
+    fleet(tmp_path)
+    (tmp_path / "node0001.json").chmod(0)
+    assert [one.reason for one in read(tmp_path).unread] == ["Permission denied"]
+
+
+def test_of_two_bundles_of_a_node_the_newer_counts(tmp_path: Path) -> None:
+    fleet(tmp_path)
+    older = healthy(3)
+    older["node"]["time"] -= 3600
+    FAULTS["another vLLM"][0](older)
+    (tmp_path / "again.json").write_text(json.dumps(older))
+    found = read(tmp_path)
+    assert (found.nodes, found.classes) == (6, ())
+    assert found.notes[0].startswith(
+        "node0003 is there twice: node0003.json (3600 s later) counts, again.json does not"
+    )
+
+
+def test_bundles_from_before_nodes_had_names_go_by_their_file(tmp_path: Path) -> None:
+    for number in range(3):
+        bundle = healthy(number)
+        del bundle["node"]
+        (tmp_path / f"host-{number}.json").write_text(json.dumps(bundle))
+    assert read(tmp_path).alike == ("host-0", "host-1", "host-2")
+
+
+@pytest.mark.parametrize("make", [lambda path: None, Path.mkdir, Path.touch])
+def test_a_folder_without_bundles_is_one_line(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "fleet")
+    with pytest.raises(InputError) as raised:
+        read(tmp_path / "fleet")
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_hundred_nodes_with_faults_and_variations(tmp_path: Path) -> None:
+    planted = write(tmp_path, nodes=150, faults=len(FAULTS), variations=30)
+    found = {(name, skew.name) for one in read(tmp_path).classes for name in one.nodes for skew in one.differs}
+    assert found == set(planted.items())
+
+
+def test_what_this_machine_writes_is_read(tmp_path: Path) -> None:
+    for _ in range(2):
+        command = [sys.executable, "-m", "rldoctor", "bundle", "--output", f"{tmp_path}/new/"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "new").iterdir()
+    node = json.loads(file.read_text())["node"]
+    assert file.name == f"{os.uname().nodename}.json" and node["time"] > node["started"] > 0
+    other = json.loads(file.read_text())
+    other["node"]["host"] = "another"
+    (tmp_path / "new" / "another.json").write_text(json.dumps(other))
+    found = read(tmp_path / "new")
+    assert found.nodes == 2 and found.classes == ()
+
+
+@pytest.mark.parametrize(("change", "code"), [(None, 0), ("another vLLM", 1)])
+def test_the_exit_code(change: str | None, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fleet(tmp_path, FAULTS[change][0] if change else None)
+    with pytest.raises(SystemExit) as ended:
+        main(["fleet", str(tmp_path), "--format", "json"])
+    assert ended.value.code == code
+    assert json.loads(capsys.readouterr().out)["nodes"] == 6
