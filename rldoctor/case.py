@@ -60,7 +60,7 @@ class Packages:
     """What an interpreter would import, in ``sys.path`` order: of two entries with one name the first wins.
 
     ``complete`` is false for an assumed environment: a distribution it does not name is unknown, not absent. ``broken``
-    holds names that are installed in a version that cannot be told, with the reason. ``include`` is the directory
+    holds names that are installed in a version that is not known, with the reason. ``include`` is the directory
     with ``Python.h``, None where the headers are not installed. ``named`` says that the user named this interpreter as
     the one that the run starts with."""
 

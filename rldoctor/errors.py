@@ -1,4 +1,4 @@
-"""The one error that ends a command with a clear line and exit code 2, and how any other is told in one line."""
+"""The one error that ends a command with a clear line and exit code 2, and how any other becomes one line."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _heard(
     if findings:
         return result(Outcome.FINDINGS, findings=tuple(findings))
     if not reach:  # that nothing was found says nothing where nobody knows what was looked at
-        return result(Outcome.NOT_CHECKED, "a detector told neither a finding nor how far it looked")
+        return result(Outcome.NOT_CHECKED, "a detector gave neither a finding nor how far it looked")
     return result(Outcome.PASS, "; ".join(reach))
 
 

@@ -42,7 +42,7 @@ def find(packages: Packages, name: str) -> Distribution | None:
     """The distribution that ``import`` would take for ``name``, or None."""
     found = next(iter(find_all(packages, name)), None)
     if found is None and canonical(name) in packages.broken:
-        reads.note(f"packages.{name}", "installed in a version that cannot be told:", name)
+        reads.note(f"packages.{name}", "installed in a version that is not known:", name)
     else:
         unnamed = found is None and not packages.complete
         reads.note(f"packages.{name}", "the assumed environment does not name" if unnamed else None, name)
@@ -111,7 +111,7 @@ def _distribution(packages: Packages, name: str) -> object | Absent | Unknown:
 
 def _distribution_missing(packages: Packages, name: str) -> Absent | Unknown:
     if reason := packages.broken.get(canonical(name)):
-        return Unknown(reason=f"the version of {name} cannot be told: {reason}", how=f"reinstall {name}")
+        return Unknown(reason=f"the version of {name} is not known: {reason}", how=f"reinstall {name}")
     if packages.complete:
         return Absent(f"{name} is not installed")
     return Unknown(reason=f"the assumed environment does not name {name}", how=f"--assume {name}==VERSION")

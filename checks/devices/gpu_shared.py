@@ -76,7 +76,7 @@ def server_and_trainer(case: Case) -> Iterator[Finding | Reach]:
         yield from _one_device(case, plan)
         return
     if not on_one_node(plan) or not on_one_node(plan.server):
-        raise NotChecked("the launch spans nodes: which of them holds the server is not told")
+        raise NotChecked("the launch spans nodes: which of them holds the server is not known")
     if not plan.server.value("process.background"):
         raise NotChecked("the server is not started in the background: the two may be for different nodes")
     trainers, engines = visible(case, plan), visible(case, plan.server)

@@ -146,7 +146,7 @@ def _no_address(plan: RolloutPlan) -> Iterator[Finding | Reach]:
         "static",
     )
     if plan.value("trainer.strategy") == "deepspeed" or not (swift or accelerate):
-        raise NotChecked("where the nodes meet is not told in the launch")
+        raise NotChecked("the launch does not say where the nodes meet")
     if swift and not _for_other_nodes(plan):
         raise NotChecked("this is the first node's launch, or which node's it is cannot be read")
     default = "127.0.0.1" if swift else "no address"

@@ -88,7 +88,7 @@ def no_kernels(case: Case) -> Iterator[Finding | Reach]:
 
 
 def _missing(package: Distribution, capability: str) -> str | None:
-    """Why a package has no kernels for a device: empty where it has, None where it cannot be told."""
+    """Why a package has no kernels for a device: empty where it has, None where that is not known."""
     architectures = architectures_of(package)
     if architectures is not None:
         return "" if runs_on(architectures, capability) else f"built for {', '.join(architectures)}"

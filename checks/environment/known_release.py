@@ -67,7 +67,7 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
             yield _finding(row, case)
     _named(case)
     if damaged := sorted({row.package for row in shown} & packages.broken.keys()):
-        raise NotChecked(f"the version of {' and '.join(damaged)} cannot be told")
+        raise NotChecked(f"the version of {' and '.join(damaged)} is not known")
     if not rows and packages.complete:
         raise NotApplicable("no package with known defects is installed")
     if not rows:

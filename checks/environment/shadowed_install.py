@@ -90,7 +90,7 @@ def _twice(case: Case, name: str, first: Distribution, other: Distribution) -> F
     meant = bool(prefix and first.location.startswith(prefix) and not other.location.startswith(prefix))
     together = first.location == other.location
     where = f"both in {first.location}" if together else f"{first.location} before {other.location}"
-    which = "which of them is imported cannot be told" if together else f"{first.version} is imported"
+    which = "which of them is imported is not known" if together else f"{first.version} is imported"
     versions = f"{first.name} {first.version} and {other.name} {other.version}"
     return check.finding(
         f"{versions} are both installed ({where}): {which}",

@@ -179,7 +179,7 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     role=Role.WRAPPER,
 )
 def passed_on(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The client is told that the engine failed; the reason was written by the engine."""
+    """The client learns that the engine failed; the reason was written by the engine."""
     yield from ()
 
 

@@ -136,7 +136,7 @@ def _hosts(plan: RolloutPlan) -> list[str]:
         return [urlsplit(str(url)).hostname or str(url) for url in urls]
     setting = plan.get(HOST)
     if setting is None or setting.value is None:
-        raise NotChecked("the server's host is not told in the launch")
+        raise NotChecked("the launch does not say which host the server has")
     return [str(host) for host in (setting.value if isinstance(setting.value, list) else [setting.value])]
 
 

@@ -60,7 +60,7 @@ def engine_and_model(case: Case) -> Iterator[Finding | Reach]:
     config = case.model.config if case.model else {}
     heads, kv_heads = model_heads(config)
     if ranks is None or heads is None or kv_heads is None:
-        raise NotChecked("the tensor parallel size or the model's heads are not told")
+        raise NotChecked("the tensor parallel size or the number of the model's heads is not known")
     width = model_width(config)
     wrong = _indivisible(ranks, heads, kv_heads, width)
     if not wrong:

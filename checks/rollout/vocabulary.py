@@ -70,7 +70,7 @@ def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     tokens = _added(model)
     ids = [int(key) for key in tokens if str(key).isdigit()]
     if not isinstance(rows, int) or not ids or model is None:
-        raise NotChecked("vocab_size or the added tokens are not told")
+        raise NotChecked("vocab_size or the added tokens are not known")
     if max(ids) < rows:
         yield Reach(f"added tokens up to {max(ids)}, {rows} rows")
         return
@@ -108,7 +108,7 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     rows = _rows(model)
     ids = [token for token in (told if isinstance(told, list) else [told]) if isinstance(token, int)]
     if not isinstance(rows, int) or not ids:
-        raise NotChecked("vocab_size or eos_token_id is not told")
+        raise NotChecked("vocab_size or eos_token_id is not known")
     beyond = [token for token in ids if token >= rows]
     if not beyond:
         yield Reach(f"ends of sequence {', '.join(map(str, ids))}, {rows} rows")

@@ -84,7 +84,7 @@ def _unknown(world: World) -> Iterator[str]:
     """What could not be judged, and why."""
     for name, reason in world.opaque.items():
         if name in {*FRAMEWORKS, "vllm", "torch", "transformers"}:
-            yield f"the version of {name} cannot be told: {reason}"
+            yield f"the version of {name} is not known: {reason}"
     for distribution in world.versions.values():
         why = unreleased(distribution.version)
         if why:

@@ -61,7 +61,7 @@ class World:
         for distribution in case.packages.distributions:
             if matters(distribution):
                 self.versions.setdefault(identity(distribution), distribution)
-        # Installed in a version that cannot be told: neither there nor missing.
+        # Installed in a version that is not known: neither there nor missing.
         self.opaque = {_known_as(name): reason for name, reason in case.packages.broken.items()}
         self.candidates: dict[str, tuple[Distribution, ...]] = {}
         self._own: dict[tuple[str, str, bool], tuple[Demand, ...]] = {}

@@ -9,7 +9,7 @@ from rldoctor.knowledge import memory_phases, memory_plan
 
 
 def of(case: Case) -> Memory | None:
-    """The phases of the plan, or why they cannot be told; None where there is no plan or it has no such phases."""
+    """The phases of the plan, or why they are not known; None where there is no plan or it has no such phases."""
     if case.plan is None:
         return None
     try:

@@ -62,7 +62,7 @@ def collect(request: Request) -> Packages:
 
 def read(path: tuple[str, ...]) -> tuple[tuple[Distribution, ...], dict[str, str]]:
     """The distributions along a ``sys.path``, the imported one of each name first, and the names of those whose version
-    cannot be told, with the reason."""
+    is not known, with the reason."""
     links: dict[str, str] = {}
     found: list[Distribution] = []
     broken: dict[str, str] = {}
@@ -121,7 +121,7 @@ def _in_order(directory: str, names: list[str]) -> list[_Entry]:
 
 
 def _read_one(entry: _Entry) -> Distribution | str:
-    """The distribution, or why its version cannot be told."""
+    """The distribution, or why its version is not known."""
     name = canonical(entry.name)
     tree = metadata.editable_tree(entry.path)
     headers = metadata.Headers()

@@ -100,7 +100,7 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
         **case.absent,
     }
     if case.nodes is None:
-        nodes = Unknown(reason="how many nodes the run has is not told", how="--assume machine.json")
+        nodes = Unknown(reason="how many nodes the run has is not known", how="--assume machine.json")
         case = replace(case, unknown={"nodes": nodes, **case.unknown})
     if target is None:
         yield replace(case, absent={"plan": "no launch file was given (rldoctor check LAUNCHFILE)", **absent})

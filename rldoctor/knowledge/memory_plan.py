@@ -222,7 +222,7 @@ def _context(plan: RolloutPlan, config: dict[str, Any]) -> int | None:
     asked = plan.get("engine.max_model_len")
     if asked is not None and asked.value is not None:
         return int(asked.value) if isinstance(asked.value, int) and asked.value > 0 else None
-    # Null, and known to be null: vLLM takes the model's own. Where nobody told, the framework may compute it.
+    # Null, and known to be null: vLLM takes the model's own. Where nothing says so, the framework may compute it.
     if (asked is None and plan.framework != "vLLM") or (asked is not None and asked.unknown):
         return None
     whole = context(config)

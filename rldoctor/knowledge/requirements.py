@@ -207,8 +207,8 @@ def _known_breaks(by: Distribution, name: str) -> Iterator[Demand]:
 
 def shipped_together(demand: Demand, demands: list[Demand], present: dict[str, Distribution]) -> bool:
     """Whether a framework pins both the package that demands and what it demands, each to what is installed: then it
-    ships this pair, whatever the one declares about the other. OpenRLHF 0.9.5 pins transformers 5.3.0 beside a vLLM
-    that declares ``transformers<5``."""
+    ships this pair, whatever the one declares about the other (transformers 5.3.0 beside a vLLM that declares
+    ``transformers<5``)."""
     if demand.reason or demand.on not in present:
         return False
     pins = {(d.by.name, d.on): d for d in demands if d.exact and is_framework(d.by)}

@@ -26,7 +26,7 @@ NEEDS = {
     "su": ("short_factor", "long_factor", ORIGINAL),
     "mrope": ("mrope_section",),
 }
-# Releases that came out before transformers 5, where its version is not told.
+# Releases that came out before transformers 5, where its version is not known.
 BEFORE_TRANSFORMERS_5 = (0, 15)
 # Old and new name of one thing, which a config may state side by side.
 SAME = ({"mrope", "default"}, {"su", "longrope"})
@@ -84,7 +84,7 @@ def effective(case: Case) -> tuple[Mapping[str, Any], str]:
 
 
 def original_length_filled_in(case: Case) -> bool:
-    """Whether transformers fills the original length in; by vLLM's release where its own is not told."""
+    """Whether transformers fills the original length in; by vLLM's release where its own is not known."""
     found = find(case.packages, "transformers") if case.packages else None
     if found is not None:
         return version_within(found.version, ">=5") is not False

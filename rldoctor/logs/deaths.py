@@ -15,7 +15,7 @@ SHELL = r"(?:.{0,200}: line \d+:\s+\d+ )?"
 class Death:
     """One way a process says that it ended. ``literal`` is what the pass looks for, ``pattern`` what the line must be
     from its beginning; its groups ``rank``, ``code`` and ``pid`` are taken where they exist. ``launcher`` lines are
-    told by a parent about its child: they prove that the run failed and never are the first cause. ``behind`` lines
+    what a parent says about its child: they prove that the run failed and never are the first cause. ``behind`` lines
     follow an exception too; they are an end of their own only where the log shows none before them."""
 
     literal: str

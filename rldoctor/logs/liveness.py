@@ -18,7 +18,7 @@ _PROGRESS = re.compile(
     r"|\"(?:GET|POST|PUT) /[^\"\s]{0,200} HTTP/[\d.]+\" 2\d\d\b"
     r"|(?i:\bsav(?:ed|ing) (?:model |the model |a )?(?:checkpoint|to)\b|\bcheckpoint saved\b)"
 )
-# The last words of trainers: transformers (TRL, axolotl, unsloth), verl, ms-swift, NeMo-RL.
+# The last words of trainers, and of transformers' under many of them.
 _LAST_WORDS = re.compile(
     r"'train_runtime'|\"train_runtime\"|Training completed\. Do not forget to share your model"
     r"|Final validation metrics:|End time of running main: |Max number of (?:steps|epochs) has been reached"

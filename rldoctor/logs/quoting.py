@@ -19,7 +19,7 @@ _TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")
 _SHELL_TRACE = re.compile(r"\s*(?:\++ |\$ |> |# |// )")
 _ESCAPED_LINES = re.compile(r"\\n")
 
-# Labels that open a shown sample and what closes it again: verl and EasyR1 print [prompt] ... [score], others a title.
+# Labels that open a shown sample and what closes it again: a field in brackets, or a title.
 _OPENS = re.compile(
     rf"\s*(?:\[(?:{_FIELDS})\]"
     r"|(?:#+ |=+ ?|-+ ?|\*+ ?)?(?:prompt|completion|response|generated text|sample|model output)s?(?: \d+)?\s*"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from rldoctor.logs.model import Frame
 
-# Names of functions and files in TRL, ms-swift, verl, EasyR1, OpenRLHF, NeMo-RL, SkyRL, vLLM, transformers; the
-# innermost frame that fits decides, and within a frame the first row.
+# Names of functions and files in trainers, vLLM and transformers; the innermost frame that fits decides, and within a
+# frame the first row.
 _FRAMES: tuple[tuple[str, str], ...] = (
     (
         "checkpoint",

@@ -30,8 +30,7 @@ CPU_BLOCK, CPU_BLOCK_SINCE = 32, (0, 11, 1)
 # A prompt of full length is prefilled in so many chunks. Which releases chunk unasked: knowledge/vllm_engine.py.
 CHUNKS, CHUNKED_BY_DEFAULT = 4, (0, 11, 1)
 
-# Probes read the likeliest tokens' log-probabilities, so many of them also where the launch's engine gives none
-# (unsloth).
+# Probes read the likeliest tokens' log-probabilities, so many of them also where the launch's engine gives none.
 LOGPROBS = 2
 
 # On the CPU probes run in float32, where engine and trainer agree to 1e-6 and a weight that is off by half a percent

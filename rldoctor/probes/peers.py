@@ -1,5 +1,5 @@
-"""The ``peers`` probe: two tensor parallel ranks that a launcher starts, each with its own engine object, as TRL and
-ms-swift colocate them; with the seeds that the launch gives them."""
+"""The ``peers`` probe: two tensor parallel ranks that a launcher starts, each with its own engine object, as trainers
+colocate them; with the seeds that the launch gives them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from rldoctor.probes.environment import child_environment
 from rldoctor.probes.kept import new_folder
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
-# The supervisor needs its grace and patience (see there) after a child was told to end; beyond that it is stuck itself.
+# The supervisor needs its grace and patience (see there) after it asked a child to end; beyond that it is stuck itself.
 END_PATIENCE = 12.0
 # Where vLLM's processes meet (vllm/envs.py); by itself it leaves its sockets in the folder for temporary files.
 SOCKET_FOLDER = "VLLM_RPC_BASE_PATH"

@@ -170,7 +170,7 @@ def test_a_package_whose_version_cannot_be_told_is_left_alone() -> None:
     assert case.packages is not None
     answer = judge(replace(case, packages=replace(case.packages, broken={"vllm": "METADATA is empty"})))
     assert answer.outcome == "consistent"
-    assert answer.unknown == ("the version of vllm cannot be told: METADATA is empty",)
+    assert answer.unknown == ("the version of vllm is not known: METADATA is empty",)
 
 
 def test_an_editable_install_is_not_moved() -> None:

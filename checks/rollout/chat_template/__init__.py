@@ -154,7 +154,7 @@ def end_of_turn_never_stops(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("a running engine was asked")
     stops = _stops(plan, model)
     if stops is None or (model.cached and model.generation_config is None):
-        raise NotChecked("the tokens at which the model stops are not told")
+        raise NotChecked("the tokens at which the model stops are not known")
     if "<|im_end|>" in stops:
         yield Reach(f"stops at {', '.join(sorted(stops))}")
         return

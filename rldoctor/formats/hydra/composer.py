@@ -17,7 +17,7 @@ MAX_DEPTH = 40
 _HEADER = re.compile(r"^\s*#\s*@package[ \t]+(\S+)", re.MULTILINE)
 _REFERENCE = re.compile(r"\$\{([\w./@-]+)\}")
 _GLOBAL = "_global_"
-# Marks a mapping that replaces what it would be merged into (NeMo-RL's own addition).
+# Marks a mapping that replaces what it would be merged into (an addition of one framework's).
 REPLACES = "_override_"
 
 

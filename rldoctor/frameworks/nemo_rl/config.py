@@ -38,7 +38,7 @@ _BASES = re.compile(r"(vlm_)?(grpo|ppo|distillation|dapo|gspo|prorl|gdpo)[_-]")
 
 
 def named(launch: Launch) -> str | None:
-    """The configuration file that a command names, or takes unnamed; None where that cannot be told."""
+    """The configuration file that a command names, or takes unnamed; None where that is not known."""
     given = launch.arguments(overrides=True).find("config")
     if given is not None:
         return given.value if isinstance(given.value, str) else None

@@ -38,7 +38,7 @@ _CLOSED = (f"{GENERATION}.vllm_cfg.", f"{GENERATION}.colocated.", "cluster.", f"
 
 
 def _mark_inherited(draft: Draft) -> None:
-    """Settings of a parent file are told apart: a fix belongs into the file that the launch names."""
+    """Settings of a parent file are kept apart: a fix belongs into the file that the launch names."""
     own = own_file(draft.launch)
     for option, setting in list(draft.settings.items()):
         if setting.form is Form.YAML and setting.file != own:

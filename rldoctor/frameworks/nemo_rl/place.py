@@ -60,7 +60,7 @@ def placement(draft: Draft) -> None:
     reward_nodes, reward_each = _reward(draft)
     teachers = _teachers(draft)
     if reward_nodes is None or teachers is None:
-        return  # devices of other models, how many is not told here
+        return  # devices of other models, how many is not known here
     kept = (nodes if nodes == 1 else nodes - reward_nodes) - teachers
     spared = reward_each if nodes == 1 else 0
     if draft.value("placement.mode") == "colocate":

@@ -127,7 +127,7 @@ _OF_SGLANG = {
 def _given_to_sglang(draft: Draft) -> None:
     if draft.value("rollout.backend") != "sglang":
         return
-    draft.settings.pop("engine.enable_prefix_caching", None)  # SGLang is not told
+    draft.settings.pop("engine.enable_prefix_caching", None)  # SGLang does not get it
     for name, option in _OF_SGLANG.items():
         native = draft.natives.get(f"{_ROLLOUT}.engine_kwargs.sglang.{name}")
         if native is not None and native.value is not None:

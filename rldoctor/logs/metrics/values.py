@@ -13,7 +13,7 @@ _SPECIAL = {
     "nan": math.nan,
     "inf": math.inf,
     "infinity": math.inf,
-    # TRL logs None where every value was NaN, orjson writes NaN as null.
+    # Trainers log None where every value was NaN, orjson writes NaN as null.
     "none": math.nan,
     "null": math.nan,
 }

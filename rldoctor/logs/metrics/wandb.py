@@ -106,7 +106,7 @@ def _item(message: bytes) -> tuple[str, Any]:
 
 
 def _global_step(row: dict[str, Any], step: int) -> int:
-    # transformers and OpenRLHF log more often than they step and say where they are in a metric.
+    # Some trainers log more often than they step and say where they are in a metric.
     found = number(row.get("train/global_step", row.get("_step", "")))
     return int(found) if found is not None and 0 <= found < 2**53 else step
 

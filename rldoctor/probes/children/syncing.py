@@ -1,7 +1,7 @@
 """How new weights get into a running engine, the way that frameworks have for this vLLM and platform.
 
-Frameworks hand names and tensors to the model's own ``load_weights`` in the worker: TRL and OpenRLHF one by one, verl,
-SkyRL and NeMo-RL many at a time. CPU builds keep packed copies of the matrices, which that does not reach; from 0.17 on
+Frameworks hand names and tensors to the model's own ``load_weights`` in the worker, one by one
+or many at a time. CPU builds keep packed copies of the matrices, which that does not reach; from 0.17 on
 ``reload_weights`` of the workers packs anew. Read against 0.8.5 to 0.32."""
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from rldoctor.tables import packed
 from rldoctor.versions import parsed
 
 DATA = Path(__file__).with_name("data")
@@ -55,18 +54,13 @@ class Table:
     @staticmethod
     def packages() -> tuple[str, ...]:
         """The packages that have a table."""
-        return tuple(sorted(file.name.removesuffix(".json.xz") for file in DATA.glob("*.json.xz")))
+        return packed.packages(DATA)
 
     @staticmethod
     @cache
     def load(package: str) -> Table:
         """The shipped table of a package. Raises ``KeyError`` where there is none."""
-        import lzma  # only a failure that no check knows needs it
-
-        file = DATA / f"{package}.json.xz"
-        if not file.exists():
-            raise KeyError(package)
-        return Table(package, msgspec.json.decode(lzma.decompress(file.read_bytes())))
+        return Table(package, packed.content(DATA, package))
 
     def read_for(self, release: str) -> int | None:
         """The position of a release, or of the one read in its stead: the newest of its minor release, else the last

@@ -95,7 +95,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Layout:
-    """A framework: its import packages, the files by which its source is told from others', its groups (the first is
+    """A framework: its import packages, the files that tell its source from others', its groups (the first is
     meant when none is named), and the folders of a repository in which its packages lie."""
 
     packages: tuple[str, ...]

@@ -29,7 +29,7 @@ class First:
         return f"{self.release} or earlier" if self.oldest else self.release
 
     def known_to(self, version: str) -> bool | None:
-        """Whether a release has the name; None where that cannot be told."""
+        """Whether a release has the name; None where that is not known."""
         later = version_within(version, f">={self.release}")
         return None if self.oldest and not later else later
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from rldoctor.tables import packed
 
 DATA = Path(__file__).with_name("data")
 
@@ -34,18 +34,13 @@ class Table:
     @staticmethod
     def packages() -> tuple[str, ...]:
         """The packages that have a table."""
-        return tuple(sorted(file.name.removesuffix(".json.xz") for file in DATA.glob("*.json.xz")))
+        return packed.packages(DATA)
 
     @staticmethod
     @cache
     def load(package: str) -> Table:
         """The shipped table of a package. Raises ``KeyError`` where there is none."""
-        import lzma  # only a log that asks for a name needs it
-
-        file = DATA / f"{package}.json.xz"
-        if not file.exists():
-            raise KeyError(package)
-        return Table(msgspec.json.decode(lzma.decompress(file.read_bytes())))
+        return Table(packed.content(DATA, package))
 
     def spans(self, module: str, name: str = "") -> tuple[Span, ...]:
         """The releases in which ``module`` defines ``name`` (``Class.member`` for a member), or in which the module

@@ -24,7 +24,7 @@ class History:
     @property
     def specifier(self) -> str:
         """The last stretch of releases as a requirement (``>=0.9.2,<0.12``); empty where all releases read have it, or
-        none has. Of every minor release the newest was read: what a patch added or dropped is not told apart."""
+        none has. Of every minor release the newest was read: what a patch added or dropped is not distinguished."""
         if not self.spans:
             return ""
         since, after = self.spans[-1][0], self.following[-1]

@@ -24,8 +24,8 @@ from trainer import Trainer, TrainerError
 
 SCORED_TOKENS, GREEDY_TOKENS = 48, 8
 TOPS = 5
-# What follows level 2 in frameworks (TRL, verl, ms-swift): the weights' memory, new weights, then the cache's. Others
-# (OpenRLHF), and releases without tags, wake up everything at once.
+# What follows level 2 in most frameworks: the weights' memory, new weights, then the cache's. Others, and releases
+# without tags, wake up everything at once.
 PARTS = ("weights", "kv_cache")
 RECORDS = ("held", "free", "start", "cycles", "after")
 

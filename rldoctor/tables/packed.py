@@ -1,0 +1,25 @@
+"""Tables of a package that are large and seldom asked for: one compressed JSON file for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_SUFFIX = ".json.xz"
+
+
+def packages(folder: Path) -> tuple[str, ...]:
+    """The packages that have a table in a folder."""
+    return tuple(sorted(file.name.removesuffix(_SUFFIX) for file in folder.glob(f"*{_SUFFIX}")))
+
+
+def content(folder: Path, package: str) -> Any:
+    """What a package's table holds. Raises ``KeyError`` where there is none."""
+    import lzma  # most runs ask for none
+
+    file = folder / f"{package}{_SUFFIX}"
+    if not file.exists():
+        raise KeyError(package)
+    return msgspec.json.decode(lzma.decompress(file.read_bytes()))
