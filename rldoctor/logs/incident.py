@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from rldoctor.logs.dating import dated, version_of
 from rldoctor.logs.departures import PARENTS, departures
 from rldoctor.logs.fatality import CARRIER, Failure, Verdicts, judge
 from rldoctor.logs.model import Departure, Frame, LoggedException, LogRun
@@ -30,7 +31,11 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
     departed = departures(verdicts)
     shown = first_failure(verdicts)
     failures = tuple(f.exception for f in verdicts.failures)
-    incident = _incident(slices, verdicts, shown, departed if root is None else (), run, runs)
+    frames = _frames(verdicts)
+    versions = _versions(slices, frames)
+    dates = {package: releases for package, releases in dated(frames).items() if package not in versions}
+    versions |= {package: only for package, releases in dates.items() if (only := version_of(releases)) is not None}
+    incident = _incident(slices, verdicts, shown, departed if root is None else (), versions, run, runs)
     return (
         LogRun(
             incident=incident,
@@ -40,6 +45,7 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
             tail=tuple(line.text for piece in slices[-1:] for _, line in piece.record.tail[-60:]),
             sources=tuple(piece.record.name for piece in slices),
             lines=sum(piece.last - piece.first + 1 for piece in slices),
+            dated=dates,
             departed=departed,
             failed_first=tuple(told for piece in slices for told in piece.summaries),
         ),
@@ -65,15 +71,14 @@ def _incident(
     verdicts: Verdicts,
     shown: Failure | None,
     departed: Sequence[Departure],
+    versions: dict[str, str],
     run: int,
     runs: int,
 ) -> Incident:
     partial = next((piece.record.partial for piece in slices if piece.record.partial), None)
-    everything = [*verdicts.failures, *verdicts.handled]
-    frames = [frame for f in everything for link in f.exception.chain for frame in link.frames]
     common = {
-        "framework": framework_of((frame.file for frame in frames), _texts(slices)),
-        "versions": _versions(slices, frames),
+        "framework": framework_of((frame.file for frame in _frames(verdicts)), _texts(slices)),
+        "versions": versions,
         "run": run,
         "runs": runs,
         "partial": partial,
@@ -176,6 +181,11 @@ def _cascades(failures: Iterable[Failure], shown: Failure) -> tuple[str, ...]:
         labels = list(dict.fromkeys(where))
         lines.append(f"{said} ({', '.join(labels[:4])}{f' and {len(labels) - 4} more' if len(labels) > 4 else ''})")
     return tuple(lines[:_MOST_CASCADES])
+
+
+def _frames(verdicts: Verdicts) -> list[Frame]:
+    everything = [*verdicts.failures, *verdicts.handled]
+    return [frame for f in everything for link in f.exception.chain for frame in link.frames]
 
 
 def _texts(slices: Sequence[Slice]) -> list[str]:

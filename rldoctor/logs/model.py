@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rldoctor.logs.code_paths import is_users
@@ -159,7 +160,8 @@ class LogRun:
     ``handled`` exceptions after which the run went on, ``tail`` the last lines. ``new`` are lines that a healthy run's
     log does not have (``--baseline``), the most telling first, ``near`` the patterns that come nearest to a failure
     that none explains, ``raised`` where the sources of published releases raise it, ``departed`` the processes that
-    ended without a word, ``failed_first`` what launchers tell of the process that failed first."""
+    ended without a word, ``failed_first`` what launchers tell of the process that failed first,
+    ``dated`` the releases that the frames of a package can be of, where the log names none."""
 
     incident: Incident
     root: LoggedException | None = None
@@ -173,6 +175,7 @@ class LogRun:
     raised: Raised | None = None
     departed: tuple[Departure, ...] = ()
     failed_first: tuple[FailedFirst, ...] = ()
+    dated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def versions(self) -> dict[str, str]:

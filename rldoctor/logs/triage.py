@@ -12,6 +12,7 @@ from rldoctor.case import Case, Distribution, Packages, Series
 from rldoctor.check import Check, Kind
 from rldoctor.errors import InputError
 from rldoctor.logs.asking import ask
+from rldoctor.logs.dating import said
 from rldoctor.logs.endings import ended
 from rldoctor.logs.events import events_of
 from rldoctor.logs.incident import first_failure, log_run
@@ -186,7 +187,8 @@ def _one_run(
         findings = compared.supported(findings, logged.new)
     stalls = precedence.of_kind(Kind.STALL)
     incident = ended(logged.incident, pieces, found, findings, stalls)
-    return Report(target=target, results=results, incident=incident, ranked=findings), known
+    notes = tuple(said(logged.dated, logged.root))
+    return Report(target=target, results=results, incident=incident, ranked=findings, notes=notes), known
 
 
 def _with_versions(case: Case, versions: dict[str, str]) -> Case:

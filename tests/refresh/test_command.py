@@ -20,8 +20,8 @@ def test_an_index_that_does_not_answer_leaves_every_table_as_it_was(serve: Serve
     before = {file: file.read_bytes() for file in (registries.TABLE, file_of("vllm"))}
     said: list[str] = []
     assert not command.refresh("vllm", Publications(f"{serve().address}/nowhere"), said.append)
-    read = [line.partition(": ")[0] for line in said[:4]]
-    assert read == ["vllm, declarations", "vllm, messages", "vllm, options", "vllm, registries"]
+    read = [line.partition(": ")[0] for line in said[:5]]
+    assert read == [f"vllm, {table}" for table in ("declarations", "frames", "messages", "options", "registries")]
     assert all("404" in line for line in said[:3])
     assert {file: file.read_bytes() for file in before} == before
 

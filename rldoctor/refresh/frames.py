@@ -1,0 +1,76 @@
+"""Makes the tables of frames: the layout of functions in every module of every release."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from rldoctor.frameworks import packages
+from rldoctor.refresh.modules import OLDEST, module_name, modules, order
+from rldoctor.refresh.releases import Publications
+from rldoctor.tables.frames import DATA, Table
+
+SINCE = {**OLDEST, **{package.name: package.since for package in packages() if package.symbols}}
+COVERED = tuple(SINCE)
+# Architectures, kernels and what is compiled: a traceback through them also goes through the rest.
+_LEFT_OUT = re.compile(
+    r"^transformers/(?:models|pipelines|integrations|quantizers|data)/"
+    r"|^vllm/(?:model_executor/(?:models|layers|kernels)|models|transformers_utils|tool_parsers|reasoning|benchmarks"
+    r"|compilation|distributed/kv_transfer|kernels|third_party|vllm_flash_attn|entrypoints/openai|parser)/"
+)
+_DEFINED = re.compile(r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
+
+
+def refresh(package: str, published: Publications, say: Callable[[str], None]) -> list[str]:
+    """Reads the releases that the table lacks and writes it. Returns what changed, a line each.
+
+    Raises ``OSError`` where the index does not answer."""
+    chosen = published.releases(package, SINCE[package], beside=False)
+    rows: dict[tuple[str, str], set[str]] = defaultdict(set)
+    known: set[str] = set()
+    if (DATA / f"{package}.json.xz").exists():
+        table = Table.load(package)
+        known = set(table.releases)
+        for module, found, positions in table.rows():
+            rows[module, found] = {table.releases[position] for position in positions}
+    fresh = [release for release in chosen if release.version not in known]
+    for release in fresh:
+        count = 0
+        for path, text in modules(release.open(), package):
+            found = layout(text) if not _LEFT_OUT.match(path) else ""
+            if found:
+                count += 1
+                rows[module_name(path), found].add(release.version)
+        say(f"{package} {release.version}: {count} modules")
+    DATA.mkdir(exist_ok=True)
+    content = encoded(rows, sorted((release.version for release in chosen), key=order))
+    packed = lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
+    (DATA / f"{package}.json.xz").write_bytes(packed)
+    return [f"{len(fresh)} new releases, {fresh[0].version} to {fresh[-1].version}"] if fresh else []
+
+
+def layout(text: str) -> str:
+    """The functions of a module as ``name depth lines-after-the-one-before``, joined by semicolons."""
+    parts = []
+    before = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        match = _DEFINED.match(line)
+        if match is not None:
+            parts.append(f"{match[2]} {len(match[1].expandtabs(4)) // 4} {number - before}")
+            before = number
+    return ";".join(parts)
+
+
+def encoded(rows: Mapping[tuple[str, str], set[str]], releases: list[str]) -> dict[str, object]:
+    """The table's content: by module ``[layout, first, last, ...]``, the oldest first, the releases by position."""
+    found: dict[str, list[list[object]]] = defaultdict(list)
+    for (module, said), versions in rows.items():
+        there = [position for position, release in enumerate(releases) if release in versions]
+        if there:
+            found[module].append([said, *(p for p in there for edge in (p - 1, p + 1) if edge not in there)])
+    ordered = {module: sorted(layouts, key=lambda row: row[1:]) for module, layouts in sorted(found.items())}
+    return {"releases": releases, "modules": ordered}
