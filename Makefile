@@ -9,7 +9,7 @@ WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 PYTEST = $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
 QUICK = "not engine and not ray and not v0 and not gpu and not alone"
 
-.PHONY: doctor check test lint lowest benchmarks clean
+.PHONY: doctor check test lint lowest docs benchmarks clean
 
 doctor: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/rldoctor check --python $(PATIENT)/bin/python --level rollout
@@ -34,6 +34,10 @@ lowest: $(VENV)/.ready
 	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check install --quiet \
 		--editable '.[dev]' --constraint $(VENV)-lowest/constraints.txt
 	$(VENV)-lowest/bin/pytest --numprocesses $(WORKERS) --dist loadgroup --quiet -m $(QUICK)
+
+# The documentation, from its pages and from the source, in site/.
+docs: $(VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 
 benchmarks: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/python -m benchmarks.static_check $(PATIENT)/bin/python

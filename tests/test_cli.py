@@ -157,7 +157,7 @@ def test_bad_input_gets_one_line_and_exit_code_2(tmp_path: Path, arguments: tupl
 def test_explain_prints_the_checks_own_document() -> None:
     by_code, by_name = run("explain", "rld202"), run("explain", "token-budget-below-context")
     assert by_code.stdout == by_name.stdout
-    assert by_code.stdout.startswith("RLD202 token-budget-below-context")
+    assert by_code.stdout.startswith("# RLD202 token-budget-below-context")
     assert "What it looks for" in by_code.stdout
 
 

@@ -97,20 +97,31 @@ def test_a_plugin_names_its_example(file: Path) -> None:
     loaded.add("acme", check)
     text = explanation.render(check, loaded)
     assert text == (
-        "ACME01 port-given\n\nA port is given.\n\n"
-        "Fires\n\n    Too many.\n\n    train.sh:\n        vllm serve model --port 8000\n\n"
-        "    -> warning: port 8000 is given\n\n"
-        "Stays quiet\n\n    train.sh, changed:\n        -vllm serve model --port 8000\n        +vllm serve model\n\n"
-        "    -> pass"
+        "# ACME01 port-given\n\nA port is given.\n\n"
+        "## Fires\n\nToo many.\n\n`train.sh`:\n\n```bash\nvllm serve model --port 8000\n```\n\n"
+        "**warning**: port 8000 is given\n\n"
+        "## Stays quiet\n\n`train.sh`, changed:\n\n```diff\n-vllm serve model --port 8000\n+vllm serve model\n```\n\n"
+        "**pass**\n"
     )
 
 
 def test_files_go_by_their_names_in_the_example() -> None:
-    assert "put a chat_template into model/tokenizer_config.json" in explanation.render(LOADED.checks["RLD215"], LOADED)
+    assert "put a chat_template into model/tokenizer" in explanation.render(LOADED.checks["RLD215"], LOADED)
+
+
+def test_parts_of_a_document_are_headings_and_its_addresses_links() -> None:
+    first = "What it looks for\n    ``a_b`` and *args* of <x>.\n\n    More."
+    doc = f"One line.\n\n{first}\n\nReferences\n    https://a.example/b_c, x"
+    assert explanation.render(Check("ACME01", "none", doc), Registry()) == (
+        "# ACME01 none\n\nOne line.\n\n## What it looks for\n\n``a_b`` and \\*args\\* of &lt;x>.\n\nMore.\n\n"
+        "## References\n\n<https://a.example/b_c>, x\n"
+    )
 
 
 def test_a_check_without_an_example_is_its_document() -> None:
-    assert explanation.render(Check("ACME01", "none", "Nothing more."), Registry()) == "ACME01 none\n\nNothing more."
+    assert (
+        explanation.render(Check("ACME01", "none", "Nothing more."), Registry()) == "# ACME01 none\n\nNothing more.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,75 @@
+"""The documentation is built from the source, and what it says to type works."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldoctor import cli, registry
+from rldoctor.model import Level
+from rldoctor.report import FORMATS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocs")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_code_has_a_page_and_the_catalogue_leads_there(site: Path) -> None:
+    catalogue = (site / "codes" / "index.html").read_text()
+    for code, check in registry.load().checks.items():
+        page = (site / "codes" / code / "index.html").read_text()
+        assert check.name in page
+        assert f'href="{code}/"' in catalogue
+    assert "Stays quiet" in (site / "codes" / "RLD202" / "index.html").read_text()
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        fetched = re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"?(https?://[^\s\">]+)", page.read_text())
+        assert not [url for url in fetched if not url.startswith("https://squidfunk")], page
+
+
+def test_schemas_are_published_with_it(site: Path) -> None:
+    for name in ("report.schema.json", "machine.schema.json"):
+        assert (site / name).read_text() == (ROOT / "docs" / name).read_text()
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_commands_and_options_that_it_names_exist(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = re.findall(
+        r"(?<![-\w])rldoctor ([a-z]+)((?: +[^\s`|]+)*)", "\n".join(re.findall(r"`[^`]+`", PAGES[page], re.S))
+    )
+    for command, rest in shown:
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        known = capsys.readouterr().out
+        assert "Usage" in known, command
+        for option in re.findall(r"(?<=\s)--[a-z-]+", rest):
+            assert option in known, f"{command} {option}"
+
+
+def test_formats_and_levels_are_all_described() -> None:
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGES["formats.md"], re.M)) == set(FORMATS)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {level.label for level in Level} <= set(re.findall(r"^\| `(\w+)` \|", readme, re.M))
