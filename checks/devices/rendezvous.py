@@ -14,7 +14,7 @@ How sure it is
     may replace is left alone. Ports in use are those of this host at this moment.
 
 The fix and its cost
-    The first node's address on every node, and a free port. ``--standalone`` on one node chooses one by itself.
+    The first node's address on every node, and a free port. ``--standalone`` on one node chooses a free one.
 
 References
     https://docs.pytorch.org/docs/stable/elastic/run.html
@@ -189,7 +189,7 @@ def _free(port: int, taken: tuple[int, ...]) -> int:
 
 _PORT = Fix(
     title="another MASTER_PORT for every run on a host, and no leftover of an earlier run (--master_port of torchrun, "
-    "--main_process_port of accelerate; --standalone chooses one by itself)",
+    "--main_process_port of accelerate; --standalone chooses a free one)",
     commands=("export MASTER_PORT=$(shuf -i 20000-60000 -n 1)", "torchrun --standalone ..."),
 )
 _TRL_PORT = Fix(

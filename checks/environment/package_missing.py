@@ -175,8 +175,8 @@ def _finding(members: list[tuple[Failure, Missing]], case: Case) -> Finding:
     if declared is not None:
         evidence.append(Evidence(text=f"Requires-Dist: {declared}", source=named(found.importer, case)))
     return check.finding(
-        f"{found.package} is not installed, and {found.importer or 'an import'} needs it ({found.module})"
-        + (f"; it stops {stops}" if stops else ""),
+        f"{found.package} is not installed, and {found.importer or 'an import'} needs it"
+        f"{'' if found.module == found.package else f' ({found.module})'}" + (f"; it stops {stops}" if stops else ""),
         severity=Severity.ERROR if needed else Severity.WARNING,
         grade=Grade.OBSERVED,
         evidence=tuple(evidence),

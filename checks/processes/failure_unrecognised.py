@@ -310,7 +310,7 @@ SERVICES: tuple[tuple[str, tuple[Fix, ...]], ...] = (
                 title="give wandb its key where the process runs: WANDB_API_KEY in the job's environment (on "
                 "Ray also in "
                 "runtime_env), as there is no terminal to type it",
-                commands=("export WANDB_API_KEY=KEY", "wandb login --verify"),
+                commands=("wandb login --verify",),
             ),
             Fix(title="or keep the records on the node", commands=("export WANDB_MODE=offline",)),
             _NO_TRACKER,

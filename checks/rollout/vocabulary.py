@@ -113,7 +113,7 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     if not beyond:
         yield Reach(f"ends of sequence {', '.join(map(str, ids))}, {rows} rows")
         return
-    never = "" if len(beyond) < len(ids) else ": no completion ends by itself"
+    never = "" if len(beyond) < len(ids) else ": no completion ends on its own"
     yield check.finding(
         f"{file} names eos_token_id {', '.join(map(str, beyond))}, and the embedding has {rows} rows (vocab_size)"
         f"{never}; min_tokens makes vLLM index beyond the logits",

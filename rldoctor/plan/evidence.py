@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rldoctor.case import Case
 from rldoctor.check import NotChecked
 from rldoctor.model import Evidence
@@ -22,13 +24,13 @@ def plan_of(case: Case) -> RolloutPlan:
 def cite(plan: RolloutPlan, *options: str) -> tuple[Evidence, ...]:
     """One line of evidence for each of the options that the plan has: native name, value, and where it stands."""
     found = ((option, plan.get(option)) for option in options)
-    return tuple(_line(option, setting) for option, setting in found if setting is not None)
+    return tuple(_line(plan, option, setting) for option, setting in found if setting is not None)
 
 
-def _line(option: str, setting: Setting) -> Evidence:
+def _line(plan: RolloutPlan, option: str, setting: Setting) -> Evidence:
     # What is derived carries the key of the setting that it was derived from.
     name = plain(option) if setting.source is Source.DERIVED else setting.key or plain(option)
-    value = setting.value if setting.unknown is None else f"unknown: {setting.unknown}"
+    value = _written(plan, option, setting) if setting.unknown is None else f"unknown: {setting.unknown}"
     origin = {
         Source.GIVEN: "",
         Source.ENVIRONMENT: "",
@@ -36,3 +38,12 @@ def _line(option: str, setting: Setting) -> Evidence:
         Source.DERIVED: f" ({setting.how})" if setting.how else " (derived)",
     }[setting.source]
     return Evidence(text=f"{name} = {value}{origin}", source=setting.file, line=setting.line)
+
+
+def _written(plan: RolloutPlan, option: str, setting: Setting) -> Any:
+    """The value as the file has it, where it is one that the framework calls otherwise (``mode=async``)."""
+    if setting.source is not Source.GIVEN or setting.path:
+        return setting.value
+    place = (option, setting.key, setting.file, setting.line)
+    given = (one.value for one in plan.given if (one.option, one.key, one.file, one.line) == place)
+    return next((value for value in given if isinstance(value, str)), setting.value)

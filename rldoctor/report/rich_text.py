@@ -65,12 +65,13 @@ def _print_findings(console: Console, report: Report, findings: list[Finding], d
     whole = len(findings) if detail is Detail.ALL else 1 if incident is not None else MOST_WHOLE
     heads = len(findings) if detail is Detail.ALL else whole + MOST_HEADS
     for number, finding in enumerate(findings[:heads]):
-        shown = words.head(finding, incident if number == 0 else None)
-        console.print(Text(shown, style=COLOUR[finding.severity]))
+        beside = number > 0 and incident is not None and incident.kind in ("crashed", "stalled")
+        shown = words.beside(finding, findings[0]) if beside else words.head(finding, None if number else incident)
+        console.print(Text(shown, style="dim" if beside else COLOUR[finding.severity]))
         if number < whole:
             _print_finding(console, finding, detail)
         if number == 0 and incident is not None:
-            _print_incident(console, incident, detail)
+            _print_incident(console, incident, finding, detail)
     if len(findings) > heads:
         console.print(Text(f"and {len(findings) - heads} more findings", style="dim"))
 
@@ -118,16 +119,15 @@ def _print_alternative(console: Console, fix: Fix) -> None:
     """A further fix in one line."""
     texts = [*(words.spelled(edit) for edit in fix.edits), *fix.commands]
     how = f": {'; '.join(texts)}" if texts and all("\n" not in text for text in texts) else ""
-    _indented(console, Text(f"or {fix.title.removeprefix('or ')}{how}", style="green"))
+    _indented(console, Text(f"{words.alternative(fix.title)}{how}", style="green"))
 
 
-def _print_incident(console: Console, incident: Incident, detail: Detail) -> None:
+def _print_incident(console: Console, incident: Incident, cause: Finding, detail: Detail) -> None:
     """What followed from the first failure, and where in the code that was."""
     if incident.cascades and detail is not Detail.ALL:
         first, *others = incident.cascades
         more = f", and {len(others)} more kind{'s' if len(others) > 1 else ''} of failure" if others else ""
-        short = f"{first[:160]}..." if len(first) > 160 else first
-        _indented(console, Text(f"then: {short}{more}", style="dim"))
+        _indented(console, Text(f"then: {words.followed(first, incident, cause)}{more}", style="dim"))
     for cascade in incident.cascades if detail is Detail.ALL else ():
         _indented(console, Text(f"then: {cascade}", style="dim"))
     frames = incident.frames if detail is Detail.ALL else incident.frames[-1:]

@@ -36,7 +36,10 @@ def sentence(report: Report) -> str:
     """The summary in one line."""
     counts = summarise(report)
     if report.incident is not None:  # what a log does not show is no answer to a question
-        return f"{found(report)}; {len(report.results)} patterns looked for"
+        failed = report.incident.kind in ("crashed", "stalled")
+        others = len(report.findings) - 1
+        cause = f"1 cause and {others} finding{'s' if others > 1 else ''} beside it" if failed and others > 0 else ""
+        return f"{cause or found(report)}; {len(report.results)} patterns looked for"
     parts = [f"{counts[outcome.value]} {said}" for outcome, said in _SAID.items() if counts[outcome.value]]
     parts += [f"{counts['ignored']} ignored"] if counts["ignored"] else []
     return f"{found(report)}; {', '.join(parts) or 'no other check'}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePath
 
 from rldoctor import verdict
-from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Incident, Report, State, Verdict
+from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Incident, Report, Severity, State, Verdict
 from rldoctor.report.summary import sentence
 
 ENDINGS = {
@@ -49,12 +50,34 @@ def head(finding: Finding, incident: Incident | None = None) -> str:
     """A finding in one line; the one that explains an ``incident`` begins with how the run ended."""
     code = finding.code
     if incident is not None:
-        healthy = incident.kind in ("finished", "unfinished")
+        healthy = incident.kind in ("finished", "unfinished") or finding.severity is not Severity.ERROR
         code = f"{ending(incident)}{f', {finding.severity.value}' if healthy else ''}: {code}"
     else:
         code = f"{finding.severity.value} {code}"
     where = place(finding, incident)
-    return f"{code}{f' ({where})' if where else ''}: {' '.join(finding.message.split())}"
+    return f"{code}{f' ({where})' if where else ''}: {_line(finding.message)}"
+
+
+def beside(finding: Finding, first: Finding) -> str:
+    """A further finding of a run that failed: what followed from the first, or what else the log shows before it."""
+    at, cause = located(finding), located(first)
+    later = at is not None and cause is not None and at.source == cause.source and (at.line or 0) > (cause.line or 0)
+    where = place(finding)
+    return f"{'then' if later else 'also'} {finding.code}{f' ({where})' if where else ''}: {_line(finding.message)}"
+
+
+def followed(cascade: str, incident: Incident, first: Finding) -> str:
+    """A failure that the first one caused: where it is the same failure elsewhere, only where."""
+    where = re.search(r" \(([^()]*)\)\Z", cascade)
+    said = [_line(text)[:80] for text in (incident.exception, *(one.text for one in first.evidence)) if text]
+    if where is not None and cascade.startswith(tuple(said)):
+        return f"the same failure ({where[1]})"
+    return f"{cascade[:160]}..." if len(cascade) > 160 else cascade
+
+
+def alternative(title: str) -> str:
+    """The title of a further fix, joined to the ones before it."""
+    return title if re.match(r"(?:or|and)\b", title) else f"or {title}"
 
 
 def ending(incident: Incident) -> str:
@@ -116,7 +139,14 @@ def spelled(edit: Edit) -> str:
 
 def rest(report: Report) -> str:
     """What else there is, in one line."""
-    return f"{sentence(report)} (-v lists them)"
+    found = report.findings
+    passes = any(one.severity is Severity.WARNING for one in found) and verdict_of(report).state is State.PASSED
+    risk = "; a warning is a risk and passes (--fail-on warning fails)" if passes else ""
+    return f"{sentence(report)} (-v lists them){risk}"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def summed_up(report: Report) -> str:

@@ -171,6 +171,51 @@ def test_in_a_log_the_cause_comes_first_then_what_followed_from_it_and_frames_la
     ]
 
 
+def test_what_followed_from_the_cause_is_no_second_error() -> None:
+    """A finding that stands behind the cause of a failed run follows from it; in a run that went on it does not."""
+    lost = Finding(
+        code="RLD321",
+        name="collective-timeout",
+        severity=Severity.ERROR,
+        grade=Grade.OBSERVED,
+        message="a rank lost the connection",
+        evidence=(Evidence(text="Connection closed by peer", source="run.sh", line=90),),
+    )
+    both = replace(REPORT, target="run.log", ranked=(BUDGET, lost))
+    failed = report.renderer("rich")(replace(both, incident=CRASH)).splitlines()
+    assert "then RLD321 (run.sh:90): a rank lost the connection" in failed
+    assert failed[-1].startswith("1 cause and 1 finding beside it; ")
+    unhealthy = report.renderer("rich")(replace(both, incident=replace(CRASH, kind="unhealthy"))).splitlines()
+    assert "error RLD321 (run.sh:90): a rank lost the connection" in unhealthy
+
+
+def test_a_cascade_that_says_the_same_is_named_by_its_place() -> None:
+    incident = replace(CRASH, exception="RuntimeError: no NCCL", cascades=("RuntimeError: no NCCL (rank 1)",))
+    shown = report.renderer("rich")(replace(REPORT, target="run.log", incident=incident)).splitlines()
+    assert "  then: the same failure (rank 1)" in shown
+
+
+@pytest.mark.parametrize(
+    ("title", "line"),
+    [
+        ("sleep less", "  or sleep less"),
+        ("or sleep less", "  or sleep less"),
+        ("or, where it is meant, sleep", "  or, where it is meant, sleep"),
+        ("and keep it awake", "  and keep it awake"),
+    ],
+)
+def test_a_further_fix_is_joined_once(title: str, line: str) -> None:
+    finding = replace(BUDGET, fixes=(*BUDGET.fixes, Fix(title=title)))
+    assert line in report.renderer("rich")(replace(REPORT, ranked=(finding,))).splitlines()
+
+
+def test_a_warning_alone_says_what_it_is() -> None:
+    warned = replace(REPORT, ranked=(replace(BUDGET, severity=Severity.WARNING),))
+    shown = report.renderer("rich")
+    assert shown(warned).splitlines()[-1].endswith("; a warning is a risk and passes (--fail-on warning fails)")
+    assert "--fail-on" not in shown(replace(REPORT, ranked=(BUDGET,)))
+
+
 @pytest.mark.parametrize(
     ("kind", "step", "first"),
     [

@@ -31,12 +31,12 @@ def shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:
             yield Fix.unsafe(f"shorten the {option.split('.')[1]} to {room - other} tokens", {option: room - other})
 
 
-def context(tokens: int | None, title: str) -> Fix:
+def context(tokens: int | None, title: str, cost: str = "more KV cache for each sequence") -> Fix:
     return Fix(
         title=f"{title} (max_model_len{f' {tokens}' if tokens else ''})",
         applicability=Applicability.UNSAFE,
         edits=(Edit(option=CONTEXT, value=tokens),) if tokens else (),
-        side_effects="more KV cache for each sequence",
+        side_effects=cost,
     )
 
 

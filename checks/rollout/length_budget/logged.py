@@ -40,8 +40,7 @@ def beyond_the_models_length(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"max_model_len {numbers[1]} exceeds the model's context of {limit} tokens ({numbers[2]})",
         fixes=(
-            context(limit, "keep to the model's context"),
-            Fix(title="and let prompt plus response fit into it"),
+            context(limit, "keep to the model's context", cost="prompt and response must fit into it"),
             Fix(title="or stretch the model with rope_scaling in its config.json, or take one with a longer context"),
         ),
     )
@@ -69,7 +68,7 @@ def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
     response = int(groups.get("answer") or 0) or response_of(case)
     needed = (int(tokens) if tokens else room) + response if response else None
     yield check.finding(
-        f"{said}{answer} do not fit into the engine's max_model_len {room}",
+        f"{said}{answer} {'do' if answer else 'does'} not fit into the engine's max_model_len {room}",
         fixes=(
             context(needed if needed and needed > room else None, LONGER),
             FILTER,

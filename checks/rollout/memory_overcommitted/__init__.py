@@ -71,7 +71,7 @@ def phases_do_not_fit(case: Case) -> Iterator[Finding | Reach]:
             total = phase.certain if certain else phase.expected
             parts = phase.parts if certain else (*phase.parts, *phase.likely)
             yield check.finding(
-                f"in the {phase.name} phase at least {total / GIB:.1f} GiB must stand on a device of "
+                f"the {phase.name} phase needs at least {total / GIB:.1f} GiB on a device of "
                 f"{device / GIB:.1f} GiB" + ("" if certain else ", once responses get half as long as they may"),
                 severity=Severity.ERROR if certain else Severity.WARNING,
                 evidence=(

@@ -59,6 +59,8 @@ IMMORTAL_NONE = (3, 12)
 
 # Fewer cycles than None has references when a trainer runs.
 FEW_STEPS = 400
+# More cycles than any trainer was seen to survive.
+MANY_STEPS = 2000
 
 BUFFERS_RESTORED = (0, 8, 5)
 
@@ -82,7 +84,7 @@ def none_is_freed(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"the engine sleeps and wakes under Python {python}: vLLM's sleep allocator drops a reference to None each "
         "time, and after about a thousand cycles the interpreter aborts (none_dealloc)",
-        severity=Severity.WARNING,
+        severity=Severity.ERROR if isinstance(steps, int) and steps >= MANY_STEPS else Severity.WARNING,
         evidence=(*cite(plan, SLEEP, LEVEL, "trainer.steps"), Evidence(text=f"Python {python}", source="environment")),
         fixes=(_PYTHON, *_awake(plan)),
         url=URL,

@@ -138,7 +138,8 @@ class MsSwift(Dialect):
             return variable(name.removeprefix("env:"), edit.value, plan)
         elsewhere = plan.value("placement.mode") == "server" and plan.server is None and plan.role != "server"
         if elsewhere and edit.option.startswith("engine.") and setting is None:
-            return Spelling(text=f"{edit.option} = {edit.value}", reason="it belongs to the server's own launch")
+            text = f"--vllm_{edit.option.partition('.')[2]} {edit.value} where the server starts"
+            return Spelling(text=text, reason="it belongs to the server's own launch")
         if plan.version is None:
             return spell(self, edit, plan)
         group = next((g for pattern, g in self.groups.items() if pattern.strip("*") in plan.entry), "ms-swift:rlhf")

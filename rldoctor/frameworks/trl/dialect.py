@@ -220,14 +220,14 @@ class TRL(Dialect):
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """As everywhere, in the names of the plan's release; what TRL computes, or a server's launch says, has none."""
-        from rldoctor.frameworks.spelling import spell
+        from rldoctor.frameworks.spelling import spell, unspelled
 
         if edit.option == "sleep.enabled":
             edit = replace(edit, option="engine.enable_sleep_mode")
-        setting, text = plan.get(edit.option), f"{edit.option} = {edit.value}"
+        setting, text = plan.get(edit.option), f"--{edit.option.partition('.')[2]} {edit.value} where the server starts"
         if edit.option.startswith("engine.") and plan.server is None:
             if setting is not None and setting.source is Source.DERIVED and setting.form is None:
-                return Spelling(text=text, reason=f"{self.name} computes it: {setting.how}")
+                return unspelled(edit, f"{self.name} computes it: {setting.how}")
             if setting is None and plan.value("placement.mode") == "server":
                 return Spelling(text=text, reason="it belongs to the server's own launch")
         release = plan.version if self.owner == "trl" else None

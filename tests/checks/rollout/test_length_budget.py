@@ -123,13 +123,13 @@ def test_a_dialogue_that_outgrows_the_engine() -> None:
             "This model's maximum context length is 128 tokens. However, your prompt contains at least 129 input "
             "tokens, which "
             "exceeds this limit even without any output tokens.",
-            "a prompt of 129 tokens do not fit into the engine's max_model_len 128",
+            "a prompt of 129 tokens does not fit into the engine's max_model_len 128",
         ),
         # https://github.com/huggingface/trl/issues/3569 and the multimodal text of 0.7
         (
             "The decoder prompt (length 3353) is longer than the maximum model length of 2560. Make sure that "
             "`max_model_len`",
-            "a prompt of 3353 tokens do not fit into the engine's max_model_len 2560",
+            "a prompt of 3353 tokens does not fit into the engine's max_model_len 2560",
         ),
         (
             "The prompt (total length 9000) is too long to fit into the model (context length 8192).",

@@ -38,7 +38,7 @@ def test_a_share_of_0_9_that_never_sleeps_beside_a_full_training() -> None:
     result = judged(engine__gpu_memory_utilization=0.9, **COLOCATED, **ZERO2)
     (finding,) = result.findings
     assert finding.severity is Severity.ERROR
-    assert "update phase at least 93.3 GiB must stand on a device of 80.0 GiB" in finding.message
+    assert "update phase needs at least 93.3 GiB on a device of 80.0 GiB" in finding.message
     table = [e.text for e in finding.evidence if e.source == "memory plan of one device"]
     assert table[0] == "update: engine's share 68.0 GiB (0.9 of 80.0 GiB, less 4 for activations)"
     assert table[2] == "update: optimizer states 21.3 GiB (deepspeed ZeRO-2, 4 ranks)"
@@ -79,7 +79,7 @@ def test_an_engine_that_sleeps_is_counted_in_the_rollout_alone() -> None:
     assert quiet.outcome is Outcome.PASS
     # 72 GiB of the engine, and 12 bytes for each parameter on 4 devices that nobody offloads.
     result = judged(framework="verl", vllm="0.11.0", engine__gpu_memory_utilization=0.9, **asleep, **fsdp)
-    assert "in the rollout phase" in result.findings[0].message
+    assert "the rollout phase needs" in result.findings[0].message
     away: dict[str, Any] = {**fsdp, "trainer__offload_params": True, "trainer__offload_optimizer": True}
     moved = judged(framework="verl", vllm="0.11.0", engine__gpu_memory_utilization=0.9, **asleep, **away)
     assert moved.outcome is Outcome.PASS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.sleep_wake import check
 
-from rldoctor.api import Outcome
+from rldoctor.api import Outcome, Severity
 from rldoctor.api.results import CheckResult
 from rldoctor.judge import judge_one
 from tests.logs.asking import finding, findings, raised
@@ -35,7 +35,9 @@ def test_none_is_freed_before_python_3_12() -> None:
 
 def test_a_short_run_and_an_engine_that_stays_awake_are_quiet() -> None:
     assert under("3.10", trainer__steps=100, **ASLEEP).outcome is Outcome.PASS
-    assert under("3.10", trainer__steps=2000, **ASLEEP).outcome is Outcome.FINDINGS
+    (risk,) = under("3.10", trainer__steps=1000, **ASLEEP).findings
+    (sure,) = under("3.10", trainer__steps=2000, **ASLEEP).findings
+    assert (risk.severity, sure.severity) == (Severity.WARNING, Severity.ERROR)
     assert under("3.10", engine__enable_sleep_mode=False).findings == ()
     assert under("3.10", engine__enable_sleep_mode=True, sleep__level=0).findings == ()
 
