@@ -106,9 +106,12 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
         yield replace(case, absent={"plan": "no launch file was given (rldoctor check LAUNCHFILE)", **absent})
         return
     from rldoctor import facts
+    from rldoctor.facts import environment
     from rldoctor.launch.plans import model_directory, plans
 
-    found = plans(target, case, options.framework, arguments=options.arguments)
+    # Of another machine, or an assumed one, nobody knows what its shell has.
+    caller = os.environ if case.environment == environment.select(os.environ) else None
+    found = plans(target, case, options.framework, arguments=options.arguments, caller=caller)
     if not found:
         raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")
     # What lies in the hub's cache here says nothing of an example or of a machine that only left a log.

@@ -107,7 +107,7 @@ class Files:
         try:
             wanted = Path(name)
             if wanted.is_absolute():
-                return wanted if wanted.is_file() else None
+                return wanted if wanted.is_file() else self._cloned(wanted)
             if (self.base / wanted).is_file():
                 return self.base / wanted
             for parent in self._above():
@@ -115,6 +115,15 @@ class Files:
                     return parent / wanted
         except (OSError, ValueError):
             return None
+        return None
+
+    def _cloned(self, wanted: Path) -> Path | None:
+        """A file of the clone that the launch file lies in, by its path in another clone (``/root/NAME/...``)."""
+        for folder in self._above():
+            if folder.name in wanted.parts:
+                path = folder.joinpath(*wanted.parts[wanted.parts.index(folder.name) + 1 :])
+                if path.is_file():
+                    return path
         return None
 
     def has_folder(self, name: str) -> bool:

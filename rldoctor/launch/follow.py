@@ -39,8 +39,19 @@ class Reader:
     version_of: VersionOf
     known: KnownOptions
     files: Files
+    # What else the shell that starts it has: it fills in what the files say, and is no fact of the launch.
+    caller: Mapping[str, str] = field(default_factory=dict)
     shared: dict[str, Setting] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+
+    @property
+    def filling(self) -> dict[str, str]:
+        """The variables that the files' own text may use."""
+        return {**self.caller, **self.environment}
+
+    def is_callers(self, name: str, variable: Variable) -> bool:
+        """Whether a variable is only there because the caller's shell has it."""
+        return not variable.line and name in self.caller and name not in self.environment
 
     def launch(self, **facts: Any) -> Launch:
         process = settled({**self.shared, **facts.pop("process", {})})
@@ -56,11 +67,11 @@ def launches(source: Source, reader: Reader) -> Iterator[Launch]:
         yield launch
         yield from _started(launch.python, reader)
     elif kind in ("make", "just"):
-        yield from _recipes(source, reader, kind, reader.arguments, reader.environment, 0)
+        yield from _recipes(source, reader, kind, reader.arguments, reader.filling, 0)
     elif kind in ("yaml", "toml"):
         yield from _config_target(source, reader, kind)
     else:
-        yield from _script(source, reader, reader.environment, reader.arguments, 0)
+        yield from _script(source, reader, reader.filling, reader.arguments, 0)
 
 
 def launches_of_text(source: Source, reader: Reader, environment: Mapping[str, str]) -> Iterator[Launch]:
@@ -97,7 +108,7 @@ def _notebook_target(source: Source, reader: Reader) -> Iterator[Launch]:
     launch.process.pop("process.main_guard", None)
     yield launch
     yield from _started(launch.python, reader)
-    yield from _shell(book.shell, reader, reader.environment, -1, "", 0)
+    yield from _shell(book.shell, reader, reader.filling, -1, "", 0)
 
 
 def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch]:
@@ -121,7 +132,7 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
     if isinstance(script, str) and "\n" in script:
         # A job description (SkyPilot and the like): the launch is the shell text under "run".
         inner = Source(script, source.file, (tree.line("run") or 0) + 1)
-        yield from _shell(inner, reader, reader.environment, -1, "", 0)
+        yield from _shell(inner, reader, reader.filling, -1, "", 0)
         return
     yield reader.launch(
         file=source.file,
@@ -199,7 +210,8 @@ def _started(python: PythonFile | None, reader: Reader, layer: int = 0) -> Itera
     given = {native.key: native for native in (*_given(reader.environment).values(), *python.variables())}
     for call in started(python):
         inner = {name: _variable_of(source, name, word) for name, word in call.variables}
-        known = {n: native.value for n, native in (given | inner).items() if isinstance(native.value, str)}
+        own = {n: native.value for n, native in (given | inner).items() if isinstance(native.value, str)}
+        known = {**reader.caller, **own}
         if call.text is not None:
             found = _shell(Source(call.text, source.file, call.line), reader, known, -1, '"', layer + 1)
         else:
@@ -296,7 +308,7 @@ def _nested(source: Source, reader: Reader, command: Command, program: Program, 
     known = {name: v.value for name, v in command.environment.items() if isinstance(v.value, str)}
     known.update({name: n.value for name, n in program.variables.items() if isinstance(n.value, str)})
     for launch in _inner(source, reader, command, program, known, layer):
-        outer = _exported(command, source.file)
+        outer = _exported(command, source.file, reader)
         outer.update(program.variables)
         launch.variables = {
             **launch.variables,
@@ -320,7 +332,7 @@ def _inner(
     handed = arguments if len(arguments) == len(given) and not any(w.open for w in program.words) else None
     if word is not None:
         quote = word.raw[:1] if word.raw[:1] in "'\"" else ""
-        inner = Source(word.text, word.file or source.file, word.line)
+        inner = Source(_as_text(word), word.file or source.file, word.line)
         yield from _shell(
             inner, reader, known, -1 if word.file else word.content, quote, layer + 1, handed[1:] if handed else handed
         )
@@ -337,6 +349,14 @@ def _inner(
         yield from _script(script, reader, known, handed, layer + 1)
 
 
+def _as_text(word: Word) -> str:
+    """A word as a shell reads it; what is not known in it stays as it is written, for that shell to expand."""
+    if isinstance(word.value, str):
+        return word.value
+    parts = (piece.text.raw if isinstance(piece.text, Unresolved) else piece.text for piece in word.pieces)
+    return "".join(parts) if word.pieces else word.raw
+
+
 def _same_text(one: Source, other: Source) -> bool:
     """Whether a script starts itself; a manifest's scripts stand in one file."""
     return one.first_line == other.first_line and Path(one.file).resolve() == Path(other.file).resolve()
@@ -344,7 +364,7 @@ def _same_text(one: Source, other: Source) -> bool:
 
 def _command_launch(source: Source, reader: Reader, command: Command, program: Program) -> Launch:
     file = command.file or source.file
-    variables = _exported(command, source.file)
+    variables = _exported(command, source.file, reader)
     variables.update(program.variables)
     process = dict(program.process)
     if program.python and "process.launcher" not in process:
@@ -387,8 +407,12 @@ def _follow(launch: Launch, program: Program, command: Command) -> None:
         launch.variables.setdefault(native.key, native)
 
 
-def _exported(command: Command, file: str) -> dict[str, Native]:
-    return {name: _native(name, variable, file) for name, variable in command.environment.items()}
+def _exported(command: Command, file: str, reader: Reader) -> dict[str, Native]:
+    return {
+        name: _native(name, variable, file)
+        for name, variable in command.environment.items()
+        if not reader.is_callers(name, variable)
+    }
 
 
 def _native(name: str, variable: Variable, file: str) -> Native:

@@ -25,9 +25,10 @@ def plans(
     framework: str | None = None,
     kept: Mapping[str, str] | None = None,
     arguments: Sequence[str] | None = None,
+    caller: Mapping[str, str] | None = None,
 ) -> list[RolloutPlan]:
-    """Reads a launch file, from ``kept`` texts where a bundle brought them along; ``arguments`` are given to a script.
-    Its secrets stay in the file.
+    """Reads a launch file, from ``kept`` texts where a bundle brought them along; ``arguments`` are given to a script,
+    ``caller`` are the variables of the shell that would start it. Its secrets stay in the file.
 
     Raises :class:`rldoctor.errors.InputError` where it cannot be read, or the framework is none that is known."""
     from rldoctor.launch.recognise import read
@@ -42,6 +43,7 @@ def plans(
         environment=_variables(case.environment or {}),
         kept=kept,
         arguments=arguments,
+        caller=caller,
     )
     return [without_secrets(plan) for plan in found]
 

@@ -30,13 +30,15 @@ def read(
     environment: Mapping[str, str] | None = None,
     kept: Mapping[str, str] | None = None,
     arguments: Sequence[str] | None = None,
+    caller: Mapping[str, str] | None = None,
 ) -> list[RolloutPlan]:
     """The plans of the launches that a file holds, in its order; empty where it starts nothing that is understood.
 
     ``framework`` forces a dialect. ``version_of`` gives the version of a package, ``known`` the options of an owner in
     a version, ``environment`` the variables of the shell that would start the file, ``kept`` the texts of all files
-    where they come from a bundle, ``arguments`` what a script is given. Raises :class:`InputError` with one line (file,
-    and line number where there is one) where the file cannot be read, or the framework is not known."""
+    where they come from a bundle, ``arguments`` what a script is given, ``caller`` variables that fill in what the
+    files say and are none of the plan's. Raises :class:`InputError` with one line (file, and line number where there is
+    one) where the file cannot be read, or the framework is not known."""
     path = Path(path)
     forced = None
     if framework is not None:
@@ -52,6 +54,7 @@ def read(
         version_of=version,
         known=known or (lambda owner, of: None),
         files=Files(path.parent, kept),
+        caller=caller or {},
     )
     chosen = _chosen(list(launches(reader.files.source(path), reader)), forced)
     plans = [dialect.read(launch) for launch, dialect in chosen]

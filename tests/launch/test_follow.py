@@ -331,3 +331,39 @@ def test_the_runtime_environment_of_a_submitted_job(tmp_path: Path) -> None:
     (tmp_path / "env.yaml").unlink()
     (gone,) = read(tmp_path / "run.sh")
     assert any("env.yaml: its file was not found here" in note.text for note in gone.notes)
+
+
+def test_the_callers_variables_fill_in_and_are_none_of_the_plans(tmp_path: Path) -> None:
+    text = "MODEL=${HOME}/models/m\nbash inner.sh\n"
+    inner = VERL.format(length="$LENGTH", n="8") + ' actor_rollout_ref.model.path="$MODEL"\n'
+    (tmp_path / "run.sh").write_text("export MODEL\n" + text)
+    (tmp_path / "inner.sh").write_text(inner)
+    caller = {"HOME": "/home/me", "LENGTH": "64", "MY_SECRET_TOKEN": "hunter2hunter2"}
+    (found,) = read(tmp_path / "run.sh", caller=caller, environment={"NCCL_DEBUG": "INFO"})
+    assert (found.value("model.path"), found.value("lengths.prompt")) == ("/home/me/models/m", 64)
+    assert {name for name in found.settings if name.startswith("env.")} == {"env.NCCL_DEBUG", "env.MODEL"}
+    assert "hunter2" not in repr(found)
+
+
+def test_a_path_of_another_clone_is_a_path_of_this_one(tmp_path: Path) -> None:
+    files = {
+        "slime/examples/run.sh": 'source "/root/slime/scripts/m.sh"\n' + VERL.format(length="$L", n="8") + "\n",
+        "slime/scripts/m.sh": "L=99\n",
+    }
+    assert plan(tmp_path, files).value("lengths.prompt") == 99
+
+
+@pytest.mark.parametrize(("before", "unread"), [("", False), ("source gone.sh\n", True)])
+def test_an_array_that_no_file_sets_is_nothing_unless_a_file_was_not_read(
+    before: str, unread: bool, tmp_path: Path
+) -> None:
+    text = before + VERL.format(length="512", n="8") + ' "${EXTRA[@]}" ${MORE[@]}\n'
+    found = plan(tmp_path, {"run.sh": text})
+    assert any(note.unread for note in found.notes) is unread
+
+
+def test_a_text_for_another_shell_keeps_what_nobody_knows(tmp_path: Path) -> None:
+    text = 'srun -N1 bash -c "pip install ray==$RAY && ' + VERL.format(length="512", n="8") + ' $MORE"\n'
+    found = plan(tmp_path, {"run.sh": text})
+    assert found.value("lengths.prompt") == 512
+    assert any("$MORE may hold more options" in note.text for note in found.notes)

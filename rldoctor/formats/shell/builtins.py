@@ -141,10 +141,12 @@ class Builtins(Scope):
                 source = self.script.open(name)
             except InputError as error:
                 self.note(node, f"source {words[0].raw}: {error}")
+                self.expander.unread.append(words[0].raw)
                 return
         if source is None or len(self.calls) >= MAX_CALLS or source.file in self.calls:
             raw = words[0].raw if words else ""
             self.note(node, f"source {raw}: not followed")
+            self.expander.unread.append(raw)
             return
         self.script.sourced += 1
         raw_text = source.text.encode()

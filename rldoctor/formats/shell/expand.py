@@ -56,6 +56,8 @@ class Expander:
         self.asked: set[str] = set()
         # Variables that the script made empty because nothing sets them (X=${X:-}).
         self.left_empty: set[str] = set()
+        # Files that could not be sourced: what they set is not known.
+        self.unread: list[str] = []
 
     def beside(
         self, raw: bytes, first_line: int, offset: int = -1, inside: str = "", file: str | None = None
@@ -63,7 +65,7 @@ class Expander:
         """An expander of another text with the same variables and arguments."""
         other = Expander(raw, first_line, offset, inside, self.file if file is None else file, self.script)
         other.variables, other.positional, other.asked = self.variables, self.positional, self.asked
-        other.left_empty = self.left_empty
+        other.left_empty, other.unread = self.left_empty, self.unread
         return other
 
     def text(self, node: Node) -> str:
@@ -218,6 +220,11 @@ class Expander:
         """Makes a variable unknown that an expansion changes on the way."""
         word = Word(Unresolved(raw, f"{name} changes in an expression"), raw, 0)
         self.variables[name] = Variable((word,), 0, exported=name in self.variables and self.variables[name].exported)
+
+    def is_nothing(self, word: Word) -> bool:
+        """Whether a word is all of an array that no file sets: no environment has arrays, so it is no argument."""
+        found = re.fullmatch(r"\"?\$\{([A-Za-z_]\w*)\[[@*]\]\}\"?", word.raw) if word.many else None
+        return found is not None and not self.unread and found[1] not in self.variables
 
     def sets_itself(self, name: str) -> bool:
         """Whether bash gives the variable a value that only running tells."""

@@ -335,6 +335,7 @@ class Runner(Builtins):
                 end_before = child.end_byte
         if not words:
             return
+        words = [words[0], *(word for word in words[1:] if not self.expander.is_nothing(word))]
         leaving = words[0].value == "exec" and len(words) > 1
         if leaving:
             words.pop(0)
