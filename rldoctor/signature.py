@@ -144,7 +144,8 @@ def _filled(fix: Fix, words: Mapping[str, str]) -> Fix:
 def _named(found: re.Match[str] | None) -> dict[str, str]:
     """The words that an expression found. A group called ``port_2`` is another place where ``port`` may stand."""
     groups = found.groupdict().items() if found is not None else ()
-    return {_AGAIN.sub("", name): value for name, value in groups if value is not None}
+    first = sorted(groups, key=lambda group: _AGAIN.search(group[0]) is None)
+    return {_AGAIN.sub("", name): value for name, value in first if value is not None}
 
 
 def _is_of(raised: str, types: Iterable[str]) -> bool:

@@ -208,16 +208,15 @@ def _declaration(found: Missing, case: Case) -> Requirement | None:
     return min(declared, key=lambda requirement: not applies(requirement), default=None)
 
 
-@check.logged("device type at start of device string: npu")
-def ascend_adapter(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A device that torch only knows where its adapter was imported."""
-    yield check.finding(
-        "torch does not know the device npu: torch_npu is not installed, or was not imported",
-        fixes=(
-            Fix(
-                title="install the torch_npu of this torch, and import it before the device is used",
-                commands=("pip install torch_npu",),
-            ),
+# A device that torch only knows where its adapter was imported.
+check.signature(
+    "device type at start of device string: npu",
+    says="torch does not know the device npu: torch_npu is not installed, or was not imported",
+    fixes=(
+        Fix(
+            title="install the torch_npu of this torch, and import it before the device is used",
+            commands=("pip install torch_npu",),
         ),
-        url="https://github.com/Ascend/pytorch/blob/master/README.md",
-    )
+    ),
+    url="https://github.com/Ascend/pytorch/blob/master/README.md",
+)

@@ -268,15 +268,17 @@ check.signature(
 )
 
 
-@check.logged(" placeholders")
-def multimodal_tokens_split(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``Attempted to assign 9214 multimodal tokens to 8407 placeholders``: an image was cut by a scheduler step."""
-    numbers = event.search(r"Attempted to assign ([\d +]+?)(?: = (\d+))? multimodal tokens to (\d+) placeholders")
-    if numbers is None:
-        return
-    yield check.finding(
-        f"an image was split between scheduler steps: {numbers[2] or numbers[1]} multimodal tokens for "
-        f"{numbers[3]} placeholders",
-        fixes=(_off(event), Fix(title="or raise max_num_batched_tokens above the longest multimodal prompt")),
-        url="https://github.com/hiyouga/EasyR1/issues/83",
-    )
+# `Attempted to assign 9214 multimodal tokens to 8407 placeholders`: an image was cut by a scheduler step.
+check.signature(
+    " placeholders",
+    pattern=(
+        r"Attempted to assign (?P<parts_2>[\d +]+?)(?: = (?P<parts>\d+))? multimodal tokens to "
+        r"(?P<placeholders>\d+) placeholders"
+    ),
+    says="an image was split between scheduler steps: {parts} multimodal tokens for {placeholders} placeholders",
+    fixes=lambda case, event, words: (
+        _off(event),
+        Fix(title="or raise max_num_batched_tokens above the longest multimodal prompt"),
+    ),
+    url="https://github.com/hiyouga/EasyR1/issues/83",
+)

@@ -238,16 +238,16 @@ def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("must be greater than or equal to max_num_seqs")
-def fewer_tokens_than_sequences(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A step must have room for one token of every running sequence."""
-    numbers = event.search(r"max_num_batched_tokens \((\d+)\) must be greater than or equal to max_num_seqs \((\d+)\)")
-    if numbers is None:
-        return
-    yield check.finding(
-        f"the token budget {numbers[1]} is below max_num_seqs {numbers[2]}",
-        fixes=(
-            Fix.unsafe("lower the number of sequences to the budget", {SEQUENCES: int(numbers[1])}),
-            Fix.unsafe("or raise the budget", {BUDGET: int(numbers[2])}),
-        ),
-    )
+# A step must have room for one token of every running sequence.
+check.signature(
+    "must be greater than or equal to max_num_seqs",
+    pattern=(
+        r"max_num_batched_tokens \((?P<budget>\d+)\) must be greater than or equal to max_num_seqs "
+        r"\((?P<sequences>\d+)\)"
+    ),
+    says="the token budget {budget} is below max_num_seqs {sequences}",
+    fixes=lambda case, event, words: (
+        Fix.unsafe("lower the number of sequences to the budget", {SEQUENCES: int(words["budget"])}),
+        Fix.unsafe("or raise the budget", {BUDGET: int(words["sequences"])}),
+    ),
+)

@@ -27,7 +27,6 @@ References
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
@@ -35,7 +34,6 @@ from rldoctor.api import (
     Check,
     Finding,
     Fix,
-    LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
@@ -255,13 +253,9 @@ def _seen(case: Case, plan: RolloutPlan) -> Visible:
     return seen
 
 
-@check.logged(*REFUSALS)
-def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A framework compared the numbers itself."""
-    pattern, said, fixes = REFUSALS[event.literal]
-    numbers = event.search(pattern, re.MULTILINE)
-    if numbers is not None:
-        yield check.finding(said.format(*numbers.groups()), fixes=fixes)
+# A framework compared the numbers itself.
+for _literal, (_pattern, _says, _fixes) in REFUSALS.items():
+    check.signature(_literal, pattern=f"(?m){_pattern}", says=_says, fixes=_fixes)
 
 
 # A rank took a device number that its process does not have.

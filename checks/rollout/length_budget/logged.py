@@ -132,13 +132,10 @@ def refused_by_the_framework(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(said, fixes=fixes)
 
 
-@check.logged("Prompt length ")
-def prompt_beyond_its_limit(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The data set of verl and EasyR1 with truncation ``error``: ``Prompt length 1377 is longer than 1024.``"""
-    numbers = event.search(r"Prompt length (\d+) is longer than (\d+)\.")
-    if numbers is None:
-        return
-    yield check.finding(
-        f"a prompt of {numbers[1]} tokens is longer than the prompt limit {numbers[2]}",
-        fixes=(FILTER, prompts(int(numbers[1]))),
-    )
+# The data set of verl and EasyR1 with truncation `error`: `Prompt length 1377 is longer than 1024.`
+check.signature(
+    "Prompt length ",
+    pattern=r"Prompt length (?P<length>\d+) is longer than (?P<limit>\d+)\.",
+    says="a prompt of {length} tokens is longer than the prompt limit {limit}",
+    fixes=lambda case, event, words: (FILTER, prompts(int(words["length"]))),
+)

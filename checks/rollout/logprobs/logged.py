@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from rldoctor.api import Case, Finding, Fix, LogEvent
+from rldoctor.api import Fix
 
 from . import check
 from .correction import USED
 
-
-@check.logged("greater than max allowed: ")
-def too_many_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``Requested sample logprobs of 50, which is greater than max allowed: 20``."""
-    numbers = event.search(
-        r"Requested (sample|prompt) logprobs of (-?\d+), which is (?:is )?greater than max allowed: (\d+)"
-    )
-    if numbers is None:
-        return
-    yield check.finding(
-        f"{numbers[2]} {numbers[1]} log-probabilities per token are asked for, the engine gives at most {numbers[3]}",
-        fixes=(
-            Fix.unsafe(
-                "let the engine give so many (max_logprobs)",
-                {"engine.max_logprobs": max(int(numbers[2]), -1)},
-                side_effects="memory and time for each token",
-            ),
-            Fix(title=f"or ask for at most {numbers[3]}; 0 gives the chosen token's"),
+# `Requested sample logprobs of 50, which is greater than max allowed: 20`.
+check.signature(
+    "greater than max allowed: ",
+    pattern=(
+        r"Requested (?P<kind>sample|prompt) logprobs of (?P<asked>-?\d+), which is (?:is )?greater than max "
+        r"allowed: (?P<limit>\d+)"
+    ),
+    says="{asked} {kind} log-probabilities per token are asked for, the engine gives at most {limit}",
+    fixes=lambda case, event, words: (
+        Fix.unsafe(
+            "let the engine give so many (max_logprobs)",
+            {"engine.max_logprobs": max(int(words["asked"]), -1)},
+            side_effects="memory and time for each token",
         ),
-    )
+        Fix(title=f"or ask for at most {words['limit']}; 0 gives the chosen token's"),
+    ),
+)
 
 
 # The correction's own test of its input (verl, SkyRL).

@@ -91,14 +91,16 @@ def size_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged(*REFUSALS)
-def adapter_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The engine's own words."""
-    said, remedy = REFUSALS[event.literal]
-    if "base model" in event.literal and not event.search(r"[Tt]arget modules .{1,400} not found in the base model"):
-        return
-    edits = (Edit(option="engine.enable_lora", value=True),) if "enable_lora" in remedy else ()
-    yield check.finding(said, fixes=(Fix(title=remedy, applicability=Applicability.UNSAFE, edits=edits),))
+# Words that also stand in other messages, and how these ones have them.
+_WHOLE = {" not found in the base model": r"[Tt]arget modules .{1,400} not found in the base model"}
+for _literal, (_says, _remedy) in REFUSALS.items():
+    _edits = (Edit(option="engine.enable_lora", value=True),) if "enable_lora" in _remedy else ()
+    check.signature(
+        _literal,
+        pattern=_WHOLE.get(_literal),
+        says=_says,
+        fixes=(Fix(title=_remedy, applicability=Applicability.UNSAFE, edits=_edits),),
+    )
 
 
 _TRAINABLE = Fix(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from rldoctor.api import Applicability, Case, Finding, Fix, LogEvent
+from rldoctor.api import Applicability, Fix
 
 from . import check
 from .conflicts import MODE, NO_SERVER, SYNCHRONOUS, server_mode
@@ -99,11 +97,8 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
 }
 
 
-@check.logged(*REFUSALS)
-def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The framework's own words."""
-    said, fixes = REFUSALS[event.literal]
-    yield check.finding(said, fixes=fixes)
+for _literal, (_says, _fixes) in REFUSALS.items():
+    check.signature(_literal, says=_says, fixes=_fixes)
 
 
 check.signature(
