@@ -2,8 +2,9 @@
 
 What it looks for
     A master address of this machine alone in a run over several nodes, none at all where ms-swift or accelerate start
-    one, a port outside the range or taken already, TRL's fixed port of colocated engines. In a log: sockets that time
-    out, fail to listen or cannot resolve a name, and torchelastic's rendezvous errors.
+    one, a port outside the range or taken already, one port for two launches of a file that run at the same time,
+    TRL's fixed port of colocated engines. In a log: sockets that time out, fail to listen or cannot resolve a name, and
+    torchelastic's rendezvous errors.
 
 Why it hurts
     Each node waits for itself, or for a host that does not answer, until the time limit. A taken port ends the second
@@ -26,7 +27,8 @@ References
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rldoctor.api import (
     Case,
@@ -54,6 +56,8 @@ check = Check("RLD323", "rendezvous-unreachable", __doc__, before=("RLD321",))
 
 ADDRESS, PORT = "process.master_addr", "process.master_port"
 HIGHEST_PORT = 65535
+# torch/distributed/run.py --master-port, deepspeed/constants.py TORCH_DISTRIBUTED_DEFAULT_PORT
+DEFAULT_PORT = 29500
 # grpo_trainer.py 0.18 to 0.23: os.environ.get("MASTER_PORT", "12345")
 TRL_PORT, TRL_RELEASES = 12345, ">=0.18,<0.24"
 # What weight sync and its servers say with the same words is RLD406's.
@@ -108,6 +112,41 @@ def port_can_be_used(case: Case) -> Iterator[Finding | Reach]:
         return
     free = "is free on this host" if here and case.host is not None else "is a port; who uses it there is not known"
     yield Reach(f"port {port} {free}")
+
+
+@check.declared(needs=["plan.process.beside"])
+def port_of_two_launches(case: Case) -> Iterator[Finding | Reach]:
+    """Two launches of one file that run at the same time, and whose ranks meet at one port."""
+    plan = plan_of(case)
+    told = {name: plan.value(f"process.{name}") for name in ("launcher", "master_port", "standalone", "rdzv_backend")}
+    port = _meets_at(told)
+    if port is None:
+        raise NotApplicable("its launcher takes a free port, or which one is not known")
+    for other in plan.value("process.beside"):
+        if _meets_at(other) != port or other.get("nnodes") not in (None, 1) or plan.value("process.nnodes", 1) != 1:
+            continue
+        given = "" if told["master_port"] else ", the launcher's default"
+        yield check.finding(
+            f"the launch of line {other['line']}, still running in the background, meets at the same port "
+            f"{port}{given}: the second cannot listen there (EADDRINUSE)",
+            evidence=(
+                Evidence(text="started in the background", source=other["file"], line=other["line"]),
+                Evidence(text=f"meets at port {port} as well", source=plan.file, line=plan.line),
+            ),
+            fixes=(_another_port(port + 1),),
+        )
+        return
+    yield Reach(f"no other launch of the file meets at port {port}")
+
+
+def _meets_at(told: Mapping[str, Any]) -> int | None:
+    """The port at which the ranks of a launch meet on their host, None where the launcher looks for a free one or it is
+    not known which it takes."""
+    if told.get("standalone") or told.get("rdzv_backend") not in (None, "static"):
+        return None
+    if told.get("master_port"):
+        return int(told["master_port"]) if told["launcher"] in ("torchrun", "deepspeed", "accelerate") else None
+    return DEFAULT_PORT if told["launcher"] in ("torchrun", "deepspeed") else None
 
 
 @check.declared(needs=["plan.placement.mode", "host.listening_ports"])

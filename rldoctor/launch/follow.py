@@ -171,7 +171,10 @@ def _shell(
 def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer: int) -> Iterator[Launch]:
     before: Command | None = None
     launch: Launch | None = None
+    running: list[Launch] = []
     for command in commands:
+        if command.words[0].value == "wait":
+            running = []
         cut = launch is not None and before is not None and is_rest(before, command)
         before = command
         if cut and launch is not None:
@@ -189,9 +192,15 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
         elif program.entry in ("make", "just"):
             yield from _recipes_of(program, reader, command, layer)
         elif program.text is not None or program.shell:
-            yield from _nested(source, reader, command, program, layer)
+            inner = list(_nested(source, reader, command, program, layer))
+            for one in inner:
+                one.beside += running
+            running += inner if command.background else []
+            yield from inner
         elif program.entry:
             launch = _command_launch(source, reader, command, program)
+            launch.beside += running
+            running += [launch] if command.background else []
             yield launch
 
 

@@ -13,7 +13,7 @@ from rldoctor.frameworks import all_dialects, by_name
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.follow import Reader, launches, launches_of_text
-from rldoctor.launch.server import joined
+from rldoctor.launch.server import joined, together
 from rldoctor.plan.model import RolloutPlan
 
 # The generic dialect's own claim; a launch that nobody else claims is kept only where it yields something.
@@ -57,7 +57,7 @@ def read(
         caller=caller or {},
     )
     chosen = _chosen(list(launches(reader.files.source(path), reader)), forced)
-    plans = [dialect.read(launch) for launch, dialect in chosen]
+    plans = together([launch for launch, _ in chosen], [dialect.read(launch) for launch, dialect in chosen])
     if forced is not None and not any(given.option for plan in plans for given in plan.given):
         raise InputError(f"{path}: nothing in it is a setting of {forced.name}, as which --framework reads it")
     return joined([replace(plan, notes=(*plan.notes, *reader.notes)) for plan in plans])

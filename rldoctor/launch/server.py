@@ -1,11 +1,14 @@
-"""Joins a rollout server's launch with the trainer that the same file starts: together they are one run."""
+"""What launches of one file are to each other: a rollout server and its trainer are one run, two trainers at the same
+time share a host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
-from rldoctor.plan.model import RolloutPlan
+from rldoctor.frameworks.launch import Launch
+from rldoctor.plan.model import RolloutPlan, Setting, Source
 
 _FROM_SERVER = (
     "engine.",
@@ -18,6 +21,25 @@ _FROM_SERVER = (
     "seed.per_replica",
 )
 _HERE = ("0.0.0.0", "127.0.0.1", "localhost")
+
+
+def together(launches: list[Launch], plans: list[RolloutPlan]) -> list[RolloutPlan]:
+    """The plans of these launches, each with what runs at the same time on the same host."""
+    of = {id(launch): plan for launch, plan in zip(launches, plans, strict=True)}
+    done: list[RolloutPlan] = []
+    for launch, plan in zip(launches, plans, strict=True):
+        others = [of[id(other)] for other in launch.beside if id(other) in of]
+        listed = [_seen(other) for other in others if other.role == plan.role == "trainer"]
+        beside = Setting(value=listed, source=Source.DERIVED, how="started in the background before it")
+        done.append(replace(plan, settings={**plan.settings, "process.beside": beside}) if listed else plan)
+    return done
+
+
+def _seen(plan: RolloutPlan) -> dict[str, Any]:
+    """What another launch needs to know of it."""
+    names = ("launcher", "master_port", "standalone", "rdzv_backend", "nnodes")
+    found = {name: plan.value(f"process.{name}") for name in names}
+    return {"file": plan.file, "line": plan.line, "devices": plan.value("placement.trainer_devices"), **found}
 
 
 def joined(plans: Iterable[RolloutPlan]) -> list[RolloutPlan]:

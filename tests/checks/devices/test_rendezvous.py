@@ -114,3 +114,37 @@ def test_a_key_that_is_never_written_comes_after_any_cause() -> None:
         "torch.distributed.DistStoreError", "Timed out after 26 seconds waiting for clients. 2/4 clients joined."
     )
     assert triage_text(waits + joined).findings[0].code == "RLD324"
+
+
+SWIFT = "{before}torchrun --nproc_per_node 2 {port}swift/cli/rlhf.py --rlhf_type grpo --model m{after}\n"
+
+
+def two(first: dict[str, str], second: dict[str, str], between: str = "") -> str:
+    empty = {"before": "", "port": "", "after": ""}
+    return SWIFT.format(**{**empty, **first}) + between + SWIFT.format(**{**empty, **second})
+
+
+def test_two_launches_at_the_same_time_meet_at_one_port(tmp_path: Path) -> None:
+    for first, second in (
+        ({"after": " &"}, {}),
+        ({"port": "--master_port 29600 ", "after": " &"}, {"port": "--master_port=29600 "}),
+        (
+            {"before": "CUDA_VISIBLE_DEVICES=0,1 nohup ", "after": " > a.log 2>&1 &"},
+            {"before": "CUDA_VISIBLE_DEVICES=2,3 "},
+        ),
+    ):
+        (found,) = LaunchFile(tmp_path, two(first, second), {}).findings(check)
+        assert "still running in the background, meets at the same port" in found.message
+        assert {line.line for line in found.evidence} == {1, 2}
+
+
+def test_launches_that_do_not_meet_the_same_way(tmp_path: Path) -> None:
+    for text in (
+        two({}, {}),
+        two({"after": " &"}, {}, between="wait\n"),
+        two({"port": "--master_port 29600 ", "after": " &"}, {}),
+        two({"after": " &"}, {"port": "--standalone "}),
+        two({"after": " &"}, {"port": "--rdzv_backend c10d --rdzv_endpoint localhost:0 "}),
+        "vllm serve m --port 8000 &\n" + two({}, {"before": "# "}),
+    ):
+        assert LaunchFile(tmp_path, text, {}).findings(check) == []
