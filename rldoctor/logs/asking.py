@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -56,7 +56,7 @@ def ask(
     events = [item for item in events if item.check.code in chosen]
     for item in events:
         if item.refusal is None:
-            judge = partial(item.signature.judge, case, item.event)
+            judge = partial(_judged, item, case)
             if not answers.collect(item.check, item.signature.role, item.event, judge):
                 answers.declined.append(item)
     measures = {result.code: result for result in measured(checks, case)}
@@ -137,6 +137,13 @@ def _declared(
                 risk = replace(risk, severity=weight if risk.severity is Severity.ERROR else Severity.NOTE)
             risks.append(Found(risk, Role.CAUSE, declared=True))
     return risks
+
+
+def _judged(item: Asked, case: Case) -> Iterator[Finding]:
+    """What a signature says of its event. A run that went on behind a line was not ended by what it tells."""
+    for finding in item.signature.judge(case, item.event):
+        harmless = item.survived and isinstance(finding, Finding) and finding.severity is Severity.ERROR
+        yield replace(finding, severity=Severity.NOTE) if harmless else finding
 
 
 def _completed(finding: Finding, event: LogEvent | None) -> Finding:

@@ -33,12 +33,13 @@ _MOST_EVENTS = 24
 @dataclass(frozen=True)
 class Asked:
     """One signature and an event that holds one of its literals. ``refusal`` says why it is not to be asked all the
-    same."""
+    same, ``survived`` that the run took further steps behind a line that a silent signature is about."""
 
     check: Check
     signature: Signature
     event: LogEvent
     refusal: str | None = None
+    survived: bool = False
 
 
 @dataclass
@@ -65,7 +66,10 @@ def events_of(pieces: Sequence[Slice], table: Table, run: LogRun, verdicts: Verd
         if use.signatures:
             for group in _groups(pieces, index, fatal, fatal_lines, handled)[:_MOST_EVENTS]:
                 event = _event(group, use.literal, run)
-                found += [Asked(c, s, event, _refusal(s, group, event, run)) for c, s in use.signatures]
+                survived = not group.fatal and _went_on(group)
+                found += [
+                    Asked(c, s, event, _refusal(s, group, event, run), s.silent and survived) for c, s in use.signatures
+                ]
     return found
 
 

@@ -19,6 +19,7 @@ from rldoctor.api import (
     LogRun,
     Outcome,
     Role,
+    Severity,
     find,
 )
 from rldoctor.logs.triage import triage_text
@@ -253,3 +254,12 @@ def test_the_nearer_line_comes_first_and_pairs_decide_between_equals() -> None:
         yield far.finding("x")
 
     assert [f.code for f in triage_text(OUT_OF_MEMORY, [near, far]).findings] == ["RLD210", "RLD201"]
+
+
+def test_what_a_run_survived_is_a_note() -> None:
+    pull = 'Failed to pull image "rl/train:1": rpc error: code = Unknown\n'
+    begun = HEALTHY.split("{'train_runtime'")[0]
+    (before,) = triage_text(pull + begun).findings
+    (after,) = triage_text(begun + pull).findings
+    assert (before.code, before.severity) == ("RLD603", Severity.NOTE)
+    assert (after.code, after.severity) == ("RLD603", Severity.ERROR)
