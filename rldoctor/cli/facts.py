@@ -3,8 +3,10 @@ to."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +15,12 @@ from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import Assume, Devices, Level, Model, Output, Python, Target, TimeLimit, script_arguments
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
+
+if TYPE_CHECKING:
+    from rldoctor.fleet.model import Unread
+
+# A node that takes longer to write its bundle does not answer.
+_LONGEST = 3600
 
 
 def bundle(
@@ -46,7 +54,13 @@ def bundle(
 
 
 def fleet(
-    folder: Annotated[Path, typer.Argument(help="A folder with the bundle of every node.")],
+    folder: Annotated[Path | None, typer.Argument(help="A folder with the bundle of every node.")] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Collect from every node of this Ray cluster (auto, HOST:PORT), into the folder if given."),
+    ] = None,
+    python: Annotated[Path | None, typer.Option(help="With --ray: the interpreter that has Ray.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="With --ray: seconds for each node.")] = None,
     format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
     output: Output = None,
 ) -> int:
@@ -55,18 +69,42 @@ def fleet(
     Slurm writes them with `srun --ntasks-per-node=1 rldoctor bundle --output DIR/`, a pod of Kubernetes with `rldoctor
     bundle --output DIR/` on a volume that all share.
 
-    Exit status: 0 all alike; 1 some differ; 2 a bundle that could not be read, or nothing to compare."""
+    Exit status: 0 all alike; 1 some differ; 2 a node that could not be read, or nothing to compare."""
     from rldoctor.fleet import folder as fleets
     from rldoctor.report import fleet as report
 
     render = report.renderer(format_, to_file=output is not None)
-    found = redact.tree(fleets.read(folder, progress))
+    if ray is None and (folder is None or python is not None or time_limit is not None):
+        raise InputError(
+            "give a folder of bundles, or --ray ADDRESS to collect them; --python and --time-limit go with it"
+        )
+    if time_limit is not None and not 1 <= time_limit <= _LONGEST:
+        raise InputError(f"--time-limit {time_limit:g}: from 1 to {_LONGEST} seconds are expected")
+    with tempfile.TemporaryDirectory(prefix="rldoctor-fleet-") as temporary:
+        place = folder or Path(temporary)
+        lost: tuple[Unread, ...] = ()
+        if ray is not None:
+            lost = _collected(ray, python, place, time_limit)
+        found = redact.tree(fleets.read(place, progress, lost))
     deliver(render(found), output)
     if format_ != "rich" or output is not None:
         progress(report.sentence(found))
     if found.classes:
         return ExitCode.FINDINGS
     return ExitCode.CANNOT_JUDGE if found.unread or found.nodes == 1 else ExitCode.OK
+
+
+def _collected(address: str, python: Path | None, folder: Path, time_limit: float | None) -> tuple[Unread, ...]:
+    from rldoctor.fleet import ray_cluster
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}") from error
+    if any(folder.glob("*.json")):
+        raise InputError(f"{folder}: has bundles already; name an empty folder for those of the cluster")
+    progress(f"every node of Ray at {address} writes its bundle")
+    return ray_cluster.collect(address, python, folder, time_limit, os.environ)
 
 
 def diff(

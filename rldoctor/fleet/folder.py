@@ -29,10 +29,11 @@ class _Found:
 _NOTHING = Case()
 
 
-def read(folder: Path, progress: Callable[[str], None] = lambda line: None) -> Fleet:
-    """The fleet whose bundles lie in a folder. Raises :class:`InputError` where none of them can be read."""
+def read(folder: Path, progress: Callable[[str], None] = lambda line: None, lost: tuple[Unread, ...] = ()) -> Fleet:
+    """The fleet whose bundles lie in a folder; ``lost`` are nodes of which there is none. Raises :class:`InputError`
+    where not one can be read."""
     table = Table()
-    unread: list[Unread] = []
+    unread: list[Unread] = list(lost)
     notes: list[str] = []
     newest: dict[str, tuple[int, _Found]] = {}
     for found in _bundles(folder, unread):

@@ -49,7 +49,7 @@ def _print(console: Console, fleet: Fleet) -> None:
 
 def sentence(fleet: Fleet) -> str:
     """The answer in one line."""
-    unread = f"; {_count(len(fleet.unread), 'bundle')} could not be read" if fleet.unread else ""
+    unread = f"; nothing can be said of {len(fleet.unread)} more" if fleet.unread else ""
     if fleet.nodes == 1:
         return f"one node, {fleet.alike[0]}: nothing to compare it with{unread}"
     if not fleet.classes:
@@ -66,11 +66,11 @@ def _lines(fleet: Fleet) -> Iterator[tuple[str, str]]:
         yield f"  and {sum(len(one.nodes) for one in rest)} nodes in {len(rest)} more ways (--format json)", "dim"
     yield from _breaks(fleet.classes)
     for kind, texts in (
-        ("not read", [f"{one.source}: {one.reason}" for one in fleet.unread]),
+        ("not looked at", [f"{one.source}: {one.reason}" for one in fleet.unread]),
         ("note", list(fleet.notes)),
     ):
         for text in texts[:_BESIDE]:
-            yield f"{kind}: {text}", "yellow"
+            yield f"{kind}: {_short(text)}", "yellow"
         if len(texts) > _BESIDE:
             yield f"{kind}: and {len(texts) - _BESIDE} more (--format json)", "yellow"
 
@@ -111,7 +111,3 @@ def _breaks(classes: Sequence[NodeClass]) -> Iterator[tuple[str, str]]:
             yield f"and {', '.join(left)} (rldoctor explain CODE)", "dim"
             return
         yield f"{', '.join(codes)}: {words}", "dim"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,137 @@
+"""Has every node of a Ray cluster write its bundle: one task on each, bounded in time, tried twice.
+
+A node that is dead, does not answer or has no rldoctor is a result like any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from report import emit, run
+
+_TRIES = 2
+_CONNECT = 5.0
+
+
+def main(arguments: dict[str, Any]) -> None:
+    import ray
+
+    emit("version", ray.__version__)
+    _reach(arguments["address"])
+    ray.init(address=arguments["address"], namespace="rldoctor", log_to_driver=False, logging_level="ERROR")
+    nodes = {node["NodeID"]: node for node in ray.nodes()}
+    alive = {name: node for name, node in nodes.items() if node.get("Alive", node.get("alive"))}
+    lost = [_lost(nodes[name], "Ray counts it as dead") for name in nodes.keys() - alive.keys()]
+    bundles = _gathered(alive, arguments["interpreters"], float(arguments["seconds"]), lost)
+    emit("lost", lost)
+    emit("written", _written(bundles, Path(arguments["folder"])))
+
+
+def _reach(address: str) -> None:
+    """Ray itself asks for minutes where nothing answers."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=_CONNECT).close()
+        except OSError as error:
+            raise ConnectionError(f"nothing answers at {host}:{port} ({error.strerror or error})") from None
+
+
+def _gathered(
+    alive: dict[str, Any], interpreters: list[str], seconds: float, lost: list[dict[str, str]]
+) -> dict[str, str]:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    task = ray.remote(num_cpus=0, max_retries=0)(_bundle)
+
+    def ask(node: str) -> Any:
+        there = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+        return task.options(scheduling_strategy=there).remote([*interpreters, None], seconds)
+
+    waiting = {ask(node): (node, 1) for node in alive}
+    bundles: dict[str, str] = {}
+    # A worker must start before its task does, and the second try gets as long as the first.
+    deadline = time.monotonic() + _TRIES * seconds + 10
+    while waiting and time.monotonic() < deadline:
+        done, _ = ray.wait(list(waiting), timeout=min(1.0, max(0.0, deadline - time.monotonic())))
+        for reference in done:
+            node, tries = waiting.pop(reference)
+            try:
+                told = ray.get(reference, timeout=5)
+            except ray.exceptions.TaskUnschedulableError:
+                told = {"reason": "the node is gone"}
+            except Exception as error:
+                told = {"reason": _first_line(error)}
+            if "bundle" in told:
+                bundles[node] = told["bundle"]
+            elif tries < _TRIES:
+                waiting[ask(node)] = (node, tries + 1)
+            else:
+                lost.append(_lost(alive[node], told["reason"]))
+    for node, _ in waiting.values():
+        lost.append(_lost(alive[node], f"no answer within {_TRIES * seconds + 10:.0f} s"))
+    return bundles
+
+
+def _bundle(interpreters: list[str | None], seconds: float) -> dict[str, str]:
+    """Runs on a node: the first interpreter there that has rldoctor writes the bundle; None is the worker's own."""
+    reason = "rldoctor is not installed on this node"
+    end = time.monotonic() + seconds
+    for python in interpreters:
+        command = [python or sys.executable, "-m", "rldoctor", "bundle", "--python", sys.executable]
+        try:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            )
+        except OSError:
+            continue  # no such interpreter on this node
+        try:
+            out, err = process.communicate(timeout=max(1.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return {"reason": f"no bundle within {seconds:.0f} s"}
+        if process.returncode == 0:
+            return {"bundle": out}
+        if "No module named" not in err:
+            reason = (err.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+    return {"reason": reason}
+
+
+def _written(bundles: dict[str, str], folder: Path) -> int:
+    """Writes the bundles; where several nodes of Ray share a machine, the node's id tells them apart."""
+    read = {name: json.loads(text) for name, text in bundles.items()}
+    hosts = [_node(bundle).get("host") for bundle in read.values()]
+    for name, bundle in read.items():
+        node = _node(bundle)
+        if hosts.count(node.get("host")) > 1:
+            node["host"] = f"{node.get('host')}-{name[:8]}"
+        (folder / f"{node.get('host') or name}.json").write_text(json.dumps(bundle))
+    return len(read)
+
+
+def _node(bundle: dict[str, Any]) -> dict[str, Any]:
+    found = bundle.get("node")
+    return found if isinstance(found, dict) else {}
+
+
+def _lost(node: dict[str, Any], reason: str) -> dict[str, str]:
+    name = node.get("NodeManagerHostname") or node.get("NodeManagerAddress") or "a node"
+    return {"source": f"{name}-{node['NodeID'][:8]}", "reason": reason}
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,93 @@
+"""A fleet over a real Ray: several raylets on this machine, one with other variables, one killed, one stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rldoctor.errors import InputError
+from rldoctor.fleet import ray_cluster
+
+pytestmark = pytest.mark.ray
+
+CLUSTER = """
+import json, sys
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+skewed = cluster.add_node(num_cpus=1, env_vars={"NCCL_SOCKET_IFNAME": "docker0"})
+others = [cluster.add_node(num_cpus=1) for _ in range(3)]
+raylets = [node.all_processes["raylet"][0].process.pid for node in (skewed, *others)]
+print(json.dumps({"address": cluster.address, "raylets": raylets}), flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(python_with_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A cluster of five raylets: its address, and the raylets behind the head's."""
+    errors = (tmp_path_factory.mktemp("ray") / "stderr").open("w+")
+    command = [str(python_with_ray), "-c", CLUSTER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as program:
+        assert program.stdin is not None and program.stdout is not None
+        line = program.stdout.readline()
+        errors.seek(0)
+        assert line, errors.read()
+        try:
+            yield json.loads(line)
+        finally:
+            program.stdin.close()
+            program.wait(60)
+
+
+def fleet(cluster: dict[str, Any], python: Path, seconds: int, code: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "rldoctor", "fleet", "--ray", cluster["address"], "--python", str(python)]
+    command += ["--time-limit", str(seconds), "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_every_node_writes_its_bundle_and_the_skewed_one_is_named(
+    cluster: dict[str, Any], python_with_ray: Path
+) -> None:
+    found = fleet(cluster, python_with_ray, 60, 1)
+    assert (found["nodes"], len(found["alike"]), found["unread"]) == (5, 4, [])
+    (only,) = found["classes"]
+    (skew,) = only["differs"]
+    assert (len(only["nodes"]), skew["name"], skew["value"]) == (1, "NCCL_SOCKET_IFNAME", "docker0")
+    assert skew["codes"] == ["RLD322"]
+
+
+def test_nodes_that_die_or_do_not_answer_are_results(cluster: dict[str, Any], python_with_ray: Path) -> None:
+    _, killed, stopped, _ = cluster["raylets"]
+    os.kill(killed, signal.SIGKILL)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        found = fleet(cluster, python_with_ray, 15, 1)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert found["nodes"] == 3 and len(found["classes"]) == 1
+    assert len(found["unread"]) == 2
+    assert any("no answer within" in one["reason"] for one in found["unread"])
+
+
+def test_where_no_cluster_is_it_is_said_in_a_line(python_with_ray: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nothing answers at 127\.0\.0\.1:1") as raised:
+        ray_cluster.collect("127.0.0.1:1", python_with_ray, tmp_path, 10, os.environ)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_an_interpreter_without_ray_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="this interpreter has no Ray"):
+        ray_cluster.collect("auto", Path(sys.executable), tmp_path, 10, os.environ)
