@@ -32,6 +32,9 @@ END_PATIENCE = 12.0
 SOCKET_FOLDER = "VLLM_RPC_BASE_PATH"
 # What unix(7) allows a socket's path, without the slash and the UUID that vLLM adds.
 SOCKET_FOLDER_LENGTH = 107 - 37
+# Where the child of a plugin finds its side of the protocol (children/report.py).
+PROTOCOL = "RLDOCTOR_CHILDREN"
+CHILDREN = Path(__file__).parent / "children"
 _CHUNK = 1 << 18
 
 
@@ -54,6 +57,7 @@ def _run(program: Path, job: Job, request: Request, directory: Path, started: fl
     arguments = work / "arguments.json"
     arguments.write_text(json.dumps({"arguments": job.arguments, "time_limit": limit}))
     environ = child_environment(python, of(request), job.environ)
+    environ[PROTOCOL] = str(CHILDREN)
     if len(os.fsencode(work)) <= SOCKET_FOLDER_LENGTH:
         environ.setdefault(SOCKET_FOLDER, str(work))
     log, results = Log(directory / "log.txt"), Results()

@@ -1,0 +1,1 @@
+"""What the acme cluster and its trainer need rldoctor to know."""

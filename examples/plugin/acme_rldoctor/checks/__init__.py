@@ -1,0 +1,1 @@
+"""The checks: each module is one."""
