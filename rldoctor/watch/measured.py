@@ -37,6 +37,7 @@ class Measured:
         self._told = Told()
         self._due = 0
         self._records = 0
+        self._since: dict[str, int] = {}
 
     def add(
         self, record: Mapping[str, object], step: int | None = None, completions: Iterable[tuple[str, str]] = ()
@@ -54,10 +55,17 @@ class Measured:
         if self._records < self._due:
             return ()
         self._due = self._records + 1 if self._records < _YOUNG else int(self._records * _LATER) + 1
-        new = tuple(self._told.new(self.findings()))
+        found = self.findings()
+        errors = {finding.code for finding in found if finding.severity is Severity.ERROR}
+        self._since = {code: self._since.get(code, self._records) for code in errors}
+        new = tuple(self._told.new(found))
         for finding in new:
             self.tell(finding)
         return new
+
+    def lasting(self, records: int) -> tuple[str, ...]:
+        """The codes that have been errors without a break for so many records."""
+        return tuple(sorted(code for code, since in self._since.items() if self._records - since >= records))
 
     def findings(self) -> tuple[Finding, ...]:
         """All that the metrics show so far; what causes another one comes before it."""

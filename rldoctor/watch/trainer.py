@@ -26,13 +26,19 @@ _LOUDNESS = {Severity.ERROR: logging.ERROR, Severity.WARNING: logging.WARNING, S
 class RLDoctorCallback(TrainerCallback):  # type: ignore[misc]
     """Judges what the trainer logs, as ``rldoctor triage`` does afterwards.
 
-    With ``stop`` the run ends at the first error; ``tell`` is called with every finding. A TRL trainer that is handed
-    over (``callback.trainer = trainer``) lets it compare the completions of a group, too (RLD311)."""
+    With ``stop`` the run ends once an error has lasted for ``patience`` records: a hard task may well begin with some
+    steps without a reward. ``tell`` is called with every finding. A TRL trainer that is handed over
+    (``callback.trainer = trainer``) lets it compare the completions of a group, too (RLD311)."""
 
     def __init__(
-        self, stop: bool = False, codes: Sequence[str] = CODES, tell: Callable[[Finding], None] | None = None
+        self,
+        stop: bool = False,
+        patience: int = 20,
+        codes: Sequence[str] = CODES,
+        tell: Callable[[Finding], None] | None = None,
     ) -> None:
         self.stop = stop
+        self.patience = patience
         self.trainer: Any = None
         self.findings: list[Finding] = []
         self._tell = tell
@@ -48,8 +54,8 @@ class RLDoctorCallback(TrainerCallback):  # type: ignore[misc]
             logger.log(_LOUDNESS[finding.severity], "%s", _said(finding))
             if self._tell is not None:
                 self._tell(finding)
-        if self.stop and any(finding.severity is Severity.ERROR for finding in new):
-            logger.error("rldoctor stops this run: what it learns from here on is lost")
+        if self.stop and (lasting := self._measured.lasting(self.patience)):
+            logger.error("rldoctor stops this run: %s for %d records", ", ".join(lasting), self.patience)
             control.should_training_stop = True
 
 

@@ -67,6 +67,17 @@ def test_completions_of_a_group_that_are_all_alike() -> None:
     assert other.findings() == ()
 
 
+def test_an_error_lasts_only_as_long_as_nothing_breaks_it() -> None:
+    run = Measured()
+    for step in range(1, 11):
+        run.add(record(step, **SICK["RLD501"]), step)
+    assert run.lasting(7) == ("RLD501",)
+    assert run.lasting(20) == ()
+    for step in range(11, 31):
+        run.add(record(step), step)
+    assert run.lasting(0) == ()
+
+
 def test_evaluations_and_summaries_are_no_steps() -> None:
     run = Measured()
     for step in range(1, 30):
@@ -117,7 +128,7 @@ def test_transformers_own_handler_calls_it_and_stops(
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["stopped"] is stops
-    assert (told["step"] < 40) is stops
+    assert (20 < told["step"] < 40) is stops
     assert bool(told["findings"]) is bool(sick and first)
     if stops:
         assert ["RLD501", Severity.ERROR.value] in told["findings"]
