@@ -5,6 +5,7 @@ from __future__ import annotations
 from rldoctor_checks.rollout.multimodal_tokens import check
 
 from rldoctor.api import Outcome
+from rldoctor.logs.triage import triage_text
 from tests.logs.raising import found, traceback
 from tests.plans import QWEN2_7B, edits, judged
 
@@ -47,7 +48,8 @@ def test_the_engine_counts_placeholders() -> None:
 
 def test_a_split_prompt_is_another_pattern() -> None:
     error = "ValueError: Attempted to assign 9214 = 9214 multimodal tokens to 8407 placeholders"
-    assert found(check, traceback(error, "vllm/model_executor/models/utils.py f")) == []
+    text = traceback(error, "vllm/model_executor/models/utils.py f")
+    assert [finding.code for finding in triage_text(text).findings] == ["RLD201"]
 
 
 def test_placeholders_counted_by_position_ids() -> None:
