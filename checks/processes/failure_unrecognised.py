@@ -19,7 +19,7 @@ How sure it is
     driver's libraries, as on a laptop, is not reported.
 
 The fix and its cost
-    None is known. The finding names the package, the function, the release and the words of the message to look for.
+    None is known. The finding names the package, the function, the release and the exact phrase to search for.
     Where a program beside the training failed (a tracker without a key), its own remedy is named.
 
 References
@@ -284,16 +284,16 @@ _PHRASE = 90
 
 
 def _search(said: str, package: str = "", release: str = "", function: str = "") -> Fix:
-    """Where to look for a message, and with which words of it: the longest part that is not of this run alone."""
+    """The words by which others have met a message, the longest part that is not of this run alone, and who raises
+    it."""
     line = _line(said)
     kind, colon, message = line.partition(": ")
     part = max(_OWN.split(message if colon else line), key=len, default="").strip(" ,.;:()[]='\"")
     phrase = part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part
     kind = kind.rpartition(".")[2] if colon else ""
     words = f"{kind} " if kind and kind not in phrase else ""
-    where = f"the issues and the source of {package} {release}".rstrip() if package else "the web"
-    raised = f" (raised in {function})" if package and function else ""
-    return Fix(title=f'look in {where} for: {words}"{phrase}"{raised}')
+    place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part and package)
+    return Fix(title=f'search phrase: {words}"{phrase}"' + (f", raised by {place}" if place else ""))
 
 
 # What programs beside the training need, by their own words, and the remedy that they name. They are no fault of the

@@ -277,7 +277,7 @@ def test_a_time_limit_after_a_failure_is_no_cause() -> None:
 @pytest.mark.parametrize(
     ("message", "command"),
     [
-        ("api_key not configured (no-tty). call wandb.login(key=[your_api_key])", "export WANDB_API_KEY=KEY"),
+        ("api_key not configured (no-tty). call wandb.login(key=[your_api_key])", "wandb login --verify"),
         ("Run initialization has timed out after 90.0 sec.", "export WANDB_MODE=offline"),
     ],
 )
@@ -291,9 +291,7 @@ def test_what_to_look_for_is_named() -> None:
         "RuntimeError", "flux drained at /data/run/12 after 1024 steps of hopping", f"{SITE}/acme/flux.py step"
     )
     found = unknown("acme 1.4.2 started\n" + text)
-    assert found.fixes[-1].title == (
-        'look in the issues and the source of acme for: RuntimeError "steps of hopping" (raised in step)'
-    )
+    assert found.fixes[-1].title == ('search phrase: RuntimeError "steps of hopping", raised by step of acme')
 
 
 def unknown(text: str) -> Finding:
