@@ -4,27 +4,16 @@ defaults."""
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable
 from typing import Any
 
 from rldoctor.formats.native import Located
+from rldoctor.formats.python.arithmetic import MAX_TEXT, computed
 from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.values import Unresolved, scalar
 
 MAX_DEPTH = 40
-MAX_TEXT = 100_000
-# Numbers that settings reach; a product beyond this is no setting, and must not cost time.
-MAX_NUMBER = 10**18
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 _CASTS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
 
 
@@ -206,18 +195,9 @@ class Scope:
         for side in (left, right):
             if isinstance(side, Unresolved):
                 return self._unknown(node, side.why)
-        compute = _BINARY.get(type(node.op))
-        numbers = all(isinstance(side, int | float) for side in (left, right))
-        if isinstance(node.op, ast.Pow) and numbers and 0 <= right <= 64 and abs(left) <= 1000:
-            compute = operator.pow
-        texts = isinstance(left, str) and isinstance(right, str) and isinstance(node.op, ast.Add)
-        if compute is None or not (numbers or texts) or (texts and len(left) + len(right) > MAX_TEXT):
-            return self._unknown(node, "an expression that is not constant")
-        if numbers and max(abs(left), abs(right)) > MAX_NUMBER:
-            return self._unknown(node, "a number beyond settings")
         try:
-            return compute(left, right)
-        except (ArithmeticError, TypeError, ValueError) as error:
+            return computed(node.op, left, right)
+        except ValueError as error:
             return self._unknown(node, str(error))
 
     def _unary(self, node: ast.UnaryOp) -> Any:

@@ -8,19 +8,13 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rldoctor.formats.python.arithmetic import computed
 from rldoctor.tables.options.model import Computed
 from rldoctor.tables.options.source import Definition, Module, Sources, dotted
 
 Attribute = Callable[[Definition, str], Any]
 
 _LONGEST = 80  # characters of an expression that is kept as text
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-}
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
 _CALLS: dict[str, Callable[..., Any]] = {
     "int": int,
@@ -118,15 +112,11 @@ def _operation(node: ast.expr, inner: Callable[[ast.expr], Any]) -> Any:
             return -inner(node.operand)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return not inner(node.operand)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            base, exponent = inner(node.left), inner(node.right)
-            if abs(exponent) <= 64:
-                return base**exponent
-        elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            return _BINARY[type(node.op)](inner(node.left), inner(node.right))
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
+        if isinstance(node, ast.BinOp):
+            return computed(node.op, inner(node.left), inner(node.right))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
             return _COMPARE[type(node.ops[0])](inner(node.left), inner(node.comparators[0]))
-        elif isinstance(node, ast.Subscript):
+        if isinstance(node, ast.Subscript):
             return inner(node.value)[inner(node.slice)]
     except (TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise UnevaluableError from error
