@@ -402,3 +402,22 @@ def test_the_start_of_an_options_name_is_that_option(launches: Launches) -> None
     assert (plan.value("batch.generations"), plan.value("batch.per_device"), plan.unknown) == (4, 2, ())
     found = plan.get("batch.generations")
     assert found is not None and (found.key, found.line) == ("--num_gener", 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "versions", "stored"),
+    [
+        ("", {"trl": "0.24.0", "transformers": "4.56.2"}, "float32"),
+        ("--dtype bfloat16", {"trl": "0.24.0", "transformers": "4.56.2"}, None),
+        ("--load_in_4bit true", {"trl": "0.24.0", "transformers": "4.56.2"}, None),
+        ("", {"trl": "0.24.0", "transformers": "5.0.0"}, None),
+        ("", {"trl": "0.24.0"}, None),
+        ("--deepspeed zero3.json", {"trl": "0.24.0", "transformers": "4.56.2"}, None),
+    ],
+)
+def test_weights_are_stored_as_transformers_loads_them(
+    launches: Launches, more: str, versions: dict[str, str], stored: str | None
+) -> None:
+    run = f"accelerate launch --num_processes 4 -m trl.scripts.grpo --model_name_or_path m --bf16 true {more}\n"
+    (plan,) = launches({"run.sh": run, "zero3.json": '{"zero_optimization": {"stage": 3}}'}, **versions)
+    assert plan.value("trainer.param_dtype") == stored

@@ -14,10 +14,11 @@ Why it hurts
     The rank that runs out dies, and the others wait for it until a collective times out.
 
 How sure it is
-    The plan counts lower bounds: no activations, no buffers, no fragmentation. What does not fit there cannot run;
-    what fits there may still not. Before 0.9 vLLM counts what stands on the device at its start as part of its share,
-    and the plan does so too. A log has the allocator's own message, with what it asked for and what was free; in which
-    phase it happened (start, wake-up, weight sync, rollout, log-probabilities, update) decides which share shrinks.
+    The plan counts lower bounds: no activations, no buffers, no fragmentation. What does not fit there by far cannot
+    run; what comes within five percent of the device is a warning, and what fits may still not. Before 0.9 vLLM counts
+    what stands on the device at its start as part of its share, and the plan does so too. A log has the allocator's own
+    message, with what it asked for and what was free; in which phase it happened (start, wake-up, weight sync, rollout,
+    log-probabilities, update) decides which share shrinks.
 
 The fix and its cost
     At start, wake-up and sync: a smaller ``gpu_memory_utilization`` (fewer sequences at a time), or the trainer
@@ -56,6 +57,8 @@ STRATEGY = (
 
 URL = "https://docs.vllm.ai/en/latest/configuration/conserving_memory.html"
 
+# What is so near to a device's size is neither too much for sure nor room enough.
+BORDER = 0.05
 # From here on the CUDA context alone makes the share not free.
 WHOLE_DEVICE = 0.995
 
@@ -65,15 +68,20 @@ def phases_do_not_fit(case: Case) -> Iterator[Finding | Reach]:
     """The table of each phase against the device."""
     device = device_memory(case)
     phases = memory_phases(case)
-    for phase in phases:
-        if phase.certain > device or phase.expected > device:
-            certain = phase.certain > device
+    # The worst phase first: one at the border is no answer while another is beyond it.
+    for phase in sorted(phases, key=lambda phase: -phase.certain):
+        if phase.certain > device * (1 - BORDER) or phase.expected > device:
+            certain = phase.certain > device * (1 - BORDER)
             total = phase.certain if certain else phase.expected
             parts = phase.parts if certain else (*phase.parts, *phase.likely)
+            at_border = certain and phase.certain <= device * (1 + BORDER)
+            needs = f"the {phase.name} phase needs at least {total / GIB:.1f} GiB on a device of {device / GIB:.1f} GiB"
+            more = "" if certain else ", once responses get half as long as they may"
+            if at_border:
+                more = f", within {BORDER:.0%} of the border, and activations come on top"
             yield check.finding(
-                f"the {phase.name} phase needs at least {total / GIB:.1f} GiB on a device of "
-                f"{device / GIB:.1f} GiB" + ("" if certain else ", once responses get half as long as they may"),
-                severity=Severity.ERROR if certain else Severity.WARNING,
+                needs + more,
+                severity=Severity.WARNING if at_border or not certain else Severity.ERROR,
                 evidence=(
                     *(Evidence(text=f"{phase.name}: {part}", source="memory plan of one device") for part in parts),
                     *cite(plan_of(case), *STRATEGY),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from rldoctor.frameworks import releases
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.trl.engine import between, grpo_like
 from rldoctor.plan.model import Setting, Source
@@ -147,8 +148,21 @@ def strategy(draft: Draft) -> None:
     _deepspeed(draft)
     if (draft.value("process.total") or 0) > 1:
         draft.derive("trainer.strategy", "ddp", "several processes, neither DeepSpeed nor FSDP", "process.total")
+    _stored(draft)
     if draft.value("trainer.steps") == -1:
         del draft.settings["trainer.steps"]
+
+
+def _stored(draft: Draft) -> None:
+    """In which precision TRL's own scripts keep the trained weights. DeepSpeed makes 16-bit copies of them."""
+    own = draft.launch.entry.startswith(("trl ", "trl.scripts"))
+    setting = draft.settings.get("model.dtype")
+    unset = setting is not None and setting.value is None and setting.unknown is None
+    quantized = draft.value("model.quantization") or draft.value("lora.quantized")
+    if not own or not unset or quantized or draft.value("trainer.strategy") in (None, "deepspeed"):
+        return
+    if between(draft, "0.12", "0.29") and releases.between(draft, "transformers", "4", "5"):
+        draft.derive("trainer.param_dtype", "float32", "transformers before 5 loads so where no dtype is given")
 
 
 def _deepspeed(draft: Draft) -> None:

@@ -106,6 +106,19 @@ def test_a_trainer_of_its_own_devices() -> None:
     assert quiet.findings == ()
 
 
+def test_what_is_near_the_border_is_a_warning_with_the_numbers() -> None:
+    alone: dict[str, Any] = {"placement__mode": "server", "placement__trainer_gpus": 8, "lora__enabled": False}
+    zero: dict[str, Any] = {**alone, "trainer__strategy": "deepspeed", "trainer__zero_stage": 2}
+    # At least 27.1 GiB: weights, their share of gradients and optimizer states, one CUDA context.
+    severities = {}
+    for gib in (24, 26, 28, 30):
+        found = judged(gib, framework="TRL", **zero).findings
+        severities[gib] = found[0].severity if found else None
+    assert severities == {24: Severity.ERROR, 26: Severity.WARNING, 28: Severity.WARNING, 30: None}
+    (near,) = judged(28, framework="TRL", **zero).findings
+    assert "27.1 GiB on a device of 28.0 GiB, within 5% of the border, and activations come on top" in near.message
+
+
 def test_logits_at_half_of_the_longest_responses_are_a_warning() -> None:
     settings: dict[str, Any] = {
         "placement__mode": "server",
