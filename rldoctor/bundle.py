@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import redact
+from rldoctor import reading, redact
 from rldoctor.case import SCHEMA_VERSION, Case
 from rldoctor.errors import InputError
 from rldoctor.printable import storable
@@ -57,14 +56,7 @@ def load(path: Path) -> Case:
 def read(path: Path) -> bytes:
     """The bytes of a file that can be a bundle. Raises :class:`InputError` with one line where it cannot."""
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise InputError(f"{path}: a folder, not a bundle")
-        if not stat.S_ISREG(status.st_mode):  # a pipe or a device, which may never end
-            raise InputError(f"{path}: not a regular file")
-        if status.st_size > MAX_BYTES:
-            raise InputError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a bundle")
-        return path.read_bytes()
+        return reading.read(path, MAX_BYTES)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -13,12 +12,14 @@ from typing import Any
 
 import msgspec
 
+from rldoctor import reading
 from rldoctor.aside import set_aside
 from rldoctor.errors import InputError
 from rldoctor.model import Finding, Ignored, Missing, Report, Severity
 
 NAME = "rldoctor.toml"
 _PLACES: tuple[tuple[str, tuple[str, ...]], ...] = ((NAME, ()), ("pyproject.toml", ("tool", "rldoctor")))
+_MAX_BYTES = 2 << 20
 # How long before its end an ignore is announced.
 NOTICE = datetime.timedelta(days=14)
 
@@ -158,15 +159,15 @@ def silence(report: Report, settings: Settings, today: datetime.date) -> Report:
 
 
 def _read(file: Path) -> tuple[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    from rldoctor.formats import toml_text
+
     try:
-        text = file.read_text(encoding="utf-8")
-        return text, tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{file}: {error}") from error
+        text = reading.read(file, _MAX_BYTES).decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: not UTF-8 text (byte {error.start})") from error
+    return text, toml_text.parse(text, file)
 
 
 class _Reader:

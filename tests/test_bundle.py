@@ -74,7 +74,7 @@ def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
     for place, complaint in (
         (tmp_path / "pipe.json", "not a regular file"),
         (Path("/dev/zero"), "not a regular file"),
-        (tmp_path, "a folder"),
+        (tmp_path, "not a regular file"),
     ):
         with pytest.raises(InputError, match=complaint):
             bundle.load(place)

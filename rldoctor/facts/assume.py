@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 from packaging.version import InvalidVersion, Version
 
-from rldoctor import redact
+from rldoctor import reading, redact
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
 from rldoctor.errors import InputError
 from rldoctor.frameworks import packages
@@ -121,10 +121,8 @@ def read_machine(file: Path) -> Machine:
         if not file.is_file():
             hint = "" if file.suffix == ".json" else _hint(str(file))
             raise InputError(f"{where}: {'is not a file' if file.exists() else 'no such file'}{hint}")
-        if file.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{where}: larger than {_MAX_BYTES >> 20} MiB, not a machine.json")
-        machine = msgspec.json.decode(file.read_bytes(), type=Machine)
-    except (OSError, ValueError) as error:
+        machine = msgspec.json.decode(reading.read(file, _MAX_BYTES), type=Machine)
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
     if machine.python is not None:
         _check_version(machine.python, "python", where)

@@ -10,8 +10,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from rldoctor import reading
+
 # A branch that names no commit is downloaded again; this one is what is asked for where nothing else is.
 BRANCH = "main"
+_LONGEST_COMMIT = 256
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -29,7 +32,7 @@ def directory(name: str, environ: Mapping[str, str]) -> Path | None:
         return None
     model = root(environ) / f"models--{name.replace('/', '--')}"
     try:
-        commit = (model / "refs" / BRANCH).read_text(encoding="ascii").strip()
+        commit = reading.read(model / "refs" / BRANCH, _LONGEST_COMMIT).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
     found = model / "snapshots" / commit

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from rldoctor import reading
+
 SUFFIXES = (".dist-info", ".egg-info")
+# Of published packages the largest METADATA, with its description, has some 300 KiB; nightly builds of torch record
+# 20,000 files in 3 MiB.
+_LARGEST_METADATA = 16 << 20
+_LARGEST_HEADERS = 1 << 20
+_LARGEST_RECORD = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +55,9 @@ def read_headers(path: Path) -> Headers:
 
 def _header_text(file: Path) -> str:
     """Everything up to the first empty line; the description below it may be long."""
-    text = b""
-    with file.open("rb") as stream:
-        while chunk := stream.read(16384):
-            text += chunk
-            end = text.replace(b"\r\n", b"\n").find(b"\n\n")
-            if end >= 0:
-                return text.replace(b"\r\n", b"\n")[:end].decode("utf-8", "replace")
-    return text.decode("utf-8", "replace")
+    text = reading.read(file, _LARGEST_METADATA).replace(b"\r\n", b"\n")
+    end = text.find(b"\n\n")
+    return text[: end if end >= 0 else _LARGEST_HEADERS].decode("utf-8", "replace")
 
 
 def _parse(text: str, file: Path) -> Headers:
@@ -84,7 +87,7 @@ def _requires_txt(file: Path) -> list[str]:
     """The requirements of an egg-info of older setuptools, which keeps them in a file of its own with a section per
     extra and marker, as ``Requires-Dist`` lines."""
     try:
-        lines = file.read_text("utf-8", "replace").splitlines()
+        lines = reading.text(file, _LARGEST_HEADERS).splitlines()
     except OSError:
         return []
     requires: list[str] = []
@@ -102,7 +105,7 @@ def _requires_txt(file: Path) -> list[str]:
 def editable_tree(path: Path) -> str | None:
     """The source tree of an editable install (PEP 610 and 660), or None."""
     try:
-        origin = json.loads((path / "direct_url.json").read_bytes())
+        origin = json.loads(reading.read(path / "direct_url.json", _LARGEST_HEADERS))
         if not origin["dir_info"].get("editable"):
             return None
         url = urlsplit(origin["url"])
@@ -118,8 +121,8 @@ def fit(path: Path) -> tuple[float, bool, float]:
 
     try:
         written = path.stat().st_mtime
-        with (path / "RECORD").open(encoding="utf-8", errors="replace", newline="") as stream:
-            rows = [(row[0], row[2]) for row in csv.reader(stream) if len(row) == 3 and row[0].endswith(".py")]
+        record = io.StringIO(reading.text(path / "RECORD", _LARGEST_RECORD), newline="")
+        rows = [(row[0], row[2]) for row in csv.reader(record) if len(row) == 3 and row[0].endswith(".py")]
     except (OSError, csv.Error):
         return (0.0, False, 0.0)
     share = sum(_size(path.parent / name) == size for name, size in rows) / max(1, len(rows))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rldoctor import reading
 from rldoctor.case import ModelFiles, Unknown
 from rldoctor.errors import InputError
 from rldoctor.facts import hub_cache
@@ -57,12 +58,8 @@ def read(directory: Path) -> ModelFiles:
 
 def _read_json(file: Path) -> dict[str, Any]:
     """A JSON object; raises OSError or ValueError. NaN and Infinity pass: released configurations hold them."""
-    if file.exists() and not file.is_file():
-        raise ValueError("is not a regular file")
-    if file.stat().st_size > MAX_BYTES:
-        raise ValueError(f"is larger than {MAX_BYTES >> 20} MiB")
     try:
-        read = json.loads(file.read_text(encoding="utf-8"))
+        read = json.loads(reading.read(file, MAX_BYTES).decode("utf-8"))
     except UnicodeDecodeError:
         raise ValueError("is not text in UTF-8") from None
     except RecursionError:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from rldoctor import frameworks
+from rldoctor import frameworks, reading
 from rldoctor.case import Distribution, Packages
 from rldoctor.facts import interpreter, metadata
 from rldoctor.lookup import canonical
@@ -31,6 +31,9 @@ DECLARING = frozenset(
         *(name for framework in frameworks.trainers() for name in framework.companions),
     )
 )
+
+
+_LARGEST_LINK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ def _egg_links(directory: str, names: list[str]) -> Iterator[tuple[str, str]]:
     for name in names:
         if name.endswith(".egg-link"):
             try:
-                lines = Path(directory, name).read_text("utf-8", "replace").splitlines()
+                lines = reading.text(Path(directory, name), _LARGEST_LINK).splitlines()
             except OSError:
                 continue
             if lines:

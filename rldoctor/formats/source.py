@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rldoctor import reading
 from rldoctor.errors import InputError
 
 # A launch file is written by hand; what is larger is data or a dump that was named by mistake.
@@ -40,12 +41,13 @@ def open_source(path: Path) -> Source:
             raise InputError(f"{path}: no such file")
         if not path.is_file():
             raise InputError(f"{path}: not a regular file")
-        size, most = path.stat().st_size, MAX_NOTEBOOK if path.suffix == ".ipynb" else MAX_BYTES
+        most = MAX_NOTEBOOK if path.suffix == ".ipynb" else MAX_BYTES
+        size = path.stat().st_size
         if size > most:
             raise InputError(
                 f"{path}: {size / 2**20:.0f} MiB is too large for a launch file (at most {most >> 20} MiB)"
             )
-        raw = path.read_bytes()
+        raw = reading.read(path, most)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     return Source(decode(raw, str(path)), str(path))

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
-from rldoctor.errors import InputError
+from rldoctor.formats import toml_text
 from rldoctor.formats.native import Located
 from rldoctor.formats.source import Source
 from rldoctor.formats.yaml.reader import YamlFile
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _SECTION = re.compile(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]\]?")
 _KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
-MAX_CHARACTERS = 512 * 1024
-# Dotted names deeper than this are no settings; a parser makes a table of every part, and each holds all below it.
-MAX_DEPTH = 60
-MAX_LINES = 20_000
-_TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL)
-_DEEP = re.compile(rf"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MAX_DEPTH}}}")
 
 
 def read_toml(source: Source) -> YamlFile:
     """Reads a TOML file. Raises :class:`InputError` with one line where it is none."""
-    if len(source.text) > MAX_CHARACTERS:
-        raise InputError(f"{source.file}: {len(source.text) >> 10} KiB is too large for a TOML config")
-    if source.text.count("\n") > MAX_LINES:
-        raise InputError(f"{source.file}: more than {MAX_LINES} lines are too many for a TOML config")
-    names = _TEXTS.sub(lambda found: "" if found[0].startswith("#") else "x", source.text)
-    if _DEEP.search(names):
-        raise InputError(f"{source.file}: nested too deeply to be read")
-    try:
-        value = tomllib.loads(source.text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise InputError(f"{source.file}: not valid TOML: {error}") from None
+    value = toml_text.parse(source.text, source.file)
     return YamlFile(source, _located(value, "", _sections(_lines(source))))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rldoctor import redact
+from rldoctor import reading, redact
 from rldoctor.case import Case, Distribution
 from rldoctor.facts import hub_cache
 from rldoctor.formats.source import open_source
@@ -60,8 +61,9 @@ def model_directory(plan: RolloutPlan, environ: Mapping[str, str] | None) -> Pat
     for option in ("model.path", "engine.model"):
         named = plan.value(option)
         if isinstance(named, str):
-            for path in (Path(plan.file).parent / named, Path(named).expanduser()):
-                if (path / "config.json").is_file():
+            # Path's own raises for a user unknown here.
+            for path in (Path(plan.file).parent / named, Path(os.path.expanduser(named))):  # noqa: PTH111
+                if reading.is_file(path / "config.json"):
                     return path
             if environ is not None and (cached := hub_cache.directory(named, _with_variables(plan, environ))):
                 return cached

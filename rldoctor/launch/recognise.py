@@ -60,6 +60,9 @@ def read(
     plans = together([launch for launch, _ in chosen], [dialect.read(launch) for launch, dialect in chosen])
     if forced is not None and not any(given.option for plan in plans for given in plan.given):
         raise InputError(f"{path}: nothing in it is a setting of {forced.name}, as which --framework reads it")
+    unread = next((note for note in reader.notes if note.unread), None)
+    if not plans and unread is not None:
+        raise InputError(f"{unread.file}:{unread.line}: {unread.text}")
     return joined([replace(plan, notes=(*plan.notes, *reader.notes)) for plan in plans])
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from rldoctor import reading
 from rldoctor.link.locate import Kind
-from rldoctor.link.sources import Source, Sources
+from rldoctor.link.sources import LARGEST, Source, Sources
 
 _MANY = 16  # star imports in one module
 _DEEPEST = 12  # star imports and aliases of aliases; real ones stay below five
@@ -143,7 +144,7 @@ class Provider:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text("utf-8", "replace")
+        return reading.text(file, LARGEST)
     except OSError:
         return ""
 

@@ -6,12 +6,12 @@ import ast
 import os
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 
+from rldoctor import reading
 from rldoctor.link.locate import Kind, SearchPath
 from rldoctor.tables.options.outline import outline
 
-_LARGEST = 4 * 1024 * 1024  # bytes; larger files are generated tables
+LARGEST = 4 * 1024 * 1024  # bytes; larger files are generated tables
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class Sources:
         try:
             status = os.stat(path)  # noqa: PTH116 (called for hundreds of files)
             self.stamps[path] = (status.st_mtime_ns, status.st_size)
-            if status.st_size > _LARGEST:
+            if status.st_size > LARGEST:
                 self.unreadable[name] = f"{self.search.relative(path)} has {status.st_size >> 20} MiB"
                 return None
-            return Path(path).read_text("utf-8", "replace")
+            return reading.text(path, LARGEST)
         except OSError as error:
             self.unreadable[name] = f"{self.search.relative(path)}: {error.strerror or error}"
             return None

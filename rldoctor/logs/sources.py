@@ -84,7 +84,10 @@ class Source:
             raise InputError(f"cannot read {self.name}: {error.strerror or error}") from None
 
     def _decoded(self, raw: IO[bytes]) -> Iterator[Block]:
-        stream = decompressed(raw, self.name)
+        try:
+            stream = decompressed(raw, self.name)
+        except OSError as error:
+            raise InputError(f"cannot read {self.name}: {error.strerror or error}") from None
         read = self._guarded(stream)
         sample = read(_SAMPLE)
         if self.path is not None and self.path.name == ERROR_FILE:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.formats.hydra.grammar import parse_value
@@ -28,6 +28,8 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }
 MAX_DEPTH = 30
 MAX_TEXT = 100_000
+MAX_STEPS = 20_000
+_SHOWN = 200
 
 
 def override(word: Word, file: str, group: str = "") -> Native | None:
@@ -82,7 +84,8 @@ def interpolated(natives: Iterable[Native], fallback: Lookup, environment: Mappi
         found = fallback(key)
         return MISSING if found is None else found
 
-    return [replace(native, value=fill(native.value, native.key, lookup, environment)) for native in listed]
+    filling = Filling(lookup, environment)
+    return [replace(native, value=filling.fill(native.value, native.key)) for native in listed]
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -92,58 +95,85 @@ def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _flat(f"{key}.{name}", part)
 
 
-def fill(value: Any, key: str, lookup: Lookup, environment: Mapping[str, Any], depth: int = 0) -> Any:
+def fill(value: Any, key: str, lookup: Lookup, environment: Mapping[str, Any]) -> Any:
     """``value`` with its interpolations resolved; one that cannot be is an :class:`Unresolved`."""
-    if isinstance(value, dict):
-        filled = {name: fill(part, f"{key}.{name}", lookup, environment, depth) for name, part in value.items()}
-        return Located(filled, value.lines) if isinstance(value, Located) else filled
-    if isinstance(value, list):
-        return [fill(part, key, lookup, environment, depth) for part in value]
-    if not isinstance(value, str) or "${" not in value:
-        return value
-    if depth > MAX_DEPTH:
-        return Unresolved(value, "it refers to itself")
-    text: str = value
-    for _ in range(MAX_DEPTH):
-        found = _INTERPOLATION.search(text)
-        if found is None:
-            return scalar(text) if value.startswith("${") and value.endswith("}") else text
-        part = _resolve(found[1], key, lookup, environment, depth)
-        if isinstance(part, Unresolved):
-            return Unresolved(value, part.why)
-        if found[0] == text:
-            return part
-        text = text[: found.start()] + ("null" if part is None else str(part)) + text[found.end() :]
-        if len(text) > MAX_TEXT:
-            return Unresolved(value[:80], "an interpolation that grows beyond reason")
-    return Unresolved(value, "an interpolation that is nested too deeply")
+    return Filling(lookup, environment).fill(value, key)
 
 
-def _resolve(inner: str, key: str, lookup: Lookup, environment: Mapping[str, Any], depth: int) -> Any:
-    name, colon, rest = inner.partition(":")
-    if not colon:
-        path = inner.strip()
-        if path.startswith("."):
-            level = len(path) - len(path.lstrip("."))
-            path = ".".join([*key.split(".")[:-level], path.lstrip(".")])
-        found = lookup(path)
-        if found is MISSING:
-            return Unresolved(f"${{{inner}}}", f"{path} is not set in this launch")
-        return fill(found, path, lookup, environment, depth + 1)
-    parts = [scalar(part.strip()) for part in rest.split(",")]
-    if name == "oc.env":
-        found = environment.get(str(parts[0]), MISSING)
-        if found is MISSING:
-            found = parts[1] if len(parts) > 1 else Unresolved(f"${{{inner}}}", f"{parts[0]} is not set in this file")
-        return scalar(found) if isinstance(found, str) else found
-    if name == "oc.select":
-        found = lookup(str(parts[0]))
-        found = (parts[1] if len(parts) > 1 else None) if found is MISSING else found
-        return fill(found, str(parts[0]), lookup, environment, depth + 1)
-    compute = _ARITHMETIC.get(name)
-    if compute is not None and len(parts) == 2 and all(isinstance(part, int | float) for part in parts):
-        try:
-            return compute(parts[0], parts[1])
-        except (ArithmeticError, ValueError) as error:
-            return Unresolved(f"${{{inner}}}", f"{name}: {error}")
-    return Unresolved(f"${{{inner}}}", f"{name} is computed by the framework's own code")
+@dataclass
+class Filling:
+    """Resolves interpolations of one configuration: each value that others refer to once, and no more than
+    :data:`MAX_STEPS` in all."""
+
+    lookup: Lookup
+    environment: Mapping[str, Any]
+    steps: int = 0
+    _known: dict[str, Any] = field(default_factory=dict)
+
+    def fill(self, value: Any, key: str, depth: int = 0) -> Any:
+        """``value`` of ``key`` with its interpolations resolved; one that cannot be is an :class:`Unresolved`."""
+        if isinstance(value, dict):
+            filled = {name: self.fill(part, f"{key}.{name}", depth) for name, part in value.items()}
+            return Located(filled, value.lines) if isinstance(value, Located) else filled
+        if isinstance(value, list):
+            return [self.fill(part, key, depth) for part in value]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        if depth > MAX_DEPTH:
+            return Unresolved(value[:_SHOWN], "it refers to itself")
+        text: str = value
+        for _ in range(MAX_DEPTH):
+            found = _INTERPOLATION.search(text)
+            if found is None:
+                return scalar(text) if value.startswith("${") and value.endswith("}") else text
+            self.steps += 1
+            if self.steps > MAX_STEPS:
+                return Unresolved(value[:_SHOWN], f"more than {MAX_STEPS} interpolations")
+            part = self._resolve(found[1], key, depth)
+            if isinstance(part, Unresolved):
+                return Unresolved(value[:_SHOWN], part.why)
+            if found[0] == text:
+                return part
+            text = text[: found.start()] + ("null" if part is None else str(part)) + text[found.end() :]
+            if len(text) > MAX_TEXT:
+                return Unresolved(value[:_SHOWN], "an interpolation that grows beyond reason")
+        return Unresolved(value[:_SHOWN], "an interpolation that is nested too deeply")
+
+    def _of(self, path: str, value: Any, depth: int) -> Any:
+        if path in self._known:
+            return self._known[path]
+        filled = self.fill(value, path, depth + 1)
+        if not isinstance(filled, Unresolved):
+            self._known[path] = filled
+        return filled
+
+    def _resolve(self, inner: str, key: str, depth: int) -> Any:
+        name, colon, rest = inner.partition(":")
+        if not colon:
+            path = inner.strip()
+            if path.startswith("."):
+                level = len(path) - len(path.lstrip("."))
+                path = ".".join([*key.split(".")[:-level], path.lstrip(".")])
+            found = self.lookup(path)
+            if found is MISSING:
+                return Unresolved(f"${{{inner}}}", f"{path} is not set in this launch")
+            return self._of(path, found, depth)
+        parts = [scalar(part.strip()) for part in rest.split(",")]
+        if name == "oc.env":
+            found = self.environment.get(str(parts[0]), MISSING)
+            if found is MISSING:
+                unset = Unresolved(f"${{{inner}}}", f"{parts[0]} is not set in this file")
+                found = parts[1] if len(parts) > 1 else unset
+            return scalar(found) if isinstance(found, str) else found
+        if name == "oc.select":
+            found = self.lookup(str(parts[0]))
+            if found is MISSING:
+                return self.fill(parts[1] if len(parts) > 1 else None, str(parts[0]), depth + 1)
+            return self._of(str(parts[0]), found, depth)
+        compute = _ARITHMETIC.get(name)
+        if compute is not None and len(parts) == 2 and all(isinstance(part, int | float) for part in parts):
+            try:
+                return compute(parts[0], parts[1])
+            except (ArithmeticError, ValueError) as error:
+                return Unresolved(f"${{{inner}}}", f"{name}: {error}")
+        return Unresolved(f"${{{inner}}}", f"{name} is computed by the framework's own code")

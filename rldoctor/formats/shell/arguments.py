@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rldoctor.formats.native import Native
@@ -24,7 +25,16 @@ class Arguments:
 
     def find(self, key: str) -> Native | None:
         """The last option (or override) of that key, or None."""
-        return next((native for native in reversed(self.natives) if native.key == key), None)
+        return self._last.get(key)
+
+    @cached_property
+    def _last(self) -> dict[str, Native]:
+        return {native.key: native for native in self.natives}
+
+    @cached_property
+    def chooses_groups(self) -> bool:
+        """Whether a Hydra override puts another group into the configuration, or at another place."""
+        return any("@" in native.key or "/" in native.key for native in self.natives)
 
     def value(self, key: str) -> Any:
         """Its value, or None where it is not given."""

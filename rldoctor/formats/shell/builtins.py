@@ -32,10 +32,10 @@ class Builtins(Scope):
         """Reads statements in their order."""
         raise NotImplementedError
 
-    def note(self, node: Node, text: str) -> None:
-        """Says something about a place of the script."""
+    def note(self, node: Node, text: str, unread: bool = False) -> None:
+        """Says something about a place of the script; ``unread`` where the script ends there for its reader."""
         file = self.expander.file or self.script.source.file
-        self.script.notes.append(Note(text=text, file=file, line=self.expander.line(node)))
+        self.script.notes.append(Note(text=text, file=file, line=self.expander.line(node), unread=unread))
 
     def builtin(self, node: Node, words: list[Word]) -> bool:
         """Carries out a built-in command; False where it is none."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # A script that yields more than this, or calls deeper, is not a launch script (or means to exhaust its reader).
 MAX_COMMANDS = 2000
 MAX_STEPS = 50_000
+WORDS_OF_A_STEP = 4
 MAX_CALLS = 12
 # A loop is followed round by round as long as it starts nothing, and within another loop not at all.
 MAX_ROUNDS = 64
@@ -67,7 +68,7 @@ class Runner(Builtins):
         self.steps += 1
         if self.steps > MAX_STEPS or len(self.script.commands) >= MAX_COMMANDS:
             if not self.left:
-                self.note(node, "the script is too long to be read to its end")
+                self.note(node, "the script is too long to be read to its end", unread=True)
             self.left = "exit"
             return
         kind = node.type
@@ -241,7 +242,9 @@ class Runner(Builtins):
             positional = self.expander.positional
             return list(positional) if positional is not None else list(known(Unresolved("$@", "arguments"), 0).words)
         parts = [child for child in node.children[3:] if child.is_named and child not in body]
-        return [word for child in parts for word in self.expander.words(child)]
+        words = [word for child in parts for word in self.expander.words(child)]
+        self.steps += len(words) // WORDS_OF_A_STEP  # loops within loops are read many times
+        return words
 
     def _rounds(self, node: Node, body: list[Node]) -> bool:
         """Follows a loop round by round; False, and nothing done, where its rounds are not known or start commands

@@ -39,8 +39,7 @@ def configuration(launch: Launch) -> tuple[str, bool]:
         return (MEGATRON if "megatron" in str(named) else BASE), False
     paths = (arguments.value(key) for key in ("config_path", "cp", "config_dir", "cd"))
     shipped = all(path in (None, "config") for path in paths)
-    parts = any(("@" in native.key or "/" in native.key) for native in arguments.natives)
     engine = arguments.value("model_engine")
     if engine is not None and name == BASE:
         name = _ENGINES.get(str(engine), "")
-    return name or BASE, own is not None and shipped and not parts and bool(name)
+    return name or BASE, own is not None and shipped and not arguments.chooses_groups and bool(name)

@@ -14,6 +14,7 @@ from rldoctor.logs.metrics.collector import Collector
 from rldoctor.logs.metrics.console import record_reading
 from rldoctor.logs.metrics.track import Track, merge
 from rldoctor.logs.metrics.wire import DamagedError
+from rldoctor.reading import read as read_bounded
 
 # A state file of a hundred thousand steps has about 100 MB; it is read as a whole.
 LARGEST_STATE = 256 << 20
@@ -85,10 +86,8 @@ def _read(path: Path) -> dict[str, Series]:
 
 
 def _read_state(path: Path) -> dict[str, Series]:
-    if path.stat().st_size > LARGEST_STATE:
-        raise InputError(f"{path}: larger than {LARGEST_STATE >> 20} MiB")
     try:
-        state = json.loads(path.read_bytes())
+        state = json.loads(read_bounded(path, LARGEST_STATE))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid JSON: {error}") from error
     history = state.get("log_history") if isinstance(state, dict) else None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rldoctor import reading
 from rldoctor.case import Series
 from rldoctor.logs.metrics.names import framework_of, translate
 from rldoctor.logs.metrics.track import Reading, Track
@@ -23,6 +24,7 @@ _RECORD_HEADER = struct.Struct("<IHB")
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 # A history record of thousands of metrics is well below this; larger ones are files and tables.
 LARGEST_RECORD = 4 << 20
+LARGEST_SUMMARY = 16 << 20
 
 # Field numbers of wandb_internal.proto: Record.history, HistoryRecord.item and .step, HistoryItem.
 # https://github.com/wandb/wandb/blob/main/wandb/proto/wandb_internal.proto
@@ -51,7 +53,7 @@ def read(path: Path) -> dict[str, Series]:
 def read_summary(path: Path) -> dict[str, Series]:
     """The last values of a run, from ``wandb-summary.json``."""
     try:
-        record = json.loads(path.read_bytes())
+        record = json.loads(reading.read(path, LARGEST_SUMMARY))
     except (ValueError, RecursionError):
         return {}
     if not isinstance(record, dict):

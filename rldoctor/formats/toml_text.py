@@ -1,0 +1,36 @@
+"""Parses TOML within bounds: a parser makes a table of every part of a dotted name, and each holds all below it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from rldoctor.errors import InputError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MAX_CHARACTERS = 512 * 1024
+MAX_LINES = 20_000
+# Dotted names deeper than this are no settings.
+MAX_DEPTH = 60
+_TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL)
+_DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MAX_DEPTH}}}")
+
+
+def parse(text: str, file: object) -> dict[str, Any]:
+    """The tables of a text; ``file`` names it. Raises :class:`InputError` with one line where it is no TOML."""
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"{file}: {len(text) >> 10} KiB is too large for a TOML config")
+    if text.count("\n") > MAX_LINES:
+        raise InputError(f"{file}: more than {MAX_LINES} lines are too many for a TOML config")
+    names = _TEXTS.sub(lambda found: "" if found[0].startswith("#") else "x", text)
+    if _DEEP.search(names):
+        raise InputError(f"{file}: nested too deeply to be read")
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise InputError(f"{file}: not valid TOML: {error}") from None
