@@ -222,16 +222,18 @@ def test_a_number_of_bytes_is_named(tmp_path: Path) -> None:
     assert caught.value.errno == errno.EFBIG
 
 
+def _with_a_secret(count: int) -> str:
+    redact.remember("x", "Zq81xxyy" * 9)
+    return redact.text("Zq81xxyy" * count)
+
+
 # Twice the input may cost twice the steps; three times would be more than any constant part explains.
 MOST = 2.6
 LINEAR: dict[str, tuple[Callable[[int], object], int]] = {
     "a text full of names": (lambda n: redact.text("api_key=Ab12cd34ef56 token: x password " * n), 40),
     "a text full of beginnings": (lambda n: redact.text("-----BEGIN PRIVATE KEY-----\n" * n), 100),
     "a text full of quotes": (lambda n: redact.text('"api_key": "' * n + "\\" * n), 100),
-    "a line of a known secret's pieces": (
-        lambda n: (redact.remember("x", "Zq81xxyy" * 9), redact.text("Zq81xxyy" * n)),
-        100,
-    ),
+    "a line of a known secret's pieces": (_with_a_secret, 100),
     "a table of dotted names": (lambda n: toml_text.parse("".join(f"a.b{k}.c = 1\n" for k in range(n)), "x"), 100),
 }
 
