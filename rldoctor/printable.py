@@ -11,8 +11,13 @@ T = TypeVar("T")
 
 # Lone surrogates are how Python keeps bytes that are no UTF-8 (PEP 383); neither JSON nor a UTF-8 file can hold them.
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# What a terminal obeys instead of showing it: control characters, and those that turn the direction of the text.
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# What is obeyed instead of shown, or not seen at all: control characters, those that turn the direction of the text,
+# and those without a width, which hide in names and words (Unicode's default ignorable code points; an emoji's
+# variation selector is left alone).
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
 
 
 def plain(text: str) -> str:
@@ -34,7 +39,7 @@ def printable(value: T) -> T:
 
 def _escape(found: re.Match[str]) -> str:
     number = ord(found[0])
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -19,6 +22,9 @@ from rldoctor.scenario import Scenario
 GROUP = "rldoctor.checks"
 # The package with the checks that rldoctor brings along.
 BUILTIN = "rldoctor_checks"
+# Packages whose import is as long as it is.
+OWN = (BUILTIN, "rldoctor")
+IMPORT_SECONDS = 20.0
 # The modules of a check that is a folder, beside its __init__: detectors of what probes saw, of logs, and remedies.
 PARTS = ("live", "logged", "fixes")
 
@@ -118,11 +124,34 @@ def _load(registry: Registry, plugin: str, name: str) -> None:
             _load(registry, plugin, part)
 
 
+class TookTooLong(BaseException):
+    """The import of a plugin did not end; no ``except Exception`` of its own stops this."""
+
+
+@contextlib.contextmanager
+def _limited(name: str) -> Iterator[None]:
+    """Ends the import of a third party's module after :data:`IMPORT_SECONDS`, where signals can."""
+    if name.partition(".")[0] in OWN or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(number: int, frame: object) -> None:
+        raise TookTooLong(f"its import did not end within {IMPORT_SECONDS:g} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, IMPORT_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def _imported(registry: Registry, plugin: str, name: str) -> ModuleType | None:
     """The module; None, and the plugin recorded as broken, where it cannot be imported."""
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # standard output is the report's
+        with contextlib.redirect_stdout(sys.stderr), _limited(name):  # standard output is the report's
             return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # a plugin may fail in any way; the run goes on without it
+    except (Exception, SystemExit, TookTooLong) as error:  # a plugin may fail in any way; the run goes on without it
         registry.broken.append(BrokenPlugin(plugin, f"{name}: {one_line(error)}"))
         return None

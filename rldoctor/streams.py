@@ -11,6 +11,7 @@ from typing import TextIO
 
 from rldoctor import redact
 from rldoctor.errors import InputError
+from rldoctor.printable import printable
 
 
 def prepare() -> None:
@@ -26,14 +27,15 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def deliver(text: str, output: Path | None = None) -> None:
-    """Writes a result to a file or to standard output. Raises :class:`InputError` where that is not possible."""
+def deliver(text: str, output: Path | None = None, *, foreign: bool = False) -> None:
+    """Writes a result to a file or to standard output. ``foreign`` is one that holds what others wrote byte for byte: a
+    terminal gets escapes for what it would obey. Raises :class:`InputError` where that is not possible."""
     text = text if not text or text.endswith("\n") else text + "\n"
     try:
         if output is not None:
             output.write_text(text, encoding="utf-8", errors="backslashreplace")
             return
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text) if foreign and sys.stdout.isatty() else text)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output left (`| head`), which changes nothing about the verdict; keep the interpreter from
@@ -48,7 +50,7 @@ def deliver(text: str, output: Path | None = None) -> None:
 def progress(line: str) -> None:
     """Tells a person what is going on, where anybody can be told."""
     try:
-        print(f"rldoctor: {redact.text(line)}", file=sys.stderr, flush=True)
+        print(f"rldoctor: {printable(redact.text(line))}", file=sys.stderr, flush=True)
     except OSError:
         discard(sys.stderr)
 

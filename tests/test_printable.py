@@ -16,6 +16,10 @@ from rldoctor.printable import printable, storable
         ("50%\r100%", "50%\\x0d100%"),
         ("run-\udce9.sh", "run-\\udce9.sh"),
         ("safe\u202egnp.hs", "safe\\u202egnp.hs"),
+        ("pay\u200bpal \ufeffx\u2060y\u00adz", "pay\\u200bpal \\ufeffx\\u2060y\\xadz"),
+        ("\u2066right\u2069 \u061c \u2028line", "\\u2066right\\u2069 \\u061c \\u2028line"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("naïve 中文 עברית عربى ✓ 👍", "naïve 中文 עברית عربى ✓ 👍"),
     ],
 )
 def test_what_a_terminal_would_obey_comes_as_escapes(text: str, shown: str) -> None:

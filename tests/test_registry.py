@@ -63,6 +63,23 @@ def test_a_plugin_that_exits_while_importing_is_named_too(plugin_path: Path) -> 
     assert [b.plugin for b in registry.load().broken] == ["leaving_doctor"]
 
 
+def test_a_plugin_whose_import_does_not_end_is_named_too(plugin_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "IMPORT_SECONDS", 0.2)
+    install(plugin_path, "waiting_doctor", "try:\n    while True: pass\nexcept Exception: pass\n")
+    found = registry.load()
+    assert [(b.plugin, b.reason) for b in found.broken] == [
+        ("waiting_doctor", "waiting_doctor: TookTooLong: its import did not end within 0.2 s")
+    ]
+    assert "RLD101" in found.checks
+
+
+def test_what_a_plugin_prints_is_not_in_the_report(plugin_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install(plugin_path, "chatty_doctor", "print('hello from a plugin')\n")
+    assert registry.load().broken == []
+    written = capsys.readouterr()
+    assert (written.out, written.err) == ("", "hello from a plugin\n")
+
+
 def test_a_code_that_is_taken_stays_with_its_first_owner(plugin_path: Path) -> None:
     source = "from rldoctor.api import Check\ncheck = Check('RLD101', 'usurper', 'Document.')\n"
     install(plugin_path, "usurping_doctor", source)

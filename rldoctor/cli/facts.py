@@ -49,7 +49,7 @@ def bundle(
         )
     )
     found = run.gather(opened, progress)
-    deliver(bundles.dump(found) + "\n", None if output is None else bundles.place(output, found))
+    deliver(bundles.dump(found) + "\n", None if output is None else bundles.place(output, found), foreign=True)
     return ExitCode.OK
 
 

@@ -79,7 +79,8 @@ class Judging:
         from rldoctor.report.words import summed_up
 
         judged = verdict.over(judged, self.threshold)
-        deliver(self.render(redact.tree(judged)) if shown is None else redact.text(shown), self.shape.output)
+        text = self.render(redact.tree(judged)) if shown is None else redact.text(shown)
+        deliver(text, self.shape.output, foreign=shown is not None)
         if self.shape.format != "rich" or self.shape.output is not None or shown is not None:
             progress(summed_up(judged))
         assert judged.verdict is not None

@@ -139,7 +139,15 @@ class _Supervised:
         self._results, results_write = os.pipe()
         child_side = (lifeline_read, status_write, results_write)
         # -I and -S: nothing in the target's environment reaches the supervisor, and it starts in 20 ms.
-        supervisor = [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, child_side), str(self.work)]
+        supervisor = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(SUPERVISOR),
+            *map(str, child_side),
+            str(self.work),
+            str(os.getpid()),
+        ]
         # A child has two arguments of its own (see children/report.py).
         child = [*self.command, str(results_write), str(self.arguments)]
         try:

@@ -8,8 +8,9 @@ Shared memory outlives processes that are killed, and an engine of several ranks
 ``/dev/shm`` is removed where it is certainly the child's own: it was not there before the child began, a process below
 this one was seen to write to it, and none that lives on uses it.
 
-Called as ``supervisor.py LIFELINE STATUS RESULTS WORK PROGRAM ARGUMENT...``: three file descriptors, the directory
-that is to be removed afterwards, and the child's command."""
+Called as ``supervisor.py LIFELINE STATUS RESULTS WORK OWNER PROGRAM ARGUMENT...``: three file descriptors, the
+directory that is to be removed afterwards, rldoctor's process, and the child's command. Where rldoctor was killed,
+nobody is left to whom the folder above, with the child's log, would be of use: it goes, too."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 def main() -> None:
     lifeline, status, results = (int(argument) for argument in sys.argv[1:4])
-    work, command = sys.argv[4], sys.argv[5:]
+    work, owner, command = Path(sys.argv[4]), int(sys.argv[5]), sys.argv[6:]
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # Nobody reads a probe's core dump, and one of an engine takes gigabytes and minutes to write.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -62,7 +63,7 @@ def main() -> None:
             preexec_fn=lambda: _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
         )
     except (OSError, ValueError) as error:
-        shutil.rmtree(work, ignore_errors=True)
+        _remove(work, owner)
         _tell(status, {"not_started": f"{type(error).__name__}: {error}"})
         return
     os.close(results)
@@ -76,9 +77,13 @@ def main() -> None:
             exit_code = _reap_until(child.pid, time.monotonic() + KILL_PATIENCE)
         left = _end_all(shared)
         shared.remove()
-        shutil.rmtree(work, ignore_errors=True)
+        _remove(work, owner)
         killed = _out_of_memory_kills() - killed_before
         _tell(status, {"exit_code": exit_code, "left_running": left, "out_of_memory_kills": killed})
+
+
+def _remove(work: Path, owner: int) -> None:
+    shutil.rmtree(work if os.getppid() == owner else work.parent, ignore_errors=True)
 
 
 def _wait(child: int, lifeline: int, shared: _Shared) -> int | None:

@@ -362,6 +362,18 @@ def test_foreign_text_is_text_in_every_format() -> None:
     assert FOREIGN.splitlines()[0] in (suite.findtext("testcase/failure") or "")
 
 
+UNSEEN = "\u202egnp.sh \u2066a\u2069 b\u200bc\ufeff \u061c \u2028 \x1b]0;title\x07 \x9b31m \U000e0041"
+
+
+@pytest.mark.parametrize("name", report.FORMATS)
+def test_what_is_obeyed_or_unseen_is_shown_as_an_escape(name: str) -> None:
+    found = replace(BUDGET, message=UNSEEN, evidence=(Evidence(text=UNSEEN, source=f"{UNSEEN}.log", line=1),))
+    told = replace(REPORT, target=UNSEEN, results=(replace(REPORT.results[3], findings=(found,)),), notes=(UNSEEN,))
+    shown = report.renderer(name)(told)
+    assert "202egnp.sh" in shown
+    assert not set(UNSEEN) & set(shown) & set("\u202e\u2066\u2069\u200b\ufeff\u061c\u2028\x1b\x07\x9b\U000e0041")
+
+
 def test_a_fence_is_longer_than_any_in_what_it_holds() -> None:
     assert markdown.fenced("a ```` b")[0] == "`````"
 

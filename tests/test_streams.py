@@ -1,0 +1,36 @@
+"""What is written byte for byte does nothing to a terminal, and reaches files and pipes as it is."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from rldoctor.streams import deliver, progress
+
+DIFF = "-model: \x1b]0;title\x07x\n+model: \u202ey\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_escapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "stdout", screen := Terminal())
+    deliver(DIFF, foreign=True)
+    assert screen.getvalue() == "-model: \\x1b]0;title\\x07x\n+model: \\u202ey\n"
+    deliver(DIFF, tmp_path / "diff", foreign=True)
+    assert (tmp_path / "diff").read_text() == DIFF
+
+
+def test_a_pipe_gets_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    deliver(DIFF, foreign=True)
+    assert capsys.readouterr().out == DIFF
+
+
+def test_a_line_of_progress_has_no_control_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    progress("reading \x1b[2Jx\u202e.log")
+    assert capsys.readouterr().err == "rldoctor: reading \\x1b[2Jx\\u202e.log\n"
