@@ -10,7 +10,7 @@ from functools import partial
 from operator import add
 
 from rldoctor.logs import envelope
-from rldoctor.logs.layers import documents, folds, frames, records, shared
+from rldoctor.logs.layers import documents, folds, frames, records, shared, streams
 from rldoctor.logs.layers.layer import Layer, Strip, lines_of
 
 __all__ = ["Layer", "Strip", "learned"]
@@ -25,6 +25,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("folded lines", folds.folded),
     Layer("Markdown", documents.fences),
     Layer("box", frames.boxed),
+    Layer("another's logger", streams.logged),
     Layer("known envelopes", frames.enveloped),
     Layer("line numbers", frames.numbered),
     Layer("indent", frames.indented),

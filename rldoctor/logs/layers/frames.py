@@ -13,6 +13,10 @@ from rldoctor.logs.layers.layer import MOST, Strip
 
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]?\d (?P<time>\d\d:\d\d:\d\d)"
+_POD = (
+    rb"\[?(?:pod/)?(?P<node>[a-z0-9][a-z0-9.]{0,60}(?:-[a-z0-9.]{1,60}){1,8})[ /]"
+    rb"[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?\]?"
+)
 # Each takes off what its tool writes, up to the program's own text; ``time`` and ``node`` are kept.
 ENVELOPES: tuple[re.Pattern[bytes], ...] = tuple(
     re.compile(rb"(?m)^\xef?\xbb?\xbf?" + pattern)
@@ -28,9 +32,9 @@ ENVELOPES: tuple[re.Pattern[bytes], ...] = tuple(
         rb"(?P<time>" + _ISO + rb") (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}\[\d{1,9}\]:(?: |$)",
         # ts of moreutils
         _MONTH + rb"(?: |$)",
-        # stern and kubectl logs --prefix: pod, container
-        rb"\[?(?:pod/)?(?P<node>[a-z0-9][a-z0-9.]{0,60}(?:-[a-z0-9.]{1,60}){1,8})[ /]"
-        rb"[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?\]?(?: [|\xe2\x94\x82\xe2\x80\xba]+)?(?: |$)(?!- )",
+        # stern and kubectl logs --prefix: pod, container, and a bar where all lines have one
+        _POD + rb" (?:\||\xe2\x94\x82|\xe2\x80\xba)(?: |$)",
+        _POD + rb"(?: |$)(?!- )",
         # docker compose
         rb"(?P<node>[a-zA-Z][\w.-]{0,80}) +\|(?: |$)",
         # mail
@@ -42,7 +46,7 @@ ENVELOPES: tuple[re.Pattern[bytes], ...] = tuple(
     )
 )
 # Text of a pod's name is text of a program too; nothing but a pod's is in front of every line.
-_STRICT = {6: 0.95, 7: 0.95, 10: 0.95}
+_STRICT = {6: 0.95, 7: 0.95, 8: 0.95, 11: 0.95}
 _NEARLY_ALL = 0.95
 
 _BARS = "│┃║|"
