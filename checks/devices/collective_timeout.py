@@ -71,7 +71,7 @@ def rank_not_there(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             missing_text(group),
             severity=gravity(run, busy=any(one.busy for one in group.missing))
-            if group.missing or group.gone
+            if group.missing or group.absent
             else Severity.NOTE,
             grade=Grade.OBSERVED,
             evidence=evidence(run, (*group.missing, *group.waiting)),

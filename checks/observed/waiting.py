@@ -62,9 +62,12 @@ def missing_text(group: MissingPeers) -> str:
     if len(group.missing) > _SHOWN:
         told.append(f"and {len(group.missing) - _SHOWN} more")
     if group.unseen:
-        has = "have" if len(group.unseen) > 1 else "has"
-        where = "no process on this host any more" if group.gone else "to be looked at on another host"
-        told.append(f"{numbered(group.unseen)} {has} {where}")
+        several = len(group.unseen) > 1
+        if group.absent:
+            said = f"{'have' if several else 'has'} no process here that this user may see"
+        else:
+            said = f"{'were' if several else 'was'} not looked at: on another host, or another user's"
+        told.append(f"{numbered(group.unseen)} {said}")
     return f"{waiting_text(group)}; {'; '.join(told)}"
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBundles, RayCluster, Seen
 from rldoctor.hang.names import by_number
 from rldoctor.hang.process_state import IDLE, ProcessState, process_states
+from rldoctor.hang.rendezvous import world
 
 _MEETS = ("collective", "rendezvous")
 # gcs.proto: ActorTableData.ActorState and PlacementGroupTableData.PlacementGroupState
@@ -19,12 +20,13 @@ _UNPLACED = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING", "PENDING"
 @dataclass(frozen=True)
 class MissingPeers:
     """Peers that are not where the others are. ``waiting`` stand in a collective, ``missing`` are elsewhere, ``unseen``
-    are ranks of which no process is there (on ``hosts`` that were looked at: ``gone``)."""
+    are ranks of which no process was seen: ``absent`` where their launcher told that they belong on a host that was
+    looked at, else elsewhere."""
 
     waiting: tuple[ProcessState, ...]
     missing: tuple[ProcessState, ...]
     unseen: tuple[int, ...] = ()
-    gone: bool = False
+    absent: bool = False
 
     @property
     def moving(self) -> bool:
@@ -66,9 +68,9 @@ def missing_peers(hang: Hang) -> list[MissingPeers]:
         waiting = [one for one in peers if not one.moving and one.wait is not None and one.wait.kind in _MEETS]
         waiting = waiting or _at_the_device(peers)
         missing = [one for one in peers if one not in waiting]
-        unseen, gone = _unseen(peers, hang)
+        unseen, absent = _unseen(peers, hang)
         if waiting and (missing or unseen):
-            found.append(MissingPeers(tuple(waiting), tuple(missing), unseen, gone))
+            found.append(MissingPeers(tuple(waiting), tuple(missing), unseen, absent))
     return found
 
 
@@ -166,7 +168,8 @@ def _peers(everyone: Sequence[ProcessState]) -> Iterator[list[ProcessState]]:
 def _world(one: ProcessState) -> tuple[str, ...] | None:
     seen = one.seen
     if seen.role == "rank":
-        return ("rank", *(seen.environment.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")))
+        place = world(seen.environment)
+        return ("rank", *((place.by, place.name, str(place.size)) if place is not None else ()))
     if one.kind == "engine worker":
         return ("engine worker", seen.host, str(seen.parent))
     if seen.role == "ray worker":
@@ -186,12 +189,11 @@ def _at_the_device(peers: Sequence[ProcessState]) -> list[ProcessState]:
 
 def _unseen(peers: Sequence[ProcessState], hang: Hang) -> tuple[tuple[int, ...], bool]:
     """Ranks of the world that no process here is, and whether they should be on a host that was looked at."""
-    variables = peers[0].seen.environment
-    size, local = variables.get("WORLD_SIZE", ""), variables.get("LOCAL_WORLD_SIZE", "")
-    if peers[0].seen.role != "rank" or not size.isdecimal() or len(size) > 6:
+    place = world(peers[0].seen.environment)
+    if peers[0].seen.role != "rank" or place is None:
         return (), False
     there = {int(one.seen.rank) for one in peers if one.seen.rank and one.seen.rank.isdecimal()}
-    unseen = tuple(rank for rank in range(int(size)) if rank not in there)
-    on_each = Counter(one.seen.host for one in peers)
-    gone = local.isdecimal() and any(on_each[host] < int(local) for host in hang.hosts if on_each[host])
-    return unseen, gone and len(there) < int(size)
+    unseen = tuple(rank for rank in range(place.size) if rank not in there)
+    on_each, local = Counter(one.seen.host for one in peers), place.local
+    absent = local is not None and any(on_each[host] < local for host in hang.hosts if on_each[host])
+    return unseen, absent and len(there) < place.size

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rldoctor.frameworks import trainers
+from rldoctor.hang.rendezvous import world
 
 
 def _any(names: Iterable[str]) -> str:
@@ -74,11 +75,11 @@ def role_of(command: list[str], executable: str | None, environ: Mapping[str, st
         return Role("other", name)
     if _HELPER.search(title):
         return Role("helper", name)
-    rank = environ.get("RANK") if environ.get("WORLD_SIZE") else None
-    if rank is not None and parent.get("RANK") != rank and program != "launcher":
-        return Role("rank", name, rank)
-    if rank is not None and parent.get("RANK") == rank:
-        return Role("helper", name)
+    place, above = world(environ), world(parent)
+    # srun and mpirun also start programs that do not meet: servers, each for itself.
+    if place is not None and program != "launcher" and (place.by == "RANK" or program in (None, "trainer")):
+        inherited = above is not None and (above.by, above.rank) == (place.by, place.rank)
+        return Role("helper", name) if inherited else Role("rank", name, str(place.rank))
     if program is not None:
         return Role(program, name)
     return Role("helper" if _SPAWNED.search(title) else "other", name)

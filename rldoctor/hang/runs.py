@@ -1,4 +1,5 @@
-"""Which processes of this user belong to one run: the tree below its launcher, and what Ray started for it."""
+"""Which processes of this user belong to one run: the tree below its launcher, the ranks that meet with it whoever
+started them, and what Ray started for it."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from rldoctor import redact
 from rldoctor.errors import InputError
 from rldoctor.hang import proc
 from rldoctor.hang.proc import Process
+from rldoctor.hang.rendezvous import world
 from rldoctor.hang.roles import Role, is_python, role_of
 
 # Ray's processes, its drivers included, write below their session's folder.
@@ -21,12 +23,13 @@ _NAME_LENGTH = 80
 
 @dataclass(frozen=True)
 class Member:
-    """A process and its part."""
+    """A process and its part. ``meets`` names the world of a rank, the same for all of its ranks."""
 
     process: Process
     role: Role
     command: tuple[str, ...]
     python: bool = False
+    meets: str = ""
 
     @property
     def line(self) -> str:
@@ -84,7 +87,11 @@ def runs(mine: dict[int, Member]) -> list[Run]:
     groups: dict[int, set[int]] = {}
     for pid in marked:
         groups.setdefault(_top(pid, mine, marked), set()).add(pid)
-    found = [Run(_ordered(tops, mine, sessions)) for tops in _joined(groups, sessions)]
+    names = {pid: {session} for pid, (session, _) in sessions.items()}
+    for pid in marked:
+        if mine[pid].meets:
+            names.setdefault(pid, set()).add(mine[pid].meets)
+    found = [Run(_ordered(tops, mine, sessions)) for tops in _joined(groups, names)]
     return sorted(found, key=lambda run: run.first.process.pid)
 
 
@@ -103,7 +110,9 @@ def _own(table: dict[int, Process]) -> dict[int, Member]:
         parent = variables.get(own[pid].parent, {})
         # Of a zombie only the short name is left.
         role = role_of(command or [own[pid].name], program, variables.get(pid, {}), parent)
-        members[pid] = Member(own[pid], role, tuple(command), is_python(program, command))
+        place = world(variables.get(pid, {})) if role.kind == "rank" else None
+        meets = place.name if place is not None and place.size > 1 else ""
+        members[pid] = Member(own[pid], role, tuple(command), is_python(program, command), meets)
     return members
 
 
@@ -137,11 +146,11 @@ def _top(pid: int, mine: dict[int, Member], marked: set[int]) -> int:
     return top
 
 
-def _joined(groups: dict[int, set[int]], sessions: dict[int, tuple[str, bool]]) -> list[set[int]]:
-    """The tops of each run: trees that share a Ray session are one."""
+def _joined(groups: dict[int, set[int]], shared: dict[int, set[str]]) -> list[set[int]]:
+    """The tops of each run: trees that share a Ray session, or whose ranks meet, are one."""
     joined: list[tuple[set[int], set[str]]] = []
     for top, members in groups.items():
-        tops, names = {top}, {sessions[pid][0] for pid in members if pid in sessions}
+        tops, names = {top}, {name for pid in members for name in shared.get(pid, ())}
         for other in [one for one in joined if one[1] & names]:
             joined.remove(other)
             tops, names = tops | other[0], names | other[1]

@@ -62,7 +62,8 @@ def seen(
 
 def rank(number: int, frames: tuple[Frame, ...], *earlier: tuple[Frame, ...], size: int = 2, **more: Any) -> Seen:
     """A rank of a world of ``size`` on one host."""
-    world = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(more.pop("local", size)), "MASTER_PORT": "29500"}
+    local = str(more.pop("local", size))
+    world = {"RANK": str(number), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": local, "MASTER_PORT": "29500"}
     return seen(100 + number, frames, *earlier, role="rank", rank=str(number), environment=world, **more)
 
 

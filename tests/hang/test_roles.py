@@ -51,5 +51,26 @@ def test_rank() -> None:
     assert role_of(command, PYTHON, RANK3, RANK3).kind == "helper"  # a data loader's worker inherits it
 
 
+SRUN3 = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "parent", "role"),
+    [
+        ("train.py", SRUN3, {}, Role("rank", "train.py", "3")),
+        ("train.py", {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8"}, {}, Role("rank", "train.py", "3")),
+        ("train.py", SRUN3, SRUN3, Role("helper", "train.py")),
+        # torchrun under srun: its own ranks count, not those of the step.
+        ("train.py", {**SRUN3, "RANK": "3", "WORLD_SIZE": "64"}, SRUN3, Role("rank", "train.py", "3")),
+        ("-m torch.distributed.run train.py", SRUN3, {}, Role("launcher", "torch.distributed.run")),
+        # Servers under srun do not meet, and the batch script is no step.
+        ("-m vllm.entrypoints.openai.api_server", SRUN3, {}, Role("server", "vllm.entrypoints.openai.api_server")),
+        ("train.py", {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "1"}, {}, Role("other", "train.py")),
+    ],
+)
+def test_ranks_of_other_launchers(command: str, variables: dict[str, str], parent: dict[str, str], role: Role) -> None:
+    assert role_of(["python", *command.split(" ")], PYTHON, variables, parent) == role
+
+
 def test_rank_of_a_tensor_parallel_worker() -> None:
     assert role_of(["VLLM::Worker_TP1"], PYTHON, RANK3, {}).rank == "1"

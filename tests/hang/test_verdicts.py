@@ -97,13 +97,13 @@ class TestRanks:
 
     def test_a_rank_without_a_process(self) -> None:
         (finding,) = verdict(*(rank(n, ALL_REDUCE, size=4) for n in (0, 1, 3)))["RLD321"]
-        assert "rank 2 has no process on this host any more" in finding.message
+        assert "rank 2 has no process here that this user may see" in finding.message
         assert finding.severity is Severity.ERROR
 
     def test_ranks_of_another_host_are_not_missed(self) -> None:
         (finding,) = verdict(*(rank(n, ALL_REDUCE, size=4, local=2) for n in (0, 1)))["RLD321"]
         assert finding.severity is Severity.NOTE
-        assert "ranks 2-3 have to be looked at on another host" in finding.message
+        assert "ranks 2-3 were not looked at: on another host, or another user's" in finding.message
 
     def test_two_hosts_judged_together(self) -> None:
         there = [rank(n, ALL_REDUCE, size=4, local=2, host="two") for n in (2, 3)]

@@ -1,0 +1,50 @@
+"""Which world a process belongs to, by the variables that its launcher gave it: ranks that meet are one run, whoever
+started them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Variables that number a process among its peers: rank, size, ranks on this node, and those that name the world.
+_LAUNCHERS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", ()),
+    # srun sets the size of a step for its tasks alone; the batch script has the job's.
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "", ("SLURM_JOB_ID", "SLURM_STEP_ID")),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", ("PMIX_NAMESPACE",)),
+)
+_LARGEST = 1_000_000
+
+
+@dataclass(frozen=True)
+class World:
+    """A process' place: ``rank`` of ``size``, as the variable ``by`` numbers it, ``local`` ranks on its node where that
+    is told; ``name`` is the same for all that meet, empty where nothing names it."""
+
+    by: str
+    rank: int
+    size: int
+    local: int | None = None
+    name: str = ""
+
+
+def world(environ: Mapping[str, str]) -> World | None:
+    """The world of a process with these variables, or None where it is in none."""
+    for rank_of, size_of, local_of, names in _LAUNCHERS:
+        rank, size = _number(environ.get(rank_of)), _number(environ.get(size_of))
+        if rank is None or not size:
+            continue
+        told = [environ[name] for name in names if environ.get(name)]
+        own = " ".join([rank_of, *told]) if told and len(told) == len(names) else ""
+        name = _meeting(environ) or own
+        return World(rank_of, rank, size, _number(environ.get(local_of)), name)
+    return None
+
+
+def _meeting(environ: Mapping[str, str]) -> str:
+    port = environ.get("MASTER_PORT")
+    return f"meets at {environ.get('MASTER_ADDR', '')}:{port}" if port else ""
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 9 and int(text) < _LARGEST else None
