@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class InputError(Exception):
-    """What the user gave cannot be used; the message is one line that says what and where."""
+    """What the user gave cannot be used; the message is one line that says what and where, also where a name in it has
+    several."""
+
+    def __init__(self, message: object) -> None:
+        super().__init__(" ".join(str(message).splitlines()))
 
 
 def one_line(error: BaseException) -> str:

@@ -4,6 +4,75 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tests.redact.kinds import NOTATIONS
+
+SECRETS = (
+    *(notation.replace("{@}", "Zq81xxyy77wwvv55") for notation in NOTATIONS),
+    *(
+        "api_key",
+        "HF_TOKEN",
+        "password",
+        "token",
+        "=",
+        ": ",
+        '"',
+        "\\",
+        "'",
+        "\n",
+        "://",
+        "@",
+        "<removed:x>",
+        "Bearer ",
+    ),
+    *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "A" * 64, "hf_" + "aB3" * 12, "%3D", "&quot;"),
+)
+
+FACTS = (
+    '{"schema_version": 1, "packages": {"distributions": [{"name": "vllm", "version": "0.8.5", "location": "/x"}]}',
+    '"observations": {"imports": {"stack": {"ended": "done", "log": "x"}}}',
+    '"environment": {"HF_TOKEN": "x"}, "unknown": {"gpus": {"reason": "y"}}',
+    '{"python": "3.12", "packages": {"vllm": "0.8.5"}, "env": {}, "gpus": [{"name": "H100"}], "nodes": 2}',
+    '{"architectures": ["Qwen2ForCausalLM"], "max_position_embeddings": 1e999, "rope_scaling": {"type": null}}',
+    '{"url": "file:///x%00", "dir_info": {"editable": true}}',
+    "[tool.rldoctor]\n",
+    "[[ignore]]\n",
+    'code = "RLD101"\nreason = "x"\nuntil = 2026-01-01\n',
+    'select = ["RLD1"]\n',
+    "Name: x\nVersion: 1\nRequires-Dist: torch (>=2) ; extra == 'a'\n",
+    "NaN",
+    "-1",
+    "[" * 50,
+    "{" * 50,
+    "a." * 70,
+)
+
+PICKLES = (
+    *(
+        "\x80\x02}",
+        "q\x00",
+        "X\x05\x00\x00\x00entri",
+        "(lp0\n",
+        "cos\nsystem\n",
+        "(S'x'\ntR.",
+        "K\x01",
+        "]",
+        "e",
+        "u.",
+        ".",
+    ),
+    *(
+        "c__builtin__\neval\n",
+        "\x8c\x07version",
+        "\x94",
+        "s",
+        "N",
+        "\x88",
+        "G\x7f\xf0\x00\x00\x00\x00\x00\x00",
+        "b",
+        "R",
+    ),
+)
+
 LOG = (
     "[rank3]: ",
     "[default1]:",

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from rldoctor import registry
+from rldoctor import bundle, redact, registry, settings
 from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.errors import InputError
+from rldoctor.facts import assume, metadata, model_files
 from rldoctor.formats.hydra import overrides
 from rldoctor.formats.python.reader import read_python
 from rldoctor.formats.shell.reader import read_shell
 from rldoctor.formats.source import Source, decode
 from rldoctor.formats.toml import read_toml
 from rldoctor.formats.yaml.reader import read_yaml
+from rldoctor.hang import flight_recorder
 from rldoctor.launch import recognise
 from rldoctor.logs import encodings, liveness, times
 from rldoctor.logs.baseline import Baseline
@@ -38,6 +40,7 @@ from rldoctor.logs.templates import template
 from rldoctor.logs.tracebacks import TracebackParser
 from rldoctor.logs.triage import judged
 from rldoctor.model import Outcome
+from rldoctor.printable import printable
 from tests.fuzz import fragments
 
 
@@ -146,6 +149,55 @@ def python(data: bytes) -> None:
         read_python(Source(decode(data, "train.py"), "train.py"))
 
 
+def door(data: bytes) -> None:
+    """What leaves: nothing is found in what was already cleaned, and lines stay lines."""
+    redact.begin({})
+    redact.learn(data)
+    text = data.decode("utf-8", "replace")
+    clean = redact.text(text)
+    assert clean.count("\n") == text.count("\n")
+    redact.tree({"said": text.split("\n"), "more": {line[:40]: line for line in text.split("\n")}})
+    printable(clean)
+
+
+_FACT_FILES = (
+    "rldoctor.toml",
+    "pyproject.toml",
+    "machine.json",
+    "bundle.json",
+    "config.json",
+    "METADATA",
+    "direct_url.json",
+)
+
+
+def facts(data: bytes) -> None:
+    """Settings, bundles, machine.json, a model's configuration and the metadata of a package; the first byte says which
+    it is."""
+    name = _FACT_FILES[data[0] % len(_FACT_FILES)] if data else "rldoctor.toml"
+    with _file(name, data[1:]) as path:
+        try:
+            with _refused():
+                if name.endswith(".toml"):
+                    settings.load(path.parent)
+                elif name == "machine.json":
+                    assume.read_machine(path)
+                elif name == "bundle.json":
+                    bundle.load(path)
+                elif name == "config.json":
+                    model_files.read(path.parent)
+                else:
+                    metadata.read_headers(path.parent)
+                    metadata.editable_tree(path.parent)
+        finally:
+            path.unlink()
+
+
+def flight(data: bytes) -> None:
+    """A dump of torch's flight recorder, which is a pickle: nothing in it is made but plain values."""
+    flight_recorder.parse(data, Path("dump"), "0", 0.0)
+
+
 _LAUNCH_FILES = ("run.sh", "run.sbatch", "config.yaml", "config.toml", "train.py", "launch")
 
 
@@ -216,5 +268,8 @@ TARGETS = {
         Target("hydra", hydra, lambda: (*fragments.SHELL, *fragments.YAML), 10),
         Target("python", python, lambda: fragments.PYTHON, 6),
         Target("launch", launch, _of_launches, 1),
+        Target("door", door, lambda: (*fragments.SECRETS, *fragments.SHELL, *fragments.YAML), 1),
+        Target("facts", facts, lambda: (*fragments.FACTS, *fragments.YAML), 6),
+        Target("flight", flight, lambda: fragments.PICKLES, 3),
     )
 }

@@ -71,14 +71,13 @@ def test_a_damaged_owner_is_none_to_act_on(folder: Path) -> None:
     assert damaged.exists() and (folder / "rldoctor-engine-b").exists()
 
 
-# A package that does at import what engines do: processes that leave their parent, shared memory, files.
+# A package that does at import what engines do: processes that leave their parent, shared memory.
 UNRULY = """
-import os, subprocess, sys, tempfile, time
+import os, subprocess, sys, time
 mark = os.environ["RLDOCTOR_MARK"]
 held = open(f"/dev/shm/{mark}", "w")
 held.write("x" * 4096)
 held.flush()
-open(os.path.join(tempfile.gettempdir(), f"{mark}.txt"), "w").close()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
