@@ -17,7 +17,7 @@ from rldoctor import exhibits, report
 from rldoctor.api import Case
 from rldoctor.case import Series
 from rldoctor.exhibits.model import Curve, Exhibits, Length, Memory, Part, Phase, Rank, Ranks, Version
-from rldoctor.model import Evidence, Finding, Fix, Report
+from rldoctor.model import Evidence, Finding, Fix, Report, Severity
 from rldoctor.report import html
 from rldoctor.report.html import shapes
 from tests import plans
@@ -110,6 +110,21 @@ def test_the_verdict_is_the_heading_and_comes_first() -> None:
     text = page(REPORT)
     assert "error RLD202 (run.sh:7)" in re.findall(r"<h1>(.*?)</h1>", text)[0]
     assert text.index("<h1>") < text.index("<article")
+
+
+@pytest.mark.parametrize(
+    ("findings", "missing", "tone"),
+    [
+        (("error",), (), "findings"),
+        (("warning",), (), "warning"),
+        (("note",), (), "note"),
+        ((), (), "passed"),
+        ((), MISSING, "not-judged"),
+    ],
+)
+def test_only_a_report_without_findings_is_green(findings: tuple[str, ...], missing: Any, tone: str) -> None:
+    found = tuple(replace(REPORT.findings[0], severity=Severity(one)) for one in findings)
+    assert f'<header class="{tone}">' in page(Report(target="x", results=(), ranked=found, missing=missing))
 
 
 def test_foreign_text_is_text_wherever_it_stands() -> None:

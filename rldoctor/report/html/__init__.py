@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor import __version__
-from rldoctor.model import Outcome, Report
+from rldoctor.model import Outcome, Report, State
 from rldoctor.report import words
 from rldoctor.report.html import shapes
 from rldoctor.report.summary import sentence
@@ -25,7 +25,7 @@ def render(report: Report) -> str:
     return page.render(
         report=report,
         headline=words.headline(report),
-        state=words.verdict_of(report).state.value,
+        tone=_tone(report),
         missing=words.verdict_of(report).missing,
         summary=sentence(report),
         passed=[r for r in report.results if r.outcome is Outcome.PASS] if report.incident is None else [],
@@ -33,6 +33,12 @@ def render(report: Report) -> str:
         drawings=[shapes.drawing(one) for one in report.exhibits if not one.empty],
         version=__version__,
     )
+
+
+def _tone(report: Report) -> str:
+    """The colour of the verdict; green only where nothing was found at all."""
+    state = words.verdict_of(report).state
+    return report.findings[0].severity.value if state is State.PASSED and report.findings else state.value
 
 
 def _environment() -> Environment:
