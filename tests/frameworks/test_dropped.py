@@ -55,14 +55,85 @@ LAUNCHES: dict[str, tuple[str, list[str], dict[str, str]]] = {
         ],
         {"openrlhf": "0.8.5", "vllm": "0.9.1", "torch": "2.7.0", "transformers": "4.52.4"},
     ),
+    "ms-swift": (
+        "NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo",
+        [
+            "--model Qwen/Qwen3-4B",
+            "--use_vllm true --vllm_mode colocate --vllm_gpu_memory_utilization 0.4",
+            "--vllm_max_model_len 10240 --vllm_tensor_parallel_size 2",
+            "--max_length 2048 --max_completion_length 8192",
+            "--per_device_train_batch_size 8 --gradient_accumulation_steps 4",
+            "--num_generations 16",
+            "--sleep_level 1 --offload_optimizer true --offload_model true",
+            "--deepspeed zero3 --torch_dtype bfloat16",
+        ],
+        {"ms-swift": "3.8.1", "vllm": "0.10.2", "torch": "2.8.0", "transformers": "4.56.2"},
+    ),
+    "slime": (
+        "ray job submit --address=http://127.0.0.1:8265 -- python3 train.py --actor-num-nodes 1",
+        [
+            "--actor-num-gpus-per-node 8 --colocate",
+            "--hf-checkpoint /root/Qwen3-4B",
+            "--rollout-batch-size 32 --n-samples-per-prompt 8 --global-batch-size 256",
+            "--rollout-max-response-len 8192",
+            "--rollout-num-gpus-per-engine 2 --sglang-mem-fraction-static 0.7",
+            "--tensor-model-parallel-size 2 --use-dynamic-batch-size --max-tokens-per-gpu 9216",
+            "--advantage-estimator grpo --use-kl-loss",
+        ],
+        {"slime": "0.3.1", "torch": "2.8.0", "transformers": "4.56.2"},
+    ),
+    "prime-rl": (
+        "uv run python -m prime_rl.entrypoints.rl",
+        [
+            "--model.name Qwen/Qwen3-4B",
+            "--deployment.num-train-gpus 2 --deployment.num-infer-gpus 6",
+            "--orchestrator.batch-size 512",
+            "--orchestrator.group-size 16",
+            "--seq-len 8192",
+            "--inference.parallel.tp 2 --inference.gpu-memory-utilization 0.9",
+            "--inference.model.max-model-len 8192",
+        ],
+        {"prime-rl": "0.6.0", "vllm": "0.15.0", "torch": "2.9.0", "transformers": "4.57.1"},
+    ),
 }
-SEEDS = range(4)
+SEEDS = range(3)
+# Launches of several files, any of which may be elsewhere.
+FOLDERS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "verl": (
+        {
+            "run.sh": "source common.sh\nsource lengths.sh\nbash inner.sh\n",
+            "common.sh": "export TP=2 GPUS=8\nexport MODEL=Qwen/Qwen3-4B\n",
+            "lengths.sh": "export PROMPT=1024 RESPONSE=7168 LENGTH=8192\n",
+            "inner.sh": "python3 -m verl.trainer.main_ppo data.train_batch_size=256 data.max_prompt_length=$PROMPT "
+            "data.max_response_length=$RESPONSE actor_rollout_ref.rollout.max_model_len=$LENGTH "
+            "actor_rollout_ref.rollout.max_num_batched_tokens=$LENGTH actor_rollout_ref.model.path=$MODEL "
+            "actor_rollout_ref.rollout.tensor_model_parallel_size=$TP trainer.n_gpus_per_node=$GPUS "
+            'actor_rollout_ref.rollout.n=8 algorithm.adv_estimator=grpo "${MORE[@]}"\n',
+        },
+        {"verl": "0.6.1", "vllm": "0.11.0", "torch": "2.8.0", "transformers": "4.56.2"},
+    ),
+    "AReaL": (
+        {
+            "run.sh": "python3 train.py --config grpo.yaml sglang.context_length=16384\n",
+            "grpo.yaml": "rollout: {backend: 'sglang:d4t2', max_head_offpolicyness: 2}\n"
+            "actor: {backend: 'fsdp:d8', path: Qwen/Qwen3-4B}\ngconfig: {n_samples: 8, max_new_tokens: 8192}\n"
+            "train_dataset: {batch_size: 64, max_length: 1024}\n",
+            "train.py": "from areal.api.cli_args import GRPOConfig, load_expr_config\n"
+            "load_expr_config(args, GRPOConfig)\n",
+        },
+        {"areal": "1.0.4", "vllm": "0.11.0", "torch": "2.8.0", "transformers": "4.56.2"},
+    ),
+}
 
 
-def errors(folder: Path, command: str, options: list[str], versions: dict[str, str]) -> set[str]:
-    """The codes of the errors that any check finds in a launch with these options."""
+def errors(folder: Path, text: str, versions: dict[str, str], beside: dict[str, str] | None = None) -> set[str]:
+    """The codes of the errors that any check finds in a launch of this text, with files beside it."""
     folder.mkdir()
-    file = LaunchFile(folder, f"{command} {' '.join(options)}\n", versions)
+    for name, content in (beside or {}).items():
+        (folder / name).write_text(content)
+    file = LaunchFile(folder, text, versions)
+    # Where the script that holds the launch is gone, there is none.
+    assert file.cases() or beside
     judging = [check for check in load().checks.values() if check.detectors]
     found = [finding for check in judging for finding in file.findings(check)]
     return {finding.code for finding in found if finding.severity is Severity.ERROR}
@@ -71,10 +142,20 @@ def errors(folder: Path, command: str, options: list[str], versions: dict[str, s
 @pytest.mark.parametrize("framework", LAUNCHES)
 def test_what_is_dropped_makes_no_new_error(framework: str, tmp_path: Path) -> None:
     command, options, versions = LAUNCHES[framework]
-    whole = errors(tmp_path / "whole", command, options, versions)
+    whole = errors(tmp_path / "whole", f"{command} {' '.join(options)}\n", versions)
     for seed in SEEDS:
         chosen = random.Random(f"{framework} {seed}")
         kept = [option for option in options if chosen.random() < 0.6]
         lost = "$MORE" if seed % 2 else '"${MORE}"'
-        found = errors(tmp_path / str(seed), command, [*kept, lost], versions)
+        found = errors(tmp_path / str(seed), f"{command} {' '.join([*kept, lost])}\n", versions)
         assert found <= whole, f"kept {kept}"
+
+
+@pytest.mark.parametrize("framework", FOLDERS)
+def test_files_that_are_elsewhere_make_no_new_error(framework: str, tmp_path: Path) -> None:
+    files, versions = FOLDERS[framework]
+    beside = {name: text for name, text in files.items() if name != "run.sh"}
+    whole = errors(tmp_path / "whole", files["run.sh"], versions, beside)
+    for gone in beside:
+        kept = {name: text for name, text in beside.items() if name != gone}
+        assert errors(tmp_path / f"without {gone}", files["run.sh"], versions, kept) <= whole, f"without {gone}"
