@@ -149,7 +149,7 @@ class Dialect:
             name = arguments.value(option)
             if isinstance(name, Unresolved):
                 launch.miss(f"{option} names a file that is not known ({name.why})")
-            tree = launch.yaml(name) if isinstance(name, str) else None
+            tree = launch.yaml(name, shipped=self.ships(name)) if isinstance(name, str) else None
             if tree is not None:
                 yield from (self._as_option(native) for native in tree.natives())
         if launch.python is not None:

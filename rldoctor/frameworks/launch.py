@@ -117,8 +117,8 @@ class Launch:
             self.miss(str(error))
             return None
         if source is None:
-            found = Note(text=f"{name}: named here, not found", file=self.file, line=self.line, unread=not shipped)
-            self.notes.append(found)
+            text = f"{name}: named here, not found" + (", taken for the one of the release" if shipped else "")
+            self.notes.append(Note(text=text, file=self.file, line=self.line, unread=not shipped))
         return source
 
 

@@ -95,7 +95,10 @@ def _chosen(started: list[Launch], forced: Dialect | None) -> list[tuple[Launch,
         return claimed or [(launch, forced) for launch in started if _starts_python(launch)]
     found = []
     for launch in started:
+        noted = list(launch.notes)
         claims = [(dialect.claims(launch), dialect) for dialect in all_dialects()]
+        # What others missed when they looked whether it is theirs says nothing of the one that reads it.
+        launch.notes[:] = noted
         score, dialect = max(claims, key=lambda pair: pair[0])
         if score:
             found.append((score, launch, dialect))

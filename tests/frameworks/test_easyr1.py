@@ -176,3 +176,21 @@ def test_fixes_are_spelled_where_the_setting_stands(
     assert mended.value(option) == value
     assert "# longest answer" in files["examples/config.yaml"]
     assert apply([dialect.spell(Edit(option=option, value=value), mended)]).changed == ()
+
+
+@pytest.mark.parametrize(("release", "prompt", "evaluated"), [("0.3.0", 2048, -1), ("0.3.2", 2048, 1024)])
+def test_the_example_configuration_is_the_releases(
+    launches: Launches, release: str, prompt: int, evaluated: int
+) -> None:
+    run = "python3 -m verl.trainer.main config=examples/config.yaml worker.rollout.n=8\n"
+    (plan,) = launches({"run.sh": run}, easyr1=release, vllm="0.8.5")
+    setting = plan.get("lengths.prompt")
+    assert setting is not None and (setting.value, setting.source) == (prompt, Source.DEFAULT)
+    assert plan.value("batch.validation") == evaluated and plan.value("batch.generations") == 8
+    assert any("taken for the one of the release" in note.text and not note.unread for note in plan.notes)
+    # Where it lies beside the launch, what it leaves out is the class's default.
+    files = {"run.sh": run, "examples/config.yaml": "data: {max_response_length: 64}\n"}
+    (plan,) = launches(files, easyr1=release, vllm="0.8.5")
+    assert (plan.value("lengths.response"), plan.value("lengths.prompt")) == (64, 512)
+    (plan,) = launches({"run.sh": run.replace("examples/", "my/")}, easyr1=release)
+    assert plan.value("lengths.prompt") is None

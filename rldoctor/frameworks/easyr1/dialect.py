@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.plan.model import Form
@@ -22,6 +23,8 @@ _PRECISIONS = {
     "float": "float32",
     "full": "float32",
 }
+
+_EXAMPLE = "examples/config.yaml"
 
 
 def _precision(name: Any) -> Any:
@@ -247,6 +250,15 @@ class EasyR1(Dialect):
         "trainer.remove_*",
     )  # fmt: skip
     derivations = (_placement, _engine, _seeds, _batch, _trainer, _environment)
+
+    def ships(self, config: str) -> bool:
+        """The file that its example launches build upon, with the values of the release."""
+        return f"/{config}".endswith(f"/{_EXAMPLE}")
+
+    def main_group(self, launch: Launch) -> str:
+        name = launch.arguments(overrides=True, flags=self._flags).value("config")
+        absent = isinstance(name, str) and self.ships(name) and launch.files.find(name) is None
+        return f"easyr1:{_EXAMPLE}" if absent else self.owner
 
 
 DIALECT = EasyR1()
