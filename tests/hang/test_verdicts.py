@@ -215,6 +215,17 @@ class TestRay:
         (finding,) = verdict(seen(1, REWARD), ray=(told,))["RLD602"]
         assert finding.severity is Severity.WARNING and "0 GPU free of 8 GPU" in finding.message
 
+    def test_a_strict_group_that_fits_bundle_by_bundle_and_never_as_a_whole(self) -> None:
+        group = RayBundles(name="pool", state="PENDING", strategy="STRICT_SPREAD", bundles=({"CPU": 1.0},) * 3)
+        two = self.cluster({"CPU": 8.0}, {"CPU": 8.0}, actors=(), bundles=(group,))
+        (finding,) = verdict(seen(1, REWARD), ray=(two,))["RLD602"]
+        assert "asks for 3 bundles of 1 CPU, each on a node of its own (STRICT_SPREAD)" in finding.message
+        assert "2 nodes of the cluster can never hold that" in finding.message
+        assert finding.severity is Severity.ERROR
+        three = self.cluster({"CPU": 8.0}, {"CPU": 8.0}, {"CPU": 1.0}, actors=(), bundles=(group,))
+        (finding,) = verdict(seen(1, REWARD), ray=(three,))["RLD602"]
+        assert "others hold" in finding.message and finding.severity is Severity.WARNING
+
     def test_a_placement_group_of_too_many(self) -> None:
         group = RayBundles(name="pool", state="PENDING", strategy="STRICT_PACK", bundles=({"GPU": 16.0},))
         (finding,) = verdict(seen(1, REWARD), ray=(self.cluster({"GPU": 8.0}, actors=(), bundles=(group,)),))["RLD602"]

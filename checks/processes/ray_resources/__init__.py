@@ -44,7 +44,7 @@ from rldoctor.api import (
 )
 
 from ...declared.allocation import EACH as ALLOCATED_EACH
-from ...declared.allocation import more_nodes, nodes_there
+from ...declared.allocation import SHAPES, more_nodes, nodes_there
 from ...declared.devices import LOOPBACK, Visible, machine_devices, machine_evidence, visible
 
 check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
@@ -54,6 +54,8 @@ _STATUS = Fix(
     commands=("ray status",),
 )
 
+# single_controller/ray/base.py: a pool has one group for each node, STRICT_PACK.
+PACKED = ("verl", "EasyR1")
 NEEDED, EACH, NODES = "ray.gpus_needed", "placement.gpus_per_node", "placement.nodes"
 
 
@@ -65,7 +67,7 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
     if plan.value("process.launcher") != "ray" or not (needed or each):
         raise NotApplicable("no placement groups of a known size")
     seen = _on_a_node(case, plan)
-    shapes = plan.value("scheduler.shapes") if case.nodes is None and not seen.listed else None
+    shapes = plan.value(SHAPES) if case.nodes is None and not seen.listed else None
     largest = max(shapes) if shapes else len(seen)
     if each and each > largest:
         yield _finding(plan, f"{each:g} GPUs on one node", f"a node has {largest}", seen, case)
@@ -76,10 +78,15 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
     if there is None:
         raise NotChecked("how many nodes the cluster has is not known", how='"nodes" in --assume machine.json')
     total = sum(shapes) if shapes else there * len(seen)
-    if not needed or needed <= total:
-        yield Reach(f"{needed or each} of {total} GPUs")
+    if needed and needed > total:
+        yield _finding(plan, f"{needed:g} GPUs", f"the cluster has {total}", seen, case)
         return
-    yield _finding(plan, f"{needed:g} GPUs", f"the cluster has {total}", seen, case)
+    whole = sum(size // each for size in shapes) if shapes and each else nodes
+    if plan.framework in PACKED and whole < nodes:
+        has = f"{whole} of the cluster's nodes can hold {each:g}"
+        yield _finding(plan, f"{each:g} GPUs on one node, {nodes} times", has, seen, case)
+        return
+    yield Reach(f"{needed or each} of {total} GPUs")
 
 
 @check.declared(needs=["plan.placement.engines", "plan.placement.trainer_gpus"])
@@ -108,7 +115,7 @@ def bundles_of_the_group(case: Case) -> Iterator[Finding | Reach]:
 def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
     """The devices that Ray finds on a node. Raises :class:`NotChecked` where the cluster is another machine."""
     address = plan.get("ray.address")
-    allocated = plan.value(ALLOCATED_EACH)
+    allocated = plan.value(ALLOCATED_EACH) or max(plan.value(SHAPES) or (0,))
     if allocated and (plan.value("ray.started") or plan.value("scheduler.name") == "kubernetes"):
         address = None  # the cluster that is started on the nodes of the allocation
     if address is not None and (address.unknown is not None or address.value is not None):
@@ -122,7 +129,7 @@ def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
     seen = visible(case, plan)
     if allocated and (seen is None or not seen.listed):
         # Ray counts the devices of the node, whatever the driver's own step was given.
-        seen = Visible(tuple(map(str, range(allocated))), cite(plan, ALLOCATED_EACH), listed=False)
+        seen = Visible(tuple(map(str, range(allocated))), cite(plan, ALLOCATED_EACH, SHAPES), listed=False)
     if seen is None or not len(seen):
         raise NotChecked("the devices of the cluster are not known", how="--assume machine.json")
     return seen

@@ -9,6 +9,7 @@ from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Rea
 from rldoctor.api.hang import stalled_run
 
 from . import check
+from .placing import fits
 
 if TYPE_CHECKING:
     from rldoctor.api.hang import RayActor, RayBundles, RayCluster
@@ -28,8 +29,11 @@ def pending(case: Case) -> Iterator[Finding | Reach]:
         cluster, evidence = waiting.cluster, (*_actors(waiting.actors), *_groups(waiting.groups))
         beyond = next((asked for asked in waiting.demands if not _fits(asked, cluster)), None)
         held = next(iter(waiting.demands), None)
+        unplaced = next((g for g in waiting.groups if fits(g.bundles, g.strategy, cluster.nodes) is False), None)
         if beyond is not None:
             yield _never(cluster, beyond, evidence)
+        elif unplaced is not None:
+            yield _never_together(cluster, unplaced, evidence)
         elif held is not None:
             yield check.finding(
                 f"{len(evidence)} actors or placement groups wait for {_said(held)}, which the cluster has and others "
@@ -59,6 +63,37 @@ def _never(cluster: RayCluster, asked: dict[str, float], evidence: tuple[Evidenc
             ),
         ),
         url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
+    )
+
+
+def _never_together(cluster: RayCluster, group: RayBundles, evidence: tuple[Evidence, ...]) -> Finding:
+    """Each bundle fits a node, all of them do not."""
+    count = len(group.bundles)
+    how = {"STRICT_SPREAD": "each on a node of its own", "STRICT_PACK": "all on one node"}.get(
+        group.strategy, "together"
+    )
+    each = next(iter(group.bundles), {})
+    asked = f"{count} bundles of {_said(each)}" if all(b == each for b in group.bundles) else f"{count} bundles"
+    nodes = len(cluster.nodes)
+    return check.finding(
+        f"placement group {group.name or '(unnamed)'} asks for {asked}, {how} ({group.strategy}), and the "
+        f"{nodes} node{'s' if nodes != 1 else ''} of the cluster can never hold that: it stays pending for ever",
+        grade=Grade.OBSERVED,
+        evidence=(
+            *evidence,
+            *(
+                Evidence(text=f"a node has {_said(node)}", source=f"Ray at {cluster.address}")
+                for node in cluster.nodes[:_SHOWN]
+            ),
+        ),
+        fixes=(
+            Fix(
+                title="start the missing nodes, or ask for fewer or smaller bundles",
+                commands=("ray status", "ray list placement-groups --detail"),
+            ),
+            Fix(title="PACK or SPREAD in place of a strict strategy, where the framework lets bundles share nodes"),
+        ),
+        url="https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html",
     )
 
 

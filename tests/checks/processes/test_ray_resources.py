@@ -179,3 +179,19 @@ def test_the_pods_of_a_ray_cluster(tmp_path: Path) -> None:
     (found,) = asked_of_slurm(tmp_path, text.format(nodes=4, each=8), name="job.yaml")
     assert "32 GPUs, and the cluster has 16" in found.message
     assert asked_of_slurm(tmp_path, text.format(nodes=2, each=8), name="job.yaml") == []
+
+
+def test_pods_that_hold_enough_in_all_and_not_on_a_node(tmp_path: Path) -> None:
+    pods = (
+        "    - replicas: {count}\n      template:\n        spec:\n          containers:\n"
+        "          - {{name: worker, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}\n"
+    )
+    text = (
+        f"apiVersion: ray.io/v1\nkind: RayJob\nspec:\n  entrypoint: {MAIN_PPO.format(nodes=2, each=8)}"
+        "  rayClusterSpec:\n    headGroupSpec:\n      template: {spec: {containers: [{name: head}]}}\n"
+        "    workerGroupSpecs:\n"
+    )
+    uneven = text + pods.format(count=1, gpus=8) + pods.format(count=2, gpus=4)
+    (found,) = asked_of_slurm(tmp_path, uneven, name="job.yaml")
+    assert "8 GPUs on one node, 2 times, and 1 of the cluster's nodes can hold 8" in found.message
+    assert asked_of_slurm(tmp_path, text + pods.format(count=2, gpus=8), name="job.yaml") == []
