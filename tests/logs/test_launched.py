@@ -18,7 +18,7 @@ from rldoctor.logs.runs import slices
 from rldoctor.logs.sources import TextSource
 from rldoctor.logs.table import Table
 from rldoctor.logs.triage import triage_text
-from rldoctor.model import Finding, Grade, Severity
+from rldoctor.model import Finding, Grade, Outcome, Severity
 from rldoctor.plan.model import RolloutPlan
 
 VERL = {
@@ -228,3 +228,11 @@ def test_fixes_name_the_frameworks_option_and_change_no_log(tmp_path: Path) -> N
     edits = [e for f in json.loads(shown.stdout)["findings"] for fix in f["fixes"] for e in fix["edits"]]
     assert "actor_rollout_ref.rollout.tensor_model_parallel_size: 2" in {edit["spelled"] for edit in edits}
     assert not any(edit.get("file") for edit in edits)
+
+
+@pytest.mark.parametrize("size", [0, -1, "auto", None, 3.5])
+def test_a_size_that_divides_nothing(size: Any) -> None:
+    odd = json.loads(json.dumps(VERL))
+    odd["actor_rollout_ref"]["rollout"]["tensor_model_parallel_size"] = size
+    report = triage_text(behind_ray(pformat(odd)) + STEPS)
+    assert not [result.reason for result in report.results if result.outcome is Outcome.CRASHED]

@@ -146,7 +146,7 @@ def _ray(draft: Draft) -> None:
     )
     devices = draft.value("placement.engine_gpus")
     size = (draft.value("engine.tensor_parallel_size") or 1) * (draft.value("engine.data_parallel_size") or 1)
-    if devices and devices % size == 0:
+    if devices and size and devices % size == 0:
         draft.derive("placement.engines", devices // size, f"{devices} devices / {size}", "engine.tensor_parallel_size")
 
 
@@ -213,7 +213,7 @@ def _devices(draft: Draft, mode: str | None) -> None:
     if mode == "colocate":
         draft.derive("placement.engine_gpus", total, "on the trainer's devices", "process.nproc")
         ranks = draft.value("engine.tensor_parallel_size") or 1
-        if total % ranks == 0:
+        if ranks and total % ranks == 0:
             draft.derive(
                 "placement.engines", total // ranks, f"{total} processes / {ranks}", "engine.tensor_parallel_size"
             )

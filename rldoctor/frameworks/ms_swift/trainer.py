@@ -84,7 +84,7 @@ def _megatron(draft: Draft) -> None:
     """megatron/arguments/megatron_args.py: global_batch_size counts completions."""
     total, train, micro = world(draft), draft.value("batch.train"), draft.value("batch.per_device")
     inner = math.prod((draft.value(f"parallel.{name}") or 1) for name in ("tensor", "pipeline", "context"))
-    if total and total % inner == 0:
+    if total and inner and total % inner == 0:
         data = total // inner
         draft.derive("parallel.data", data, f"{total} processes / {inner}", "parallel.tensor", "process.nproc")
         if train and micro and train % (micro * data) == 0:
@@ -97,7 +97,7 @@ def _megatron(draft: Draft) -> None:
     if not train:
         return
     given = draft.value("batch.generation")
-    if given and given % train == 0:
+    if given and train and given % train == 0:
         draft.derive(
             "batch.steps_per_generation",
             given // train,

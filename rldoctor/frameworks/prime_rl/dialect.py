@@ -128,7 +128,7 @@ def _placement(draft: Draft) -> None:
     draft.derive("placement.trainer_gpus", trains, "devices of the trainer")
     draft.derive("placement.engine_gpus", samples, "devices of the servers")
     size = draft.value("engine.tensor_parallel_size") or 1
-    if samples and samples % size == 0:
+    if samples and size and samples % size == 0:
         draft.derive("placement.engines", samples // size, f"{samples} devices / {size}", "engine.tensor_parallel_size")
 
 

@@ -139,7 +139,7 @@ def _placement(draft: Draft) -> None:
         return
     draft.derive("placement.engine_gpus", len(engine), "actor_infer.device_mapping")
     size = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
-    if len(engine) % size == 0:
+    if size and len(engine) % size == 0:
         how = f"{len(engine)} devices / {size}"
         draft.derive("placement.engines", len(engine) // size, how, "engine.tensor_parallel_size")
     if trainer is None:

@@ -52,7 +52,7 @@ def _placement(draft: Draft) -> None:
     size = 1
     for name in ("tensor", "data", "pipeline"):
         size *= draft.value(f"engine.{name}_parallel_size", 1)
-    if devices and devices % size == 0:
+    if devices and size and devices % size == 0:
         # llm_server.py: replicas = world // (tp * dp * pp)
         draft.derive("placement.engines", devices // size, f"{devices} devices / {size}", "engine.tensor_parallel_size")
 

@@ -119,7 +119,9 @@ def _joined(text: bytes, *, goes_on: _GoesOn, width: int, length: _Length) -> by
 def escaped(lines: Sequence[bytes]) -> Strip | None:
     """One string with its line ends written as ``\\n``."""
     full = [line for line in lines if line.strip()]
-    return _unescaped if 0 < len(full) <= 3 and max(line.count(b"\\n") for line in full) >= 4 else None
+    most = max((line.count(b"\\n") for line in full), default=0)
+    quoted = len(full) == 1 and full[0].startswith(b'"') and _TRACEBACK in full[0]
+    return _unescaped if 0 < len(full) <= 3 and most >= (1 if quoted else 4) else None
 
 
 def _unescaped(text: bytes) -> bytes:
