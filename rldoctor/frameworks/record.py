@@ -154,7 +154,8 @@ class Framework:
     that it reads; ``secrets`` options that hold a key, with a name that says so; ``companions`` distributions whose
     declarations are read too. ``in_trainer`` is for which releases the engine lives in the trainer beside a thread that
     generates. ``imports`` are the modules that a launch with rollouts imports, older names too: ``always``, with an
-    ``asynchronous`` engine, and in its ``server``; ``{algorithm}`` in a name is the plan's."""
+    ``asynchronous`` engine, and in its ``server``; ``{algorithm}`` in a name is the plan's. ``arguments`` are the
+    modules whose class ``{algorithm}Config`` takes a launch's settings as its fields, older names too."""
 
     home: str
     name: str
@@ -172,6 +173,7 @@ class Framework:
     sync: Sync = Sync()
     in_trainer: str | None = None
     imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
 
     @property
     def modules(self) -> tuple[str, ...]:

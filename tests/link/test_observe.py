@@ -14,7 +14,7 @@ from rldoctor.link.locate import SearchPath
 from rldoctor.link.observe import observe
 from rldoctor.link.sources import Sources
 from rldoctor.lookup import Absent
-from rldoctor.plan.model import RolloutPlan, Setting
+from rldoctor.plan.model import Form, Given, RolloutPlan, Setting
 from tests.link.conftest import ENGINE
 
 Site = Callable[[dict[str, str]], Path]
@@ -83,3 +83,18 @@ def test_sources_that_do_not_parse_are_said(site: Site) -> None:
     found = observe(case(site({**ENGINE, "trl/trainer/grpo_trainer.py": "def (:\n"}), "trl", "vllm"))
     assert isinstance(found, dict)
     assert "not Python that this interpreter can parse" in found["unread"]["trl.trainer.grpo_trainer"]
+
+
+def test_what_the_argument_class_refuses_of_the_launch(site: Site) -> None:
+    config = (
+        "class GRPOConfig:\n    num_generations: int = 8\n    def __post_init__(self):\n"
+        "        if self.num_generations < 2:\n            raise ValueError('too few')\n"
+    )
+    root = site({"trl/trainer/grpo_trainer.py": "", "trl/trainer/grpo_config.py": config})
+    given = Given(key="--num_generations", value=1, file="run.sh", line=3, form=Form.OPTION)
+    plan = RolloutPlan(framework="TRL", file="run.sh", entry="train.py", given=(given,))
+    found = observe(replace(case(root, "trl"), plan=plan))
+    assert isinstance(found, dict)
+    assert found["frameworks"][0]["refusal"]["message"] == "too few"
+    more = observe(replace(case(root, "trl"), plan=replace(plan, given=(replace(given, value=4),))))
+    assert isinstance(more, dict) and more["frameworks"][0]["refusal"] is None

@@ -3,7 +3,8 @@
 What it looks for
     Pairs of settings of which the framework refuses the combination, or drops one: a colocated engine with the
     address of a rollout server, two settings of which one gives the other, workers that lack what another setting
-    leaves to them.
+    leaves to them. Where the framework is installed, the statements of its own argument class (TRL's ``GRPOConfig``)
+    are followed with the launch's values, without running them: what it certainly raises is reported.
 
 Why it hurts
     A refused pair costs a start. A dropped one costs the run: it trains in another mode, on other devices and with
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, NotApplicable, Reach, cite, plan_of
+from rldoctor.api import Case, Check, Evidence, Finding, NotApplicable, Reach, cite, plan_of
 
 from .conflicts import CONFLICTS
 
@@ -47,6 +48,34 @@ def conflicting(case: Case) -> Iterator[Finding | Reach]:
         if row.covers(case) and row.holds(plan):
             yield check.finding(row.message, evidence=cite(plan, *row.cites), fixes=row.fixes)
     yield Reach(f"{len(known)} combinations")
+
+
+@check.declared(needs=["plan"])
+def refused(case: Case) -> Iterator[Finding | Reach]:
+    """What the installed framework's own argument class raises for these settings, where its source was read."""
+    plan = plan_of(case)
+    followed = case.links["frameworks"] if case.links is not None else []
+    if not followed:
+        raise NotApplicable("the source of no framework was read")
+    for framework in followed:
+        found = framework.get("refusal")
+        if found is None:
+            continue
+        where = Evidence(text=f"raised when {found['condition']}", source=found["file"], line=found["line"])
+        given = (one for one in plan.given if _field(one.key) in found["reads"])
+        yield check.finding(
+            f"{framework['name']} {framework['version']} refuses this in {found['function']}: "
+            f"{found['message'] or found['type']}",
+            evidence=(
+                *(Evidence(text=f"{one.key} = {one.value}", source=one.file, line=one.line) for one in given),
+                where,
+            ),
+        )
+    yield Reach(f"the argument classes of {', '.join(framework['name'] for framework in followed)}")
+
+
+def _field(key: str) -> str:
+    return key.rpartition(".")[2].lstrip("-").replace("-", "_")
 
 
 from . import logged  # noqa: E402, F401 - their detectors belong to the check

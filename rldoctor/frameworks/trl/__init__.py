@@ -35,4 +35,5 @@ FRAMEWORK = Framework(
     # VLLMClient.update_named_param; the parameters' own names: vllm_generation.py
     sync=Sync(one_by_one=True, own_names=""),
     imports={"always": ("trl.trainer.{algorithm}_trainer",), "server": ("trl.scripts.vllm_serve",)},
+    arguments=("trl.trainer.{algorithm}_config",),
 )

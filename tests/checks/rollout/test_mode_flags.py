@@ -117,3 +117,27 @@ def test_megatron_wants_one_connection() -> None:
     )
     (finding,) = found(check, traceback(error, "megatron/core/tensor_parallel/layers.py linear"))
     assert finding.fixes[0].edits[0].option == "env.CUDA_DEVICE_MAX_CONNECTIONS"
+
+
+def test_what_the_installed_frameworks_own_class_refuses() -> None:
+    given = Given(key="--num_generations", value=1, file="run.sh", line=3, form=Form.OPTION)
+    refusal = {
+        "type": "ValueError",
+        "message": "GRPO requires at least 2 generations",
+        "reads": ["num_generations"],
+        "file": "trl/trainer/grpo_config.py",
+        "line": 685,
+        "function": "GRPOConfig.__post_init__",
+        "condition": "self.num_generations < 2",
+    }
+    base = case("TRL", {"trl": "0.23.1"})
+    assert base.plan is not None
+    links = {"frameworks": [{"name": "trl", "version": "0.23.1", "refusal": refusal}]}
+    one = replace(base, plan=replace(base.plan, given=(given,)), links=links)
+    (finding,) = judge_one(check, one).findings
+    assert finding.message == (
+        "trl 0.23.1 refuses this in GRPOConfig.__post_init__: GRPO requires at least 2 generations"
+    )
+    assert [(e.source, e.line) for e in finding.evidence] == [("run.sh", 3), ("trl/trainer/grpo_config.py", 685)]
+    quiet = replace(one, links={"frameworks": [{"name": "trl", "version": "0.23.1", "refusal": None}]})
+    assert judge_one(check, quiet).outcome is Outcome.PASS

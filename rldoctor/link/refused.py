@@ -1,0 +1,485 @@
+"""What a framework's own argument class refuses of a launch's settings: its ``__post_init__`` is followed statement by
+statement with the values that are given, without running any of it.
+
+A refusal is told only where it is certain: every condition on the way to it could be worked out, nothing that the
+class does before can have changed what the condition reads, and no return that may be taken comes first."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rldoctor.link.conditions import compared
+from rldoctor.link.provided import Provider
+from rldoctor.link.sources import Source, Sources
+from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Value, truth
+
+_DEEPEST = 16  # methods that call methods
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+_TEXTS = ("startswith", "endswith", "lower", "upper", "strip")
+_PURE = frozenset({"isinstance", "getattr", "hasattr", "len", "str", "print", "type", "repr", "id", "super"})
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An exception that the settings lead to: its type and message (``…`` for what is not known), where it is raised,
+    the condition around it, and the settings that the condition reads."""
+
+    type: str
+    message: str
+    file: str
+    line: int
+    function: str
+    condition: str
+    reads: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The refusal as plain JSON."""
+        return {**asdict(self), "reads": list(self.reads)}
+
+
+def refusal(
+    sources: Sources, module: str, name: str, given: Mapping[str, Any], complete: bool = True
+) -> Refusal | None:
+    """What the class ``name`` of a module raises for the settings ``given`` by their fields; None where nothing is
+    certain. Where the launch may give more than was read (``complete`` is false), no field has its default. The class
+    is found whatever its name's case."""
+    source = sources.whole(module)
+    classes = (n for n in (source.tree.body if source is not None else ()) if isinstance(n, ast.ClassDef))
+    found = next((n for n in classes if n.name.lower() == name.lower()), None)
+    if source is None or found is None:
+        return None
+    follower = _Follower(sources, source, found)
+    follower.fill(given, complete)
+    try:
+        follower.method("__post_init__", 0)
+    except _RefusedError as refused:
+        return refused.refusal
+    except RecursionError:
+        return None
+    return None
+
+
+class _RefusedError(Exception):
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class _LeftError(Exception):
+    """A return that is certain."""
+
+
+@dataclass
+class _Frame:
+    """One call: the source and class that it stands in, its local names, whether it is certain that it goes on."""
+
+    source: Source
+    owner: str
+    function: str
+    names: dict[str, Value]
+    depth: int
+    tests: tuple[ast.expr, ...] = ()
+    certain: bool = True
+
+
+class _Follower:
+    def __init__(self, sources: Sources, source: Source, node: ast.ClassDef) -> None:
+        self.sources = sources
+        self.provider = Provider(sources)
+        self.order: list[tuple[Source, ast.ClassDef]] = []
+        self.whole = True  # whether every class above could be read
+        self._linearize(source, node)
+        self.attributes: dict[str, Value] = {}
+        # Fields that a method on the way may set, in quotes as ``setattr`` takes them too; the others stay as they are.
+        self.volatile = frozenset(_set_on_the_way([known for _, known in self.order]))
+
+    def _linearize(self, source: Source, node: ast.ClassDef) -> None:
+        """The class and those above it, each before what it is made of."""
+        if any(known is node for _, known in self.order):
+            return
+        self.order.append((source, node))
+        for base in node.bases:
+            if isinstance(base, ast.Name) and base.id in ("object", "ABC", "Generic"):
+                continue
+            definition = self.provider.definition(source.name, base.id) if isinstance(base, ast.Name) else None
+            above = self.sources.whole(definition.source.name) if definition is not None else None
+            body = above.tree.body if above is not None else []
+            name = definition.node.name if definition is not None else ""
+            found = next((n for n in body if isinstance(n, ast.ClassDef) and n.name == name), None)
+            if above is None or found is None:
+                self.whole = False
+            else:
+                self._linearize(above, found)
+
+    def fill(self, given: Mapping[str, Any], complete: bool) -> None:
+        """The fields with what is given, else with their defaults."""
+        for source, node in reversed(self.order):
+            frame = _Frame(source, node.name, "", {}, 0)
+            for statement in node.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    name = statement.target.id
+                    default = self._default(statement.value, frame) if complete else NOT_KNOWN
+                    value = given.get(name, default)
+                    known = value is not NOT_KNOWN and not isinstance(value, Known)
+                    self.attributes[name] = _typed(value, ast.unparse(statement.annotation)) if known else value
+
+    def _default(self, node: ast.expr | None, frame: _Frame) -> Value:
+        if isinstance(node, ast.Call):
+            found = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
+            return self.value(found, frame) if found is not None else NOT_KNOWN
+        return self.value(node, frame) if isinstance(node, ast.Constant | ast.UnaryOp) else NOT_KNOWN
+
+    # Calls
+
+    def method(self, name: str, depth: int, after: str = "", certain: bool = True) -> None:
+        """Follows a method of the object; with ``after``, that of the classes behind the one of this name."""
+        names = [node.name for _, node in self.order]
+        start = names.index(after) + 1 if after in names else 0
+        for source, node in self.order[start:]:
+            function = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == name), None)
+            if function is not None:
+                self._call(source, node.name, function, depth, certain)
+                return
+        if not self.whole or name != "__post_init__":
+            self._forget()
+
+    def _call(self, source: Source, owner: str, function: ast.FunctionDef, depth: int, certain: bool) -> None:
+        if depth > _DEEPEST or function.decorator_list:
+            self._forget()
+            return
+        arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        names: dict[str, Value] = {argument.arg: NOT_KNOWN for argument in arguments}
+        frame = _Frame(source, owner, f"{owner}.{function.name}", names, depth, certain=certain)
+        try:
+            self.follow(function.body, frame)
+        except _LeftError:
+            return
+
+    def _forget(self) -> None:
+        """What is not followed may change whatever some method of the class changes."""
+        self.attributes |= dict.fromkeys(self.volatile, NOT_KNOWN)
+
+    # Statements
+
+    def follow(self, body: list[ast.stmt], frame: _Frame) -> None:
+        for node in body:
+            self._statement(node, frame)
+
+    def _statement(self, node: ast.stmt, frame: _Frame) -> None:
+        if isinstance(node, ast.If):
+            self._if(node, frame)
+        elif isinstance(node, ast.Raise):
+            self._raise(node, frame)
+        elif isinstance(node, ast.Assert):
+            self._effects(node.test, frame)
+            if truth(self.value(node.test, frame)) is False:
+                self._refuse("AssertionError", node.msg, node, frame, (*frame.tests, node.test))
+        elif isinstance(node, ast.Return):
+            self._effects(node.value, frame)
+            if frame.certain:
+                raise _LeftError
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            self._assign(node, frame)
+        elif isinstance(node, ast.With):
+            for item in node.items:
+                self._effects(item.context_expr, frame)
+            self._perhaps([node.body], frame)
+        elif isinstance(node, ast.Try | ast.TryStar):
+            handlers = [handler.body for handler in node.handlers]
+            self._perhaps([[*node.body, *node.orelse], *handlers], frame)
+            self.follow(node.finalbody, frame)
+        elif isinstance(node, ast.For | ast.While | ast.AsyncFor | ast.AsyncWith | ast.Match):
+            cases = [case.body for case in node.cases] if isinstance(node, ast.Match) else [node.body]
+            self._perhaps([*cases, []], frame)
+            self._lose(node, frame)
+        elif isinstance(node, ast.Expr):
+            self._effects(node.value, frame)
+
+    def _if(self, node: ast.If, frame: _Frame) -> None:
+        self._effects(node.test, frame)
+        holds = truth(self.value(node.test, frame))
+        if holds is None:
+            self._perhaps([node.body, node.orelse], frame)
+            return
+        before = frame.tests
+        frame.tests = (*before, node.test)
+        self.follow(node.body if holds else node.orelse, frame)
+        frame.tests = before
+
+    def _perhaps(self, branches: list[list[ast.stmt]], frame: _Frame) -> None:
+        """Follows several ways of which nobody knows which is taken: what they make different is not known."""
+        names, attributes, certain = dict(frame.names), dict(self.attributes), frame.certain
+        results = []
+        for body in branches:
+            frame.names, self.attributes, frame.certain = dict(names), dict(attributes), False
+            self.follow(body, frame)
+            results.append((frame.names, self.attributes))
+        frame.names = _merged([result[0] for result in results])
+        self.attributes = _merged([result[1] for result in results])
+        # What follows is reached only where no branch returned; one that raises refuses as well.
+        returns = any(isinstance(part, ast.Return | ast.Break) for body in branches for part in _parts(body))
+        frame.certain = certain and not returns
+
+    def _lose(self, node: ast.stmt, frame: _Frame) -> None:
+        """What a loop assigns is not known behind it."""
+        for part in _parts([node]):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                frame.names[part.id] = NOT_KNOWN
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                self.attributes[part.attr] = NOT_KNOWN
+
+    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, frame: _Frame) -> None:
+        self._effects(node.value, frame)
+        known = node.value is not None and not isinstance(node, ast.AugAssign)
+        value = self.value(node.value, frame) if known and node.value is not None else NOT_KNOWN
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name):
+                frame.names[target.id] = value
+            elif _own(target) is not None:
+                self.attributes[_own(target) or ""] = value
+            else:
+                self._lose(node, frame)
+
+    def _raise(self, node: ast.Raise, frame: _Frame) -> None:
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        said = node.exc.args[0] if isinstance(node.exc, ast.Call) and node.exc.args else None
+        self._refuse(_last(raised), said, node, frame, frame.tests)
+
+    def _refuse(
+        self, type_: str, said: ast.expr | None, node: ast.stmt, frame: _Frame, tests: tuple[ast.expr, ...]
+    ) -> None:
+        if not frame.certain or not tests:
+            return
+        reads = dict.fromkeys(name for test in tests for part in ast.walk(test) if (name := _own(part)))
+        raise _RefusedError(
+            Refusal(
+                type_,
+                self._text(said, frame) if said is not None else "",
+                self.sources.search.relative(frame.source.path),
+                node.lineno,
+                frame.function,
+                ast.unparse(tests[-1]),
+                tuple(name for name in reads if name in self.attributes),
+            )
+        )
+
+    def _effects(self, node: ast.expr | None, frame: _Frame) -> None:
+        """What the calls in an expression do to the object."""
+        for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)) if node is not None else ():
+            function = call.func
+            passed = any(isinstance(a, ast.Name) and a.id == "self" for a in call.args)
+            if isinstance(function, ast.Attribute):
+                owner = function.value
+                if isinstance(owner, ast.Name) and owner.id == "self":
+                    self._followed(function.attr, frame, "")
+                    continue
+                if isinstance(owner, ast.Call) and _last(owner.func) == "super":
+                    self._followed(function.attr, frame, frame.owner)
+                    continue
+                behind = self._behind(owner)
+                if passed and behind is not None:
+                    self._followed(function.attr, frame, behind)
+                    continue
+            if passed and _last(function) not in _PURE:
+                self._forget()
+
+    def _followed(self, name: str, frame: _Frame, after: str) -> None:
+        if after and after not in [node.name for _, node in self.order]:
+            self.method(name, frame.depth + 1, "", frame.certain)
+        else:
+            self.method(name, frame.depth + 1, after, frame.certain)
+
+    def _behind(self, owner: ast.expr) -> str | None:
+        """For ``Base.method(self)`` the class before ``Base`` in the order."""
+        names = [node.name for _, node in self.order]
+        name = _last(owner)
+        return names[names.index(name) - 1] if name in names[1:] else None
+
+    # Expressions
+
+    def value(self, node: ast.expr, frame: _Frame) -> Value:
+        if isinstance(node, ast.Constant):
+            return Known(node.value)
+        own = _own(node)
+        if own is not None:
+            return self.attributes.get(own, NOT_KNOWN)
+        if isinstance(node, ast.Name):
+            return frame.names.get(node.id, NOT_KNOWN)
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            parts = [self.value(part, frame) for part in node.elts]
+            known = [part.value for part in parts if isinstance(part, Known)]
+            return Known(tuple(known)) if len(known) == len(parts) else NOT_KNOWN
+        if isinstance(node, ast.BoolOp):
+            return self._joined(node, frame)
+        if isinstance(node, ast.UnaryOp):
+            return self._unary(node, frame)
+        if isinstance(node, ast.Compare):
+            return self._compared(node, frame)
+        if isinstance(node, ast.BinOp):
+            return _computed(node.op, self.value(node.left, frame), self.value(node.right, frame))
+        if isinstance(node, ast.IfExp):
+            holds = truth(self.value(node.test, frame))
+            return NOT_KNOWN if holds is None else self.value(node.body if holds else node.orelse, frame)
+        return self._called(node, frame) if isinstance(node, ast.Call) else NOT_KNOWN
+
+    def _joined(self, node: ast.BoolOp, frame: _Frame) -> Value:
+        ends = isinstance(node.op, ast.Or)  # the truth that decides the whole
+        values = [self.value(part, frame) for part in node.values]
+        truths = [truth(value) for value in values]
+        if ends in truths and None in truths[: truths.index(ends)]:
+            return TRUE if ends else FALSE
+        decided = next((value for value, one in zip(values, truths, strict=True) if one is ends), None)
+        if decided is not None:
+            return decided
+        return NOT_KNOWN if None in truths else values[-1]
+
+    def _unary(self, node: ast.UnaryOp, frame: _Frame) -> Value:
+        value = self.value(node.operand, frame)
+        if isinstance(node.op, ast.Not):
+            holds = truth(value)
+            return NOT_KNOWN if holds is None else Known(not holds)
+        number = isinstance(value, Known) and isinstance(value.value, int | float)
+        return (
+            Known(-value.value) if number and isinstance(node.op, ast.USub) and isinstance(value, Known) else NOT_KNOWN
+        )
+
+    def _compared(self, node: ast.Compare, frame: _Frame) -> Value:
+        operands = [self.value(part, frame) for part in (node.left, *node.comparators)]
+        results = [
+            truth(compared(op, left, right))
+            for op, left, right in zip(node.ops, operands[:-1], operands[1:], strict=True)
+        ]
+        return FALSE if False in results else NOT_KNOWN if None in results else TRUE
+
+    def _called(self, node: ast.Call, frame: _Frame) -> Value:
+        name = _last(node.func)
+        arguments = [self.value(argument, frame) for argument in node.args]
+        first = arguments[0] if arguments else NOT_KNOWN
+        if name == "isinstance" and len(node.args) == 2 and isinstance(first, Known):
+            wanted = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+            types = [_TYPES.get(_last(part)) for part in wanted]
+            return NOT_KNOWN if None in types else Known(isinstance(first.value, tuple(t for t in types if t)))
+        if name == "len" and isinstance(first, Known) and isinstance(first.value, str | tuple):
+            return Known(len(first.value))
+        if isinstance(node.func, ast.Attribute) and name in _TEXTS and all(isinstance(a, Known) for a in arguments):
+            owner = self.value(node.func.value, frame)
+            if isinstance(owner, Known) and isinstance(owner.value, str):
+                try:
+                    return Known(getattr(owner.value, name)(*(a.value for a in arguments if isinstance(a, Known))))
+                except TypeError:
+                    return NOT_KNOWN
+        return NOT_KNOWN
+
+    def _text(self, node: ast.expr, frame: _Frame) -> str:
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._text(part, frame) for part in node.values)
+        if isinstance(node, ast.FormattedValue):
+            return self._text(node.value, frame)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._text(node.left, frame) + self._text(node.right, frame)
+        value = self.value(node, frame)
+        return str(value.value) if isinstance(value, Known) else "…"
+
+
+def _set_on_the_way(classes: list[ast.ClassDef]) -> Iterator[str]:
+    """The fields that ``__post_init__`` and the methods and properties that it leads to may set, and those that a list
+    of the class names."""
+    methods: dict[str, list[ast.stmt]] = {}
+    for statement in (statement for node in classes for statement in node.body):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            methods.setdefault(statement.name, []).extend(statement.body)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, ast.List | ast.Tuple):
+            yield from filter(None, map(_quoted, statement.value.elts))
+    reached, left = set[str](), ["__post_init__"]
+    while left:
+        name = left.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for part in _parts(methods.get(name, [])):
+            if isinstance(part, ast.Attribute):
+                left += [part.attr] if part.attr in methods else []
+                if _own(part) is not None and isinstance(part.ctx, ast.Store):
+                    yield part.attr
+            elif isinstance(part, ast.Call) and _last(part.func) == "setattr":
+                yield from filter(None, map(_quoted, part.args))
+
+
+def _quoted(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _merged(results: list[dict[str, Value]]) -> dict[str, Value]:
+    names = dict.fromkeys(name for result in results for name in result)
+    return {
+        name: results[0].get(name, NOT_KNOWN)
+        if all(name in result and result[name] == results[0].get(name) for result in results)
+        else NOT_KNOWN
+        for name in names
+    }
+
+
+def _parts(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Everything in statements but the bodies of functions defined there."""
+    for node in body:
+        left: list[ast.AST] = [node]
+        while left:
+            part = left.pop()
+            yield part
+            if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+                left += ast.iter_child_nodes(part)
+
+
+def _computed(op: ast.operator, left: Value, right: Value) -> Value:
+    numbers = isinstance(left, Known) and isinstance(right, Known)
+    if not numbers or type(op) not in _ARITHMETIC or not isinstance(left, Known) or not isinstance(right, Known):
+        return NOT_KNOWN
+    if not all(isinstance(value, int | float) for value in (left.value, right.value)):
+        return NOT_KNOWN
+    try:
+        return Known(_ARITHMETIC[type(op)](left.value, right.value))
+    except (ArithmeticError, TypeError):
+        return NOT_KNOWN
+
+
+def _typed(value: Any, annotation: str) -> Value:
+    """A setting as the class's parser reads it; not known where its text does not fit the field's type."""
+    if isinstance(value, str):
+        plain = value.strip()
+        if "str" not in annotation:
+            if "bool" in annotation and plain.lower() in ("true", "false"):
+                return Known(plain.lower() == "true")
+            for name, type_ in (("int", int), ("float", float)):
+                if name in annotation:
+                    try:
+                        return Known(type_(plain))
+                    except ValueError:
+                        continue
+            return NOT_KNOWN
+        return Known(plain)
+    if isinstance(value, list):
+        return Known(tuple(value)) if all(isinstance(part, str | int | float) for part in value) else NOT_KNOWN
+    return Known(value) if value is None or isinstance(value, str | int | float | bool) else NOT_KNOWN
+
+
+def _own(node: ast.AST) -> str | None:
+    """``name`` of ``self.name``."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node.attr
+    return None
+
+
+def _last(node: ast.expr | None) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
