@@ -12,9 +12,9 @@ import msgspec
 
 from rldoctor import __version__, redact
 from rldoctor.case import Case, Gpus
-from rldoctor.facts import environment, gpus
+from rldoctor.facts import environment, gpus, proc
 from rldoctor.facts.deadline import within
-from rldoctor.hang import files, flight_recorder, proc, ray_cluster, runs, sampling, stacks
+from rldoctor.hang import files, flight_recorder, ray_cluster, runs, sampling, stacks
 from rldoctor.hang import gpus as devices
 from rldoctor.hang.model import NAME, FlightRecord, Hang, RayCluster, Seen
 from rldoctor.hang.runs import Run

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from rldoctor import redact
+from rldoctor.facts import proc
 from rldoctor.facts.deadline import within
-from rldoctor.hang import proc
 from rldoctor.hang.model import LogTail
 from rldoctor.logs.model import Frame
 from rldoctor.printable import plain

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rldoctor import redact
-from rldoctor.hang import proc
+from rldoctor.facts import proc
 from rldoctor.hang.model import RayActor, RayBundles, RayCluster, RayDemand
 from rldoctor.hang.runs import Run
 from rldoctor.printable import plain

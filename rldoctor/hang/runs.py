@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from rldoctor import redact
 from rldoctor.errors import InputError
-from rldoctor.hang import proc
-from rldoctor.hang.proc import Process
+from rldoctor.facts import proc
+from rldoctor.facts.proc import Process
 from rldoctor.hang.rendezvous import world
 from rldoctor.hang.roles import Role, is_python, role_of
 

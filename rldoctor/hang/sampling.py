@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from rldoctor.hang import proc, stacks
+from rldoctor.facts import proc
+from rldoctor.facts.proc import Task
+from rldoctor.hang import stacks
 from rldoctor.hang.model import Thread
-from rldoctor.hang.proc import Task
 from rldoctor.hang.runs import Member, Run
 from rldoctor.hang.stacks import Stack, UnreadableError
 from rldoctor.logs.model import Frame

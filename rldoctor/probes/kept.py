@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from rldoctor import reading, redact
-from rldoctor.hang import proc
+from rldoctor.facts import proc
 from rldoctor.model import Report
 
 PREFIX = "rldoctor-"
