@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Evidence, Fix, RolloutPlan, cite
+from rldoctor.api.facts import aside
 
 NODES, EACH, SHAPES = "scheduler.nodes", "scheduler.gpus_per_node", "scheduler.shapes"
+
+
+def named(case: Case) -> int | None:
+    """The number of nodes that the case names; where it names none, another number may decide."""
+    with aside():
+        return case.nodes
 
 
 def nodes_there(case: Case, plan: RolloutPlan) -> tuple[int | None, tuple[Evidence, ...]]:
     """How many nodes there are for the launch, and how that is known: those that the case names, else those that the
     scheduler is asked for."""
-    if case.nodes is not None:
-        return case.nodes, (Evidence(text=f"{case.nodes} node(s)", source="nodes"),)
+    nodes = named(case)
+    if nodes is not None:
+        return nodes, (Evidence(text=f"{nodes} node(s)", source="nodes"),)
     return plan.value(NODES), cite(plan, NODES)
 
 

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, NotApplicable, NotChecked, Reach, cite, plan_of
 
-from ..declared.allocation import more_nodes, nodes_there
+from ..declared.allocation import more_nodes, named, nodes_there
 
 check = Check(
     "RLD324",
@@ -57,7 +57,7 @@ def nodes_that_exist(case: Case) -> Iterator[Finding | Reach]:
     if nodes <= there:
         yield Reach(f"{nodes} of {there} nodes")
         return
-    asked = case.nodes is None
+    asked = named(case) is None
     yield check.finding(
         f"the launcher waits for {nodes} nodes, and "
         + (

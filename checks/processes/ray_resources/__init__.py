@@ -44,7 +44,7 @@ from rldoctor.api import (
 )
 
 from ...declared.allocation import EACH as ALLOCATED_EACH
-from ...declared.allocation import SHAPES, more_nodes, nodes_there
+from ...declared.allocation import SHAPES, more_nodes, named, nodes_there
 from ...declared.devices import LOOPBACK, Visible, machine_devices, machine_evidence, visible
 
 check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
@@ -67,7 +67,7 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
     if plan.value("process.launcher") != "ray" or not (needed or each):
         raise NotApplicable("no placement groups of a known size")
     seen = _on_a_node(case, plan)
-    shapes = plan.value(SHAPES) if case.nodes is None and not seen.listed else None
+    shapes = plan.value(SHAPES) if named(case) is None and not seen.listed else None
     largest = max(shapes) if shapes else len(seen)
     if each and each > largest:
         yield _finding(plan, f"{each:g} GPUs on one node", f"a node has {largest}", seen, case)
@@ -114,10 +114,10 @@ def bundles_of_the_group(case: Case) -> Iterator[Finding | Reach]:
 
 def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
     """The devices that Ray finds on a node. Raises :class:`NotChecked` where the cluster is another machine."""
-    address = plan.get("ray.address")
     allocated = plan.value(ALLOCATED_EACH) or max(plan.value(SHAPES) or (0,))
-    if allocated and (plan.value("ray.started") or plan.value("scheduler.name") == "kubernetes"):
-        address = None  # the cluster that is started on the nodes of the allocation
+    # The cluster that is started on the nodes of the allocation is no other machine's, whatever its address.
+    own = allocated and (plan.value("ray.started") or plan.value("scheduler.name") == "kubernetes")
+    address = None if own else plan.get("ray.address")
     if address is not None and (address.unknown is not None or address.value is not None):
         local = any(name in str(address.value) for name in (*LOOPBACK, "auto", "local"))
         if not local and case.host is not None:
@@ -148,7 +148,7 @@ def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case)
         ),
         fixes=(
             *_smaller(plan, len(seen), there or 1),
-            *(more_nodes(plan, plan.value(NODES, 1)) if case.nodes is None and there else ()),
+            *(more_nodes(plan, plan.value(NODES, 1)) if named(case) is None and there else ()),
         ),
         url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
     )

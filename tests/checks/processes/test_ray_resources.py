@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from rldoctor_checks.processes.ray_resources import check
 
 from rldoctor.api import Finding, Outcome
+from rldoctor.case import Unknown
+from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
 from tests.checks import launches
 from tests.checks.launches import LaunchFile
@@ -195,3 +198,10 @@ def test_pods_that_hold_enough_in_all_and_not_on_a_node(tmp_path: Path) -> None:
     (found,) = asked_of_slurm(tmp_path, uneven, name="job.yaml")
     assert "8 GPUs on one node, 2 times, and 1 of the cluster's nodes can hold 8" in found.message
     assert asked_of_slurm(tmp_path, text + pods.format(count=2, gpus=8), name="job.yaml") == []
+
+
+def test_an_allocation_answers_where_the_case_names_no_nodes(tmp_path: Path) -> None:
+    (case,) = LaunchFile(tmp_path, SBATCH + MAIN_PPO.format(nodes=2, each=8), {"verl": "0.7.1"}).cases()
+    result = judge_one(check, replace(case, unknown={"nodes": Unknown(reason="not told")}))
+    assert (result.outcome, result.findings) == (Outcome.PASS, ())
+    assert result.reason is not None and "16 of 16 GPUs" in result.reason
