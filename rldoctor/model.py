@@ -163,11 +163,11 @@ class Incident:
 
     ``kind`` is how it ended, each from evidence of its own: ``crashed`` or ``stalled`` (it failed), ``unhealthy`` (it
     came to its end or goes on, and learns nothing), ``finished`` (the last planned step, or the trainer's last words),
-    ``unfinished`` (cut off or still running, ``step`` tells where) or ``unknown`` (nothing shows that a run went on:
-    no log, or words of failure that nothing explains; ``suspects`` are the lines that look like it).
-    ``first_rank`` is the first failing rank (where the log has no
-    ranks, its actor and process), ``stage`` where in training it was (start, weights, rollout, reward,
-    log-probabilities, update, weight sync, checkpoint, evaluation). ``exception`` is ``Type: message`` of the first
+    ``unfinished`` (cut off or still running, ``step`` tells where; with the ``stage`` start before anything ran) or
+    ``unknown`` (nothing shows that a run went on: no log, or words of failure that nothing explains; ``suspects`` are
+    the lines that look like it). ``first_rank`` is the first failing rank (where the log has no ranks, its actor and
+    process), ``stage`` where in training it was (start, weights, rollout, reward, log-probabilities, update, weight
+    sync, checkpoint, evaluation). ``exception`` is ``Type: message`` of the first
     failure, ``frames`` its ``file:line in function``, innermost last, ``user_frame`` the innermost one outside
     installed packages. ``cascades`` are failures that others caused. ``run`` of ``runs`` in these files this is;
     ``partial`` says why the log is incomplete."""

@@ -170,6 +170,11 @@ def _patient(case: Case, report: Report) -> Missing | None:
 
 def _understood(case: Case, report: Report) -> Missing | None:
     incident = report.incident
+    if incident is not None and incident.kind == "unfinished" and incident.stage == "start":
+        return Missing(
+            what="the run was cut off, or is still starting: no step and no answered request is in the log",
+            how="hand over the log again with its first step, or the rest of it",
+        )
     if incident is None or incident.kind != "unknown":
         return None
     if incident.suspects:

@@ -307,3 +307,24 @@ def test_where_roles_have_environments_of_their_own_each_needs_its_own_half() ->
     assert open_("rollout", None, "vllm") == []
     assert len(open_("trainer", None, "numpy")) == 2
     assert len(open_(None, "0.6.1", "verl")) == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("Loading safetensors checkpoint shards:  25% Completed | 1/4 [00:01<00:04,  1.4s/it]\n", 2),
+        (" 12%|█         | 100/800 [31:40<221:40, 19.72s/it]\n", 0),
+    ],
+)
+def test_a_log_that_ends_while_the_run_starts(
+    end: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "run.log"
+    begun = "".join(f"INFO 11-20 21:30:1{n} [parallel_state.py:{n}] rank 0 of 1 is up\n" for n in range(6))
+    log.write_text(begun + end)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["triage", str(log)])
+    assert left.value.code == code
+    first = capsys.readouterr().out.splitlines()[0]
+    starting = "cannot judge: the run was cut off, or is still starting"
+    assert first.startswith(starting if code else "cut off or still running at step 100 of 800")

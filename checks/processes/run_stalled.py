@@ -1,11 +1,11 @@
 """The run stands still: no error, no progress.
 
 What it looks for
-    A log that ends in vLLM's repeated ``No available shared memory broadcast block found``, a ``ray.get`` that ran
-    into its time limit, and a job that Slurm ended at its time limit. Each is a consequence: any cause in the log
-    goes before it. Traffic on a live engine of ours that stands still until its time is over. In a run that still
-    stands (``rldoctor hang``): processes that are stopped, that wait for a file system, and, where nothing in the run
-    moves, what each waits for.
+    A log that ends in vLLM's repeated ``No available shared memory broadcast block found``, and a ``ray.get`` that
+    ran into its time limit. Each is a consequence: any cause in the log goes before it. (A job that Slurm ended at
+    its time limit is RLD603.) Traffic on a live engine of ours that stands still until its time is over. In a run that
+    still stands (``rldoctor hang``): processes that are stopped, that wait for a file system, and, where nothing in the
+    run moves, what each waits for.
 
 Why it hurts
     The GPUs are held until somebody notices.
@@ -205,16 +205,4 @@ check.signature(
         ),
     ),
     url="https://github.com/vllm-project/vllm/issues/17965",
-)
-
-
-# Slurm ended the job at its time limit.
-check.signature(
-    "DUE TO TIME LIMIT",
-    says="the job ran into Slurm's time limit",
-    fixes=(
-        Fix(title="where it was still making progress, ask for more time", commands=("sbatch --time=...",)),
-        _LOOK,
-    ),
-    role=Role.CASCADE,
 )

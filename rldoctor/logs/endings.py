@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rldoctor.logs.liveness import is_last_word
+from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import is_quoted
 from rldoctor.logs.rank import ASIDE, Found, closeness
@@ -34,6 +34,10 @@ _RECORDS = 3
 _TRAINERS_BAR = re.compile(
     r"\s*(?:(?:Training Progress|Train\w*|Epochs?|Episodes?|Steps?|Iterations?|Global step)\b[^|%]{0,60}?:? *)?"
     r"\d+%\|[^|]{0,300}\| *(?P<at>\d{1,12})/(?P<of>\d{1,12}) \["
+)
+# The titles of bars that move before a run has begun.
+_STARTS = re.compile(
+    r"(?i:\b(?:load|shard|weight|captur|compil|fetch|download|upload|token|map\b|filter|preprocess|split|cudagraph|warm))"
 )
 _COUNTED = re.compile(
     r"'global_step/max_steps': '(?P<at>\d+)/(?P<of>\d+)'|={3,} Step (?P<step>\d+)/(?P<steps>\d+) ={3,}"
@@ -80,7 +84,18 @@ def ended(
     if not _is_log(pieces, at):
         return replace(incident, kind="unknown")
     # A script says "done" behind everything; where something ran and nothing speaks against it, it is believed.
-    return replace(incident, kind="finished" if any(piece.record.done for piece in pieces) else "unfinished")
+    if any(piece.record.done for piece in pieces):
+        return replace(incident, kind="finished")
+    return replace(incident, kind="unfinished", stage=incident.stage if _begun(pieces, at) else "start")
+
+
+def _begun(pieces: Sequence[Slice], at: int | None) -> bool:
+    """Whether anything shows that the run got past its start: a step, a metric, an answered request, a moving bar of
+    something else than what a start loads and compiles."""
+    if at is not None or any(collector.last for piece in pieces for _, collector in piece.record.metrics):
+        return True
+    lines = [line for _, _, line in _lines(pieces)]
+    return any(is_progress(line) or (bar_position(line) and not _STARTS.search(line.text[:120])) for line in lines)
 
 
 def _lines(pieces: Sequence[Slice]) -> Iterator[tuple[Slice, int, Line]]:

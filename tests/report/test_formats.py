@@ -295,7 +295,7 @@ def test_an_ignored_finding_is_shown_as_ignored() -> None:
 def test_sarif_is_valid_against_the_official_schema(told: Report) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     document = json.loads(report.renderer("sarif")(told))
-    jsonschema.Draft4Validator(json.loads(SARIF_SCHEMA.read_text())).validate(document)
+    jsonschema.Draft7Validator(json.loads(SARIF_SCHEMA.read_text())).validate(document)
 
 
 @pytest.mark.parametrize("told", [REPORT, replace(REPORT, incident=CRASH, missing=MISSING)])

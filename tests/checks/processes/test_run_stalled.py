@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rldoctor_checks.processes.run_stalled import check
 
+from rldoctor.logs.triage import triage_text
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY
 
@@ -30,9 +31,9 @@ def test_a_remote_call_that_ran_into_its_limit() -> None:
     assert "/home/user/rl/train.py:7" in finding(check, text).message
 
 
-def test_slurms_time_limit() -> None:
+def test_slurms_time_limit_is_the_end_of_a_sound_job() -> None:
     text = "slurmstepd: error: *** JOB 123 ON n1 CANCELLED AT 2026-11-20T20:00:00 DUE TO TIME LIMIT ***\n"
-    assert "time limit" in finding(check, text).message
+    assert [found.code for found in triage_text(text).findings] == ["RLD603"]
 
 
 def test_a_worker_that_does_not_answer_its_executor() -> None:
