@@ -4,7 +4,8 @@ What it looks for
     Each heavy package is imported in a process of its own. Where the failure began with a module that no installed
     distribution provides (``No module named 'cbor2'``), or with a shared library of the system or of an NVIDIA package
     that is not there (``libGL.so.1``, ``libcudnn.so.9``), the absent one is blamed, once, with all imports that it
-    stops. A rollout that ends at such a late import counts too. In a log: the exception that ended the run, whether
+    stops. A rollout that ends at such a late import counts too. Where ``--python`` names the environment that a launch
+    runs in: its framework, or vLLM, is not there. In a log: the exception that ended the run, whether
     Python raised it or a library that looked for the package.
 
 Why it hurts
@@ -34,8 +35,22 @@ from dataclasses import replace
 
 from packaging.requirements import Requirement
 
-from rldoctor.api import Applicability, Case, Check, Evidence, Finding, Fix, Grade, LogEvent, Reach, Severity, find
-from rldoctor.api.packages import canonical
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Severity,
+    find,
+    plan_of,
+)
+from rldoctor.api.packages import canonical, packages_of
 
 from ..observed.absent_packages import CALLED, NEEDED, OPTIONAL, SAID, Missing, in_namespace, missing
 from ..observed.imports import (
@@ -56,6 +71,38 @@ from ..observed.imports import (
 from ..observed.logged_imports import answered_by_another, as_logged, failure_of, link_of
 
 check = Check("RLD108", "package-missing", __doc__, before=("RLD603",))
+
+
+@check.declared(needs=["plan", "packages"])
+def not_installed(case: Case) -> Iterator[Finding | Reach]:
+    """The environment that the run is to start with lacks the launch's framework, or its engine."""
+    plan, packages = plan_of(case), case.packages
+    assert packages is not None
+    if not packages.named or not packages.complete:
+        raise NotApplicable("no --python names the environment that the launch runs in")
+    engine = plan.value("rollout.backend", "vllm") == "vllm" and plan.value("rollout.enabled") is not False
+    # A trainer that asks a server only needs the engine where the server is.
+    elsewhere = plan.value("placement.mode") == "server" and plan.server is None and plan.role != "server"
+    wanted = [packages_of(plan.framework), ("vllm",) if engine and not elsewhere else ()]
+    there = {names: [name for name in names if find(packages, name) is not None] for names in wanted if names}
+    absent = [names[0] for names, found in there.items() if not found and not packages.broken.keys() & {*names}]
+    # One of several environments has its own half.
+    if absent and not (case.role is not None and any(there.values())):
+        where = packages.executable or packages.prefix or "this environment"
+        yield check.finding(
+            f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed in {where}, "
+            f"the environment that the launch is to run in",
+            evidence=(Evidence(text=plan.entry, source=plan.file, line=plan.line),),
+            fixes=(
+                Fix(
+                    title=f"install {' and '.join(absent)}, or name another environment (--python)",
+                    commands=(install(case, " ".join(absent)),),
+                    side_effects="may bring or move other packages",
+                ),
+            ),
+        )
+        return
+    yield Reach(f"{', '.join(name for found in there.values() for name in found) or 'nothing'} installed")
 
 
 @check.observed(needs=["observations.imports"])

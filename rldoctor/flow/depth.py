@@ -27,6 +27,8 @@ class Depth:
 
 def auto_depth(case: Case, request: Request) -> Depth:
     """The level that ``auto`` means here: ``imports``, and ``rollout`` where the device is idle."""
+    if case.packages is None or find(case.packages, "vllm") is None:
+        return Depth(Level.IMPORTS, "no rollout was run: there is no vLLM in this environment")
     busy = _busy(case, request)
     if busy is None:
         return Depth(Level.ROLLOUT)
@@ -35,8 +37,6 @@ def auto_depth(case: Case, request: Request) -> Depth:
 
 def _busy(case: Case, request: Request) -> str | None:
     """Why a rollout would disturb somebody or cannot be had, or None."""
-    if case.packages is None or find(case.packages, "vllm") is None:
-        return "there is no vLLM in this environment"
     if case.host is None:
         return "how busy this machine is, is not known"
     from rldoctor.probes.placing import choose_device, user

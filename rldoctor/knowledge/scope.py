@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rldoctor import reads
 from rldoctor.case import Case
 from rldoctor.knowledge.layers import replaced
 from rldoctor.knowledge.model_config import text_config
@@ -58,7 +59,9 @@ def fact(name: str, case: Case) -> Any:
     if name == "engine.generation":
         return generation(case).value
     if name == "model.architectures":
-        return next(iter(config.get("architectures") or ()), None)
+        named = next(iter(config.get("architectures") or ()), None)
+        reads.note(name, "config.json names no architecture" if case.model is not None and named is None else None)
+        return named
     if name == "model.experts":
         return next((count for key in EXPERTS if (count := text_config(config).get(key))), None)
     if name.startswith("model.config."):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rldoctor_checks.environment.package_missing import check
 
-from rldoctor.api import Case, Finding, Outcome, Severity
+from rldoctor.api import Case, Check, Finding, Outcome, Severity
 from rldoctor.judge import judge_one
 from tests.live import imports_case as real_imports
 from tests.logs.asking import finding as ask
 from tests.logs.asking import findings as all_of
 from tests.logs.asking import raised
 from tests.observations import failed, imports_case, link, packages, rollout_case
+from tests.plans import case as planned
 from tests.probes.environments import Environment
 
 
@@ -24,6 +27,49 @@ def the_finding(case: Case) -> Finding:
     return finding
 
 
+def named(case: Case, **changes: object) -> Case:
+    """The case as --python makes it."""
+    assert case.packages is not None
+    return replace(case, packages=replace(case.packages, named=True, executable="/venv/bin/python", **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("versions", "settings", "said"),
+    [
+        ({"torch": "2.8.0"}, {}, "verl and vllm are not installed in /venv/bin/python"),
+        ({"verl": "0.6.1"}, {}, "vllm is not installed in /venv/bin/python"),
+        ({"vllm": "0.11.0"}, {}, "verl is not installed in /venv/bin/python"),
+        ({"vllm": "0.11.0"}, {"rollout__backend": "sglang"}, "verl is not installed in /venv/bin/python"),
+    ],
+)
+def test_the_environment_that_the_launch_runs_in_lacks_it(
+    versions: dict[str, str], settings: dict[str, Any], said: str
+) -> None:
+    found = the_finding(named(planned(versions=versions, **settings)))
+    assert found.message.startswith(said) and found.severity is Severity.ERROR
+    assert (found.evidence[0].source, found.evidence[0].line) == ("run.sh", 1)
+    (command,) = found.fixes[0].commands
+    assert command.startswith("/venv/bin/python -m pip install ")
+
+
+@pytest.mark.parametrize(
+    ("case", "outcome"),
+    [
+        (named(planned(versions={"verl": "0.6.1", "vllm": "0.11.0"})), Outcome.PASS),
+        (named(planned(versions={"verl": "0.6.1"}, rollout__backend="sglang")), Outcome.PASS),
+        (named(planned("TRL", versions={"trl": "0.24.0"}, placement__mode="server")), Outcome.PASS),
+        (named(planned(versions={"vllm": "0.11.0"}), broken={"verl": "no version"}), Outcome.NOT_CHECKED),
+        (replace(named(planned(versions={"vllm": "0.11.0"})), role="rollout"), Outcome.PASS),
+        (planned(versions={"torch": "2.8.0"}), Outcome.NOT_APPLICABLE),
+    ],
+    ids=["both", "another engine", "a server has it", "unreadable", "its half", "not named"],
+)
+def test_the_environment_that_the_launch_runs_in(case: Case, outcome: Outcome) -> None:
+    alone = Check(check.code, check.name, check.doc)
+    alone.detectors = [detector for detector in check.detectors if detector.judge.__name__ == "not_installed"]
+    assert judge_one(alone, case).outcome is outcome
+
+
 def absent(module: str, *places: str) -> dict[str, object]:
     return link("ModuleNotFoundError", f"No module named {module!r}", *places, name=module)
 
@@ -32,7 +78,7 @@ def test_the_absent_one_is_blamed_with_all_that_it_stops() -> None:
     installed = packages({"vllm": ["cbor2>=5.0", "torch==2.8.0"]}, vllm="0.32.0", trl="1.0", torch="2.8.0")
     error = absent("cbor2", "vllm/config/__init__.py:13", "vllm/utils/hashing.py:12")
     finding = the_finding(imports_case(installed, vllm=failed(error), trl=failed(error)))
-    assert finding.message == ("cbor2 is not installed, and vllm needs it (cbor2); it stops the import of trl, vllm")
+    assert finding.message == ("cbor2 is not installed, and vllm needs it; it stops the import of trl, vllm")
     assert finding.severity is Severity.ERROR
     assert finding.fixes[0].commands == ("/venv/bin/python -m pip install 'cbor2>=5.0'",)
     places = [(evidence.source, evidence.line) for evidence in finding.evidence if evidence.line]
@@ -103,7 +149,7 @@ def test_a_real_environment_installed_without_dependencies(tmp_path: Path) -> No
     files = {"peft/__init__.py": "from peft.models import PeftModel, LoraConfig\n", "peft/models.py": "import torch\n"}
     environment.install("peft", "0.17", files, ["torch>=1.13.0"])
     finding = the_finding(real_imports(environment.python))
-    assert finding.message == "torch is not installed, and peft needs it (torch); it stops the import of peft"
+    assert finding.message == "torch is not installed, and peft needs it; it stops the import of peft"
     assert finding.severity is Severity.ERROR
     assert "'torch>=1.13.0'" in finding.fixes[0].commands[0]
 
@@ -125,7 +171,7 @@ def test_a_rollout_that_ended_otherwise_reached_no_further() -> None:
 def test_a_log_names_the_absent_package() -> None:
     text = raised("ModuleNotFoundError", "No module named 'cbor2'", f"{SITE}/vllm/utils/hashing.py <module>")
     found = ask(check, text)
-    assert found.message == "cbor2 is not installed, and vllm needs it (cbor2)"
+    assert found.message == "cbor2 is not installed, and vllm needs it"
     assert found.fixes[0].commands == ("python -m pip install 'cbor2'",)
 
 
