@@ -93,7 +93,8 @@ def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked
             "kind": boot.kind,
             "engine": {**basis.options, **boot.options},
             "config": case.model.config if case.model else None,
-            "files": case.model.path if case.model else None,
+            # The child works in another folder.
+            "files": str(Path(case.model.path).absolute()) if case.model else None,
             "own": runs_itself(case, request),
             "samples": SAMPLES,
             "prompt_tokens": PROMPT_TOKENS,
