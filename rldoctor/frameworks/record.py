@@ -48,11 +48,11 @@ class Package:
     ``alternatives`` extras that admit more than the extra they are mapped to. ``published`` says whether the package
     index has it, ``repository`` where its declarations are read else or besides.
 
-    ``symbols`` says that the table of symbols covers it. Of options and symbols, releases from ``since`` on are read;
-    with ``monthly``, of calendar versions, the last of each month. ``beside`` are repositories with files that it does
-    not package but people launch from a clone, each with the tag of a release there (None where only the newest commit
-    can be had). ``attributes`` are taken from the module by the import probe (lazy packages load little before);
-    ``device`` says that the import needs a GPU."""
+    ``symbols`` says that the table of symbols covers it, and that of messages has its every release. Of options and
+    symbols, releases from ``since`` on are read; with ``monthly``, of calendar versions, the last of each month.
+    ``beside`` are repositories with files that it does not package but people launch from a clone, each with the tag
+    of a release there (None where only the newest commit can be had). ``attributes`` are taken from the module by the
+    import probe (lazy packages load little before); ``device`` says that the import needs a GPU."""
 
     name: str
     modules: tuple[str, ...]

@@ -25,7 +25,7 @@ SINCE = {
 }
 COVERED = tuple(SINCE)
 # Their failures are told apart patch by patch; of the others the newest of every minor release is read.
-EVERY = frozenset({"vllm", "trl", "verl", "peft", "accelerate"})
+EVERY = frozenset({"vllm", "peft", "accelerate", *(package.name for package in packages() if package.symbols)})
 # One module for each architecture: they say the same of their inputs, and are most of the package. Ray's libraries for
 # other work.
 _LEFT_OUT = re.compile(
