@@ -19,8 +19,8 @@ check: lint
 	$(PYTEST) --quiet -m $(QUICK)
 
 test: lint $(PATIENT)/.ready $(RAY)/.ready
-	$(VENV)/bin/pytest --quiet -m alone
-	$(PYTEST) -m "not alone"
+	# The one part does not hide what the other has to say.
+	$(VENV)/bin/pytest --quiet -m alone; alone=$$?; $(PYTEST) -m "not alone" && exit $$alone
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check

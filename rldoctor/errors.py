@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class InputError(Exception):
     """What the user gave cannot be used; the message is one line that says what and where, also where a name in it has
-    several."""
+    several. ``choices`` are what the user can take instead, a line each behind it."""
 
-    def __init__(self, message: object) -> None:
-        super().__init__(" ".join(str(message).splitlines()))
+    def __init__(self, message: object, choices: Iterable[object] = ()) -> None:
+        super().__init__("\n  ".join(" ".join(str(part).splitlines()) for part in (message, *choices)))
 
 
 def one_line(error: BaseException) -> str:

@@ -72,8 +72,10 @@ def choose(pid: int | None) -> Run:
             "no trainer, torchrun, Ray or vLLM of this user runs here; name a process of the run: rldoctor hang PID"
         )
     if len(found) > 1:
-        listed = "".join(f"\n  {run.first.line}  ({len(run.members)} processes)" for run in found)
-        raise InputError(f"{len(found)} runs are here; name one of them: rldoctor hang PID{listed}")
+        raise InputError(
+            f"{len(found)} runs are here; name one of them: rldoctor hang PID",
+            [f"{run.first.line}  ({len(run.members)} process{'es' if run.members[1:] else ''})" for run in found],
+        )
     return found[0]
 
 
