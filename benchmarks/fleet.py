@@ -187,12 +187,12 @@ def main() -> None:
         command = [sys.executable, "-m", "rldoctor", "fleet", str(folder)]
         text = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600).stdout
         began = time.perf_counter()
-        told = subprocess.run([*command, "--format", "json"], capture_output=True, check=False, timeout=600).stdout
+        reported = subprocess.run([*command, "--format", "json"], capture_output=True, check=False, timeout=600).stdout
         seconds = time.perf_counter() - began
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         found = {
             (name, skew["name"])
-            for one in json.loads(told)["classes"]
+            for one in json.loads(reported)["classes"]
             for name in one["nodes"]
             for skew in one["differs"]
         }

@@ -87,24 +87,24 @@ def main(sizes: list[int], compared: bool) -> None:
         for size in sizes:
             write_log(log, size * MEBIBYTE)
             triage = _measured([doctor, "triage", str(log), "--format", "json"], size)
-            print(f"{'rldoctor triage':16} {size:5d} MiB  {_told(triage)}  {_answer(doctor, log)}", flush=True)
+            print(f"{'rldoctor triage':16} {size:5d} MiB  {_reported(triage)}  {_answer(doctor, log)}", flush=True)
             if peer is not None:
                 search = _measured([peer, "-a", "-F", "-f", str(patterns), str(log)], size)
                 of_cpu = triage.cpu_seconds / search.cpu_seconds
                 ratio = f"ratio {triage.seconds / search.seconds:.1f} ({of_cpu:.1f} of CPU)"
-                print(f"{Path(peer).name:16} {size:5d} MiB  {_told(search)}  {ratio}", flush=True)
+                print(f"{Path(peer).name:16} {size:5d} MiB  {_reported(search)}  {ratio}", flush=True)
             if compared:
                 healthy.unlink(missing_ok=True)
                 write_log(healthy, size * MEBIBYTE, seed=8)
                 command = [doctor, "triage", str(log), "--baseline", str(healthy), "--format", "json"]
-                print(f"{'with --baseline':16} {size:5d} MiB  {_told(_measured(command, size))}", flush=True)
+                print(f"{'with --baseline':16} {size:5d} MiB  {_reported(_measured(command, size))}", flush=True)
 
 
 def _measured(command: list[str], size: int) -> Cost:
     return run_once(command) if size >= ONCE else median(command, runs=3)
 
 
-def _told(cost: Cost) -> str:
+def _reported(cost: Cost) -> str:
     return f"{cost.seconds:7.2f} s  {cost.cpu_seconds:7.2f} s of CPU  {cost.peak_mib:4.0f} MiB"
 
 

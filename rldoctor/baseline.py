@@ -82,12 +82,12 @@ def against(report: Report, baseline: Baseline, files: Iterable[str]) -> Report:
         for one in baseline.known.values()
         if one.fingerprint not in here and one.code in judged and _looked_for(one, read)
     ]
-    told = set_aside(report, known)
-    aside = len(told.ignored) - len(report.ignored)
+    reported = set_aside(report, known)
+    aside = len(reported.ignored) - len(report.ignored)
     notes = [f"{aside} known {'finding' if aside == 1 else 'findings'} of {name} set aside"] if aside else []
     notes += [f"fixed since {name}: {one}" for one in fixed]
     notes += [f"`rldoctor baseline` takes what is fixed out of {name}"] if fixed else []
-    return replace(told, fixed=tuple(one.fingerprint for one in fixed), notes=(*report.notes, *notes))
+    return replace(reported, fixed=tuple(one.fingerprint for one in fixed), notes=(*report.notes, *notes))
 
 
 def _looked_for(finding: Known, read: set[Path]) -> bool:

@@ -86,7 +86,7 @@ def decoded(raw: bytes, source: str) -> Case:
         values[:] = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
     try:
         case = msgspec.convert(data, Case)
-        jobs = {name: _jobs(told) for name, told in case.observations.items() if name != HANG}
+        jobs = {name: _jobs(reported) for name, reported in case.observations.items() if name != HANG}
         return replace(case, observations={**case.observations, **jobs})
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(f"{source}: damaged bundle: {error}") from error
@@ -94,12 +94,12 @@ def decoded(raw: bytes, source: str) -> Case:
 
 def _jobs(jobs: Any) -> dict[str, Any]:
     """What a probe's jobs left behind. Raises :class:`msgspec.ValidationError` where it is nothing of the kind."""
-    told: dict[str, dict[str, Any]] = msgspec.convert(jobs, dict[str, dict[str, Any]])
-    for job in told.values():
+    reported: dict[str, dict[str, Any]] = msgspec.convert(jobs, dict[str, dict[str, Any]])
+    for job in reported.values():
         log = msgspec.convert(job, JobResult).log
         if log is not None:  # what lies at this path here is another file
             job["log"] = f"{log} (where the bundle was made)"
-    return told
+    return reported
 
 
 def _metric_values(data: dict[str, Any]) -> Iterator[list[Any]]:

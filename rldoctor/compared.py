@@ -32,12 +32,12 @@ def packages(case: Case) -> dict[str, Any] | None:
     found: Packages | None = case.packages
     if found is None:
         return None
-    told: dict[str, Any] = {"python": found.python}
+    reported: dict[str, Any] = {"python": found.python}
     for distribution in found.distributions:
-        told.setdefault(distribution.name, _version(distribution))
+        reported.setdefault(distribution.name, _version(distribution))
     for name, reason in found.broken.items():
-        told.setdefault(name, f"cannot be told: {reason}")
-    return told
+        reported.setdefault(name, f"cannot be told: {reason}")
+    return reported
 
 
 def _version(distribution: Distribution) -> str:
@@ -68,8 +68,8 @@ def gpus(case: Case) -> dict[str, Any] | None:
         kinds[kind] = kinds.get(kind, 0) + 1
     devices = "; ".join(f"{count} x {kind}" for kind, count in kinds.items()) or None
     links = ", ".join(f"{pair} {kind}" for pair, kind in sorted(found.links.items())) or None
-    told = {"vendor": found.vendor, "devices": devices, "driver": found.driver, "cuda": found.cuda}
-    return {**told, "error": found.error, "links": links}
+    reported = {"vendor": found.vendor, "devices": devices, "driver": found.driver, "cuda": found.cuda}
+    return {**reported, "error": found.error, "links": links}
 
 
 def environment(case: Case) -> dict[str, Any] | None:
@@ -88,11 +88,11 @@ def plan(case: Case) -> dict[str, Any] | None:
     found = case.plan
     if found is None:
         return None
-    told: dict[str, Any] = {"framework": found.framework, "version": found.version, "entry": found.entry}
+    reported: dict[str, Any] = {"framework": found.framework, "version": found.version, "entry": found.entry}
     for name in sorted(found.settings):
         setting = found.settings[name]
-        told[name] = f"not known: {setting.unknown}" if setting.unknown else setting.value
-    return told
+        reported[name] = f"not known: {setting.unknown}" if setting.unknown else setting.value
+    return reported
 
 
 def model(case: Case) -> dict[str, Any] | None:
@@ -112,22 +112,22 @@ def node(case: Case) -> dict[str, Any] | None:
     found = case.node
     if found is None:
         return None
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         f"interface {one.name}": one.state + (f", {one.speed} Mbit/s" if one.speed else "") for one in found.interfaces
     }
     # The numbers of adapters follow the slots they are found in.
     ports = (
         f"{one.name.partition(':')[0].rstrip('0123456789_')} {one.state} {one.rate or ''}" for one in found.infiniband
     )
-    told["InfiniBand ports"] = _counted(ports)
-    told["Ray instances"] = len(found.ray)
-    told["faults of GPUs (XID)"] = _counted(text.rpartition(": ")[2] for text in found.xids or ())
+    reported["InfiniBand ports"] = _counted(ports)
+    reported["Ray instances"] = len(found.ray)
+    reported["faults of GPUs (XID)"] = _counted(text.rpartition(": ")[2] for text in found.xids or ())
     if case.gpus is not None:
-        told["GPUs in use"] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
+        reported["GPUs in use"] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
     for disk in case.host.disks if case.host is not None else ():
         full = disk.free < max(_FULL_BYTES, _FULL_SHARE * disk.total) and disk.total > _FULL_BYTES
-        told[f"disk of {disk.role}"] = "full" if full else "has room"
-    return told
+        reported[f"disk of {disk.role}"] = "full" if full else "has room"
+    return reported
 
 
 def _counted(texts: Iterable[str]) -> str | None:

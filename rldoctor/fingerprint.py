@@ -25,12 +25,12 @@ def of(findings: Iterable[Finding], root: Path) -> tuple[str, ...]:
     """The fingerprints of the findings of one report, each different: of several that are alike, the second gets
     another than the first. Files below ``root`` count with their path, others with their name."""
     seen: Counter[str] = Counter()
-    told = []
+    reported = []
     for finding in findings:
         raw = _raw(finding, root)
         seen[raw] += 1
-        told.append(hashlib.sha256(f"{raw}:{seen[raw]}".encode()).hexdigest()[:32])
-    return tuple(told)
+        reported.append(hashlib.sha256(f"{raw}:{seen[raw]}".encode()).hexdigest()[:32])
+    return tuple(reported)
 
 
 def _raw(finding: Finding, root: Path) -> str:

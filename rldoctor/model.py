@@ -116,15 +116,15 @@ class Fix:
     """What applying it makes of the launch's files; only where somebody asked for that."""
 
     @classmethod
-    def safe(cls, title: str, settings: Mapping[str, object], **told: Unpack[_Told]) -> Fix:
+    def safe(cls, title: str, settings: Mapping[str, object], **reported: Unpack[_Told]) -> Fix:
         """Settings that may be applied unasked. ``settings`` maps canonical options to the values they get."""
         edits = tuple(Edit(option=option, value=value) for option, value in settings.items())
-        return cls(title=title, applicability=Applicability.SAFE, edits=edits, **told)
+        return cls(title=title, applicability=Applicability.SAFE, edits=edits, **reported)
 
     @classmethod
-    def unsafe(cls, title: str, settings: Mapping[str, object], **told: Unpack[_Told]) -> Fix:
+    def unsafe(cls, title: str, settings: Mapping[str, object], **reported: Unpack[_Told]) -> Fix:
         """Settings that want thought first."""
-        return replace(cls.safe(title, settings, **told), applicability=Applicability.UNSAFE)
+        return replace(cls.safe(title, settings, **reported), applicability=Applicability.UNSAFE)
 
 
 @dataclass(frozen=True, kw_only=True)

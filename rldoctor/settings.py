@@ -182,11 +182,11 @@ class _Reader:
         if not isinstance(data, dict):
             raise InputError(f"{self.file}: the settings of rldoctor are a table, not {data!r}")
         self._only(data, _KEYS, self._lines_of(self.table) if self.table else range(len(self.lines)))
-        told = {_KEYS[key]: value for key, value in data.items()}
-        if isinstance(told.get("ignore"), list):
-            told["ignore"] = list(self._ignores(told["ignore"]))
+        reported = {_KEYS[key]: value for key, value in data.items()}
+        if isinstance(reported.get("ignore"), list):
+            reported["ignore"] = list(self._ignores(reported["ignore"]))
         try:
-            return replace(msgspec.convert(told, Settings), file=self.file)
+            return replace(msgspec.convert(reported, Settings), file=self.file)
         except msgspec.ValidationError as error:
             raise InputError(f"{self.file}: {error}") from error
 

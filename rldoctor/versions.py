@@ -32,10 +32,10 @@ def version_within(version: str, specifier: str) -> bool | None:
     if found is None:
         return None
     bounds = SpecifierSet(specifier)
-    return all(bound.contains(_told_apart(found, parsed(bound.version)), prereleases=True) for bound in bounds)
+    return all(bound.contains(_reported_apart(found, parsed(bound.version)), prereleases=True) for bound in bounds)
 
 
-def _told_apart(found: Version, bound: Version | None) -> str:
+def _reported_apart(found: Version, bound: Version | None) -> str:
     """A version as far as a bound tells releases apart: what the bound does not name (a post release, say) is left
     out, with all that comes after it."""
     text = found.base_version

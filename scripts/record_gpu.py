@@ -46,18 +46,18 @@ def main() -> None:
         command = [sys.executable, "-m", "rldoctor", "bundle", str(launch), "--level", "compare"]
         subprocess.run([*command, "--python", given.patient, "--output", str(bundle)], check=True)
         case = json.loads(bundle.read_text())
-        told = {"recorded": recorded(case, launch.read_text()), "observations": plain(case["observations"])}
-    given.fixture.write_text(written(told))
-    for name, jobs in told["observations"].items():
+        reported = {"recorded": recorded(case, launch.read_text()), "observations": plain(case["observations"])}
+    given.fixture.write_text(written(reported))
+    for name, jobs in reported["observations"].items():
         print(name, {run: job["ended"] for run, job in jobs.items()})
 
 
-def written(told: dict[str, Any]) -> str:
+def written(reported: dict[str, Any]) -> str:
     """The fixture as JSON, a line for each run: what tokens and numbers it holds is nothing to read."""
-    lines = [f' "recorded": {json.dumps(told["recorded"])},', ' "observations": {']
-    for number, (name, jobs) in enumerate(told["observations"].items(), start=1):
+    lines = [f' "recorded": {json.dumps(reported["recorded"])},', ' "observations": {']
+    for number, (name, jobs) in enumerate(reported["observations"].items(), start=1):
         runs = [f"   {json.dumps(run)}: {json.dumps(job, separators=(',', ':'))}" for run, job in jobs.items()]
-        end = "" if number == len(told["observations"]) else ","
+        end = "" if number == len(reported["observations"]) else ","
         lines += [f"  {json.dumps(name)}: {{", ",\n".join(runs), f"  }}{end}"]
     return "\n".join(["{", *lines, " }", "}", ""])
 

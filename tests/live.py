@@ -60,8 +60,8 @@ def scenario_case(
         environ["VLLM_ALLOW_LONG_MAX_MODEL_LEN"] = "1"
     base = replace(base, options={**base.options, **engine}, environ=environ)
     asked = [Asked(one, name, run) for one in scenarios for name, run in one.runs(case, request, base).items()]
-    told = play(case, request, base, plan_boots(asked, base), lambda _: None, FAULTY if fault else CHILD)
-    return replace(case, observations=told)
+    reported = play(case, request, base, plan_boots(asked, base), lambda _: None, FAULTY if fault else CHILD)
+    return replace(case, observations=reported)
 
 
 def rollout_case(
@@ -75,8 +75,8 @@ def run_child(tmp_path: Path, source: str, seconds: float = 60.0, **job: Any) ->
     """Runs a child of this source under this interpreter; it finds the children's own modules."""
     child = tmp_path / "child.py"
     child.write_text(CHILD_HEAD + source)
-    told = Job(arguments=job.pop("arguments", {}), time_limit=seconds, **job)
-    return run_job(child, told, "test child", Request())
+    reported = Job(arguments=job.pop("arguments", {}), time_limit=seconds, **job)
+    return run_job(child, reported, "test child", Request())
 
 
 CHILDREN = imports.child.parent

@@ -24,8 +24,8 @@ def link(type_: str, message: str, *places: str, **more: Any) -> dict[str, Any]:
     libraries = [
         {"file": f, "package": f.partition("site-packages/")[2].partition("/")[0].split(".")[0]} for f in files
     ]
-    told = {"type": type_, "message": message, "frames": frames, "libraries": libraries, "name": None, "link": None}
-    return {**told, **more}
+    reported = {"type": type_, "message": message, "frames": frames, "libraries": libraries, "name": None, "link": None}
+    return {**reported, **more}
 
 
 def failed(*links: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def packages(requires: dict[str, list[str]] | None = None, **versions: str) -> P
     return Packages(python="3.11", distributions=distributions, executable="/venv/bin/python")
 
 
-def imports_case(installed: Packages, **told: dict[str, Any]) -> Case:
+def imports_case(installed: Packages, **reported: dict[str, Any]) -> Case:
     """A case in which the import probe ran; an underscore in a name stands for a hyphen."""
-    records = {"packages": {name.replace("_", "-"): record for name, record in told.items()}}
+    records = {"packages": {name.replace("_", "-"): record for name, record in reported.items()}}
     job = {"ended": "done", "records": records, "log": "/tmp/log.txt", "tail": [], "seconds": 9.0}
     return Case(packages=installed, observations={"imports": {"stack": job}})
 
@@ -62,7 +62,7 @@ def imports_case(installed: Packages, **told: dict[str, Any]) -> Case:
 def completion(
     token_ids: list[int], logprob: float | str = -4.0, request: str = "group", **more: Any
 ) -> dict[str, Any]:
-    told = {
+    reported = {
         "request": request,
         "temperature": 1.0,
         "seed": None,
@@ -70,7 +70,7 @@ def completion(
         "index": 0,
         "finish_reason": "length",
     }
-    return {**told, "token_ids": token_ids, "logprobs": [logprob] * len(token_ids), **more}
+    return {**reported, "token_ids": token_ids, "logprobs": [logprob] * len(token_ids), **more}
 
 
 def rollout_case(ended: str = "done", job: dict[str, Any] | None = None, **records: Any) -> Case:
@@ -90,8 +90,8 @@ def rollout_case(ended: str = "done", job: dict[str, Any] | None = None, **recor
         "unread": {},
         "reach": {"completions": 8, "sampled_tokens": 128},
     }
-    told = {name: value for name, value in {**healthy, **records}.items() if value is not None}
-    made = {"ended": ended, "records": told, "seconds": 15.0, "log": "/tmp/log.txt", "tail": [], **(job or {})}
+    reported = {name: value for name, value in {**healthy, **records}.items() if value is not None}
+    made = {"ended": ended, "records": reported, "seconds": 15.0, "log": "/tmp/log.txt", "tail": [], **(job or {})}
     return Case(packages=packages(vllm="0.11.0", torch="2.8.0"), observations={"rollout": {"miniature": made}})
 
 
@@ -104,7 +104,7 @@ def scenario_case(
     **records: Any,
 ) -> Case:
     """A case in which one run of a scenario recorded this on a miniature in bfloat16."""
-    told = {
+    reported = {
         "versions": {"vllm": "0.11.0", "transformers": "4.57.0"},
         "miniature": {"weights": "written", "like": None},
         "engine": {"engine": "V1", "device": "cuda", "dtype": "bfloat16", "enforce_eager": True, **(engine or {})},
@@ -112,6 +112,6 @@ def scenario_case(
         "reach": {"longest": 48},
         **records,
     }
-    made = {"ended": ended, "records": told, "seconds": 2.0, "log": "/tmp/log.txt", "tail": [], "boot": "miniature"}
+    made = {"ended": ended, "records": reported, "seconds": 2.0, "log": "/tmp/log.txt", "tail": [], "boot": "miniature"}
     observations = {scenario: {scenario: {**made, **(job or {})}}, "rollout": {}}
     return Case(packages=packages(vllm="0.11.0"), plan=plan, observations=observations)

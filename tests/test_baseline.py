@@ -19,8 +19,8 @@ STATIC = ("--assume", "machine.json", "--level", "static")
 
 def finding(message: str = "m", line: int | None = 7, text: str = "chunked = False", **more: Any) -> Finding:
     evidence = (Evidence(text=text, source="run.sh", line=line),) if line else ()
-    told: dict[str, Any] = {"code": "RLD202", "name": "n", "severity": Severity.ERROR, "grade": Grade.DECLARED}
-    return Finding(**{**told, "message": message, "evidence": evidence, **more})
+    reported: dict[str, Any] = {"code": "RLD202", "name": "n", "severity": Severity.ERROR, "grade": Grade.DECLARED}
+    return Finding(**{**reported, "message": message, "evidence": evidence, **more})
 
 
 def report(*findings: Finding, outcome: Outcome = Outcome.FINDINGS) -> Report:
@@ -29,11 +29,11 @@ def report(*findings: Finding, outcome: Outcome = Outcome.FINDINGS) -> Report:
 
 def known(*findings: Finding) -> baseline.Baseline:
     marks = fingerprint.of(findings, fingerprint.repository())
-    told = {
+    reported = {
         mark: baseline.Known(code=one.code, name=one.name, message=one.message, fingerprint=mark, evidence=one.evidence)
         for one, mark in zip(findings, marks, strict=True)
     }
-    return baseline.Baseline(Path("known.json"), told)
+    return baseline.Baseline(Path("known.json"), reported)
 
 
 @pytest.fixture
@@ -82,9 +82,9 @@ def test_measured_numbers_drift() -> None:
 
 
 def test_what_is_gone_was_fixed_where_it_was_looked_for() -> None:
-    told = baseline.against(report(outcome=Outcome.PASS), known(finding()), ["run.sh"])
-    assert len(told.fixed) == 1
-    assert "fixed since known.json: RLD202 n in run.sh" in told.notes
+    reported = baseline.against(report(outcome=Outcome.PASS), known(finding()), ["run.sh"])
+    assert len(reported.fixed) == 1
+    assert "fixed since known.json: RLD202 n in run.sh" in reported.notes
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_what_was_not_looked_for_is_not_fixed(outcome: Outcome, files: list[str]
 
 
 def test_a_crash_of_the_check_stays_though_all_it_found_is_known() -> None:
-    told = baseline.against(report(finding(), outcome=Outcome.CRASHED), known(finding()), ["run.sh"])
-    assert [result.outcome for result in told.results] == [Outcome.CRASHED]
+    reported = baseline.against(report(finding(), outcome=Outcome.CRASHED), known(finding()), ["run.sh"])
+    assert [result.outcome for result in reported.results] == [Outcome.CRASHED]
 
 
 def test_files_of_packages_are_known_in_every_environment(tmp_path: Path) -> None:
@@ -153,6 +153,6 @@ def test_a_json_report_of_a_check_serves_as_a_baseline(launch: Path) -> None:
 
 
 def test_in_every_report_the_known_finding_is_aside() -> None:
-    told = baseline.against(report(finding()), known(finding()), ["run.sh"])
-    assert [one.reason for one in told.ignored] == ["known, in known.json"]
-    assert replace(told, notes=()).results[0].outcome is Outcome.NOT_APPLICABLE
+    reported = baseline.against(report(finding()), known(finding()), ["run.sh"])
+    assert [one.reason for one in reported.ignored] == ["known, in known.json"]
+    assert replace(reported, notes=()).results[0].outcome is Outcome.NOT_APPLICABLE

@@ -16,7 +16,7 @@ from rldoctor.diff import differences
 from tests.cases import assumed, gpus, host, installed
 
 
-def told(first: Case, second: Case) -> list[tuple[str, str, object, object]]:
+def reported(first: Case, second: Case) -> list[tuple[str, str, object, object]]:
     return [(d.section, d.name, d.first, d.second) for d in differences(first, second)]
 
 
@@ -28,7 +28,7 @@ def plan(**settings: object) -> RolloutPlan:
 def test_packages_that_checks_know_come_first() -> None:
     works = installed({"aiohttp": "3.1", "torch": "2.8.0", "vllm": "0.10.2", "trl": "0.24.0", "rich": "14.0"})
     fails = installed({"aiohttp": "3.2", "torch": "2.7.1", "vllm": "0.10.2", "numpy": "2.2.0", "rich": "14.0"})
-    assert told(works, fails) == [
+    assert reported(works, fails) == [
         ("packages", "torch", "2.8.0", "2.7.1"),
         ("packages", "trl", "0.24.0", None),
         ("packages", "numpy", None, "2.2.0"),
@@ -49,7 +49,7 @@ def test_gpus_variables_settings_and_limits() -> None:
         plan=plan(engine__seed=1, engine__max_model_len=8192),
         host=host(shm_total=64 << 20),
     )
-    assert [(section, name) for section, name, _, _ in told(works, fails)] == [
+    assert [(section, name) for section, name, _, _ in reported(works, fails)] == [
         ("gpus", "devices"),
         ("gpus", "driver"),
         ("gpus", "cuda"),
@@ -58,16 +58,16 @@ def test_gpus_variables_settings_and_limits() -> None:
         ("plan", "engine.max_model_len"),
         ("host", "shm_total"),
     ]
-    assert told(works, works) == []
+    assert reported(works, works) == []
 
 
 def test_what_changes_by_the_minute_is_no_difference() -> None:
-    assert told(Case(host=host()), Case(host=host(load=63.0, memory_available=1, shm_free=2))) == []
+    assert reported(Case(host=host()), Case(host=host(load=63.0, memory_available=1, shm_free=2))) == []
 
 
 def test_a_package_that_an_assumed_machine_does_not_name_is_no_difference() -> None:
     works = installed({"torch": "2.8.0", "vllm": "0.10.2"}, python="3.12")
-    assert told(works, assumed(vllm="0.11.0")) == [("packages", "vllm", "0.10.2", "0.11.0")]
+    assert reported(works, assumed(vllm="0.11.0")) == [("packages", "vllm", "0.10.2", "0.11.0")]
 
 
 def test_a_section_that_one_case_lacks_is_said_with_the_reason() -> None:

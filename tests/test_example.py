@@ -33,20 +33,20 @@ vllm serve model --port 8000
 
 
 @pytest.fixture(scope="module", params=BUILTIN)
-def told(request: pytest.FixtureRequest) -> tuple[Check, example.Example]:
+def reported(request: pytest.FixtureRequest) -> tuple[Check, example.Example]:
     check = LOADED.checks[request.param]
     file = example.file_of(check)
     assert file is not None, f"{check.code} has no example"
     return check, example.read(file)
 
 
-def test_what_fires(told: tuple[Check, example.Example]) -> None:
-    check, read = told
+def test_what_fires(reported: tuple[Check, example.Example]) -> None:
+    check, read = reported
     assert example.findings(read.fires, check, LOADED)
 
 
-def test_what_stays_quiet(told: tuple[Check, example.Example]) -> None:
-    check, read = told
+def test_what_stays_quiet(reported: tuple[Check, example.Example]) -> None:
+    check, read = reported
     report = example.judge(read.quiet, LOADED)
     assert check.code not in {finding.code for finding in report.findings}
     (result,) = [result for result in report.results if result.code == check.code]

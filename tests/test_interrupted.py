@@ -45,10 +45,10 @@ def test_an_interrupted_check_leaves_nothing(
         tree = psutil.Process(doctor.pid).children(recursive=True)
         assert any("engine.py" in " ".join(process.cmdline()) for process in tree)
         doctor.send_signal(number)
-        told, said = doctor.communicate(timeout=20)
+        reported, said = doctor.communicate(timeout=20)
     finally:
         doctor.kill()
-    assert (doctor.returncode, told) == (code, "")
+    assert (doctor.returncode, reported) == (code, "")
     assert says is None or said.splitlines()[-1] == says
     assert [process for process in tree if process.is_running()] == []
     assert list(tmp_path.glob("rldoctor-*")) == []

@@ -110,10 +110,10 @@ def cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     for file in EXAMPLES:
         for scene in vars(example.read(file)).values():
             example.judge(scene, REGISTRY)
-    return [told(case) for case in seen]
+    return [reported(case) for case in seen]
 
 
-def told(case: Case) -> Case:
+def reported(case: Case) -> Case:
     """The case with every fact that a machine may have and an example does not name."""
     devices = case.gpus or gpus(count=4)
     full = replace(
@@ -212,8 +212,8 @@ def read_in_passing(check: Check, detector: Detector, case: Case, monkeypatch: p
                 heard.append(context.__enter__())
                 return heard[-1]
 
-            def __exit__(self, *told: Any) -> Any:
-                return context.__exit__(*told)
+            def __exit__(self, *reported: Any) -> Any:
+                return context.__exit__(*reported)
 
         return Spy()
 

@@ -37,9 +37,9 @@ def test_logs_and_folders_go(recorder: ModuleType) -> None:
             "scores": [-1.23456789],
         },
     }
-    told: dict[str, Any] = recorder.plain(job)
-    assert (told["log"], told["tail"]) == ("log.txt", [])
-    assert told["records"] == {
+    reported: dict[str, Any] = recorder.plain(job)
+    assert (reported["log"], reported["tail"]) == ("log.txt", [])
+    assert reported["records"] == {
         "miniature": {"path": "miniature", "like": None},
         "exceptions": [{"file": "site-packages/vllm/v1/core.py", "message": "in a.py"}],
         "url": "https://docs.vllm.ai/en/latest/usage.html",
@@ -49,9 +49,9 @@ def test_logs_and_folders_go(recorder: ModuleType) -> None:
 
 
 def test_a_line_for_each_run(recorder: ModuleType) -> None:
-    told = {"recorded": {"date": "2026"}, "observations": {"a": {"on": {"x": [1, 2]}, "off": {}}, "b": {"b": {}}}}
-    text = recorder.written(told)
-    assert json.loads(text) == told and '   "on": {"x":[1,2]},' in text.splitlines()
+    reported = {"recorded": {"date": "2026"}, "observations": {"a": {"on": {"x": [1, 2]}, "off": {}}, "b": {"b": {}}}}
+    text = recorder.written(reported)
+    assert json.loads(text) == reported and '   "on": {"x":[1,2]},' in text.splitlines()
 
 
 def test_what_it_was_played_with(recorder: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_what_it_was_played_with(recorder: ModuleType, monkeypatch: pytest.Monke
     distributions = [{"name": name, "version": "1.0"} for name in ("numpy", "torch", "vllm")]
     gpus = {"devices": [{"name": "NVIDIA H200", "memory_total": 141 << 30}], "driver": "580.1"}
     case = {"packages": {"python": "3.12.3", "distributions": distributions}, "gpus": gpus}
-    told = recorder.recorded(case, "cd /home/me\nvllm serve M --api-key sk-0123456789abcdef0123")
-    assert told["versions"] == "vllm 1.0, torch 1.0, Python 3.12.3"
-    assert told["hardware"] == "NVIDIA H200 (141 GiB), driver 580.1"
-    assert told["launch"].startswith("cd me vllm serve M") and "sk-0123" not in told["launch"]
+    reported = recorder.recorded(case, "cd /home/me\nvllm serve M --api-key sk-0123456789abcdef0123")
+    assert reported["versions"] == "vllm 1.0, torch 1.0, Python 3.12.3"
+    assert reported["hardware"] == "NVIDIA H200 (141 GiB), driver 580.1"
+    assert reported["launch"].startswith("cd me vllm serve M") and "sk-0123" not in reported["launch"]

@@ -133,8 +133,8 @@ def test_an_ignore_may_hold_for_some_launch_files(tmp_path: Path, launch: str | 
     ignore = Ignore(code="RLD104", reason="known", files=("runs/long*.sh",))
     place = Evidence(text="verl", source=str(tmp_path / launch), line=1) if launch is not None else None
     report = Report(target="x", results=(found("RLD104"),), place=place)
-    told = Settings(ignore=(ignore,), file=tmp_path / "rldoctor.toml")
-    assert bool(settings.silence(report, told, TODAY).findings) is kept
+    reported = Settings(ignore=(ignore,), file=tmp_path / "rldoctor.toml")
+    assert bool(settings.silence(report, reported, TODAY).findings) is kept
 
 
 def test_init_writes_settings_and_overwrites_none(tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_init_leaves_a_project_alone_that_has_settings_in_pyproject(tmp_path: Pa
 def test_every_setting_is_in_the_template_as_it_would_be_written(tmp_path: Path) -> None:
     written = re.sub(r"^# (?=[A-Za-z0-9-]+ = |\[)", "", settings.template(), flags=re.M)
     (tmp_path / "rldoctor.toml").write_text(written)
-    told = settings.load(tmp_path)
-    left_out = [name for name in Settings.__dataclass_fields__ if getattr(told, name) == getattr(Settings(), name)]
+    reported = settings.load(tmp_path)
+    left_out = [name for name in Settings.__dataclass_fields__ if getattr(reported, name) == getattr(Settings(), name)]
     assert left_out == []
 
 
 def test_a_project_weighs_codes_anew_the_longest_prefix_first() -> None:
-    told = Report(target="x", results=(found("RLD104"), found("RLD101"), found("RLD202")))
-    weighed = settings.weighed(told, Settings(severity={"RLD1": Severity.NOTE, "RLD101": Severity.WARNING}))
+    reported = Report(target="x", results=(found("RLD104"), found("RLD101"), found("RLD202")))
+    weighed = settings.weighed(reported, Settings(severity={"RLD1": Severity.NOTE, "RLD101": Severity.WARNING}))
     severities = {finding.code: finding.severity.value for finding in weighed.findings}
     assert severities == {"RLD104": "note", "RLD101": "warning", "RLD202": "error"}
 

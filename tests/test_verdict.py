@@ -64,8 +64,8 @@ def without(package: str) -> dict[str, Any]:
 def test_a_required_code_that_could_not_be_judged_fails_the_gate(check: Check_) -> None:
     """What its probe would have to see cannot be seen for another machine."""
     assert check("--level", "static")[0] == 0
-    code, told, last = check("--level", "static", "--require", "RLD311")
-    assert (code, told["state"]) == (2, "not-judged")
+    code, reported, last = check("--level", "static", "--require", "RLD311")
+    assert (code, reported["state"]) == (2, "not-judged")
     assert "RLD311 is required and was not checked" in last
     assert check("--level", "static", "--require", "RLD202")[0] == 0
     assert check("--level", "static", "--select", "RLD2", "--require", "RLD311")[0] == 2

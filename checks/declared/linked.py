@@ -66,8 +66,8 @@ def _reach(case: Case, framework: dict[str, Any], later: list[dict[str, Any]]) -
     if not later:
         return text
     first = later[0]
-    told = f"{first['file']}:{first['line']} {_asks(case, first)}"
-    return f"{text}; {len(later)} names only on ways that need not be taken are missing, such as {told}"
+    reported = f"{first['file']}:{first['line']} {_asks(case, first)}"
+    return f"{text}; {len(later)} names only on ways that need not be taken are missing, such as {reported}"
 
 
 def _named(case: Case, module: str) -> str:

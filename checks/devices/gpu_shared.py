@@ -140,8 +140,8 @@ def colocated_group(case: Case) -> Iterator[Finding | Reach]:
 def same_uuid(case: Case) -> Iterator[Finding | Reach]:
     """Each rank of the probe's job told which physical GPU it has."""
     first = runs(case)[0]
-    told = [rank for rank in first.ranks if rank.get("device", {}).get("uuid")]
-    if not told:
+    reported = [rank for rank in first.ranks if rank.get("device", {}).get("uuid")]
+    if not reported:
         raise NotApplicable("no rank of the probe had a GPU, or its torch does not tell the UUID")
     for uuid, ranks in first.shared().items():
         yield check.finding(
@@ -153,7 +153,7 @@ def same_uuid(case: Case) -> Iterator[Finding | Reach]:
             fixes=(_OWN_RANK,),
         )
     if not first.shared():
-        yield Reach(f"{len(told)} ranks on {len(told)} GPUs")
+        yield Reach(f"{len(reported)} ranks on {len(reported)} GPUs")
 
 
 _OWN_RANK = Fix(

@@ -118,14 +118,16 @@ def port_can_be_used(case: Case) -> Iterator[Finding | Reach]:
 def port_of_two_launches(case: Case) -> Iterator[Finding | Reach]:
     """Two launches of one file that run at the same time, and whose ranks meet at one port."""
     plan = plan_of(case)
-    told = {name: plan.value(f"process.{name}") for name in ("launcher", "master_port", "standalone", "rdzv_backend")}
-    port = _meets_at(told)
+    reported = {
+        name: plan.value(f"process.{name}") for name in ("launcher", "master_port", "standalone", "rdzv_backend")
+    }
+    port = _meets_at(reported)
     if port is None:
         raise NotApplicable("its launcher takes a free port, or which one is not known")
     for other in plan.value("process.beside"):
         if _meets_at(other) != port or other.get("nnodes") not in (None, 1) or plan.value("process.nnodes", 1) != 1:
             continue
-        given = "" if told["master_port"] else ", the launcher's default"
+        given = "" if reported["master_port"] else ", the launcher's default"
         yield check.finding(
             f"the launch of line {other['line']}, still running in the background, meets at the same port "
             f"{port}{given}: the second cannot listen there (EADDRINUSE)",
@@ -139,14 +141,14 @@ def port_of_two_launches(case: Case) -> Iterator[Finding | Reach]:
     yield Reach(f"no other launch of the file meets at port {port}")
 
 
-def _meets_at(told: Mapping[str, Any]) -> int | None:
+def _meets_at(reported: Mapping[str, Any]) -> int | None:
     """The port at which the ranks of a launch meet on their host, None where the launcher looks for a free one or it is
     not known which it takes."""
-    if told.get("standalone") or told.get("rdzv_backend") not in (None, "static"):
+    if reported.get("standalone") or reported.get("rdzv_backend") not in (None, "static"):
         return None
-    if told.get("master_port"):
-        return int(told["master_port"]) if told["launcher"] in ("torchrun", "deepspeed", "accelerate") else None
-    return DEFAULT_PORT if told["launcher"] in ("torchrun", "deepspeed") else None
+    if reported.get("master_port"):
+        return int(reported["master_port"]) if reported["launcher"] in ("torchrun", "deepspeed", "accelerate") else None
+    return DEFAULT_PORT if reported["launcher"] in ("torchrun", "deepspeed") else None
 
 
 @check.declared(needs=["plan.placement.mode", "host.listening_ports"])

@@ -125,10 +125,11 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
 @check.logged("Unsloth: Please file a bug report! Error patching ")
 def patch_does_not_fit(case: Case, event: LogEvent) -> Iterator[Finding]:
     """unsloth rewrites the source of TRL's trainers, and finds another source than it knows."""
-    told = event.search(r"Error patching (\w+)")
+    reported = event.search(r"Error patching (\w+)")
+    trainer = reported[1] if reported else "a trainer"
     yield check.finding(
-        f"unsloth cannot patch {told[1] if told else 'a trainer'} of {named('trl', case)}: its source is of another "
-        "release than this unsloth knows",
+        f"unsloth cannot patch {trainer} of {named('trl', case)}: its source is of another release than this unsloth "
+        "knows",
         fixes=(
             *declared_fixes(case, check, "trl"),
             Fix(
@@ -149,7 +150,7 @@ def refused_at_import(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A package looked at another's version and stopped: transformers when it is imported, pkg_resources."""
     link = link_of(event)
     said = f"{link.type}: {link.message}" if link is not None else event.line
-    told = (
+    reported = (
         re.search(
             r"([\w.-]+(?:[<>=!~]\S*)?) is required for a normal functioning .{0,40}?but found (\S+?==[\w.+-]*)",
             said,
@@ -157,10 +158,12 @@ def refused_at_import(case: Case, event: LogEvent) -> Iterator[Finding]:
         or re.search(r"VersionConflict: \(([\w.-]+ [\w.+]+)[^)]*\).*?Requirement\.parse\('([^']+)'\)", said)
         or re.search(r"requires `(accelerate>=[\w.]+)`", said)
     )
-    if link is None or told is None:
+    if link is None or reported is None:
         return
     swapped = "VersionConflict" in said
-    wanted, present = (told[2], told[1]) if swapped else (told[1], told[2] if told.re.groups > 1 else "")
+    wanted, present = (
+        (reported[2], reported[1]) if swapped else (reported[1], reported[2] if reported.re.groups > 1 else "")
+    )
     yield check.finding(
         f"{wanted} is required" + (f", and {present.rstrip('.')} is installed" if present else ""),
         fixes=(_install(case, wanted),),
@@ -186,16 +189,16 @@ def refused_by_the_installer(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 
 @check.logged(", but you have ")
-def told_by_pip(case: Case, event: LogEvent) -> Iterator[Finding]:
+def reported_by_pip(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``vllm 0.9.1 requires torch==2.7.0, but you have torch 2.6.0 which is incompatible.``"""
-    told = re.search(r"(\S+ \S+) requires ([\w.-]+)(\S*), but you have (\S+ \S+) which is incompatible", event.line)
+    reported = re.search(r"(\S+ \S+) requires ([\w.-]+)(\S*), but you have (\S+ \S+) which is incompatible", event.line)
     # In a run that nothing ended pip's remark explains nothing.
-    if told is None or event.exception is not None or event.incident.kind != "crashed":
+    if reported is None or event.exception is not None or event.incident.kind != "crashed":
         return
     yield check.finding(
-        f"{told[1]} requires {told[2]}{told[3].rstrip(',')}, and {told[4]} was installed",
+        f"{reported[1]} requires {reported[2]}{reported[3].rstrip(',')}, and {reported[4]} was installed",
         severity=Severity.WARNING,
-        fixes=(_install(case, f"{told[2]}{told[3]}"),),
+        fixes=(_install(case, f"{reported[2]}{reported[3]}"),),
     )
 
 

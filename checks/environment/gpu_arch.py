@@ -158,8 +158,8 @@ def refused_by_the_device(case: Case, event: LogEvent) -> Iterator[Finding]:
     around = "\n".join((*event.before, event.text))
     if event.literal.startswith("PTXASError") and "gpu-name" not in around:
         return
-    told = re.search(r"(?:sm_|compute_|CUDA capability )(\d+)(\d)a?\b(?= is not|' is not|')", around)
-    capability = f"{told[1]}.{told[2]}" if told else None
+    reported = re.search(r"(?:sm_|compute_|CUDA capability )(\d+)(\d)a?\b(?= is not|' is not|')", around)
+    capability = f"{reported[1]}.{reported[2]}" if reported else None
     device = f"a GPU of compute capability {capability}" if capability else "this GPU"
     package = find(case.packages, "torch") if case.packages else None
     fixes = tuple(_fixes(case, package, capability)) if package is not None and capability else ()

@@ -136,14 +136,14 @@ def logged(case: Case, event: LogEvent) -> Iterator[Finding]:
 @check.logged(": No module named ", "Error while finding module specification for '", silent=True)
 def refused_by_python(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``/usr/bin/python3: No module named vllm``: nothing of ``python -m vllm`` ran."""
-    told = re.match(
+    reported = re.match(
         r"\S*python[\d.]*: (?:No module named (\w+)|Error while finding .*"
         r"\(ModuleNotFoundError: No module named '(\w+)'\))",
         event.line,
     )
-    if told is None or event.exception is not None or event.finished:
+    if reported is None or event.exception is not None or event.finished:
         return
-    module = told[1] or told[2]
+    module = reported[1] or reported[2]
     found = Missing(distribution(module, case.packages), module, "")
     if case.packages is None or find(case.packages, found.package) is None:
         yield check.finding(
@@ -170,7 +170,7 @@ def refused_by_python(case: Case, event: LogEvent) -> Iterator[Finding]:
     "vLLM is not available and ",
     unless=("NRL_FORCE_REBUILD_VENVS",),
 )
-def told_by_a_library(case: Case, event: LogEvent) -> Iterator[Finding]:
+def reported_by_a_library(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A library that looked for an optional package raised an error of its own."""
     link = link_of(event)
     said = SAID.search(link.message) if link is not None and link.type.endswith(("Error", "NotFound")) else None

@@ -57,7 +57,7 @@ def too_small(case: Case) -> Iterator[Finding | Reach]:
     assert case.host is not None and case.host.shm_total is not None
     total, free = case.host.shm_total, case.host.shm_free
     devices = len(case.gpus.devices) if case.gpus is not None else 0
-    ranks_told = f"{devices} GPUs" if case.gpus is not None else "an unknown number of GPUs"
+    ranks_reported = f"{devices} GPUs" if case.gpus is not None else "an unknown number of GPUs"
     several = devices > 1
     size = f"/dev/shm has {_mib(total)}"
     ranks = f"{devices} GPUs share it" if several else "enough for one process without workers of its own"
@@ -87,7 +87,7 @@ def too_small(case: Case) -> Iterator[Finding | Reach]:
                 ),
             ),
         )
-    yield Reach(f"{size}, {_mib(free) if free is not None else 'an unknown part'} free, for {ranks_told}")
+    yield Reach(f"{size}, {_mib(free) if free is not None else 'an unknown part'} free, for {ranks_reported}")
 
 
 @check.logged(

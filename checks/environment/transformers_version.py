@@ -111,12 +111,12 @@ def ahead_of_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
     of_config = re.search(r"'\w*Config' object", link.message) is not None
     if event.literal.startswith("object has") and not (of_config and others[-1] == "vllm"):
         return
-    told = link.message.splitlines()[0][:200]
+    reported = link.message.splitlines()[0][:200]
     fixes = declared_fixes(case, check, "transformers")
     if event.literal.startswith("is already used"):
         fixes = fixes or (_below("4.54", case, "vllm>=0.9.0,<0.10.0"), _NEWER_VLLM)
     yield check.finding(
-        f"{others[-1]} does not work with {named('transformers', case)}: {told}",
+        f"{others[-1]} does not work with {named('transformers', case)}: {reported}",
         fixes=fixes or (_below("5", case, "vllm<0.12"), _NEWER_VLLM),
     )
 

@@ -112,8 +112,12 @@ def between(rows: Iterable[Mapping[str, Any]], sampled: str, other: str) -> Diff
 def masked(job: Job) -> list[int]:
     """Tokens of the vocabulary that the engine gives no finite log-probability. Raises :class:`NotChecked` where the
     vocabulary was not looked at."""
-    told = require(job, "vocabulary")
-    return [token for token, value in zip(told["token_ids"][1:], told["engine"], strict=True) if isinstance(value, str)]
+    reported = require(job, "vocabulary")
+    return [
+        token
+        for token, value in zip(reported["token_ids"][1:], reported["engine"], strict=True)
+        if isinstance(value, str)
+    ]
 
 
 def grade_of(case: Case, fixes: Iterable[Fix]) -> Grade:

@@ -170,5 +170,5 @@ def evidence(ranks: list[Row]) -> tuple[Evidence, ...]:
 
 def warnings(ranks: list[Row]) -> Iterator[Evidence]:
     """NCCL's own warnings, each once."""
-    told = dict.fromkeys(line.partition("NCCL WARN")[2].strip() for r in ranks for line in r["tail"])
-    yield from (Evidence(text=f"NCCL: {line}", source=PROBE) for line in list(told)[:SHOWN] if line)
+    reported = dict.fromkeys(line.partition("NCCL WARN")[2].strip() for r in ranks for line in r["tail"])
+    yield from (Evidence(text=f"NCCL: {line}", source=PROBE) for line in list(reported)[:SHOWN] if line)

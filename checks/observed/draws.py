@@ -57,8 +57,10 @@ def sampled(case: Case) -> Iterator[Job]:
     """The runs whose draws may be judged. Raises :class:`NotApplicable` where the engine's distribution is another one
     already: then no draw can fit."""
     for other in case.observations.get("agreement", {}).values():
-        told = records(other)
-        if {"plain", "trainer"} <= told.keys() and between(told["plain"], "engine", "trainer").beyond(noise_of(other)):
+        reported = records(other)
+        if {"plain", "trainer"} <= reported.keys() and between(reported["plain"], "engine", "trainer").beyond(
+            noise_of(other)
+        ):
             raise NotApplicable("engine and trainer disagree on the distribution itself (RLD403)")
     yield from runs(case, "sampling")
 

@@ -97,14 +97,16 @@ def imports(case: Case) -> dict[str, Mapping[str, Any]]:
 
 def failures(case: Case) -> list[Failure]:
     """The packages that could not be imported."""
-    return [_failure(name, told) for name, told in imports(case).items() if told.get("ended") != "done"]
+    return [_failure(name, reported) for name, reported in imports(case).items() if reported.get("ended") != "done"]
 
 
 def swallowed(case: Case) -> Iterator[Failure]:
     """Libraries of a package's own that could not be loaded although its import went through."""
-    for name, told in imports(case).items():
-        if told.get("ended") == "done":
-            own = [f for f in told.get("native_failures", ()) if distribution(f.get("package"), case.packages) == name]
+    for name, reported in imports(case).items():
+        if reported.get("ended") == "done":
+            own = [
+                f for f in reported.get("native_failures", ()) if distribution(f.get("package"), case.packages) == name
+            ]
             for entry in own:
                 place = {"file": entry["path"], "package": entry["package"]}
                 link = {"type": entry["type"], "message": entry["message"], "frames": [place], "libraries": [place]}
@@ -180,13 +182,13 @@ def install(case: Case, *arguments: str, verb: str = "install") -> str:
     return f"{python} -m pip {verb} {' '.join(arguments)}"
 
 
-def _failure(name: str, told: Mapping[str, Any]) -> Failure:
+def _failure(name: str, reported: Mapping[str, Any]) -> Failure:
     return Failure(
         package=name,
-        ended=str(told.get("ended")),
-        links=tuple(told.get("exceptions", ())),
-        native=tuple(told.get("native_failures", ())),
-        loading=told.get("loading"),
-        exit_code=told.get("exit_code"),
-        tail=tuple(told.get("tail", ())),
+        ended=str(reported.get("ended")),
+        links=tuple(reported.get("exceptions", ())),
+        native=tuple(reported.get("native_failures", ())),
+        loading=reported.get("loading"),
+        exit_code=reported.get("exit_code"),
+        tail=tuple(reported.get("tail", ())),
     )

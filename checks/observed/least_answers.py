@@ -35,10 +35,10 @@ def explains(job: Job) -> bool:
 
 def endless(job: Job) -> bool:
     """Whether requests that cannot reach their ``min_tokens`` were still unanswered when their time was over."""
-    told = records(job)
-    if job.get("ended") != "stalled" or "least" not in told or "answers" in told:
+    reported = records(job)
+    if job.get("ended") != "stalled" or "least" not in reported or "answers" in reported:
         return False
-    return bool(told["prompt_tokens"] + told["least"] > told["limit"])
+    return bool(reported["prompt_tokens"] + reported["least"] > reported["limit"])
 
 
 def shown(case: Case) -> bool:

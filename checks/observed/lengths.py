@@ -76,22 +76,22 @@ def explains(job: Job) -> bool:
 
 def trainer_side(job: Job) -> Mapping[str, Any]:
     """Raises :class:`NotChecked` where the trainer's model could not be run at all."""
-    told: Mapping[str, Any] = require(job, "trainer_side")
-    if "unavailable" in told:
-        raise NotChecked(f"the trainer's model could not be run: {told['unavailable']}")
-    first = told["attempts"][0]
+    reported: Mapping[str, Any] = require(job, "trainer_side")
+    if "unavailable" in reported:
+        raise NotChecked(f"the trainer's model could not be run: {reported['unavailable']}")
+    first = reported["attempts"][0]
     if first["ended"] != "done":
         root = root_of(first["exceptions"]) or {}
         raise NotChecked(
             f"the trainer's model fails at {first['length']} tokens already, with {root.get('type')}: "
             f"{str(root.get('message'))[:200]}"
         )
-    return told
+    return reported
 
 
-def failed_passes(told: Mapping[str, Any]) -> list[Row]:
+def failed_passes(reported: Mapping[str, Any]) -> list[Row]:
     """The trainer's passes at lengths that the engine accepts which failed, for whatever reason but memory."""
-    failed = [one for one in told["attempts"] if one["ended"] != "done" and not one["beyond"]]
+    failed = [one for one in reported["attempts"] if one["ended"] != "done" and not one["beyond"]]
     return [one for one in failed if not MEMORY.search(" ".join(message_of(one)))]
 
 

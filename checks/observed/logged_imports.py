@@ -47,12 +47,14 @@ def failure_of(event: LogEvent, case: Case) -> Failure | None:
     link = link_of(event)
     if event.exception is not None and link is None:
         return None
-    told = told_link(link.type, link.message, link.frames) if link else told_link("", event.line.strip(), ())
-    first = next((f["package"] for f in told["frames"] if f["package"] not in (None, "python")), None)
-    return Failure(package=distribution(first, case.packages), ended="raised", links=(told,), source=event.source)
+    reported = (
+        reported_link(link.type, link.message, link.frames) if link else reported_link("", event.line.strip(), ())
+    )
+    first = next((f["package"] for f in reported["frames"] if f["package"] not in (None, "python")), None)
+    return Failure(package=distribution(first, case.packages), ended="raised", links=(reported,), source=event.source)
 
 
-def told_link(type_: str, message: str, frames: tuple[Frame, ...]) -> Link:
+def reported_link(type_: str, message: str, frames: tuple[Frame, ...]) -> Link:
     """An exception in the form in which a probe records it. What a message says is absent is a ``name``, whatever the
     type of the exception that passes it on."""
     absent = _ABSENT.search(message)

@@ -10,7 +10,7 @@ from rldoctor.api import Case, LogEvent
 from rldoctor.api.logs import package_of
 
 from .imports import CORE, distribution
-from .logged_imports import answered_by_another, link_of, told_link
+from .logged_imports import answered_by_another, link_of, reported_link
 
 _NAME = re.compile(
     r"cannot import name '(?P<name>[\w.]+)' from (?P<partial>partially initialized module )?'(?P<module>[\w.]+)'"
@@ -67,8 +67,8 @@ def sought(event: LogEvent, case: Case) -> Sought | None:
         return None
     parts = match.groupdict()
     top = match["module"].partition(".")[0]
-    told = told_link(link.type, link.message, link.frames)
-    packages = [f["package"] for f in told["frames"] if f["package"] != "python"]
+    reported = reported_link(link.type, link.message, link.frames)
+    packages = [f["package"] for f in reported["frames"] if f["package"] != "python"]
     # A module's own __getattr__ raises on behalf of whoever asked it.
     asked = [p for p in packages if p != top] if match.re is _ATTRIBUTE else packages
     package = distribution(top, case.packages)

@@ -67,10 +67,10 @@ def groups(job: Job) -> Iterator[tuple[str, list[Completion]]]:
 
 def log_probability(completion: Completion) -> float | None:
     """Of the whole completion, as the engine told it; None where a token's is missing or no number."""
-    told = completion["logprobs"]
-    if len(told) != len(completion["token_ids"]) or not all(isinstance(value, (int, float)) for value in told):
+    reported = completion["logprobs"]
+    if len(reported) != len(completion["token_ids"]) or not all(isinstance(value, (int, float)) for value in reported):
         return None
-    return float(sum(told))
+    return float(sum(reported))
 
 
 def failure_text(job: Job) -> str:

@@ -99,7 +99,7 @@ def _parting(name: str, place: int, one: Answer, other: Answer) -> Parting:
 def _gap(answer: Answer, place: int, rival: int) -> float:
     """How much likelier an engine held the token that it chose than another; where that is not among those told, than
     the last of them."""
-    told = {int(token): value for token, value in answer["tops"][place]} if place < len(answer["tops"]) else {}
+    reported = {int(token): value for token, value in answer["tops"][place]} if place < len(answer["tops"]) else {}
     chosen = answer["logprobs"][place]
-    against = told.get(rival, min(told.values(), default=chosen))
+    against = reported.get(rival, min(reported.values(), default=chosen))
     return float(chosen - against)

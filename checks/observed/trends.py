@@ -61,7 +61,7 @@ def signal(run: Run) -> dict[int, bool]:
     share, spread, reward = run.at("frac_reward_zero_std"), run.at("reward_std"), run.at("reward")
     highest, lowest, size = run.at("advantage_max"), run.at("advantage_min"), run.at("advantage_abs")
     top, bottom = run.at("reward_max"), run.at("reward_min")
-    told: dict[int, bool] = {}
+    reported: dict[int, bool] = {}
     for step in sorted(share.keys() | spread.keys() | highest.keys() | size.keys() | top.keys()):
         none = [
             _at_least(share.get(step), 1 - EQUAL),
@@ -73,12 +73,12 @@ def signal(run: Run) -> dict[int, bool]:
         if _at_most(_range(top.get(step), bottom.get(step)), EQUAL):
             none.append(True)
         if True in none:
-            told[step] = False
+            reported[step] = False
         elif False in none and not _broken(reward.get(step), spread.get(step)):
-            told[step] = True
-    if not told and len(reward) >= SAME_MEANS and len(set(reward.values())) == 1:
+            reported[step] = True
+    if not reported and len(reward) >= SAME_MEANS and len(set(reward.values())) == 1:
         return dict.fromkeys(sorted(reward), False)
-    return told
+    return reported
 
 
 def _broken(*values: float | None) -> bool:
@@ -102,11 +102,11 @@ def _at_most(value: float | None, bound: float) -> bool | None:
     return None if _finite(value) is None else value <= bound  # type: ignore[operator]
 
 
-def trailing(told: dict[int, bool], wanted: bool) -> list[int]:
+def trailing(reported: dict[int, bool], wanted: bool) -> list[int]:
     """The steps at the end of the run that all have the wanted value, in order."""
     steps: list[int] = []
-    for step in sorted(told, reverse=True):
-        if told[step] is not wanted:
+    for step in sorted(reported, reverse=True):
+        if reported[step] is not wanted:
             break
         steps.append(step)
     return steps[::-1]

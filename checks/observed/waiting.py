@@ -55,20 +55,20 @@ def syncs(group: MissingPeers) -> bool:
 
 def missing_text(group: MissingPeers) -> str:
     """``ranks 0-6 wait in all_reduce at train.py:12 in train; rank 7 is not there: it is at reward.py:5 in score``."""
-    told = []
+    reported = []
     for one in group.missing[:_SHOWN]:
         cpu = f" ({one.cpu:.0%} of a core)" if one.busy and one.cpu is not None else ""
-        told.append(f"{ranks_named([one])} is not there: it {one.where}{cpu}")
+        reported.append(f"{ranks_named([one])} is not there: it {one.where}{cpu}")
     if len(group.missing) > _SHOWN:
-        told.append(f"and {len(group.missing) - _SHOWN} more")
+        reported.append(f"and {len(group.missing) - _SHOWN} more")
     if group.unseen:
         several = len(group.unseen) > 1
         if group.absent:
             said = f"{'have' if several else 'has'} no process here that this user may see"
         else:
             said = f"{'were' if several else 'was'} not looked at: on another host, or another user's"
-        told.append(f"{numbered(group.unseen)} {said}")
-    return f"{waiting_text(group)}; {'; '.join(told)}"
+        reported.append(f"{numbered(group.unseen)} {said}")
+    return f"{waiting_text(group)}; {'; '.join(reported)}"
 
 
 def waiting_text(group: MissingPeers) -> str:

@@ -91,7 +91,7 @@ def died_while_answering(case: Case) -> Iterator[Finding | Reach]:
         processes = records(job).get("processes")
         if processes is None:
             raise NotChecked(f"the scenario {job.get('ended')} before it looked at the engine's processes")
-        seen = [Evidence(text=text, source="requests scenario") for text in (*_told(job), *_memory(job))]
+        seen = [Evidence(text=text, source="requests scenario") for text in (*_reported(job), *_memory(job))]
         for process in _fallen(job):
             died_of = _signal(process["exit_code"])
             known = _BY_SIGNAL.get(died_of) if died_of else None
@@ -117,15 +117,15 @@ def _fallen(job: Job) -> list[Mapping[str, Any]]:
     return [one for one in ended if one["exit_code"] < 0 or job.get("ended") == "done"]
 
 
-def _told(job: Job) -> list[str]:
+def _reported(job: Job) -> list[str]:
     """What those who waited were told."""
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for call in records(job).get("calls", ()):
         if call["ended"] == "raised":
-            told[str((root_of(call.get("exceptions", ())) or {}).get("type"))] += 1
+            reported[str((root_of(call.get("exceptions", ())) or {}).get("type"))] += 1
         elif call["ended"] == "waiting":
-            told["nothing, and waited on"] += 1
-    return [f"{count} callers were told {what}" for what, count in told.most_common()]
+            reported["nothing, and waited on"] += 1
+    return [f"{count} callers were told {what}" for what, count in reported.most_common()]
 
 
 def _memory(job: Job) -> list[str]:

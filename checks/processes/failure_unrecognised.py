@@ -110,11 +110,11 @@ def rollout_fails(case: Case, known: Callable[[Job], bool]) -> Iterator[Finding 
 def ranks_fail(case: Case) -> Iterator[Finding | Reach]:
     """Ranks with an engine object each, which a launcher starts, did not come to their end, and one engine did."""
     for job in case.observations["peers"].values():
-        told = records(job)
+        reported = records(job)
         if job.get("ended") == "not-started":
             raise NotChecked(_not_started(job))
-        if job.get("ended") == "done" and told.get("ended") == "done":
-            reach = told.get("reach", {})
+        if job.get("ended") == "done" and reported.get("ended") == "done":
+            reach = reported.get("reach", {})
             yield Reach(
                 f"{reach.get('ranks')} ranks with an engine object each, {reach.get('completions')} completions"
             )
@@ -126,10 +126,12 @@ def ranks_fail(case: Case) -> Iterator[Finding | Reach]:
         if job.get("ended") != "done":
             yield _job_failed("the peers probe", job, [])
             continue
-        answers = [answer for answer in told["ranks"] if answer["ended"] not in ("done", "absent")]
+        answers = [answer for answer in reported["ranks"] if answer["ended"] not in ("done", "absent")]
         if not answers:
-            raise NotChecked(f"torchrun did not run its ranks here: {(told.get('launcher') or ['without a word'])[-1]}")
-        yield _rank_failed(case, job, _first(answers, told["ended"]))
+            raise NotChecked(
+                f"torchrun did not run its ranks here: {(reported.get('launcher') or ['without a word'])[-1]}"
+            )
+        yield _rank_failed(case, job, _first(answers, reported["ended"]))
 
 
 def _first(answers: list[Job], ended: str) -> Job:
@@ -143,12 +145,12 @@ def _first(answers: list[Job], ended: str) -> Job:
 
 def _rank_failed(case: Case, job: Job, rank: Job) -> Finding:
     ended = "timed-out" if records(job)["ended"] == "timed-out" else rank["ended"]
-    told = {**job, "ended": ended, "records": rank, "tail": rank["tail"]}
+    reported = {**job, "ended": ended, "records": rank, "tail": rank["tail"]}
     here = case.gpus is not None and bool(case.gpus.devices)
     found = _job_failed(
         f"rank {rank['rank']} of {len(records(job)['ranks'])}, started by torchrun with an engine object of its own,",
-        told,
-        _rollout_frames(told),
+        reported,
+        _rollout_frames(reported),
     )
     return found if here else replace(found, severity=Severity.WARNING)
 
@@ -160,16 +162,16 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
     root = run.root
     if root is None:
         return
-    told = run.incident
-    where = [f"first on {_rank(told.first_rank)}"] if told.first_rank is not None else []
-    where += [f"during {told.stage}"] if told.stage else []
-    own, place = told.user_frame, f" ({', '.join(where)})" if where else ""
+    reported = run.incident
+    where = [f"first on {_rank(reported.first_rank)}"] if reported.first_rank is not None else []
+    where += [f"during {reported.stage}"] if reported.stage else []
+    own, place = reported.user_frame, f" ({', '.join(where)})" if where else ""
     found = run.raised
     yield check.finding(
-        f"{_line(told.exception or str(root))}{place}: {found.said if found is not None else 'no known pattern'}",
+        f"{_line(reported.exception or str(root))}{place}: {found.said if found is not None else 'no known pattern'}",
         evidence=(
             Evidence(text=str(_telling(root))[:600], source=root.source, line=root.line),
-            *(Evidence(text=frame, source="traceback") for frame in told.frames[-INNERMOST:]),
+            *(Evidence(text=frame, source="traceback") for frame in reported.frames[-INNERMOST:]),
             *((Evidence(text=own, source="innermost frame of your own code"),) if own else ()),
             *(found.evidence if found is not None else ()),
             *run.new,

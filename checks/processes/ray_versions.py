@@ -54,10 +54,10 @@ def client_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
     sides = event.search(r"client is ([\w.-]+), server is ([\w.-]+)") or event.search(
         r"current version: ([\w.]+), expect version: ([\w.]+)"
     )
-    told = f": {sides[1]} here, {sides[2]} there" if sides else ""
+    reported = f": {sides[1]} here, {sides[2]} there" if sides else ""
     what = "Python" if event.literal.startswith("Python") else "Ray"
     yield check.finding(
-        f"{what} of this process and of the cluster differ{told}",
+        f"{what} of this process and of the cluster differ{reported}",
         fixes=(
             Fix(title=f"use the cluster's {what} version on the machine that submits, or its container image"),
             Fix(title="or leave ray out of the runtime environment's packages"),

@@ -129,8 +129,10 @@ def _chain(clients: list[ProcessState], working: list[ProcessState], still: list
     places: dict[str, list[ProcessState]] = {}
     for one in [*working, *clients] or still:
         places.setdefault(one.where, []).append(one)
-    told = [f"{ranks_named(ones)}: {where}" for where, ones in places.items()]
-    return "; ".join(told[:_PLACES]) + (f" and {len(told) - _PLACES} more places" if len(told) > _PLACES else "")
+    reported = [f"{ranks_named(ones)}: {where}" for where, ones in places.items()]
+    return "; ".join(reported[:_PLACES]) + (
+        f" and {len(reported) - _PLACES} more places" if len(reported) > _PLACES else ""
+    )
 
 
 def _name(seen: Seen) -> str:

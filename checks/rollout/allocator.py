@@ -143,8 +143,8 @@ def sleeping_frees_memory(case: Case) -> Iterator[Finding | Reach]:
 def refuses_segments(job: Job) -> bool:
     """Whether an engine failed because of expandable segments."""
     failed = records(job).get("failed", {}).get("exceptions", ())
-    told = [failure_text(job), *(str(link["message"]) for link in failed)]
-    return any(REFUSAL.search(text) for text in told)
+    reported = [failure_text(job), *(str(link["message"]) for link in failed)]
+    return any(REFUSAL.search(text) for text in reported)
 
 
 def _off(value: str) -> Fix:

@@ -68,8 +68,8 @@ SHOWN = 4
 
 
 def _context(event: LogEvent) -> int | None:
-    told = event.search(r"max_(?:model|seq)_len['\"]?[=:]\s*(\d+)|Maximum concurrency for (\d+) tokens")
-    return int(told[1] or told[2]) if told else None
+    reported = event.search(r"max_(?:model|seq)_len['\"]?[=:]\s*(\d+)|Maximum concurrency for (\d+) tokens")
+    return int(reported[1] or reported[2]) if reported else None
 
 
 def _off(event: LogEvent) -> Fix:
@@ -227,9 +227,9 @@ def shortest_answer_beyond_the_room(case: Case) -> Iterator[Finding | Reach]:
     """``min_tokens`` against what the context leaves, as the launch sets it."""
     plan = case.plan
     for job in runs(case, "min_tokens"):
-        told = outgrown(job)
-        if told is not None:
-            message, evidence = told
+        reported = outgrown(job)
+        if reported is not None:
+            message, evidence = reported
             yield check.finding(
                 message,
                 # Without a launch nothing asked for it: it is what this engine would do.

@@ -144,15 +144,15 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
             raise NotChecked(f"the traffic {job.get('ended')} before it was through")
         short = beyond_the_budget(trace, engine)
         lost = [name for name in unscheduled(trace) if name not in short]
-        told = [*faults(trace), *(f"{name}: never got a token in {trace['steps']} steps" for name in lost)]
-        if told:
+        reported = [*faults(trace), *(f"{name}: never got a token in {trace['steps']} steps" for name in lost)]
+        if reported:
             fixes = tuple(_remedies(job))
             yield check.finding(
-                f"{describe(job)} loses or mixes up requests of a single caller: {len(told)} faults in "
+                f"{describe(job)} loses or mixes up requests of a single caller: {len(reported)} faults in "
                 f"{len(trace['answers'])} requests",
                 grade=grade_of(case, fixes),
                 evidence=(
-                    *(Evidence(text=line, source="chunked_prefill scenario") for line in told[:SHOWN]),
+                    *(Evidence(text=line, source="chunked_prefill scenario") for line in reported[:SHOWN]),
                     Evidence(text=_circumstances(job), source="resolved engine configuration"),
                 ),
                 fixes=fixes,

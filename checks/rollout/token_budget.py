@@ -115,11 +115,11 @@ def below_the_sequences(case: Case) -> Iterator[Finding | Reach]:
 def refused_by_the_framework(case: Case) -> Iterator[Finding | Reach]:
     """What EasyR1 and verl compare before they build the engine, whatever the engine would say."""
     plan = plan_of(case)
-    told = _framework_test(case, plan)
+    reported = _framework_test(case, plan)
     budget = plan.value(BUDGET)
-    if told is None or not isinstance(budget, int):
+    if reported is None or not isinstance(budget, int):
         raise NotApplicable(f"{plan.framework} has no test of its own")
-    needed, why = told
+    needed, why = reported
     if budget >= needed:
         yield Reach(f"budget {budget}, {plan.framework} wants {needed}")
         return

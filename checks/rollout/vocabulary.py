@@ -93,7 +93,7 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     """What ends a sequence, as generation_config.json or else config.json tells, against the embedding's rows."""
     model = case.model
     assert model is not None
-    file, told = next(
+    file, reported = next(
         (
             (file, config["eos_token_id"])
             for file, config in (
@@ -106,7 +106,7 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
         ("config.json", None),
     )
     rows = _rows(model)
-    ids = [token for token in (told if isinstance(told, list) else [told]) if isinstance(token, int)]
+    ids = [token for token in (reported if isinstance(reported, list) else [reported]) if isinstance(token, int)]
     if not isinstance(rows, int) or not ids:
         raise NotChecked("vocab_size or eos_token_id is not known")
     beyond = [token for token in ids if token >= rows]
@@ -119,7 +119,7 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
         f"{never}; min_tokens makes vLLM index beyond the logits",
         severity=Severity.ERROR if never else Severity.WARNING,
         evidence=(
-            Evidence(text=f"eos_token_id: {told}", source=f"{model.path}/{file}"),
+            Evidence(text=f"eos_token_id: {reported}", source=f"{model.path}/{file}"),
             Evidence(text=f"vocab_size: {rows}", source=f"{model.path}/config.json"),
         ),
         fixes=(Fix(title=f"name the tokenizer's end of sequence in {file}"), _RESIZE),
@@ -143,8 +143,8 @@ def _added(model: ModelFiles | None) -> dict[str, Any]:
 def beyond_the_rows(case: Case) -> Iterator[Finding | Reach]:
     """The whole vocabulary against the embedding."""
     for job in runs(case, "tokens"):
-        told = require(job, "tokenizer")
-        largest, rows = told["largest"], told["rows"]
+        reported = require(job, "tokenizer")
+        largest, rows = reported["largest"], reported["rows"]
         if any(str(key).isdigit() and int(key) >= rows for key in _added(case.model)):
             raise NotApplicable("the tokenizer's files tell it")
         if largest < rows:
@@ -152,9 +152,10 @@ def beyond_the_rows(case: Case) -> Iterator[Finding | Reach]:
             yield Reach(f"token ids up to {largest}, {rows} rows{spare}")
             continue
         yield check.finding(
-            f"the tokenizer ({told['class']}) has token ids up to {largest}, the embedding {rows} rows (vocab_size)",
+            f"the tokenizer ({reported['class']}) has token ids up to {largest}, "
+            f"the embedding {rows} rows (vocab_size)",
             grade=Grade.OBSERVED,
-            evidence=(Evidence(text=f"{told['size']} tokens, largest id {largest}", source="tokens probe"),),
+            evidence=(Evidence(text=f"{reported['size']} tokens, largest id {largest}", source="tokens probe"),),
             fixes=(_RESIZE,),
         )
 

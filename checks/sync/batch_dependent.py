@@ -78,12 +78,12 @@ def asked_and_not_given(case: Case) -> Iterator[Finding | Reach]:
     version = release(case)
     if version is None:
         raise NotChecked("the vLLM release is not known")
-    told = Evidence(text=f"vllm {'.'.join(map(str, version))}")
+    reported = Evidence(text=f"vllm {'.'.join(map(str, version))}")
     if version < KNOWN_FROM:
         yield check.finding(
             "VLLM_BATCH_INVARIANT=1 is asked of a vLLM that does not know it: outputs depend on the batch",
             severity=Severity.WARNING,
-            evidence=(*cite(plan, SWITCH), told),
+            evidence=(*cite(plan, SWITCH), reported),
             fixes=(Fix(title="vLLM 0.11.1 and later know it", commands=('pip install "vllm>=0.11.1"',)),),
         )
         return
@@ -91,7 +91,7 @@ def asked_and_not_given(case: Case) -> Iterator[Finding | Reach]:
     if refused is not None:
         yield check.finding(
             f"batch invariance is asked for, and this vLLM refuses {refused}",
-            evidence=(*cite(plan, SWITCH, BACKEND, BACKEND_VARIABLE), told),
+            evidence=(*cite(plan, SWITCH, BACKEND, BACKEND_VARIABLE), reported),
             fixes=(
                 Fix(
                     title="name a backend that supports it",
@@ -109,7 +109,7 @@ def asked_and_not_given(case: Case) -> Iterator[Finding | Reach]:
             f"batch invariance is asked for, and this vLLM fuses all-reduce and norm over {plan.value(TENSOR)} tensor "
             "parallel ranks, which is not deterministic (Hopper and Blackwell, with flashinfer)",
             severity=Severity.WARNING,
-            evidence=(*cite(plan, SWITCH, TENSOR), told),
+            evidence=(*cite(plan, SWITCH, TENSOR), reported),
             fixes=(
                 Fix(title="vLLM 0.30 and later leave the fusion out", commands=('pip install "vllm>=0.30"',)),
                 Fix.unsafe(
@@ -140,21 +140,21 @@ def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
     """One greedy request, twice, in batches of other sizes."""
     demanded = case.plan is not None and str(case.plan.value(SWITCH, "0")) == "1"
     for job in runs(case, "agreement"):
-        told = require(job, "greedy")
-        alone, batched = told["alone"], told["batched"]
+        reported = require(job, "greedy")
+        alone, batched = reported["alone"], reported["batched"]
         both = zip(alone["token_ids"], batched["token_ids"], strict=False)
         same = next((place for place, (one, other) in enumerate(both) if one != other), len(alone["token_ids"]))
         equal = same == len(alone["token_ids"]) == len(batched["token_ids"])
         # What follows another token is another text; the token itself was chosen after the same ones.
         apart = difference(alone["logprobs"][: same + 1], batched["logprobs"][: same + 1])
         noise = noise_of(job)
-        said = f"alone and among {told['batch'] - 1}: log-probabilities up to {apart.largest:.2g} apart" + (
+        said = f"alone and among {reported['batch'] - 1}: log-probabilities up to {apart.largest:.2g} apart" + (
             "" if equal else f", another token after {same} equal ones"
         )
         evidence = (Evidence(text=said, source="agreement probe"),)
         if apart.beyond(noise) or not (equal or _close(alone, batched, same, noise)):
             yield check.finding(
-                f"a greedy request to {describe(job)} is answered otherwise among {told['batch'] - 1} others than "
+                f"a greedy request to {describe(job)} is answered otherwise among {reported['batch'] - 1} others than "
                 "alone, by more than rounding",
                 grade=Grade.OBSERVED,
                 evidence=evidence,
@@ -177,7 +177,7 @@ def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
 
 def _close(alone: dict[str, Any], batched: dict[str, Any], place: int, noise: Noise) -> bool:
     """Whether the two best tokens were so close that rounding may swap them."""
-    margins = [told["margins"][place] for told in (alone, batched) if place < len(told["margins"])]
+    margins = [reported["margins"][place] for reported in (alone, batched) if place < len(reported["margins"])]
     return all(margin is not None and margin <= 2 * noise.largest for margin in margins) and bool(margins)
 
 

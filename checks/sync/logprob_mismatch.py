@@ -177,7 +177,7 @@ def _remedies() -> Iterator[Fix]:
 @check.observed(needs=["observations.agreement"])
 def engine_and_transformers(case: Case) -> Iterator[Finding | Reach]:
     """The same tokens, the same weights, the same precision: the running engine against transformers."""
-    for job in _told(case):
+    for job in _reported(case):
         rows, trainer = require(job, "plain"), require(job, "trainer")
         apart = between(rows, "engine", "trainer")
         if not apart.beyond(noise_of(job)):
@@ -197,16 +197,16 @@ def engine_and_transformers(case: Case) -> Iterator[Finding | Reach]:
 @check.observed(needs=["observations.agreement"])
 def across_the_vocabulary(case: Case) -> Iterator[Finding | Reach]:
     """Tokens that are hardly ever sampled: each in a prompt, the running engine against transformers."""
-    for job in _told(case):
-        told, trainer = require(job, "vocabulary"), require(job, "trainer")
+    for job in _reported(case):
+        reported, trainer = require(job, "vocabulary"), require(job, "trainer")
         if between(require(job, "plain"), "engine", "trainer").beyond(noise_of(job)):
             raise NotApplicable("engine and transformers disagree on sampled tokens already")
-        apart = difference(told["engine"], told["trainer"])
+        apart = difference(reported["engine"], reported["trainer"])
         if not apart.beyond(noise_of(job)):
             yield Reach(f"{apart.tokens} tokens of the whole vocabulary: {apart}")
             continue
-        steps = [abs(a - b) for a, b in zip(told["engine"], told["trainer"], strict=True)]
-        worst = told["token_ids"][1 + steps.index(max(steps))]
+        steps = [abs(a - b) for a, b in zip(reported["engine"], reported["trainer"], strict=True)]
+        worst = reported["token_ids"][1 + steps.index(max(steps))]
         yield _computes_otherwise(
             f"{describe(job)} and transformers agree on likely tokens and differ on others, most on token {worst}: "
             f"{apart.largest:.2g} apart with the same weights in {trainer['dtype']}",
@@ -219,7 +219,7 @@ def across_the_vocabulary(case: Case) -> Iterator[Finding | Reach]:
 @check.observed(needs=["observations.agreement"])
 def decode_and_prefill(case: Case) -> Iterator[Finding | Reach]:
     """The same tokens in one engine: sampled, and read in a prompt."""
-    for job in _told(case):
+    for job in _reported(case):
         apart = between(require(job, "plain"), "engine", "prefill")
         if not apart.beyond(noise_of(job)):
             yield Reach(f"decode and prefill: {apart}")
@@ -233,7 +233,7 @@ def decode_and_prefill(case: Case) -> Iterator[Finding | Reach]:
         )
 
 
-def _told(case: Case) -> Iterator[Job]:
+def _reported(case: Case) -> Iterator[Job]:
     for job in runs(case, "agreement"):
         mode = records(job).get("engine", {}).get("logprobs_mode")
         if str(mode).endswith("logits"):

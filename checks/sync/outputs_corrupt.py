@@ -72,8 +72,8 @@ def no_numbers(case: Case) -> Iterator[Finding | Reach]:
                 ),
                 fixes=_fixes(job),
             )
-        told = [value for row in rows for value in row["logprobs"]]
-        yield Reach(f"{len(told) - told.count(None)} finite log-probabilities from {describe(job)}")
+        reported = [value for row in rows for value in row["logprobs"]]
+        yield Reach(f"{len(reported) - reported.count(None)} finite log-probabilities from {describe(job)}")
 
 
 @check.observed(needs=["observations.chunked_prefill"])
@@ -96,8 +96,8 @@ def no_numbers_in_traffic(case: Case) -> Iterator[Finding | Reach]:
                 evidence=tuple(Evidence(text=line, source="chunked_prefill scenario") for line in wrong[:SHOWN]),
                 fixes=_fixes(job),
             )
-        told = sum(len(answer["logprobs"]) for answer in answers.values())
-        yield Reach(f"{told} finite log-probabilities under traffic from {describe(job)}")
+        reported = sum(len(answer["logprobs"]) for answer in answers.values())
+        yield Reach(f"{reported} finite log-probabilities under traffic from {describe(job)}")
 
 
 @check.observed(needs=["observations.rollout"])
@@ -122,28 +122,28 @@ def one_token(case: Case) -> Iterator[Finding | Reach]:
 def masked_tokens(case: Case) -> Iterator[Finding | Reach]:
     """Ordinary tokens that the engine gives no probability, or no number, where the same weights give them one."""
     for job in runs(case, "agreement"):
-        told = require(job, "vocabulary")
+        reported = require(job, "vocabulary")
         without = masked(job)
         if without:
             yield check.finding(
-                f"{describe(job)} gives {len(without)} of {len(told['engine'])} tokens of the vocabulary no finite "
+                f"{describe(job)} gives {len(without)} of {len(reported['engine'])} tokens of the vocabulary no finite "
                 f"log-probability, token {without[0]} among them; transformers does with the same weights",
                 grade=Grade.OBSERVED,
                 evidence=(Evidence(text=f"token ids {without[:16]}", source="agreement scenario"),),
                 fixes=(Fix(title="another release of vLLM, or no mask of tokens (allowed_token_ids, bad_words)"),),
             )
-        yield Reach(f"{len(told['engine'])} tokens of the whole vocabulary have a finite log-probability")
+        yield Reach(f"{len(reported['engine'])} tokens of the whole vocabulary have a finite log-probability")
 
 
 @check.observed(needs=["observations.tokens"])
 def text_of_the_tokens(case: Case) -> Iterator[Finding | Reach]:
     """The engine's text of a completion against the tokenizer's text of the same tokens."""
     for job in runs(case, "tokens"):
-        told = require(job, "texts")
-        wrong = [row for row in told if row["engine"] != row["tokenizer"]]
+        reported = require(job, "texts")
+        wrong = [row for row in reported if row["engine"] != row["tokenizer"]]
         if wrong:
             yield check.finding(
-                f"{len(wrong)} of {len(told)} texts from {describe(job)} are not those of their own tokens",
+                f"{len(wrong)} of {len(reported)} texts from {describe(job)} are not those of their own tokens",
                 grade=Grade.OBSERVED,
                 evidence=(
                     Evidence(text=f"token ids {wrong[0]['token_ids'][:16]}", source="tokens scenario"),
@@ -157,7 +157,7 @@ def text_of_the_tokens(case: Case) -> Iterator[Finding | Reach]:
                     ),
                 ),
             )
-        yield Reach(f"{len(told)} texts from {describe(job)} are those of their tokens")
+        yield Reach(f"{len(reported)} texts from {describe(job)} are those of their tokens")
 
 
 @check.observed(needs=["observations.sampling"])
@@ -188,9 +188,9 @@ def repeats_one_token(rows: list[Completion]) -> bool:
 
 
 def _likely(rows: list[Completion]) -> bool:
-    told = [log_probability(row) for row in rows]
-    numbers = [value for value in told if value is not None]
-    return len(numbers) == len(told) and sum(numbers) > NEVER
+    reported = [log_probability(row) for row in rows]
+    numbers = [value for value in reported if value is not None]
+    return len(numbers) == len(reported) and sum(numbers) > NEVER
 
 
 def _fixes(job: Job) -> tuple[Fix, ...]:

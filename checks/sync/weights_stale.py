@@ -182,8 +182,8 @@ def _fitting(job: Job, fresh: list[dict[str, Any]], noise: Noise) -> str:
     """With which weights what the engine tells agrees."""
     if not between(fresh, "engine", "old").beyond(noise):
         return "it still samples with the old weights"
-    told = [value for row in fresh for value in row["engine"]]
-    apart = {part: difference(told, values) for part, values in _by_part(job).items()}
+    reported = [value for row in fresh for value in row["engine"]]
+    apart = {part: difference(reported, values) for part, values in _by_part(job).items()}
     part = min(apart, key=lambda part: apart[part].mean, default=None)
     if part is None or apart[part].beyond(noise):
         return "what it tells fits neither the old weights nor the new ones"
@@ -192,8 +192,8 @@ def _fitting(job: Job, fresh: list[dict[str, Any]], noise: Noise) -> str:
 
 def _by_part(job: Job) -> dict[str, list[float]]:
     """What the trainer tells of the fresh tokens where one part of its weights is old."""
-    told = records(job).get("sensitivity", {})
-    return {part: [value for row in rows for value in row] for part, rows in told.items()}
+    reported = records(job).get("sensitivity", {})
+    return {part: [value for row in rows for value in row] for part, rows in reported.items()}
 
 
 def _least(job: Job, fresh: list[dict[str, Any]]) -> str:

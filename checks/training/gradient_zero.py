@@ -51,9 +51,9 @@ _TRAINABLE = Fix(
 def gradient_norm(case: Case) -> Iterator[Finding | Reach]:
     """The norm at steps at which there is something to learn."""
     run = Run.of(case)
-    told, norms = signal(run), finite(run.at("grad_norm"))
-    steps = [step for step in norms if told.get(step)]
-    if not told:
+    reported, norms = signal(run), finite(run.at("grad_norm"))
+    steps = [step for step in norms if reported.get(step)]
+    if not reported:
         raise NotApplicable("whether rewards differ within groups is not logged")
     if not steps or any(norms.values()):
         yield Reach(f"the gradient norm is above 0 at {sum(1 for v in norms.values() if v)} of {steps_of(len(norms))}")

@@ -51,16 +51,16 @@ CUT_STEPS = 8
 def no_advantage(case: Case) -> Iterator[Finding | Reach]:
     """Steps at which no group has differing rewards."""
     run = Run.of(case)
-    told = signal(run)
-    if not told:
+    reported = signal(run)
+    if not reported:
         raise NotApplicable("no reward deviation and no advantages are logged")
-    without = trailing(told, False)
-    if len(without) == len(told):
+    without = trailing(reported, False)
+    if len(without) == len(reported):
         yield _from_the_start(run, without)
-    elif len(without) >= max(LOST_STEPS, LOST_SHARE * len(told)):
-        yield _lost(run, without, told)
+    elif len(without) >= max(LOST_STEPS, LOST_SHARE * len(reported)):
+        yield _lost(run, without, reported)
     else:
-        yield Reach(f"rewards differ within groups at {sum(told.values())} of {steps_of(len(told))}")
+        yield Reach(f"rewards differ within groups at {sum(reported.values())} of {steps_of(len(reported))}")
 
 
 def _from_the_start(run: Run, steps: list[int]) -> Finding:
@@ -80,13 +80,13 @@ def _from_the_start(run: Run, steps: list[int]) -> Finding:
     )
 
 
-def _lost(run: Run, steps: list[int], told: dict[int, bool]) -> Finding:
+def _lost(run: Run, steps: list[int], reported: dict[int, bool]) -> Finding:
     rewards = finite(run.at("reward"))
     last = mean({step: rewards[step] for step in steps if step in rewards})
     best = max((value for step, value in rewards.items() if step not in steps), default=last)
     solved = last >= best * SOLVED if best > 0 else last >= best
     return check.finding(
-        f"since step {steps[0]} ({len(steps)} of {steps_of(len(told))}) the rewards of every group are equal"
+        f"since step {steps[0]} ({len(steps)} of {steps_of(len(reported))}) the rewards of every group are equal"
         + (
             f" at the best reward of the run ({last:.4g}): the data is solved"
             if solved

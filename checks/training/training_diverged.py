@@ -180,10 +180,10 @@ def _infinite(values: dict[int, float]) -> bool:
 
 
 def _vanished_gradient(run: Run) -> Iterator[_Divergence]:
-    norms, told = finite(run.at("grad_norm")), signal(run)
+    norms, reported = finite(run.at("grad_norm")), signal(run)
     positive = [step for step, norm in norms.items() if norm > 0]
     after = [step for step in norms if positive and step > positive[-1]]
-    learnable = [step for step in after if told.get(step)]
+    learnable = [step for step in after if reported.get(step)]
     if len(learnable) >= FEWEST:
         what = (
             f"the gradient norm is exactly 0 since step {after[0]} although rewards differ, after "

@@ -71,7 +71,7 @@ class _Watching:
         self.pid = pid
         self.command = command
         self.log = LiveLog(path, opened.checks)
-        self.told = Told()
+        self.reported = Told()
         self.pace = Pace()
         self.metrics: dict[str, Any] = {}
         self.report: Report | None = None
@@ -107,7 +107,7 @@ class _Watching:
         if self.pending and self.report is not None and not (seen.new and _crashed(self.report) and not last):
             self.pending = False
             settled = run.settled_log(self.session, self.report, Case(), str(self.path))
-            for finding in self.told.new(settled.findings):
+            for finding in self.reported.new(settled.findings):
                 self._tell(finding, settled)
         self._hang(now)
         if display is not None:

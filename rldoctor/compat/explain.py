@@ -36,7 +36,7 @@ def _names(world: World) -> tuple[str, ...]:
 def _direct(world: World, fixed: dict[str, Distribution]) -> Iterator[str]:
     for clash in world.clashes(fixed):
         if clash.involved <= fixed.keys():
-            yield told(clash)
+            yield reported(clash)
 
 
 def _between(world: World, fixed: dict[str, Distribution]) -> Iterator[str]:
@@ -60,7 +60,7 @@ def _meets(demand: Demand, release: Distribution) -> bool:
     return demand.admits(release.version) or demand.tolerates(release.version)
 
 
-def told(clash: Clash) -> str:
+def reported(clash: Clash) -> str:
     """A clash as one line."""
     verb = "works only with" if clash.reason else "asks for"
     why = f" ({clash.reason})" if clash.reason else ""

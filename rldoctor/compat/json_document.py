@@ -12,6 +12,6 @@ SCHEMA_VERSION = 1
 
 def render(answer: Answer, terminal: bool | None = None) -> str:
     """The answer as indented JSON."""
-    told = msgspec.to_builtins(answer, order="deterministic")
-    document = {"schema_version": SCHEMA_VERSION, "tool": {"name": "rldoctor", "version": __version__}, **told}
+    reported = msgspec.to_builtins(answer, order="deterministic")
+    document = {"schema_version": SCHEMA_VERSION, "tool": {"name": "rldoctor", "version": __version__}, **reported}
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode()

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rldoctor.compat.explain import told
+from rldoctor.compat.explain import reported
 from rldoctor.compat.model import COMMAND_LINE, Answer, Clash, Engine, Remedy, Trainer
 from rldoctor.report.console import drawn
 
@@ -107,7 +107,7 @@ def _style(row: Engine | Trainer) -> str:
 
 
 def _print_clash(console: Console, clash: Clash, style: str) -> None:
-    console.print(Text(told(clash), style=style))
+    console.print(Text(reported(clash), style=style))
     console.print(Padding(Text(clash.url or clash.source, style="dim"), (0, 0, 0, 2), expand=False))
 
 
@@ -120,7 +120,7 @@ def _print_remedy(console: Console, remedy: Remedy, verb: str) -> None:
         moved = f"{change.old} -> {change.new}" if change.old else f"{change.new} (is not there)"
         console.print(Padding(Text(f"{change.package} {moved}", style="bold"), (0, 0, 0, 2), expand=False))
         for reason in change.reasons[:MOST_REASONS]:
-            console.print(Padding(Text(told(reason), style="dim"), (0, 0, 0, 4), expand=False))
+            console.print(Padding(Text(reported(reason), style="dim"), (0, 0, 0, 4), expand=False))
         if len(change.reasons) > MOST_REASONS:
             console.print(Text(f"    and {len(change.reasons) - MOST_REASONS} more", style="dim"))
     console.print(Text(f"    {remedy.command}"), soft_wrap=True)

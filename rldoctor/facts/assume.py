@@ -189,7 +189,9 @@ def _on_machine(case: Case, machine: Machine) -> Case:
     if machine.nodes is not None:
         case = replace(case, nodes=machine.nodes)
     named = {"packages": machine.packages, "environment": machine.env, "gpus": machine.gpus, "nodes": machine.nodes}
-    return replace(case, unknown=unknown, assumed=tuple(name for name, told in named.items() if told is not None))
+    return replace(
+        case, unknown=unknown, assumed=tuple(name for name, reported in named.items() if reported is not None)
+    )
 
 
 def _packages(collected: Packages | None, machine: Machine) -> Packages | None:

@@ -39,15 +39,15 @@ def read(environ: Mapping[str, str], root: Path = _ROOT) -> Gpus | Unknown:
         from rldoctor.facts import nvml
 
         try:
-            told = within(TIME_LIMIT, nvml.read)
+            reported = within(TIME_LIMIT, nvml.read)
         except TimeoutError as error:
             return Unknown(reason=f"the NVIDIA driver gave {error}", how="nvidia-smi, and the kernel's log (dmesg)")
         except pynvml.NVMLError as error:
             silent = Gpus(vendor="nvidia", error=f"NVML: {error}")
         else:
-            if told.devices:
-                return told
-            silent = replace(told, error="the driver lists no device")
+            if reported.devices:
+                return reported
+            silent = replace(reported, error="the driver lists no device")
     return _without_nvml(root, silent)
 
 

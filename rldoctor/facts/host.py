@@ -72,8 +72,8 @@ def memory(root: Path = _ROOT) -> tuple[int, int]:
     except (OSError, ValueError, IndexError, KeyError):  # not Linux
         import psutil
 
-        told = psutil.virtual_memory()
-        return told.total, told.available
+        reported = psutil.virtual_memory()
+        return reported.total, reported.available
 
 
 def listening_ports(root: Path = _ROOT) -> tuple[int, ...]:

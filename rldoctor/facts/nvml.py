@@ -61,7 +61,7 @@ def _cuda() -> str | None:
 
 
 def _device(index: int, handle: Any) -> Gpu:
-    told = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    reported = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     capability = _ask(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
     modes = _ask(pynvml.nvmlDeviceGetMigMode, handle)  # current and pending
     mig = bool(modes) and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
@@ -72,8 +72,8 @@ def _device(index: int, handle: Any) -> Gpu:
         name=_ask(pynvml.nvmlDeviceGetName, handle) or "unknown",
         # A chip that shares its memory with the host (GB10, Jetson) has none of its own to report:
         # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1073
-        memory_total=told.total if told else memory()[0],
-        memory_used=told.used if told else None,
+        memory_total=reported.total if reported else memory()[0],
+        memory_used=reported.used if reported else None,
         compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
         uuid=_ask(pynvml.nvmlDeviceGetUUID, handle),
         mig=mig,
@@ -90,8 +90,8 @@ def _mig_handles(handle: Any) -> Iterator[Any]:
 
 
 def _instance(handle: Any) -> MigInstance:
-    told = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    return MigInstance(uuid=_ask(pynvml.nvmlDeviceGetUUID, handle), memory_total=told.total if told else None)
+    reported = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    return MigInstance(uuid=_ask(pynvml.nvmlDeviceGetUUID, handle), memory_total=reported.total if reported else None)
 
 
 def _processes(handle: Any) -> Iterator[GpuProcess]:

@@ -65,7 +65,7 @@ class Table:
                 self.lacking[section][reason].append(number)
                 continue
             self.known[section].append(number)
-            for fact, value in _told(section, found, name):
+            for fact, value in _reported(section, found, name):
                 self.values[(section, fact)][value].append(number)
         return number
 
@@ -144,7 +144,7 @@ def _merged(name: str, values: dict[Hashable, list[int]]) -> dict[Hashable, list
     return dict(merged)
 
 
-def _told(section: str, facts: Mapping[str, Any], host: str) -> Iterator[tuple[str, Hashable]]:
+def _reported(section: str, facts: Mapping[str, Any], host: str) -> Iterator[tuple[str, Hashable]]:
     """A section's facts without what each node has of its own."""
     compilers = []
     for name, value in facts.items():

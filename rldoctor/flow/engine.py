@@ -103,8 +103,8 @@ def _missing_in(report: Report, reports: list[Report]) -> Iterator[Missing]:
         shared = all(missing in other.missing for other in reports)
         place = report.place
         where = report.target if place is None else f"{place.source}:{place.line}"
-        told = shared or missing.what.startswith(f"{where}:")
-        yield missing if told else replace(missing, what=f"{where}: {missing.what}")
+        reported = shared or missing.what.startswith(f"{where}:")
+        yield missing if reported else replace(missing, what=f"{where}: {missing.what}")
 
 
 def _where(finding: Finding, reports: list[Report]) -> tuple[str, ...]:

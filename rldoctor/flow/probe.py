@@ -46,12 +46,12 @@ class Announced:
         """Progress that says for how long it has been running, and what is about left."""
         began = time.monotonic()
 
-        def told(line: str) -> None:
+        def reported(line: str) -> None:
             passed = time.monotonic() - began
             left = max(0.0, self.seconds - passed)
             progress(f"{line} ({passed:.0f} s so far, about {left:.0f} s left)" if passed >= 1 else line)
 
-        return told
+        return reported
 
 
 def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Level) -> Announced | None:
@@ -109,8 +109,8 @@ def run_scenarios(case: Case, scenarios: list[Scenario], request: Request, progr
     from rldoctor.probes.engines import play
 
     assert prepared.basis is not None  # there is something to boot
-    told = play(case, request, prepared.basis, prepared.boots, progress)
-    return replace(case, observations={**case.observations, **told})
+    reported = play(case, request, prepared.basis, prepared.boots, progress)
+    return replace(case, observations={**case.observations, **reported})
 
 
 class Prepared:

@@ -60,8 +60,8 @@ class _Prover:
         for name in self.case.observations:
             scenario = self.registry.probes.get(name)
             if isinstance(scenario, Scenario) and name not in TOO_LONG:
-                told = self._judged(self.case, {name})
-                if any(finding.code == code for finding in told.findings):
+                reported = self._judged(self.case, {name})
+                if any(finding.code == code for finding in reported.findings):
                     showing.append(scenario)
         return showing
 

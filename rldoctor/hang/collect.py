@@ -44,7 +44,7 @@ def collect(pid: int | None, seconds: float, trigger: bool, progress: Callable[[
     present = [one for one in watched if not one.ended]
     lacking += _unread(present, py_spy)
     ray = _ray(run, progress, lacking)
-    told = gpus.collect(Request())
+    reported = gpus.collect(Request())
     hang = Hang(
         seconds=round(max((one.times[-1] - one.times[0] for one in present if one.times), default=0.0), 2),
         taken=taken,
@@ -53,13 +53,13 @@ def collect(pid: int | None, seconds: float, trigger: bool, progress: Callable[[
         ended=tuple(one.member.process.pid for one in watched if one.ended),
         records=tuple(_records(run)),
         ray=(ray,) if ray is not None else (),
-        gpus=devices.use(told, {m.process.pid for m in run.members}, host) if isinstance(told, Gpus) else (),
+        gpus=devices.use(reported, {m.process.pid for m in run.members}, host) if isinstance(reported, Gpus) else (),
         lacking=tuple(lacking),
     )
     return Case(
         tool=f"rldoctor {__version__}",
         target=redact.text(plain(run.first.line)),
-        gpus=told if isinstance(told, Gpus) else None,
+        gpus=reported if isinstance(reported, Gpus) else None,
         observations={NAME: msgspec.to_builtins(hang)},
     )
 

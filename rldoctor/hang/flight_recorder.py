@@ -152,8 +152,8 @@ def _frame(frames: object) -> Frame | None:
 
 def _groups(config: object) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Group -> ranks; the ranks come as text (``[0, 1]``)."""
-    for name, told in config.items() if isinstance(config, dict) else ():
-        ranks = told.get("ranks") if isinstance(told, dict) else None
+    for name, reported in config.items() if isinstance(config, dict) else ():
+        ranks = reported.get("ranks") if isinstance(reported, dict) else None
         numbers = ranks.strip("[] ").split(",") if isinstance(ranks, str) else []
         yield _text(name), tuple(int(n) for n in numbers if n.strip().isdecimal() and len(n) < 10)
 

@@ -58,7 +58,7 @@ def _raylets(run: Run) -> Iterator[_Ray]:
 
 
 def _cluster(address: str, result: JobResult) -> RayCluster:
-    told: dict[str, Any] = {"actors": (), "bundles": (), "nodes": (), "demands": (), **result.records}
+    reported: dict[str, Any] = {"actors": (), "bundles": (), "nodes": (), "demands": (), **result.records}
     if "nodes" not in result.records or "actors" not in result.records:
         problems = result.records.get("problems") or ()
         said = result.error.message if result.error is not None else "; ".join(map(str, problems))
@@ -66,29 +66,29 @@ def _cluster(address: str, result: JobResult) -> RayCluster:
         raise NoAnswerError(
             f"Ray at {address} did not tell its actors ({result.ended}{f': {why[:300]}' if why else ''})"
         )
-    nodes = [node for node in told["nodes"] if node["alive"]]
+    nodes = [node for node in reported["nodes"] if node["alive"]]
     try:
         return RayCluster(
             address=address,
-            version=str(told.get("version", "")),
-            actors=tuple(_actor(actor) for actor in told["actors"]),
-            bundles=msgspec.convert(told["bundles"], tuple[RayBundles, ...]),
-            demands=msgspec.convert(told["demands"], tuple[RayDemand, ...]),
-            total=_resources(told.get("total")),
-            available=_resources(told.get("available")),
+            version=str(reported.get("version", "")),
+            actors=tuple(_actor(actor) for actor in reported["actors"]),
+            bundles=msgspec.convert(reported["bundles"], tuple[RayBundles, ...]),
+            demands=msgspec.convert(reported["demands"], tuple[RayDemand, ...]),
+            total=_resources(reported.get("total")),
+            available=_resources(reported.get("available")),
             nodes=tuple(_resources(node["resources"]) for node in nodes),
-            dead_nodes=len(told["nodes"]) - len(nodes),
+            dead_nodes=len(reported["nodes"]) - len(nodes),
         )
     except (msgspec.ValidationError, KeyError, TypeError) as error:
-        raise NoAnswerError(f"Ray {told.get('version', '')} told its state in another form: {error}") from None
+        raise NoAnswerError(f"Ray {reported.get('version', '')} told its state in another form: {error}") from None
 
 
-def _actor(told: dict[str, Any]) -> RayActor:
-    actor = msgspec.convert(told, RayActor)
+def _actor(reported: dict[str, Any]) -> RayActor:
+    actor = msgspec.convert(reported, RayActor)
     return replace(actor, kind=plain(actor.kind), name=plain(actor.name), death=redact.text(plain(actor.death)))
 
 
-def _resources(told: object) -> dict[str, float]:
+def _resources(reported: object) -> dict[str, float]:
     """Resources that are asked for by a number; what names a node is not."""
-    found = told if isinstance(told, dict) else {}
+    found = reported if isinstance(reported, dict) else {}
     return {name: float(n) for name, n in found.items() if not name.startswith("node:") and isinstance(n, int | float)}

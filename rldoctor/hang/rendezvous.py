@@ -34,8 +34,8 @@ def world(environ: Mapping[str, str]) -> World | None:
         rank, size = _number(environ.get(rank_of)), _number(environ.get(size_of))
         if rank is None or not size:
             continue
-        told = [environ[name] for name in names if environ.get(name)]
-        own = " ".join([rank_of, *told]) if told and len(told) == len(names) else ""
+        reported = [environ[name] for name in names if environ.get(name)]
+        own = " ".join([rank_of, *reported]) if reported and len(reported) == len(names) else ""
         name = _meeting(environ) or own
         return World(rank_of, rank, size, _number(environ.get(local_of)), name)
     return None

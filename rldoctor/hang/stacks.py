@@ -86,8 +86,8 @@ def _reason(said: str) -> str:
 
 
 def _stack(thread: dict[str, Any], pid: int) -> Stack:
-    told = thread["frames"][:_MOST_FRAMES]
-    frames = [Frame(str(f["filename"]), int(f["line"]) or None, str(f["name"])) for f in told]
+    reported = thread["frames"][:_MOST_FRAMES]
+    frames = [Frame(str(f["filename"]), int(f["line"]) or None, str(f["name"])) for f in reported]
     name = str(thread.get("thread_name") or "")
     number = thread.get("os_thread_id")
     return Stack(number, name, number == pid or name == "MainThread", tuple(reversed(frames)))

@@ -25,8 +25,8 @@ def toolkit_of(torch: Distribution) -> str | None:
     for a build without CUDA, or where it is not known."""
     label = torch.version.partition("+")[2]
     if label:
-        told = re.fullmatch(r"cu(\d+)(\d)", label)
-        return f"{told.group(1)}.{told.group(2)}" if told else None
+        reported = re.fullmatch(r"cu(\d+)(\d)", label)
+        return f"{reported.group(1)}.{reported.group(2)}" if reported else None
     return _pinned(torch, _TOOLKIT)
 
 

@@ -47,29 +47,31 @@ def _recorded(verdicts: Verdicts) -> list[Departure]:
     summed = [one for piece in pieces.values() for one in _summed(piece)]
     if summed:
         return summed
-    return [one for failure in verdicts.failures for one in (_spawned(failure), _told(failure)) if one is not None][:1]
+    return [one for failure in verdicts.failures for one in (_spawned(failure), _reported(failure)) if one is not None][
+        :1
+    ]
 
 
 def _summed(piece: Slice) -> Iterator[Departure]:
-    for told in piece.summaries:
-        if told.rank is not None and told.code is not None:
-            yield Departure(rank=told.rank, code=told.code, source=told.source, line=told.line)
+    for reported in piece.summaries:
+        if reported.rank is not None and reported.code is not None:
+            yield Departure(rank=reported.rank, code=reported.code, source=reported.source, line=reported.line)
 
 
-def _told(failure: Failure) -> Departure | None:
+def _reported(failure: Failure) -> Departure | None:
     if not isinstance(failure.raw, RawDeath) or not failure.launcher:
         return None
     code = -int(signal.SIGKILL) if failure.exception.type == "Killed" else failure.raw.code
     if code is None:
         return None
-    told = failure.exception
-    return Departure(rank=told.origin.rank, code=code, source=told.source, line=failure.number)
+    reported = failure.exception
+    return Departure(rank=reported.origin.rank, code=code, source=reported.source, line=failure.number)
 
 
 def _spawned(failure: Failure) -> Departure | None:
-    told = failure.exception
-    match = _SPAWNED.search(told.message) if told.type.endswith("ProcessExitedException") else None
+    reported = failure.exception
+    match = _SPAWNED.search(reported.message) if reported.type.endswith("ProcessExitedException") else None
     if match is None:
         return None
     code = int(match["code"]) if match["code"] else -int(getattr(signal, match["name"], signal.SIGKILL))
-    return Departure(rank=match["rank"], code=code, source=told.source, line=told.line or failure.number)
+    return Departure(rank=match["rank"], code=code, source=reported.source, line=reported.line or failure.number)

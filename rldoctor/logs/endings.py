@@ -122,8 +122,8 @@ def _is_log(pieces: Sequence[Slice], at: int | None) -> bool:
     are named."""
     if at is not None or any(piece.record.last_sign for piece in pieces):
         return True
-    told = sum(1 for _, _, line in _lines(pieces) if line.level or line.tag or line.origin.pid or line.origin.rank)
-    return told >= _RECORDS
+    reported = sum(1 for _, _, line in _lines(pieces) if line.level or line.tag or line.origin.pid or line.origin.rank)
+    return reported >= _RECORDS
 
 
 def _suspects(pieces: Sequence[Slice]) -> Iterator[Evidence]:

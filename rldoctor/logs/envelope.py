@@ -23,9 +23,9 @@ def split(line: bytes) -> tuple[bytes, bytes]:
 
 def read(text: str) -> tuple[str, str, str, str]:
     """Time, level and process of a line's headers, the outermost first where several tell, and the line itself."""
-    told = ["", "", ""]
+    reported = ["", "", ""]
     while text.startswith(OPEN) and (end := text.find(OPEN, 1, 400)) > 0:
         parts = (*text[1:end].split(_BETWEEN), "", "", "")
-        told = [old or new for old, new in zip(told, parts, strict=False)]
+        reported = [old or new for old, new in zip(reported, parts, strict=False)]
         text = text[end + 1 :]
-    return told[0], told[1], told[2], text
+    return reported[0], reported[1], reported[2], text

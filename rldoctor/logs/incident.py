@@ -47,7 +47,7 @@ def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) 
             lines=sum(piece.last - piece.first + 1 for piece in slices),
             dated=dates,
             departed=departed,
-            failed_first=tuple(told for piece in slices for told in piece.summaries),
+            failed_first=tuple(reported for piece in slices for reported in piece.summaries),
         ),
         verdicts,
     )
@@ -58,10 +58,10 @@ def first_failure(verdicts: Verdicts) -> Failure | None:
     without a word, else what the rank said that the launcher saw fail first, else the first that is an exception, which
     tells more than a launcher's exit code."""
     root = next((f for f in verdicts.failures if not f.secondary), None)
-    told = [f for f in verdicts.failures if PARENTS.search(f.exception.type)] if departures(verdicts) else []
-    if root is not None or told:
-        return root or told[0]
-    ranks = {told.rank for f in verdicts.failures for told in f.slice.record.summaries}
+    reported = [f for f in verdicts.failures if PARENTS.search(f.exception.type)] if departures(verdicts) else []
+    if root is not None or reported:
+        return root or reported[0]
+    ranks = {reported.rank for f in verdicts.failures for reported in f.slice.record.summaries}
     first = (f for f in verdicts.failures if f.exception.origin.rank in ranks - {None})
     return next(first, None) or min(verdicts.failures, key=lambda f: (f.launcher, f.file_index, f.number), default=None)
 
@@ -145,9 +145,9 @@ def _first_rank(shown: Failure, slices: Sequence[Slice]) -> str | None:
         return named.pop()
     if inner.actor is None:
         for piece in slices:
-            for told in piece.summaries:
-                if told.rank is not None:
-                    return told.rank
+            for reported in piece.summaries:
+                if reported.rank is not None:
+                    return reported.rank
         local = next(
             (d.exception.origin.rank for s in slices for d in s.deaths if d.launcher and d.exception.origin.rank), None
         )

@@ -31,15 +31,15 @@ def launched(pieces: Sequence[Slice], case: Case, framework: str | None) -> Roll
     """The plan of the launch that a run's logs show, in the words of its framework; None where they show none.
 
     Every setting has the line of the log that tells it. ``framework`` is the one whose code was seen to run."""
-    told = [
+    reported = [
         (piece.record.name, text)
         for piece in pieces
         for text in piece.record.printed
         if piece.first <= text.number <= piece.last
     ]
-    variables = dict(_variables(told))
-    whole = _whole(told, case, variables)
-    engine = _engine(told)
+    variables = dict(_variables(reported))
+    whole = _whole(reported, case, variables)
+    engine = _engine(reported)
     if whole is None:
         return _engine_alone(engine, variables, framework)
     shown = {name: setting for name, setting in engine.items() if _is_open(whole, name)}
@@ -56,9 +56,9 @@ def _is_open(plan: RolloutPlan, name: str) -> bool:
     return setting is None or setting.value is None or setting.source is Source.DEFAULT
 
 
-def _variables(told: Sequence[tuple[str, Printed]]) -> Iterator[tuple[str, Setting]]:
+def _variables(reported: Sequence[tuple[str, Printed]]) -> Iterator[tuple[str, Setting]]:
     """What the shell exported before it started the run."""
-    for file, text in told:
+    for file, text in reported:
         found = _ASSIGNED.match(text.text) if text.kind is Kind.VARIABLE else None
         if found is None:
             continue
@@ -72,13 +72,13 @@ def _variables(told: Sequence[tuple[str, Printed]]) -> Iterator[tuple[str, Setti
         )
 
 
-def _whole(told: Sequence[tuple[str, Printed]], case: Case, variables: Mapping[str, Setting]) -> RolloutPlan | None:
+def _whole(reported: Sequence[tuple[str, Printed]], case: Case, variables: Mapping[str, Setting]) -> RolloutPlan | None:
     """What commands and configurations say of the trainer's launch; the configuration is what it came to, the command
     what was asked for."""
     environment = {name.removeprefix("env."): str(setting.value) for name, setting in variables.items()}
     # Of several processes' configurations the first is the launcher's; of several commands all may belong together.
-    commands = [Text(_command(text), file, text.number) for file, text in told if text.kind in _COMMANDS]
-    trees = [(YamlFile(source, read_printed(source)), entry) for source, entry in _configurations(told)]
+    commands = [Text(_command(text), file, text.number) for file, text in reported if text.kind in _COMMANDS]
+    trees = [(YamlFile(source, read_printed(source)), entry) for source, entry in _configurations(reported)]
     asked = _read(list(dict.fromkeys(commands)), [], case, environment)
     resolved = _read([], trees[:1], case, environment)
     if resolved is None:
@@ -123,17 +123,17 @@ def _command(text: Printed) -> str:
     return text.text
 
 
-def _configurations(told: Sequence[tuple[str, Printed]]) -> Iterator[tuple[Text, str]]:
-    for file, text in told:
+def _configurations(reported: Sequence[tuple[str, Printed]]) -> Iterator[tuple[Text, str]]:
+    for file, text in reported:
         if text.kind is Kind.SETTINGS and text.form.has in text.text:
             yield Text(text.text, file, text.number), text.form.entry
 
 
-def _engine(told: Sequence[tuple[str, Printed]]) -> dict[str, Setting]:
+def _engine(reported: Sequence[tuple[str, Printed]]) -> dict[str, Setting]:
     """What vLLM said of its engine, as far as all engines of the run agree."""
     found: dict[str, Setting] = {}
     disputed: set[str] = set()
-    for file, text in told:
+    for file, text in reported:
         if text.kind not in (Kind.ENGINE, Kind.ARGUMENTS):
             continue
         source = Text(text.text, file, text.number)

@@ -67,7 +67,7 @@ class Compared:
                 source = None
             if source is None:  # as standard input is gone; of both the end was kept
                 search.near((number, line) for number, line in piece.record.tail if piece.first <= number <= stop)
-            found += search.told()
+            found += search.reported()
         found.sort(key=lambda item: -item[0])
         return tuple(evidence for _, evidence in found[:MOST_SHOWN])
 
@@ -114,7 +114,7 @@ class _Search:
             if samples.shower is None or line.level is not None:
                 self._take(line, number)
 
-    def told(self) -> list[tuple[float, Evidence]]:
+    def reported(self) -> list[tuple[float, Evidence]]:
         """What was found, with how telling it is."""
         found = []
         for kind, new in self._new.items():

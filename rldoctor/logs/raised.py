@@ -26,7 +26,7 @@ def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) ->
     held = case.packages.distributions if case.packages is not None else ()
     releases = {**{d.name: d.version for d in held}, **versions}
     found = traced(root, releases)
-    return _told(found, releases.get(found.place.package, ""), case) if found is not None else None
+    return _reported(found, releases.get(found.place.package, ""), case) if found is not None else None
 
 
 def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:
@@ -57,7 +57,7 @@ def of_a_family(checks: Iterable[Check], run: LogRun) -> tuple[Check, Finding] |
     return check, check.finding(f"{said}: {found.said}", evidence=(*evidence, *run.new), fixes=found.fixes)
 
 
-def _told(found: Trace, release: str, case: Case) -> Raised:
+def _reported(found: Trace, release: str, case: Case) -> Raised:
     place = found.place
     settings = tuple(_settings(found, case))
     where = f"{place.module}.{place.function}".removesuffix(".")

@@ -33,7 +33,7 @@ class Slice:
 
     @property
     def summaries(self) -> list[FailedFirst]:
-        return [told for told in self.record.summaries if self.first <= told.line <= self.last]
+        return [reported for reported in self.record.summaries if self.first <= reported.line <= self.last]
 
     def joined(self, earlier: Slice) -> Slice:
         """This slice together with the one before it."""
@@ -57,7 +57,7 @@ def slices(record: FileRecord) -> list[Slice]:
     return [Slice(record, first, last, sure[first]) for first, last in zip(begins, stops, strict=True)]
 
 
-def _told_by_all(record: FileRecord, rank: str | None) -> bool:
+def _reported_by_all(record: FileRecord, rank: str | None) -> bool:
     """Whether a line speaks for the whole run: it has no rank, or there is but one."""
     return rank is None or record.ranks <= {"0"}
 
@@ -68,7 +68,7 @@ def _ends(record: FileRecord) -> list[_End]:
         frames = raw.exception.frames
         if raw.quoted or raw.origin.actor not in MAIN_PROCESSES or not frames:
             continue
-        whole = _told_by_all(record, raw.origin.rank)
+        whole = _reported_by_all(record, raw.origin.rank)
         launcher = whole and _LAUNCHERS.search(raw.exception.type) is not None
         main = whole and frames[0].function == "<module>"
         found.append(_End(raw.last, launcher or main, launcher))
@@ -81,7 +81,7 @@ def _after_starts(record: FileRecord, ends: list[_End]) -> list[tuple[int, bool]
     current, last_start = 1, 0
     seen: dict[str, int] = {}
     for start in sorted(record.starts, key=lambda s: s.number):
-        if not _told_by_all(record, start.rank):
+        if not _reported_by_all(record, start.rank):
             continue
         before = [end for end in ends if current <= end.number < start.number]
         if start.early:
@@ -111,8 +111,8 @@ def _launched_over(number: int, record: FileRecord, ends: list[_End]) -> bool:
 
 def is_launchers(raw: RawException, record: FileRecord) -> bool:
     """Whether an exception is a launcher's own word about its children: with it the run is over."""
-    told = raw.origin.actor is None and _told_by_all(record, raw.origin.rank)
-    return told and not raw.quoted and _LAUNCHERS.search(raw.exception.type) is not None
+    reported = raw.origin.actor is None and _reported_by_all(record, raw.origin.rank)
+    return reported and not raw.quoted and _LAUNCHERS.search(raw.exception.type) is not None
 
 
 def _after_launchers(record: FileRecord) -> list[int]:
@@ -131,4 +131,4 @@ def _after_launchers(record: FileRecord) -> list[int]:
 def _fails_alone(raw: RawException, record: FileRecord) -> bool:
     frames = raw.exception.frames
     main = bool(frames) and frames[0].function == "<module>" and raw.origin.actor in MAIN_PROCESSES
-    return main and _told_by_all(record, raw.origin.rank) and not is_launchers(raw, record)
+    return main and _reported_by_all(record, raw.origin.rank) and not is_launchers(raw, record)

@@ -55,7 +55,7 @@ def triage(
     of a run's report into the words of its launch, as far as ``case`` or the log tells it. Raises :class:`InputError`
     where nothing can be read."""
     asked = list(checks)
-    compared, told = _compared_with(baseline)
+    compared, reported = _compared_with(baseline)
     measured = _metric_files(paths)
     named = [path for path in paths if path == "-" or not is_metric_file(Path(path)) or not Path(path).is_file()]
     sources, notes = sources_of(named, may_be_empty=bool(measured))
@@ -66,7 +66,7 @@ def triage(
         known = replace(known, metrics={**(known.metrics or {}), **measured})
     if compared is not None:
         compared.sources.update((source.name, source) for source in sources)
-    return _report(records, table, asked, known, ", ".join(paths), [*notes, *told], all_runs, compared, finish)
+    return _report(records, table, asked, known, ", ".join(paths), [*notes, *reported], all_runs, compared, finish)
 
 
 def triage_text(text: str, checks: Iterable[Check] | None = None, case: Case | None = None) -> Report:

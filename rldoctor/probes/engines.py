@@ -116,11 +116,11 @@ def _patience(case: Case, request: Request) -> float:
 def separate(result: JobResult, asked: Iterable[Asked], patience: float = 1.0) -> Played:
     """Divides what a child recorded into the boot's own and each run's. A run in whose middle the child ended takes
     the end upon itself: the engine had come up well before it. ``patience`` multiplies each run's time limit."""
-    told: Mapping[str, Any] = result.records.get("runs", {})
+    reported: Mapping[str, Any] = result.records.get("runs", {})
     own = _own(result.records)
     runs: dict[str, JobResult] = {}
     for one in asked:
-        run = told.get(one.key)
+        run = reported.get(one.key)
         if run is None:
             continue
         records = {"stage": one.key, **{name: own[name] for name in SHARED if name in own}, **run["records"]}
@@ -135,7 +135,7 @@ def separate(result: JobResult, asked: Iterable[Asked], patience: float = 1.0) -
             spent = round(result.seconds - run.get("began", 0.0), 1)
             stalled = result.ended == "died" and spent >= one.run.time_limit * patience
             runs[one.key] = replace(shared, ended="stalled" if stalled else result.ended, seconds=spent)
-    if told:
+    if reported:
         result = replace(result, ended="done", exit_code=None, signal=None, error=None, tail=())
     return Played(boot=replace(result, records=own), runs=runs)
 

@@ -89,8 +89,8 @@ def keep_logs(observations: Mapping[str, Any], report: Report) -> dict[str, Any]
     """Keeps the logs of jobs that did not come to their end, and those that the report names. Returns the observations
     without the names of the others."""
     failed = [job for jobs in observations.values() for job in jobs.values() if job.get("ended") != "done"]
-    told = msgspec.json.encode((failed, report))
-    for name in [name for name in _going if name.encode() in told]:
+    reported = msgspec.json.encode((failed, report))
+    for name in [name for name in _going if name.encode() in reported]:
         folder, _ = _going.pop(name)
         (folder / OWNER).unlink(missing_ok=True)
         for log in folder.glob("log*"):

@@ -105,12 +105,12 @@ def _result(log: Log, results: Results, status: dict[str, Any], timed_out: bool,
     )
 
 
-def _error(told: object) -> ProbeError:
-    told = told if isinstance(told, dict) else {}
-    frames = told.get("frames")
+def _error(reported: object) -> ProbeError:
+    reported = reported if isinstance(reported, dict) else {}
+    frames = reported.get("frames")
     return ProbeError(
-        type=str(told.get("type", "unknown")),
-        message=redact.text(str(told.get("message", ""))),
+        type=str(reported.get("type", "unknown")),
+        message=redact.text(str(reported.get("message", ""))),
         frames=tuple(map(str, frames)) if isinstance(frames, list) else (),
     )
 

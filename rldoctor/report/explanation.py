@@ -42,8 +42,8 @@ def markdown(check: Check, registry: Registry) -> str:
     if file is None:
         return "\n".join(lines).rstrip() + "\n"
     try:
-        told = example.read(file)
-        for title, scene in (("Fires", told.fires), ("Stays quiet", told.quiet)):
+        reported = example.read(file)
+        for title, scene in (("Fires", reported.fires), ("Stays quiet", reported.quiet)):
             lines += [f"## {title}", "", *_scene(scene), *_verdict(example.judge(scene, registry), check), ""]
     except InputError as error:
         lines += [f"The example cannot be judged: {escaped(str(error))}"]

@@ -72,7 +72,7 @@ def document(report: Report) -> Document:
         tool=Tool(version=__version__),
         target=report.target,
         verdict=words.verdict_of(report),
-        findings=tuple(_told(one, mark) for one, mark in zip(found, marks, strict=False)),
+        findings=tuple(_reported(one, mark) for one, mark in zip(found, marks, strict=False)),
         checks=tuple(map(_row, report.results)),
         summary=summarise(report),
         ignored=report.ignored,
@@ -89,7 +89,7 @@ def schema() -> str:
     return msgspec.json.format(msgspec.json.encode(dated), indent=1).decode() + "\n"
 
 
-def _told(finding: Finding, mark: str) -> Told:
+def _reported(finding: Finding, mark: str) -> Told:
     return Told(**{one.name: getattr(finding, one.name) for one in fields(Finding)}, fingerprint=mark)
 
 

@@ -18,11 +18,11 @@ TIME_LIMIT = 60.0
 def sound(command: str, finding: Finding) -> None:
     """Runs the command in a shell of its own, the finding as JSON on its standard input and in RLDOCTOR_CODE,
     RLDOCTOR_SEVERITY and RLDOCTOR_MESSAGE; text from a log never becomes a part of the command."""
-    told = redact.tree(finding)
+    reported = redact.tree(finding)
     variables = {
-        "RLDOCTOR_CODE": told.code,
-        "RLDOCTOR_SEVERITY": told.severity.value,
-        "RLDOCTOR_MESSAGE": " ".join(told.message.replace("\0", " ").split()),
+        "RLDOCTOR_CODE": reported.code,
+        "RLDOCTOR_SEVERITY": reported.severity.value,
+        "RLDOCTOR_MESSAGE": " ".join(reported.message.replace("\0", " ").split()),
     }
     process = subprocess.Popen(
         ["/bin/sh", "-c", command],
@@ -32,7 +32,7 @@ def sound(command: str, finding: Finding) -> None:
         start_new_session=True,
     )
     try:
-        process.communicate(msgspec.json.encode(told), timeout=TIME_LIMIT)
+        process.communicate(msgspec.json.encode(reported), timeout=TIME_LIMIT)
     except BaseException as reason:  # Ctrl-C among them
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

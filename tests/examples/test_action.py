@@ -26,7 +26,7 @@ class Runner:
         self.project = project
         self.environment = environment
         self.files = {name: temp / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-        self.values = {f"inputs.{name}": str(told["default"]) for name, told in ACTION["inputs"].items()}
+        self.values = {f"inputs.{name}": str(reported["default"]) for name, reported in ACTION["inputs"].items()}
         self.values |= {f"inputs.{name.replace('_', '-')}": value for name, value in inputs.items()}
         self.values |= {"runner.temp": str(temp), "github.action_path": str(ROOT)}
         program = temp / "rldoctor" / "venv" / "bin" / "rldoctor"

@@ -15,8 +15,8 @@ INSTRUCTIONS = {"FROM", "COPY", "RUN", "ENV", "WORKDIR", "USER", "ENTRYPOINT", "
 
 
 def job() -> dict[str, Any]:
-    told: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "kubernetes" / "train.yaml").read_text())
-    return told
+    reported: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "kubernetes" / "train.yaml").read_text())
+    return reported
 
 
 def test_the_container_file_says_what_a_container_file_may() -> None:

@@ -62,9 +62,9 @@ def test_its_checks_are_listed_with_their_origin_and_explained(python: Path, tmp
 def test_its_framework_is_read_and_its_check_judges_it(python: Path, launch: Path) -> None:
     options = ("--assume", "acme-trainer==1.0", "--level", "static", "--select", "ACME01", "--format", "json")
     done = run(python, "-m", "rldoctor", "check", "train.sh", *options, cwd=launch)
-    told = json.loads(done.stdout)
-    assert [finding["code"] for finding in told["findings"]] == ["ACME01"], done.stderr
-    (edit,) = told["findings"][0]["fixes"][0]["edits"]
+    reported = json.loads(done.stdout)
+    assert [finding["code"] for finding in reported["findings"]] == ["ACME01"], done.stderr
+    (edit,) = reported["findings"][0]["fixes"][0]["edits"]
     assert "NCCL_NET_PLUGIN" in edit["spelled"]
     named = "export NCCL_NET_PLUGIN=acme\n" + (launch / "train.sh").read_text()
     (launch / "train.sh").write_text(named)

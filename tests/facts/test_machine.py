@@ -49,9 +49,9 @@ def test_the_command_describes_this_machine(tmp_path: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     done = run("machine", cwd=tmp_path)
     assert done.returncode == 0
-    told = json.loads(done.stdout)
-    assert told["python"] and told["packages"]["msgspec"]
-    jsonschema.validate(told, json.loads(machine.schema()))
+    reported = json.loads(done.stdout)
+    assert reported["python"] and reported["packages"]["msgspec"]
+    jsonschema.validate(reported, json.loads(machine.schema()))
 
 
 def test_its_schema_is_published() -> None:

@@ -46,8 +46,8 @@ HEALTHY: Answers = {
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], None]:
-    def replace(told: Answers) -> None:
-        for name, function in {**HEALTHY, **told}.items():
+    def replace(reported: Answers) -> None:
+        for name, function in {**HEALTHY, **reported}.items():
             monkeypatch.setattr(pynvml, name, function)
 
     return replace

@@ -86,7 +86,7 @@ def test_pip_leftovers_with_a_tilde_are_no_distributions(tmp_path: Path, dist_in
     assert read(tmp_path).distributions == ()
 
 
-def test_a_version_that_cannot_be_told_is_not_made_up(tmp_path: Path, dist_info: MakeDist) -> None:
+def test_a_version_that_cannot_be_reported_is_not_made_up(tmp_path: Path, dist_info: MakeDist) -> None:
     empty = tmp_path / "ray.dist-info"
     empty.mkdir()
     odd = dist_info(tmp_path, "deepspeed", "unknown")
@@ -144,7 +144,7 @@ def test_an_old_style_egg_on_the_path(tmp_path: Path) -> None:
     assert (found.name, found.version, found.requires) == ("flash-attn", "2.5.8", ("torch", "einops"))
 
 
-def test_easyr1_is_told_from_verl_by_its_trainer(tmp_path: Path, dist_info: MakeDist) -> None:
+def test_easyr1_is_reported_from_verl_by_its_trainer(tmp_path: Path, dist_info: MakeDist) -> None:
     dist_info(tmp_path / "easyr1", "verl", "0.3.2", module={"verl/trainer/main.py": "", "verl/trainer/config.py": ""})
     dist_info(tmp_path / "verl", "verl", "0.5.0", module={"verl/trainer/main_ppo.py": ""})
     assert [(d.name, d.version) for d in read(tmp_path / "easyr1", tmp_path / "verl").distributions] == [

@@ -115,8 +115,8 @@ def test_secrets_of_foreign_bundles_do_not_leave(tmp_path: Path, capsys: pytest.
     for form in ("rich", "json"):
         with pytest.raises(SystemExit):
             main(["fleet", str(tmp_path), "--format", form])
-        told = capsys.readouterr().out
-        assert "HF_TOKEN" in told and secret not in told and "kept-to-us-9" not in told
+        reported = capsys.readouterr().out
+        assert "HF_TOKEN" in reported and secret not in reported and "kept-to-us-9" not in reported
 
 
 def test_bundles_that_cannot_be_read_are_named_and_the_rest_is_judged(tmp_path: Path) -> None:

@@ -93,10 +93,10 @@ def test_auto_takes_the_idle_one_of_two_gpus() -> None:
 
 
 def test_a_probe_that_was_not_run_is_explained() -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def run(item: Probe, level: Level, case: Case = CASE) -> Case:
-        return probing.run_probes(case, [item], Request(), depth.Depth(level), told.append)
+        return probing.run_probes(case, [item], Request(), depth.Depth(level), reported.append)
 
     deep = run(probe("rollout", Level.ROLLOUT), Level.STATIC)
     assert deep.unknown["observations.rollout"] == Unknown(
@@ -154,9 +154,9 @@ def test_a_long_run_says_for_how_long_and_what_is_left(monkeypatch: pytest.Monke
     clock = iter((100.0, 100.2, 112.0, 160.0))
     monkeypatch.setattr("rldoctor.flow.probe.time.monotonic", lambda: next(clock))
     lines: list[str] = []
-    told = probing.Announced("running rollout: about 34 s", 34.0).timed(lines.append)
+    reported = probing.Announced("running rollout: about 34 s", 34.0).timed(lines.append)
     for _ in range(3):
-        told("rollout")
+        reported("rollout")
     assert lines == ["rollout", "rollout (12 s so far, about 22 s left)", "rollout (60 s so far, about 0 s left)"]
 
 

@@ -64,7 +64,7 @@ def test_a_run_that_came_to_its_end_is_not_searched() -> None:
 
 
 @pytest.mark.engine
-def test_an_engine_that_refuses_its_options_is_told_with_the_fix(patient: Path) -> None:
+def test_an_engine_that_refuses_its_options_is_reported_with_the_fix(patient: Path) -> None:
     case = real_rollout(patient, engine={"enable_chunked_prefill": False, "max_num_batched_tokens": 512})
     (finding,) = report(case).findings
     assert (finding.code, finding.grade) == ("RLD202", Grade.REPRODUCED)

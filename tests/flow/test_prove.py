@@ -55,9 +55,9 @@ def test_where_nothing_can_be_played_nothing_is_proven(case: Case, grade: Grade)
     finding = found.checks["RLD202"].finding("a finding", fixes=(fix,), grade=grade)
     result = CheckResult(code="RLD202", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
     report = Report(target="a launch", results=(result,))
-    told: list[str] = []
-    assert prove(case, report, found, Request(), told.append) == report
-    assert told == []
+    reported: list[str] = []
+    assert prove(case, report, found, Request(), reported.append) == report
+    assert reported == []
 
 
 def test_a_fix_that_changes_nothing_for_the_miniature_is_not_tried() -> None:
@@ -69,9 +69,9 @@ def test_a_fix_that_changes_nothing_for_the_miniature_is_not_tried() -> None:
     assert (finding.code, finding.grade) == ("RLD205", Grade.REPRODUCED)
     finding = replace(finding, fixes=(fix,))
     result = CheckResult(code="RLD205", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
-    told: list[str] = []
-    after = prove(case, Report(target="a launch", results=(result,)), found, Request(), told.append)
-    assert told == [] and after.findings[0].fixes == (fix,)
+    reported: list[str] = []
+    after = prove(case, Report(target="a launch", results=(result,)), found, Request(), reported.append)
+    assert reported == [] and after.findings[0].fixes == (fix,)
 
 
 def test_what_a_proof_costs_is_said_beforehand() -> None:
@@ -83,10 +83,10 @@ def test_what_a_proof_costs_is_said_beforehand() -> None:
     finding = replace(finding, fixes=(fix,))
     result = CheckResult(code="RLD205", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
     report = Report(target="a launch", results=(result,))
-    told: list[str] = []
+    reported: list[str] = []
     # This interpreter has no vLLM: the boot fails, which proves nothing.
-    assert prove(case, report, found, Request(), told.append) == report
-    assert told == ["proving a fix of RLD205: shorter: about 21 s", "miniature"]
+    assert prove(case, report, found, Request(), reported.append) == report
+    assert reported == ["proving a fix of RLD205: shorter: about 21 s", "miniature"]
 
 
 @pytest.mark.engine
@@ -96,10 +96,10 @@ def test_a_launch_that_does_not_boot_is_proven_to_boot_with_the_fix(patient: Pat
     case = Case(packages=packages.collect(request), plan=broken)
     case = run_scenarios(case, [rollout], request, lambda _: None)
     before = engine.report(case, found.checks.values(), found)
-    told: list[str] = []
-    after = prove(case, before, found, request, told.append)
+    reported: list[str] = []
+    after = prove(case, before, found, request, reported.append)
     (finding,) = [one for one in after.findings if one.code == "RLD202"]
     assert finding.grade is Grade.REPRODUCED
     proven = [fix for fix in finding.fixes if fix.proven]
     assert len(proven) == 1 and "RLD202 is gone" in str(proven[0].proven)
-    assert told[0].startswith("proving a fix of RLD202")
+    assert reported[0].startswith("proving a fix of RLD202")

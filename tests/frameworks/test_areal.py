@@ -67,7 +67,7 @@ def test_one_text_for_all_devices_of_older_releases(launches: Launches) -> None:
     assert (plan.value("trainer.strategy"), plan.value("parallel.tensor")) == ("megatron", 4)
 
 
-def test_an_unknown_key_is_told_where_the_scripts_configuration_is_areals_own(launches: Launches) -> None:
+def test_an_unknown_key_is_reported_where_the_scripts_configuration_is_areals_own(launches: Launches) -> None:
     wrong = CONFIG.replace("n_samples: 4", "n_sample: 4")
     run = "python3 train.py --config grpo.yaml\n"
     own = SCRIPT.format(name="GRPOConfig")

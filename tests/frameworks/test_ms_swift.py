@@ -394,7 +394,7 @@ def test_fixes(launches: Launches, version: str, option: str, value: object, spe
     assert apply([dialect.spell(edit, mended)]).changed == ()
 
 
-def test_an_engine_argument_without_a_door_in_the_release_is_told(launches: Launches) -> None:
+def test_an_engine_argument_without_a_door_in_the_release_is_reported(launches: Launches) -> None:
     plan = swift(launches, "--vllm_mode colocate", "3.8.1")
     dialect = by_name("ms-swift")
     assert dialect is not None

@@ -72,7 +72,7 @@ def test_generation_has_a_configuration_of_its_own(launches: Launches) -> None:
     assert plan.value("batch.prompts") is None and plan.value("engine.enable_chunked_prefill") is None
 
 
-def test_what_vllms_server_is_not_told_concerns_no_other_engine(launches: Launches) -> None:
+def test_what_vllms_server_is_not_reported_concerns_no_other_engine(launches: Launches) -> None:
     text = f"python3 -m {MAIN} {ROLLOUT}.mode=async {ROLLOUT}.enable_chunked_prefill=False {ROLLOUT}.name="
     (vllm,) = launches({"run.sh": f"{text}vllm\n"}, verl="0.7.1")
     (other,) = launches({"run.sh": f"{text}sglang\n"}, verl="0.7.1")

@@ -56,8 +56,8 @@ def seen(
     cpu = more.pop("cpu", 0.0)
     state = more.get("state", "S")
     thread = Thread(id=pid, name="MainThread", main=True, frames=frames, earlier=earlier, cpu=cpu, state=state)
-    told = {"threads": (thread,), "samples": 5 if frames else 0, "state": state, "host": "one", "cpu": cpu, **more}
-    return Seen(pid=pid, parent=1, role=role, name=told.pop("name", "train.py"), **told)
+    reported = {"threads": (thread,), "samples": 5 if frames else 0, "state": state, "host": "one", "cpu": cpu, **more}
+    return Seen(pid=pid, parent=1, role=role, name=reported.pop("name", "train.py"), **reported)
 
 
 def rank(number: int, frames: tuple[Frame, ...], *earlier: tuple[Frame, ...], size: int = 2, **more: Any) -> Seen:
@@ -89,9 +89,9 @@ def findings(code: str, record: Hang) -> tuple[Finding, ...]:
 
 def _only_hang(record: Hang) -> Case:
     """A case in which only the hang is known, so that a check's other detectors stay out of it."""
-    told = case(record)
+    reported = case(record)
     absent = dict.fromkeys(("plan", "packages", "host", "metrics", "environment"), "not in this test")
-    return Case(observations=told.observations, absent=absent)
+    return Case(observations=reported.observations, absent=absent)
 
 
 @cache

@@ -16,9 +16,9 @@ from tests.hang.records import ALL_REDUCE, REWARD, case, hang, rank, seen
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
     log = LogTail(file="/srv/run.log", quiet=3.0, lines=("step 1", "\x1b[31mstep 2"))
-    told = case(hang(rank(0, ALL_REDUCE, log=log), rank(1, REWARD, log=log)))
-    kept = folder.save(told, tmp_path / "kept")
-    assert hang_of(folder.load((kept,))) == hang_of(told)
+    reported = case(hang(rank(0, ALL_REDUCE, log=log), rank(1, REWARD, log=log)))
+    kept = folder.save(reported, tmp_path / "kept")
+    assert hang_of(folder.load((kept,))) == hang_of(reported)
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     assert sorted(p.name for p in (kept / "stacks").iterdir()) == ["rank0-train.py-100.txt", "rank1-train.py-101.txt"]
     assert "reward.py:5 in compute_score" in (kept / "stacks" / "rank1-train.py-101.txt").read_text()

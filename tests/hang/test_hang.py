@@ -125,13 +125,13 @@ class TestRefusals:
             assert "looks at the processes of its own user only" in refused(theirs.pid)
             theirs.kill()
 
-    def test_two_runs_are_told_apart(self, start: Start, tmp_path: Path) -> None:
+    def test_two_runs_are_reported_apart(self, start: Start, tmp_path: Path) -> None:
         several = [start(SLEEPS, name, RANK="0", WORLD_SIZE="1", MASTER_PORT=name) for name in ("a.py", "b.py")]
         for program in several:
             program.until("ready")
         said = refused()
         assert "name one of them: rldoctor hang PID" in said
-        assert all(re.search(rf"^  {program.pid}  rank  ", said, re.MULTILINE) for program in several)
+        assert all(re.search(rf"^  {program.pid}  rank  ", said, re.MULTILINE) for program in several), said
 
     def test_folders_and_processes_do_not_mix(self, tmp_path: Path) -> None:
         assert "--from judges saved folders" in refused(1, "--from", tmp_path)

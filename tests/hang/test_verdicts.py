@@ -209,10 +209,10 @@ class TestRay:
         assert "actor trainer_0 (Trainer) is PENDING_CREATION" in finding.evidence[0].text
 
     def test_what_others_hold_is_a_warning(self) -> None:
-        told = self.cluster(
+        reported = self.cluster(
             {"GPU": 8.0}, demands=(RayDemand(resources={"GPU": 8.0}),), total={"GPU": 8.0}, available={"GPU": 0.0}
         )
-        (finding,) = verdict(seen(1, REWARD), ray=(told,))["RLD602"]
+        (finding,) = verdict(seen(1, REWARD), ray=(reported,))["RLD602"]
         assert finding.severity is Severity.WARNING and "0 GPU free of 8 GPU" in finding.message
 
     def test_a_strict_group_that_fits_bundle_by_bundle_and_never_as_a_whole(self) -> None:
@@ -270,7 +270,7 @@ def test_nothing_that_moves_in_a_plain_program_says_where_it_stands() -> None:
     assert "nothing moved for 5 s: train.py (pid 1): is at reward.py:5 in compute_score" in finding.message
 
 
-def test_a_debugger_is_told_from_a_signal() -> None:
+def test_a_debugger_is_reported_from_a_signal() -> None:
     (finding,) = verdict(seen(1, REWARD, state="t"))["RLD609"]
     assert "held by a debugger" in finding.message
 

@@ -55,11 +55,11 @@ def test_what_is_unknown_counts_as_no() -> None:
 
 
 def test_facts_of_the_plan_and_of_the_model() -> None:
-    told = case(config={"architectures": ["A"], "n_routed_experts": 64}, engine__tensor_parallel_size=2)
-    assert fact("model.architectures", told) == "A"
-    assert fact("model.experts", told) == 64
-    assert fact("engine.tensor_parallel_size", told) == 2
-    assert fact("asked.engine.tensor_parallel_size", told) is None
+    reported = case(config={"architectures": ["A"], "n_routed_experts": 64}, engine__tensor_parallel_size=2)
+    assert fact("model.architectures", reported) == "A"
+    assert fact("model.experts", reported) == 64
+    assert fact("engine.tensor_parallel_size", reported) == 2
+    assert fact("asked.engine.tensor_parallel_size", reported) is None
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def test_a_baseline_shows_what_is_new(tmp_path: Path) -> None:
     (tmp_path / "healthy.log").write_text(HEALTHY)
     (tmp_path / "more.log").write_text("another line\n")
     (tmp_path / "run.log").write_text(HEALTHY.removesuffix("DONE\n") + ODD + UNKNOWN)
-    told = report(tmp_path, "run.log", "--baseline", "healthy.log", "--baseline", "more.log")
-    new = [e for e in told["findings"][0]["evidence"] if e["text"].startswith("new against the baseline: ")]
+    reported = report(tmp_path, "run.log", "--baseline", "healthy.log", "--baseline", "more.log")
+    new = [e for e in reported["findings"][0]["evidence"] if e["text"].startswith("new against the baseline: ")]
     assert [(e["text"].split(": ", 1)[1], e["line"]) for e in new] == [(ODD.strip(), 7)]
 
 
@@ -65,7 +65,7 @@ def test_what_the_settings_ignore_is_silent_until_its_day(
     (tmp_path / "rldoctor.toml").write_text(f'[[ignore]]\ncode = "RLD206"\nreason = "a smaller GPU"\n{until}\n')
     (tmp_path / "run.log").write_text(HEALTHY.removesuffix("DONE\n") + OUT_OF_MEMORY)
     done = triage(tmp_path, "run.log", "--format", "json")
-    told = json.loads(done.stdout)
-    assert ([finding["code"] for finding in told["findings"]], done.returncode) == (codes, code)
-    (result,) = [r for r in told["checks"] if r["code"] == "RLD206"]
+    reported = json.loads(done.stdout)
+    assert ([finding["code"] for finding in reported["findings"]], done.returncode) == (codes, code)
+    (result,) = [r for r in reported["checks"] if r["code"] == "RLD206"]
     assert codes or (result["outcome"], result["reason"]) == ("not-applicable", "ignored: a smaller GPU")

@@ -45,13 +45,13 @@ def triaged(*frames: tuple[str, str, int], head: str = "") -> Report:
     return triage_text("\n".join([f"{head}Traceback (most recent call last):", *lines, "ValueError: it broke"]))
 
 
-def told(report: Report) -> tuple[str | None, tuple[str, ...]]:
+def reported(report: Report) -> tuple[str | None, tuple[str, ...]]:
     assert report.incident is not None
     return report.incident.versions.get("vllm"), report.notes
 
 
 def test_one_release_is_a_version() -> None:
-    version, notes = told(triaged(("core", "step", 45), ("worker", "run", 60)))
+    version, notes = reported(triaged(("core", "step", 45), ("worker", "run", 60)))
     assert version == "0.8.2"
     assert notes == (
         "vllm 0.8.2 to 0.8.2.post1 by the lines of its frames",
@@ -59,15 +59,15 @@ def test_one_release_is_a_version() -> None:
     )
 
 
-def test_several_releases_are_told_and_no_version() -> None:
-    version, notes = told(triaged(("core", "step", 45), ("core", "add", 65)))
+def test_several_releases_are_reported_and_no_version() -> None:
+    version, notes = reported(triaged(("core", "step", 45), ("core", "add", 65)))
     assert version is None
     assert notes == ("vllm 0.8.1 to 0.8.2.post1 by the lines of its frames",)
 
 
 def test_what_the_log_says_of_itself_counts_more() -> None:
     head = "INFO 05-05 10:00:00 Initializing an LLM engine (v0.8.1) with config\n"
-    assert told(triaged(("core", "step", 45), ("worker", "run", 60), head=head))[0] == "0.8.1"
+    assert reported(triaged(("core", "step", 45), ("worker", "run", 60), head=head))[0] == "0.8.1"
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_what_the_log_says_of_itself_counts_more() -> None:
     ids=["one frame", "a fork's function", "modules that no release has"],
 )
 def test_what_tells_too_little_is_not_dated(frames: list[tuple[str, str, int]]) -> None:
-    version, notes = told(triaged(*frames))
+    version, notes = reported(triaged(*frames))
     assert version is None and not any("by the lines" in note for note in notes)

@@ -85,8 +85,10 @@ def test_the_one_rank_that_did_not_complain_is_the_suspect() -> None:
 
 
 def test_an_exception_may_name_its_rank_itself() -> None:
-    told = "RuntimeError: HCCL function error\n[ERROR] 2025-08-03-04:41:52 (PID:230144, Device:6, RankID:6) ERR02200\n"
-    text = REWARD_RAISES.replace("KeyError: 'answer'\n", told)
+    reported = (
+        "RuntimeError: HCCL function error\n[ERROR] 2025-08-03-04:41:52 (PID:230144, Device:6, RankID:6) ERR02200\n"
+    )
+    text = REWARD_RAISES.replace("KeyError: 'answer'\n", reported)
     assert incident(text).first_rank == "6"
 
 
@@ -209,7 +211,7 @@ def test_the_last_of_several_runs_counts() -> None:
     assert (twice.first_rank, twice.run, twice.runs) == ("2", 2, 2)
 
 
-def test_all_runs_are_told_on_demand(tmp_path: Path) -> None:
+def test_all_runs_are_reported_on_demand(tmp_path: Path) -> None:
     file = tmp_path / "run.log"
     banner = "nohup: ignoring input\n"
     file.write_text(banner + REWARD_RAISES + banner + OUT_OF_MEMORY + banner + HEALTHY)
@@ -246,8 +248,8 @@ def test_a_truncated_log_is_called_partial(tmp_path: Path) -> None:
 
 
 def test_the_rank_of_an_actor_is_learnt_from_its_other_lines() -> None:
-    told = "(Worker pid=17) INFO 11-20 21:24:35 [parallel_state.py:1906] world_size=8 rank=5 local_rank=5 "
-    text = told + "distributed_init_method=tcp://127.0.0.1:1 backend=nccl\n"
+    reported = "(Worker pid=17) INFO 11-20 21:24:35 [parallel_state.py:1906] world_size=8 rank=5 local_rank=5 "
+    text = reported + "distributed_init_method=tcp://127.0.0.1:1 backend=nccl\n"
     text += "".join(f"(Worker pid=17) ERROR 11-20 21:24:36 [x.py:1] {line}\n" for line in OUT_OF_MEMORY.splitlines())
     assert incident(text).first_rank == "5"
 

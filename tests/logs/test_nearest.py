@@ -56,7 +56,7 @@ def test_a_text_of_which_a_word_is_not_there() -> None:
     assert found == [("TST101", f"its text is “{LITERAL}”, of which “sprocket” is not there")]
 
 
-def test_nothing_is_told_where_the_pattern_is_found() -> None:
+def test_nothing_is_reported_where_the_pattern_is_found() -> None:
     assert near(raised("GizmoError", LITERAL, LIBRARY), check(says=True)) == []
 
 
@@ -75,7 +75,7 @@ def test_what_shares_a_few_words_is_no_neighbour(message: str) -> None:
     assert near(raised("KeyError", "'a'", LIBRARY), *others) == []
 
 
-def test_at_most_three_are_told_the_nearest_first() -> None:
+def test_at_most_three_are_reported_the_nearest_first() -> None:
     parts = ("flange", "pulley", "spindle", "ratchet", "cogwheel")
     checks = [check(f"TST10{i}", f"{part} must be aligned to the {part} sprocket") for i, part in enumerate(parts)]
     message = "\n".join(f"{part} must be bolted to the {part} sprocket" for part in parts)

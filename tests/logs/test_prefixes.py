@@ -87,7 +87,7 @@ def test_ray_says_how_many_processes_printed_a_line() -> None:
     assert (parsed.text, parsed.repeated) == ("boom", 63)
 
 
-def test_torchs_own_hook_is_told_from_a_launchers_tee() -> None:
+def test_torchs_own_hook_is_reported_from_a_launchers_tee() -> None:
     assert parse("[rank3]: x").ranked
     assert not parse("[default3]:x").ranked
 

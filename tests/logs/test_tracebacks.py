@@ -238,8 +238,8 @@ def test_torchelastics_summary_names_the_rank() -> None:
     for text in ("[0]:", "  time      : 2026-11-20_20:49:05", "  rank      : 11 (local_rank: 3)"):
         assert parser.feed(parse(text))
     parser.feed(parse("  exitcode  : -11 (pid: 7599)  (SIGSEGV)"))
-    told = parser.result("run.log")
-    assert (told.rank, told.local_rank, told.pid, told.code) == ("11", "3", "7599", -11)
+    reported = parser.result("run.log")
+    assert (reported.rank, reported.local_rank, reported.pid, reported.code) == ("11", "3", "7599", -11)
 
 
 def test_a_notebooks_traceback() -> None:

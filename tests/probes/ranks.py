@@ -49,9 +49,9 @@ def placement_case(
 
 def _run(probe: Probe, case: Case, python: Path, child: Path | None, fault: str | None, **arguments: Any) -> Case:
     request = Request(python=python, level=Level.DEVICES)
-    told = {}
+    reported = {}
     for key, job in probe.jobs(case, request).items():
         more = {**arguments, **({"fault": fault} if fault else {})}
         job = replace(job, arguments={**job.arguments, **more})
-        told[key] = msgspec.to_builtins(run_job(child or probe.child, job, key, request))
-    return replace(case, observations={probe.name: told})
+        reported[key] = msgspec.to_builtins(run_job(child or probe.child, job, key, request))
+    return replace(case, observations={probe.name: reported})

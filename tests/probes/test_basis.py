@@ -33,8 +33,8 @@ def gpu(used: float, total: int = 80) -> Gpu:
 
 
 def test_the_cache_of_a_cpu_holds_few_sequences() -> None:
-    told = options()
-    assert told["num_gpu_blocks_override"] * told["block_size"] < 3 * told["max_model_len"]
+    reported = options()
+    assert reported["num_gpu_blocks_override"] * reported["block_size"] < 3 * reported["max_model_len"]
 
 
 def test_a_release_with_one_block_size_is_not_asked_for_another() -> None:
@@ -42,13 +42,13 @@ def test_a_release_with_one_block_size_is_not_asked_for_another() -> None:
 
 
 def test_a_long_context_is_scaled_and_the_budget_with_it() -> None:
-    told = options(max_model_len=8192, max_num_batched_tokens=4096)
-    assert (told["max_model_len"], told["max_num_batched_tokens"]) == (2048, 1024)
+    reported = options(max_model_len=8192, max_num_batched_tokens=4096)
+    assert (reported["max_model_len"], reported["max_num_batched_tokens"]) == (2048, 1024)
 
 
 def test_scaling_does_not_leave_a_step_without_a_token_for_each_sequence() -> None:
-    told = options(max_model_len=131072, max_num_batched_tokens=2048, max_num_seqs=256)
-    assert told["max_num_batched_tokens"] == told["max_num_seqs"] == 32
+    reported = options(max_model_len=131072, max_num_batched_tokens=2048, max_num_seqs=256)
+    assert reported["max_num_batched_tokens"] == reported["max_num_seqs"] == 32
     refused = options(max_model_len=131072, max_num_batched_tokens=2048, max_num_seqs=4096)
     assert refused["max_num_seqs"] > refused["max_num_batched_tokens"]
 
@@ -63,8 +63,8 @@ def test_a_count_that_is_given_as_text_counts() -> None:
     assert options(max_model_len="auto")["max_model_len"] == 2048
     texts = {"engine.tensor_parallel_size": "2", "engine.seed": "0", "sampling.n": "many", "model.name": "7"}
     plan = RolloutPlan(framework="", file="", entry="", settings={n: Setting(value=v) for n, v in texts.items()})
-    told = with_counts(plan)
-    assert [told.value(name) for name in texts] == [2, 0, None, "7"]
+    reported = with_counts(plan)
+    assert [reported.value(name) for name in texts] == [2, 0, None, "7"]
 
 
 class TestOnAGpu:
@@ -79,9 +79,9 @@ class TestOnAGpu:
             "enforce_eager": False,
             "kv_cache_dtype": "fp8",
         }
-        told = made("0.26.0", gpu(1), **asked, compilation_config={"level": 3})
-        assert asked.items() <= told.options.items()
-        assert told.device == "cuda" and list(told.left_out) == ["compilation_config"]
+        reported = made("0.26.0", gpu(1), **asked, compilation_config={"level": 3})
+        assert asked.items() <= reported.options.items()
+        assert reported.device == "cuda" and list(reported.left_out) == ["compilation_config"]
         on_cpu = made("0.26.0", **asked)
         assert not (asked.keys() - {"block_size", "dtype"}) & on_cpu.options.keys()
         assert on_cpu.options["dtype"] == "float32"

@@ -11,8 +11,8 @@ from rldoctor.probes import capture
 from rldoctor.probes.capture import Log, Results
 
 
-def line(**told: object) -> bytes:
-    return json.dumps(told).encode() + b"\n"
+def line(**reported: object) -> bytes:
+    return json.dumps(reported).encode() + b"\n"
 
 
 def test_results_arrive_in_pieces_and_the_last_of_a_name_counts() -> None:

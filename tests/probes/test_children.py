@@ -93,12 +93,12 @@ with safe_open("made/model.safetensors", "pt") as saved:
 @pytest.mark.engine
 def test_what_transformers_makes_of_a_model(patient: Path, tmp_path: Path) -> None:
     configs = {"gemma": GEMMA, "small": miniature.shrink({**GEMMA, **HEADS}), "alike": QWEN, "broken": {"x": 1}}
-    told = subprocess.run(
+    reported = subprocess.run(
         [patient, "-c", ASKED], cwd=tmp_path, input=json.dumps({"configs": configs, "experts": MIXTRAL}),
         env={**os.environ, "PYTHONPATH": str(CHILDREN), "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True,
         timeout=120, check=True,
     ).stdout  # fmt: skip
-    groups, sent, saved = json.loads(told.splitlines()[-1])
+    groups, sent, saved = json.loads(reported.splitlines()[-1])
     # 22 sliding layers and 4 full ones share blocks in groups of four; a miniature has one of each.
     assert groups == {"gemma": 7, "small": 2, "alike": 1, "broken": 1}
     # transformers 5 holds the experts of a layer in one tensor, a checkpoint each by itself.
@@ -157,7 +157,7 @@ def test_the_tokenizer_has_a_letter_for_every_byte(tmp_path: Path) -> None:
     assert [token["id"] for token in tokenizer["added_tokens"]] == [256, 257, 258]
 
 
-def test_exceptions_are_told_outermost_first_with_how_they_hang_together() -> None:
+def test_exceptions_are_reported_outermost_first_with_how_they_hang_together() -> None:
     def fail() -> None:
         try:
             int("x")

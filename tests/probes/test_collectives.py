@@ -35,9 +35,11 @@ class TestWhetherAndWhere:
     """Ranks on the launch's devices; one that others use is not touched unasked."""
 
     def test_a_launch_of_several_ranks_on_a_machine_without_gpus(self) -> None:
-        told = job(Case(gpus=NO_GPU, plan=plan(process__total=8, env__GLOO_SOCKET_IFNAME="eth1", env__HF_HOME="/x")))
-        assert (told.arguments["ranks"], told.arguments["backends"]) == (2, ["gloo"])
-        assert told.environ == {"GLOO_SOCKET_IFNAME": "eth1", "CUDA_VISIBLE_DEVICES": ""}
+        reported = job(
+            Case(gpus=NO_GPU, plan=plan(process__total=8, env__GLOO_SOCKET_IFNAME="eth1", env__HF_HOME="/x"))
+        )
+        assert (reported.arguments["ranks"], reported.arguments["backends"]) == (2, ["gloo"])
+        assert reported.environ == {"GLOO_SOCKET_IFNAME": "eth1", "CUDA_VISIBLE_DEVICES": ""}
 
     @pytest.mark.parametrize(
         "settings",
@@ -61,9 +63,9 @@ class TestWhetherAndWhere:
             job(imports_case(packages(torch="2.8.0"), torch=failed()), Request(level=Level.DEVICES))
 
     def test_free_gpus_get_a_rank_each(self) -> None:
-        told = job(on(gpu(0), gpu(1, 4711), gpu(2), gpu(3, mig=True), gpu(4)))
-        assert told.environ["CUDA_VISIBLE_DEVICES"] == "0,2,4"
-        assert (told.arguments["devices"], told.arguments["backends"]) == ([0, 1, 2], ["nccl", "gloo"])
+        reported = job(on(gpu(0), gpu(1, 4711), gpu(2), gpu(3, mig=True), gpu(4)))
+        assert reported.environ["CUDA_VISIBLE_DEVICES"] == "0,2,4"
+        assert (reported.arguments["devices"], reported.arguments["backends"]) == ([0, 1, 2], ["nccl", "gloo"])
 
     def test_the_launchs_own_choice_and_number_of_ranks(self) -> None:
         case = on(*map(gpu, range(4)), process__total=2, env__CUDA_VISIBLE_DEVICES="1,2,3")
@@ -77,14 +79,14 @@ class TestWhetherAndWhere:
         assert (twice.environ["CUDA_VISIBLE_DEVICES"], twice.arguments["devices"]) == ("1", [0, 0])
 
     def test_busy_gpus_leave_the_cpu(self) -> None:
-        told = job(on(gpu(0), gpu(1, 4711), process__total=2))
-        assert (told.arguments["backends"], told.environ["CUDA_VISIBLE_DEVICES"]) == (["gloo"], "")
+        reported = job(on(gpu(0), gpu(1, 4711), process__total=2))
+        assert (reported.arguments["backends"], reported.environ["CUDA_VISIBLE_DEVICES"]) == (["gloo"], "")
 
 
 def runs(case: Case) -> list[dict[str, Any]]:
-    told = case.observations["collectives"]["ranks"]
-    assert told["ended"] == "done", told["tail"][-5:]
-    return list(told["records"]["runs"])
+    reported = case.observations["collectives"]["ranks"]
+    assert reported["ended"] == "done", reported["tail"][-5:]
+    return list(reported["records"]["runs"])
 
 
 @pytest.mark.engine

@@ -66,8 +66,8 @@ def played(child: Path, **runs: str) -> tuple[dict[str, Any], list[str]]:
         )
         for name, end in runs.items()
     ]
-    told: list[str] = []
-    return play(Case(), Request(), Basis(), plan_boots(asked, Basis()), told.append, child), told
+    reported: list[str] = []
+    return play(Case(), Request(), Basis(), plan_boots(asked, Basis()), reported.append, child), reported
 
 
 def endings(observations: dict[str, Any]) -> dict[str, str]:
@@ -75,9 +75,9 @@ def endings(observations: dict[str, Any]) -> dict[str, str]:
 
 
 def test_runs_that_go_well_share_one_boot(child: Path) -> None:
-    observations, told = played(child, a="done", b="done")
+    observations, reported = played(child, a="done", b="done")
     assert endings(observations) == {"rollout": "done", "a": "done", "b": "done"}
-    assert told == ["miniature, a, b"]
+    assert reported == ["miniature, a, b"]
     job = observations["a"]["run"]
     assert job["boot"] == "miniature"
     assert job["records"]["reach"] == {"requests": 1} and job["records"]["engine"] == {"max_model_len": 2048}
@@ -86,9 +86,9 @@ def test_runs_that_go_well_share_one_boot(child: Path) -> None:
 
 @pytest.mark.parametrize(("end", "ended"), [("crash", "died"), ("raise", "raised"), ("hang", "stalled")])
 def test_a_run_that_ends_its_engine_costs_the_others_another_boot(child: Path, end: str, ended: str) -> None:
-    observations, told = played(child, a="done", b=end, c="done")
+    observations, reported = played(child, a="done", b=end, c="done")
     assert endings(observations) == {"rollout": "done", "a": "done", "b": ended, "c": "done"}
-    assert told == ["miniature, a, b, c", "miniature, c"]
+    assert reported == ["miniature, a, b, c", "miniature, c"]
     assert observations["b"]["run"]["signal"] == ("SIGSEGV" if end == "crash" else None)
 
 
@@ -98,13 +98,13 @@ def test_a_run_whose_stack_cannot_be_written_when_its_time_is_over_is_stalled_to
 
 
 def test_an_engine_that_does_not_come_up_again_leaves_the_rest_unplayed(child: Path) -> None:
-    observations, told = played(child, a="down", b="done")
+    observations, reported = played(child, a="down", b="done")
     assert endings(observations) == {"rollout": "done", "a": "died", "b": "not-run"}
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 def test_an_engine_that_never_comes_up_is_its_own_failure(child: Path) -> None:
     (child.parent / "down").touch()
-    observations, told = played(child, a="done", b="done")
+    observations, reported = played(child, a="done", b="done")
     assert endings(observations) == {"rollout": "raised", "a": "not-run", "b": "not-run"}
-    assert len(told) == 1
+    assert len(reported) == 1

@@ -23,7 +23,7 @@ def environment(tmp_path: Path) -> Environment:
     return Environment(tmp_path / "venv")
 
 
-def told(case: Case) -> dict[str, dict[str, Any]]:
+def reported(case: Case) -> dict[str, dict[str, Any]]:
     job = case.observations["imports"]["stack"]
     assert job["ended"] == "done"
     return dict(job["records"]["packages"])
@@ -33,7 +33,7 @@ def test_what_a_framework_brings_along_is_not_imported_again(environment: Enviro
     environment.install("trl", "1.0", {"trl.py": "import torch\n__version__ = '1.0'\nGRPOTrainer = GRPOConfig = 1\n"})
     environment.install("torch", "2.8.0", {"torch.py": "__version__ = '2.8.0'\n"})
     environment.install("numpy", "2.0", {"numpy.py": ""})
-    found = told(imports_case(environment.python))
+    found = reported(imports_case(environment.python))
     assert found["trl"]["version"] == "1.0" and found["trl"]["through"] is None
     assert found["torch"] == {"ended": "done", "version": "2.8.0", "through": "trl"}
     assert found["numpy"]["through"] is None and found["numpy"]["version"] is None
@@ -41,7 +41,7 @@ def test_what_a_framework_brings_along_is_not_imported_again(environment: Enviro
 
 def test_only_what_is_installed_is_tried(environment: Environment) -> None:
     environment.install("numpy", "2.0", {"numpy.py": ""})
-    assert list(told(imports_case(environment.python))) == ["numpy"]
+    assert list(reported(imports_case(environment.python))) == ["numpy"]
     with pytest.raises(NotApplicable):
         imports.jobs(Case(packages=packages(requests="2.0")), Request())
 
@@ -55,7 +55,7 @@ def __getattr__(name):
         raise ModuleNotFoundError(f"Could not import module {name!r}") from error
 """
     environment.install("peft", "0.1", {"peft/__init__.py": lazy, "peft/models.py": "import cbor2\n"})
-    found = told(imports_case(environment.python))["peft"]
+    found = reported(imports_case(environment.python))["peft"]
     assert found["ended"] == "raised"
     outer, cause = found["exceptions"]
     assert (outer["type"], outer["link"], outer["name"]) == ("ModuleNotFoundError", None, None)
@@ -69,7 +69,7 @@ def test_a_library_with_an_undefined_symbol_is_named_with_its_owner(environment:
     environment.install("flash-attn", "2.0", {"flash_attn/__init__.py": "from . import _C\n"})
     body = "_ZN3c105ErrorC2Ev();"
     environment.compile("flash_attn._C", extension("_C", body, "void _ZN3c105ErrorC2Ev(void);"), "-Wl,-z,now")
-    found = told(imports_case(environment.python))["flash-attn"]
+    found = reported(imports_case(environment.python))["flash-attn"]
     (error,) = found["exceptions"]
     assert "undefined symbol: _ZN3c105ErrorC2Ev" in error["message"]
     assert error["libraries"][0]["package"] == "flash_attn"
@@ -81,7 +81,7 @@ def test_a_library_that_a_package_does_without_is_noted(environment: Environment
     environment.install("flash-attn", "2.0", {"flash_attn/__init__.py": source})
     body = "_ZN3c105ErrorC2Ev();"
     environment.compile("flash_attn._C", extension("_C", body, "void _ZN3c105ErrorC2Ev(void);"), "-Wl,-z,now")
-    found = told(imports_case(environment.python))["flash-attn"]
+    found = reported(imports_case(environment.python))["flash-attn"]
     assert found["ended"] == "done"
     (failure,) = found["native_failures"]
     assert failure["module"] == "flash_attn._C" and failure["package"] == "flash_attn"
@@ -92,7 +92,7 @@ def test_a_native_crash_costs_only_the_package_that_crashes(environment: Environ
     environment.install("torchaudio", "2.0", {"torchaudio/__init__.py": "from torchaudio import _C\n"})
     environment.compile("torchaudio._C", extension("_C", "*(volatile int *)0 = 1;"))
     environment.install("numpy", "2.0", {"numpy.py": ""})
-    found = told(imports_case(environment.python))
+    found = reported(imports_case(environment.python))
     assert found["numpy"]["ended"] == "done"
     assert (found["torchaudio"]["ended"], found["torchaudio"]["exit_code"]) == ("died", -11)
     assert found["torchaudio"]["loading"]["module"] == "torchaudio._C"
@@ -104,7 +104,7 @@ def test_a_hang_costs_only_the_package_that_hangs(environment: Environment, monk
     monkeypatch.setattr("rldoctor.probes.imports.SECONDS_ALL", 60.0)
     environment.install("torchaudio", "2.0", {"torchaudio.py": "import time\ntime.sleep(600)\n"})
     environment.install("numpy", "2.0", {"numpy.py": ""})
-    found = told(imports_case(environment.python))
+    found = reported(imports_case(environment.python))
     assert found["numpy"]["ended"] == "done"
     assert found["torchaudio"]["ended"] == "timed-out"
     assert any("torchaudio.py" in line for line in found["torchaudio"]["tail"])
@@ -112,13 +112,13 @@ def test_a_hang_costs_only_the_package_that_hangs(environment: Environment, monk
 
 def test_a_package_that_leaves_the_interpreter_is_no_success(environment: Environment) -> None:
     environment.install("numpy", "2.0", {"numpy.py": "import os\nprint('so long')\nos._exit(0)\n"})
-    found = told(imports_case(environment.python))["numpy"]
+    found = reported(imports_case(environment.python))["numpy"]
     assert (found["ended"], found["exit_code"], found["tail"]) == ("died", 0, ["so long"])
 
 
 @pytest.mark.engine
 def test_the_patients_whole_stack_is_proven_by_one_import(patient_imports: Case) -> None:
-    found = told(patient_imports)
+    found = reported(patient_imports)
     assert {name: record["ended"] for name, record in found.items()} == dict.fromkeys(found, "done")
     assert found["vllm"]["through"] is None
     assert {found[name]["through"] for name in ("torch", "transformers", "numpy")} == {"vllm"}

@@ -42,8 +42,8 @@ def test_what_a_finding_names_is_there(environment: Environment, folder: Path) -
     """The probe came to its end; an import that it tried did not."""
     environment.install("ray", "2.0", {"ray.py": "print('so far')\nraise RuntimeError('no further')\n"})
     done = run(folder, "check", "--level", "imports", "--python", environment.python, "--format", "json")
-    told = [one["source"] for found in json.loads(done.stdout)["findings"] for one in found["evidence"]]
-    (log,) = [Path(source) for source in told if source.startswith(str(folder))]
+    reported = [one["source"] for found in json.loads(done.stdout)["findings"] for one in found["evidence"]]
+    (log,) = [Path(source) for source in reported if source.startswith(str(folder))]
     assert "so far" in log.read_text()
     assert list(folder.iterdir()) == [log.parent]
 

@@ -97,27 +97,27 @@ def test_healthy_engines_come_to_their_end_and_are_quiet(healthy: Case) -> None:
 
 
 def test_what_is_recorded_of_a_gpu_engine(healthy: Case, gpus: Gpus) -> None:
-    told = records(healthy, "rollout", "miniature")
-    device = next(gpu for gpu in gpus.devices if gpu.name == told["versions"]["device_name"])
-    assert told["versions"]["cuda"] and told["engine"]["device"] == "cuda"
-    assert told["engine"]["gpu_memory_utilization"] * device.memory_total < 9 << 30
-    placed = told["devices"]
+    reported = records(healthy, "rollout", "miniature")
+    device = next(gpu for gpu in gpus.devices if gpu.name == reported["versions"]["device_name"])
+    assert reported["versions"]["cuda"] and reported["engine"]["device"] == "cuda"
+    assert reported["engine"]["gpu_memory_utilization"] * device.memory_total < 9 << 30
+    placed = reported["devices"]
     assert placed["expected"] == "cuda:0"
     for kind in ("parameters", "kv_cache"):
         assert placed[kind]["count"].keys() == {"cuda:0"} and not placed[kind]["elsewhere"]
-    assert told["rotary"][0]["rows"] >= 2048 and told["engine"]["attention_backend"]
-    assert not {"vllm_config", "devices.expected", "rotary", "attention_backend"} & told["unread"].keys()
+    assert reported["rotary"][0]["rows"] >= 2048 and reported["engine"]["attention_backend"]
+    assert not {"vllm_config", "devices.expected", "rotary", "attention_backend"} & reported["unread"].keys()
 
 
 def test_the_trainer_is_on_the_gpu_too(healthy: Case) -> None:
-    told = records(healthy, "agreement")
-    assert (told["trainer"]["device"], told["trainer"]["dtype"]) == ("cuda:0", told["engine"]["dtype"])
-    told = records(healthy, "weights")
-    assert told["way"]["name"].startswith("model.load_weights") and told["change"]["moved"] > 0.5
-    assert all(refusal["exceptions"] for refusal in told["refusals"].values())
-    told = records(healthy, "lengths")["trainer_side"]
-    assert {one["ended"] for one in told["attempts"]} == {"done"}
-    assert told["compared"].keys() == {"short", "to the limit"}
+    reported = records(healthy, "agreement")
+    assert (reported["trainer"]["device"], reported["trainer"]["dtype"]) == ("cuda:0", reported["engine"]["dtype"])
+    reported = records(healthy, "weights")
+    assert reported["way"]["name"].startswith("model.load_weights") and reported["change"]["moved"] > 0.5
+    assert all(refusal["exceptions"] for refusal in reported["refusals"].values())
+    reported = records(healthy, "lengths")["trainer_side"]
+    assert {one["ended"] for one in reported["attempts"]} == {"done"}
+    assert reported["compared"].keys() == {"short", "to the limit"}
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -130,8 +130,8 @@ def test_other_precisions_agree_with_the_trainer_within_their_noise(patient: Pat
 def test_cuda_graphs_where_the_launch_leaves_them_on(patient: Path, gpus: Gpus) -> None:
     plan = planned("vLLM", engine__enforce_eager=False).plan
     case = scenario_case(patient, rollout, agreement, plan=plan, gpus=gpus)
-    told = records(case, "agreement")["engine"]
-    assert told["enforce_eager"] is False and told["cudagraph_mode"] not in (None, False, "NONE")
+    reported = records(case, "agreement")["engine"]
+    assert reported["enforce_eager"] is False and reported["cudagraph_mode"] not in (None, False, "NONE")
     assert seen(case) == []
 
 
@@ -147,13 +147,13 @@ class TestSleep:
 
     def test_memory_is_given_back_and_the_answers_stay(self, patient: Path, gpus: Gpus) -> None:
         case = scenario_case(patient, sleep, plan=ASLEEP, gpus=gpus)
-        told = records(case, "sleep")
-        assert "failed" not in told and len(told["cycles"]) == CYCLES
-        assert {cycle["level"] for cycle in told["cycles"]} == {1, 2}
-        assert {row["parts"] for row in told["after"]} == {False, True}
-        assert told["held"] > 64 * MIB
-        before = told["free"]["before"]
-        assert min(cycle["asleep"] - before for cycle in told["cycles"]) > told["held"] / 2
+        reported = records(case, "sleep")
+        assert "failed" not in reported and len(reported["cycles"]) == CYCLES
+        assert {cycle["level"] for cycle in reported["cycles"]} == {1, 2}
+        assert {row["parts"] for row in reported["after"]} == {False, True}
+        assert reported["held"] > 64 * MIB
+        before = reported["free"]["before"]
+        assert min(cycle["asleep"] - before for cycle in reported["cycles"]) > reported["held"] / 2
         assert seen(case) == []
 
     def test_an_engine_that_keeps_its_memory_and_wakes_up_wrong(self, patient: Path, gpus: Gpus) -> None:
@@ -173,11 +173,11 @@ def ranks(patient: Path, gpus: Gpus) -> Callable[[tuple[int, ...]], Case]:
     def run(devices: tuple[int, ...]) -> Case:
         request = Request(python=patient, level=Level.DEVICES, devices=devices)
         case = Case(packages=packages.collect(request), gpus=gpus)
-        told = {
+        reported = {
             name: msgspec.to_builtins(run_job(collectives.child, job, name, request))
             for name, job in collectives.jobs(case, request).items()
         }
-        return replace(case, observations={"collectives": told})
+        return replace(case, observations={"collectives": reported})
 
     return run
 
@@ -185,8 +185,8 @@ def ranks(patient: Path, gpus: Gpus) -> Callable[[tuple[int, ...]], Case]:
 def test_two_ranks_on_one_gpu(ranks: Callable[[tuple[int, ...]], Case], gpus: Gpus) -> None:
     (device, *_) = free_gpus(Case(gpus=gpus), Request())
     case = ranks((device.index, device.index))
-    told = case.observations["collectives"]["ranks"]["records"]["runs"][0]["ranks"]
-    uuids = {rank["device"]["uuid"] for rank in told}
+    reported = case.observations["collectives"]["ranks"]["records"]["runs"][0]["ranks"]
+    uuids = {rank["device"]["uuid"] for rank in reported}
     assert {str(uuid).removeprefix("GPU-") for uuid in uuids} == {str(device.uuid).removeprefix("GPU-")}
     results = {check.code: judge_one(check, case) for check in RANKS}
     (finding,) = results.pop("RLD302").findings
@@ -201,8 +201,8 @@ def test_ranks_with_gpus_of_their_own(ranks: Callable[[tuple[int, ...]], Case], 
     case = ranks(tuple(free[:2]))
     for check in RANKS:
         assert judge_one(check, case).outcome is Outcome.PASS
-    told = case.observations["collectives"]["ranks"]["records"]["runs"][0]["ranks"]
-    assert all(rank["bandwidth"]["gb_per_s"] > 1 and rank["peer"]["wrong"] == 0 for rank in told)
+    reported = case.observations["collectives"]["ranks"]["records"]["runs"][0]["ranks"]
+    assert all(rank["bandwidth"]["gb_per_s"] > 1 and rank["peer"]["wrong"] == 0 for rank in reported)
 
 
 def test_nothing_is_left_on_the_device(gpus: Gpus) -> None:

@@ -61,20 +61,23 @@ def test_where_transformers_cannot_be_imported_it_does_not_run() -> None:
 
 
 def rows(case: Case) -> dict[str, dict[str, Any]]:
-    told = case.observations["placement"]["forward"]
-    assert told["ended"] == "done", told["tail"][-5:]
-    return {row["placement"]: row for row in told["records"]["placements"]}
+    reported = case.observations["placement"]["forward"]
+    assert reported["ended"] == "done", reported["tail"][-5:]
+    return {row["placement"]: row for row in reported["records"]["placements"]}
 
 
 @pytest.mark.engine
 @pytest.mark.parametrize("config", [None, LLAMA, EXPERTS], ids=["Qwen2", "Llama", "experts"])
 def test_healthy_models_mix_nothing(patient: Path, config: dict[str, Any] | None) -> None:
-    told = rows(placement_case(patient, config=config, launch=plan()))
-    assert [told[name]["ended"] for name in ("one device", "data parallel")] == ["done", "done"]
+    reported = rows(placement_case(patient, config=config, launch=plan()))
+    assert [reported[name]["ended"] for name in ("one device", "data parallel")] == ["done", "done"]
     # Where accelerate is not installed there is no device map either.
-    assert told["device map"]["ended"] in ("done", "unavailable")
-    assert told["one device"]["operators"] > 100
-    assert told["one device"]["architecture"] == (config or {"architectures": ["Qwen2ForCausalLM"]})["architectures"][0]
+    assert reported["device map"]["ended"] in ("done", "unavailable")
+    assert reported["one device"]["operators"] > 100
+    assert (
+        reported["one device"]["architecture"]
+        == (config or {"architectures": ["Qwen2ForCausalLM"]})["architectures"][0]
+    )
 
 
 @pytest.mark.engine
@@ -88,12 +91,12 @@ def test_a_tensor_made_on_the_host_is_found_with_its_line(patient: Path) -> None
 
 @pytest.mark.engine
 def test_a_device_in_the_code_is_found_where_it_is_another_one(patient: Path) -> None:
-    told = rows(placement_case(patient, "first_device", launch=plan()))
-    assert told["one device"]["ended"] == "done"
-    mixed = told["data parallel"]["mixed"]
+    reported = rows(placement_case(patient, "first_device", launch=plan()))
+    assert reported["one device"]["ended"] == "done"
+    mixed = reported["data parallel"]["mixed"]
     assert [device for device, _ in mixed["operands"]] == ["cuda:1", "cuda:0"]
     assert mixed["module"]["name"] == "model.layers.0.input_layernorm"
-    assert source_line(told["data parallel"]).endswith("# first device")
+    assert source_line(reported["data parallel"]).endswith("# first device")
 
 
 def source_line(row: dict[str, Any]) -> str:

@@ -84,6 +84,6 @@ def test_what_cannot_be_probed_is_not_applicable() -> None:
 
 
 def test_ranks_are_counted_however_the_launch_writes_them() -> None:
-    told = {"process.nproc": "4", "process.nnodes": 2, "engine.tensor_parallel_size": "auto"}
-    settings = {name: Setting(value=value) for name, value in told.items()}
+    reported = {"process.nproc": "4", "process.nnodes": 2, "engine.tensor_parallel_size": "auto"}
+    settings = {name: Setting(value=value) for name, value in reported.items()}
     assert planned_ranks(RolloutPlan(framework="TRL", file="", entry="", settings=settings)) == 8

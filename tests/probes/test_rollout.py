@@ -24,20 +24,20 @@ def records(case: Case) -> dict[str, Any]:
 
 @pytest.mark.engine
 def test_what_is_recorded_of_a_healthy_engine(rollout: Callable[..., Case]) -> None:
-    told = records(rollout())
-    assert list(told["seconds"]) == ["import", "miniature", "boot", "inspect", "generate", "generate again"]
-    engine = told["engine"]
+    reported = records(rollout())
+    assert list(reported["seconds"]) == ["import", "miniature", "boot", "inspect", "generate", "generate again"]
+    engine = reported["engine"]
     assert engine["max_model_len"] == 2048 and engine["enforce_eager"] is True and engine["tensor_parallel_size"] == 1
     assert engine["engine"] in ("V0", "V1") and engine["attention_backend"]
     assert {"max_num_batched_tokens", "max_num_seqs", "enable_chunked_prefill", "block_size", "seed"} <= engine.keys()
-    assert sum(told["devices"]["parameters"]["count"].values()) > 10
-    assert sum(told["devices"]["kv_cache"]["count"].values()) >= 1
-    rows = told["completions"]
+    assert sum(reported["devices"]["parameters"]["count"].values()) > 10
+    assert sum(reported["devices"]["kv_cache"]["count"].values()) >= 1
+    rows = reported["completions"]
     assert [row["request"] for row in rows] == ["group"] * 8 + ["greedy", "greedy twin"] + ["group again"] * 8
     assert all(len(row["logprobs"]) == len(row["token_ids"]) and row["finish_reason"] for row in rows)
     assert all(-50 < value <= 0 for row in rows for value in row["logprobs"])
     assert rows[8]["token_ids"] == rows[9]["token_ids"]
-    assert told["reach"]["sampled_tokens"] == sum(len(row["token_ids"]) for row in rows)
+    assert reported["reach"]["sampled_tokens"] == sum(len(row["token_ids"]) for row in rows)
 
 
 @pytest.mark.engine
@@ -62,9 +62,9 @@ def test_a_given_model_is_stood_in_for_with_its_own_shape(patient: Path, tmp_pat
         "eos_token_id": 19999,
     }
     case = rollout_case(patient, model=ModelFiles(path=str(tmp_path), config=config))
-    told = records(case)
-    assert (told["miniature"]["like"], told["miniature"]["weights"]) == ("Qwen3ForCausalLM", "written")
-    assert told["rotary"][0]["kind"].startswith("YaRN")
+    reported = records(case)
+    assert (reported["miniature"]["like"], reported["miniature"]["weights"]) == ("Qwen3ForCausalLM", "written")
+    assert reported["rotary"][0]["kind"].startswith("YaRN")
     assert judge_one(rotary_length.check, case).outcome is Outcome.PASS
     assert "miniature Qwen3ForCausalLM" in str(judge_one(failure_unrecognised.check, case).reason)
 

@@ -65,9 +65,9 @@ def test_no_secret_of_a_log_is_in_a_report(tmp_path: Path, capsys: pytest.Captur
     for number, notation in enumerate(NOTATIONS[FORMATS.index(form) :: len(FORMATS)]):
         log = tmp_path / f"{number}.log"
         log.write_text(log_of([planted(notation)]))
-        told = leaves(capsys, "triage", log, "--format", form)
-        assert "ValueError" in told
-        assert SIGN not in told, notation
+        reported = leaves(capsys, "triage", log, "--format", form)
+        assert "ValueError" in reported
+        assert SIGN not in reported, notation
 
 
 def test_a_secret_is_known_from_any_place_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,8 +77,8 @@ def test_a_secret_is_known_from_any_place_of_a_log(tmp_path: Path, capsys: pytes
     (tmp_path / "rank0.log").write_text(f"{steps}judge_api_key = '{first}'\n{steps}" + log_of([f"401 for {first}"]))
     (tmp_path / "rank1.log").write_text(f"step 1\nexport HF_TOKEN={second}\n" + log_of([f"{first} or {second}"]))
     for form in FORMATS:
-        told = leaves(capsys, "triage", tmp_path, "--format", form)
-        assert "ValueError" in told and SIGN not in told
+        reported = leaves(capsys, "triage", tmp_path, "--format", form)
+        assert "ValueError" in reported and SIGN not in reported
 
 
 def test_a_secret_that_lines_divide_or_a_limit_cuts_is_in_no_report(
@@ -89,8 +89,8 @@ def test_a_secret_that_lines_divide_or_a_limit_cuts_is_in_no_report(
     log = tmp_path / "run.log"
     log.write_text(log_of(lines) + f"ValueError: {'y' * 280} {secret}\n")
     for form in FORMATS:
-        told = leaves(capsys, "triage", log, "--format", form)
-        assert "ValueError" in told and SIGN not in told and secret[20:40] not in told
+        reported = leaves(capsys, "triage", log, "--format", form)
+        assert "ValueError" in reported and SIGN not in reported and secret[20:40] not in reported
 
 
 LAUNCH = """\
@@ -121,15 +121,15 @@ def test_no_secret_of_a_launch_or_an_environment_is_in_a_report(
     launch: Path, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
     arguments = ("check", "run.sh", "--assume", "machine.json", "--level", "static")
-    told = leaves(capsys, *arguments, "--format", form)
-    assert "RLD202" in told and SIGN not in told
-    told = leaves(capsys, *arguments, "--format", form, "--output", "report")
-    assert SIGN not in told + Path("report").read_text()
+    reported = leaves(capsys, *arguments, "--format", form)
+    assert "RLD202" in reported and SIGN not in reported
+    reported = leaves(capsys, *arguments, "--format", form, "--output", "report")
+    assert SIGN not in reported + Path("report").read_text()
 
 
 def test_no_secret_is_in_a_diff_of_a_launch(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = leaves(capsys, "check", "run.sh", "--assume", "machine.json", "--level", "static", "--diff")
-    assert "actor_rollout_ref.rollout.max_num_batched_tokens=10240" in told and SIGN not in told
+    reported = leaves(capsys, "check", "run.sh", "--assume", "machine.json", "--level", "static", "--diff")
+    assert "actor_rollout_ref.rollout.max_num_batched_tokens=10240" in reported and SIGN not in reported
     before = Path("run.sh").read_text()
     leaves(capsys, "check", "run.sh", "--assume", "machine.json", "--level", "static", "--fix")
     # The file itself keeps what it had.
@@ -137,8 +137,8 @@ def test_no_secret_is_in_a_diff_of_a_launch(launch: Path, capsys: pytest.Capture
 
 
 def test_no_secret_is_in_a_bundle_or_a_difference(launch: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = leaves(capsys, "bundle", "run.sh", "--output", "case.json")
-    assert SIGN not in told + Path("case.json").read_text()
+    reported = leaves(capsys, "bundle", "run.sh", "--output", "case.json")
+    assert SIGN not in reported + Path("case.json").read_text()
     # A bundle that somebody wrote by hand.
     environment = {"HF_TOKEN": canary(), "NCCL_DEBUG": "INFO", "GH_PAT": canary()}
     raw = json.loads(bundle.dump(Case(environment={}, target="X")))
@@ -146,8 +146,8 @@ def test_no_secret_is_in_a_bundle_or_a_difference(launch: Path, capsys: pytest.C
         json.dumps({**raw, "environment": environment, "target": f"serve --api-key {canary()}"})
     )
     for form in ("rich", "json"):
-        told = leaves(capsys, "diff", "case.json", "raw.json", "--format", form)
-        assert "NCCL_DEBUG" in told and SIGN not in told
+        reported = leaves(capsys, "diff", "case.json", "raw.json", "--format", form)
+        assert "NCCL_DEBUG" in reported and SIGN not in reported
     for form in FORMATS:
         assert SIGN not in leaves(capsys, "check", "--from", "raw.json", "--format", form)
 

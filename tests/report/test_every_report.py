@@ -28,15 +28,15 @@ SCENES = [
 
 @pytest.mark.parametrize(("file", "side"), SCENES)
 def test_a_report_keeps_to_what_its_formats_promise(file: Path, side: str) -> None:
-    told = example.judge(getattr(example.read(file), side), REGISTRY)
-    _published(json.loads(_rendered(told, "json")))
-    _for_code_scanning(json.loads(_rendered(told, "sarif")))
-    _suites(told, ElementTree.fromstring(_rendered(told, "junit")))
-    _annotations(told, _rendered(told, "github").splitlines())
+    reported = example.judge(getattr(example.read(file), side), REGISTRY)
+    _published(json.loads(_rendered(reported, "json")))
+    _for_code_scanning(json.loads(_rendered(reported, "sarif")))
+    _suites(reported, ElementTree.fromstring(_rendered(reported, "junit")))
+    _annotations(reported, _rendered(reported, "github").splitlines())
 
 
-def _rendered(told: Report, format_: str) -> str:
-    return report.renderer(format_, to_file=True)(told)
+def _rendered(reported: Report, format_: str) -> str:
+    return report.renderer(format_, to_file=True)(reported)
 
 
 def _published(document: Any) -> None:
@@ -67,14 +67,14 @@ def _for_code_scanning(document: Any) -> None:
             assert place["region"]["startLine"] >= 1
 
 
-def _suites(told: Report, suites: ElementTree.Element) -> None:
+def _suites(reported: Report, suites: ElementTree.Element) -> None:
     failures = [case for case in suites.iter("testcase") if case.find("failure") is not None]
-    assert len(failures) >= (1 if any(one.severity is Severity.ERROR for one in told.findings) else 0)
-    if told.place is not None:
+    assert len(failures) >= (1 if any(one.severity is Severity.ERROR for one in reported.findings) else 0)
+    if reported.place is not None:
         assert all(case.get("file") and int(case.get("line") or 0) >= 1 for case in failures)
 
 
-def _annotations(told: Report, lines: list[str]) -> None:
-    placed = "file=[^,]+,line=[0-9]+" if told.place is not None else ""
+def _annotations(reported: Report, lines: list[str]) -> None:
+    placed = "file=[^,]+,line=[0-9]+" if reported.place is not None else ""
     shown = [line for line in lines if re.match(f"::(?:error|warning|notice) {placed}", line)]
-    assert len(shown) >= len(told.findings)
+    assert len(shown) >= len(reported.findings)

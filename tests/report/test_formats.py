@@ -228,8 +228,8 @@ def test_how_a_run_ended_that_has_no_finding(kind: str, step: str | None, first:
     assert report.renderer("rich")(well).splitlines()[0] == first
 
 
-def sarif(told: Report) -> dict[str, Any]:
-    run: dict[str, Any] = json.loads(report.renderer("sarif")(told))["runs"][0]
+def sarif(reported: Report) -> dict[str, Any]:
+    run: dict[str, Any] = json.loads(report.renderer("sarif")(reported))["runs"][0]
     return run
 
 
@@ -269,8 +269,8 @@ def test_a_fingerprint_stays_when_lines_move_and_differs_between_findings() -> N
     other = replace(BUDGET, evidence=(replace(BUDGET.evidence[0], text="enable_chunked_prefill=True"),))
 
     def fingerprints(*findings: Finding) -> list[str]:
-        told = replace(REPORT, results=(replace(REPORT.results[3], findings=findings),))
-        return [result["partialFingerprints"]["finding/v1"] for result in sarif(told)["results"]]
+        reported = replace(REPORT, results=(replace(REPORT.results[3], findings=findings),))
+        return [result["partialFingerprints"]["finding/v1"] for result in sarif(reported)["results"]]
 
     (first,) = fingerprints(BUDGET)
     assert fingerprints(moved) == [first]
@@ -278,32 +278,32 @@ def test_a_fingerprint_stays_when_lines_move_and_differs_between_findings() -> N
 
 
 def test_an_ignored_finding_is_shown_as_ignored() -> None:
-    told = replace(
+    reported = replace(
         REPORT,
         results=REPORT.results[1:3],
         ignored=(Ignored(finding=BUDGET, reason="fixed in the next image", until="2026-12-01"),),
     )
-    (result,) = sarif(told)["results"]
+    (result,) = sarif(reported)["results"]
     justification = "fixed in the next image (until 2026-12-01)"
     assert result["suppressions"] == [{"kind": "external", "justification": justification}]
-    assert "1 ignored" in report.renderer("rich")(told)
-    assert json.loads(report.renderer("json")(told))["ignored"][0]["finding"]["code"] == "RLD202"
+    assert "1 ignored" in report.renderer("rich")(reported)
+    assert json.loads(report.renderer("json")(reported))["ignored"][0]["finding"]["code"] == "RLD202"
 
 
 @pytest.mark.skipif(not SARIF_SCHEMA.is_file(), reason=f"no SARIF schema at {SARIF_SCHEMA} (RLDOCTOR_SARIF_SCHEMA)")
-@pytest.mark.parametrize("told", [REPORT, replace(REPORT, incident=CRASH, missing=MISSING)])
-def test_sarif_is_valid_against_the_official_schema(told: Report) -> None:
+@pytest.mark.parametrize("reported", [REPORT, replace(REPORT, incident=CRASH, missing=MISSING)])
+def test_sarif_is_valid_against_the_official_schema(reported: Report) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    document = json.loads(report.renderer("sarif")(told))
+    document = json.loads(report.renderer("sarif")(reported))
     jsonschema.Draft7Validator(json.loads(SARIF_SCHEMA.read_text())).validate(document)
 
 
-@pytest.mark.parametrize("told", [REPORT, replace(REPORT, incident=CRASH, missing=MISSING)])
-def test_json_keeps_to_the_published_schema(told: Report) -> None:
+@pytest.mark.parametrize("reported", [REPORT, replace(REPORT, incident=CRASH, missing=MISSING)])
+def test_json_keeps_to_the_published_schema(reported: Report) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     published = Path(__file__).parents[2] / "docs" / "report.schema.json"
     assert published.read_text() == json_document.schema(), "the report has changed: publish its schema anew"
-    jsonschema.validate(json.loads(report.renderer("json")(told)), json.loads(published.read_text()))
+    jsonschema.validate(json.loads(report.renderer("json")(reported)), json.loads(published.read_text()))
 
 
 def test_junit_fails_on_errors_and_skips_what_was_not_judged() -> None:
@@ -319,8 +319,8 @@ def test_junit_fails_on_errors_and_skips_what_was_not_judged() -> None:
 
 
 def test_junit_is_not_green_where_nothing_was_judged() -> None:
-    told = replace(REPORT, results=REPORT.results[1:3], missing=MISSING)
-    error = ElementTree.fromstring(report.renderer("junit")(told)).find("testcase[@name='verdict']/error")
+    reported = replace(REPORT, results=REPORT.results[1:3], missing=MISSING)
+    error = ElementTree.fromstring(report.renderer("junit")(reported)).find("testcase[@name='verdict']/error")
     assert error is not None and (error.get("message") or "").startswith("cannot judge: the release of verl")
 
 
@@ -350,15 +350,17 @@ FOREIGN = (
 
 def test_foreign_text_is_text_in_every_format() -> None:
     found = replace(BUDGET, message=FOREIGN, evidence=(Evidence(text=FOREIGN, source="run.log", line=1),))
-    told = replace(REPORT, target=FOREIGN, results=(replace(REPORT.results[3], findings=(found,)),), notes=(FOREIGN,))
-    shown = report.renderer("markdown")(told)
+    reported = replace(
+        REPORT, target=FOREIGN, results=(replace(REPORT.results[3], findings=(found,)),), notes=(FOREIGN,)
+    )
+    shown = report.renderer("markdown")(reported)
     for markup in ("<img", " @team", " #12", " [go]", "http://bad", " **bold", " `x`", " | a", " _c_", "\n# head"):
         assert markup not in shown, markup
     assert "a_b" in shown
-    annotations = report.renderer("github")(told).splitlines()
+    annotations = report.renderer("github")(reported).splitlines()
     assert [line for line in annotations if line.startswith("::")] == annotations[:1]
-    assert "<img" not in report.renderer("html")(told)
-    suite = ElementTree.fromstring(report.renderer("junit")(told))
+    assert "<img" not in report.renderer("html")(reported)
+    suite = ElementTree.fromstring(report.renderer("junit")(reported))
     assert FOREIGN.splitlines()[0] in (suite.findtext("testcase/failure") or "")
 
 
@@ -368,8 +370,8 @@ UNSEEN = "\u202egnp.sh \u2066a\u2069 b\u200bc\ufeff \u061c \u2028 \x1b]0;title\x
 @pytest.mark.parametrize("name", report.FORMATS)
 def test_what_is_obeyed_or_unseen_is_shown_as_an_escape(name: str) -> None:
     found = replace(BUDGET, message=UNSEEN, evidence=(Evidence(text=UNSEEN, source=f"{UNSEEN}.log", line=1),))
-    told = replace(REPORT, target=UNSEEN, results=(replace(REPORT.results[3], findings=(found,)),), notes=(UNSEEN,))
-    shown = report.renderer(name)(told)
+    reported = replace(REPORT, target=UNSEEN, results=(replace(REPORT.results[3], findings=(found,)),), notes=(UNSEEN,))
+    shown = report.renderer(name)(reported)
     assert "202egnp.sh" in shown
     assert not set(UNSEEN) & set(shown) & set("\u202e\u2066\u2069\u200b\ufeff\u061c\u2028\x1b\x07\x9b\U000e0041")
 

@@ -56,8 +56,8 @@ class Reader(HTMLParser):
         self.text += data
 
 
-def page(told: Report) -> str:
-    return report.renderer("html")(told)
+def page(reported: Report) -> str:
+    return report.renderer("html")(reported)
 
 
 def case(**settings: Any) -> Case:
@@ -84,7 +84,7 @@ FULL = Exhibits(
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         REPORT,
         replace(REPORT, incident=CRASH),
@@ -93,8 +93,8 @@ FULL = Exhibits(
         replace(REPORT, exhibits=(FULL, replace(FULL, title="other.sh"))),
     ],
 )
-def test_the_page_needs_nothing_from_elsewhere(told: Report) -> None:
-    text = page(told)
+def test_the_page_needs_nothing_from_elsewhere(reported: Report) -> None:
+    text = page(reported)
     read = Reader(text)
     assert len(text) < 300_000
     assert "script" not in {tag for tag, _ in read.found}
@@ -145,7 +145,7 @@ def test_foreign_text_is_text_wherever_it_stands() -> None:
         versions=(Version(name=HOSTILE, version=HOSTILE, met=(HOSTILE,), refused=(HOSTILE,), unknown=HOSTILE),),
         metrics=(Curve(name=HOSTILE, key=HOSTILE, steps=(1, 2), values=(1.0, 2.0)),),
     )
-    told = Report(
+    reported = Report(
         target=HOSTILE,
         results=tuple(replace(result, name=HOSTILE, reason=HOSTILE, findings=()) for result in REPORT.results),
         ranked=(finding,),
@@ -154,7 +154,7 @@ def test_foreign_text_is_text_wherever_it_stands() -> None:
         incident=replace(CRASH, exception=HOSTILE, cascades=(HOSTILE,), frames=(HOSTILE,), versions={HOSTILE: HOSTILE}),
         exhibits=(drawn, drawn),
     )
-    text = page(told)
+    text = page(reported)
     read = Reader(text)
     assert {tag for tag, _ in read.found} & {"script", "img", "iframe", "object", "form"} == set()
     assert [a["href"] for tag, a in read.found if tag == "a"] == []
@@ -247,7 +247,7 @@ def test_memory_is_stacked_against_the_device() -> None:
         assert row.marks[0] <= 100
 
 
-def test_memory_that_cannot_be_told_says_why() -> None:
+def test_memory_that_cannot_be_reported_says_why() -> None:
     held = exhibits.of(plans.case(), REPORT)
     assert held.memory is not None and held.memory.unknown
     assert held.memory.unknown in Reader(page(replace(REPORT, exhibits=(held,)))).text
@@ -288,8 +288,8 @@ def test_the_step_that_a_finding_names_is_marked_and_long_runs_are_thinned() -> 
     steps = tuple(range(5000))
     series = Series(key="reward", steps=steps, values=tuple(float(s) for s in steps), source="run.log", lines=steps)
     cited = Evidence(text="step 77", source="run.log", line=77)
-    told = Report(target="x", results=(), ranked=(replace(REPORT.findings[0], evidence=(cited,)),))
-    (curve,) = exhibits.of(Case(metrics={"reward": series}), told).metrics
+    reported = Report(target="x", results=(), ranked=(replace(REPORT.findings[0], evidence=(cited,)),))
+    (curve,) = exhibits.of(Case(metrics={"reward": series}), reported).metrics
     assert curve.marked == (77,)
     assert 77 in curve.steps and curve.steps[-1] == 4999
     assert len(curve.steps) < 500

@@ -51,8 +51,8 @@ def test_findings_arise_while_the_process_runs_and_the_command_hears_of_them(tmp
     assert "KeyError: 'tensor_parallel'" in said
     codes = [line.split()[1] for line in heard.read_text().splitlines()]
     assert codes[0] == "RLD501" and len(codes) == len(set(codes)) > 1
-    told = [json.loads(line) for line in Path(f"{heard}.json").read_text().splitlines()]
-    assert [finding["code"] for finding in told] == codes
+    reported = [json.loads(line) for line in Path(f"{heard}.json").read_text().splitlines()]
+    assert [finding["code"] for finding in reported] == codes
 
 
 def test_a_run_that_stays_silent_ends_the_watch(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class Clock:
         return self.now
 
 
-def told(report: Report) -> tuple[str, list[tuple[str, str]]]:
+def reported(report: Report) -> tuple[str, list[tuple[str, str]]]:
     assert report.incident is not None
     return report.incident.kind, [(finding.code, finding.message) for finding in report.findings]
 
@@ -55,7 +55,7 @@ def test_piece_by_piece_is_as_good_as_at_once(name: str, tmp_path: Path) -> None
             log.look()
     seen = log.look(last=True)
     assert seen.report is not None
-    assert told(seen.report) == told(triage([str(whole)], CHECKS))
+    assert reported(seen.report) == reported(triage([str(whole)], CHECKS))
 
 
 def test_wrapped_lines_are_understood_once_enough_of_them_is_there(tmp_path: Path) -> None:

@@ -31,12 +31,12 @@ SICK: dict[str, Record] = {
 
 @pytest.mark.parametrize("code", SICK)
 def test_the_first_steps_show_it(code: str) -> None:
-    told: list[Finding] = []
-    run = Measured(tell=told.append)
+    reported: list[Finding] = []
+    run = Measured(tell=reported.append)
     for step in range(1, 30):
         run.add(record(step, **SICK[code]), step)
-    assert code in {finding.code for finding in told}
-    assert len({(finding.code, finding.severity) for finding in told}) == len(told)
+    assert code in {finding.code for finding in reported}
+    assert len({(finding.code, finding.severity) for finding in reported}) == len(reported)
 
 
 def test_a_healthy_run_is_left_in_peace() -> None:
@@ -126,10 +126,10 @@ def test_transformers_own_handler_calls_it_and_stops(
     given = [json.dumps(value) for value in (folders, records, first, stop)]
     done = subprocess.run([str(patient), "-c", CHILD, *given], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["stopped"] is stops
-    assert (20 < told["step"] < 40) is stops
-    assert bool(told["findings"]) is bool(sick and first)
+    reported = json.loads(done.stdout.splitlines()[-1])
+    assert reported["stopped"] is stops
+    assert (20 < reported["step"] < 40) is stops
+    assert bool(reported["findings"]) is bool(sick and first)
     if stops:
-        assert ["RLD501", Severity.ERROR.value] in told["findings"]
+        assert ["RLD501", Severity.ERROR.value] in reported["findings"]
         assert "RLD501" in done.stderr

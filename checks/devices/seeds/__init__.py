@@ -66,7 +66,7 @@ check = Check("RLD310", "seed-shared-across-replicas", __doc__, before=("RLD311"
 RULE, REQUESTS = "seed.per_replica", "seed.per_request"
 PEERS = "peers probe"
 # What is known where nothing was drawn.
-_NOTHING = sampled.Drawn(same=0, total=0, chance=0.0, apart=False, told=())
+_NOTHING = sampled.Drawn(same=0, total=0, chance=0.0, apart=False, reported=())
 # grpo_trainer.py 3.2.2 to 3.4: engine seed 0, request seed = rank of the inference worker + index, at every step alike.
 SWIFT_FIXED = ">=3.2.2,<3.5"
 

@@ -26,7 +26,7 @@ class Drawn:
     total: int
     chance: float
     apart: bool
-    told: tuple[str, ...]
+    reported: tuple[str, ...]
 
     @property
     def equal(self) -> bool:
@@ -35,7 +35,7 @@ class Drawn:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        return tuple(Evidence(text=text, source=SOURCE) for text in self.told)
+        return tuple(Evidence(text=text, source=SOURCE) for text in self.reported)
 
     def summary(self) -> str:
         return f"{self.total - self.same} of {self.total} completions differ"
@@ -59,18 +59,18 @@ def replicas(case: Case) -> Drawn:
 def ranks(case: Case) -> Drawn | None:
     """What two tensor parallel ranks, each with an engine object of its own, answered; None where they never came to an
     end. Raises :class:`NotChecked` where they did not come so far."""
-    told = case.observations["peers"].get("peers", {})
-    answers = records(told).get("ranks", [])
-    if records(told).get("ended") == "done":
+    reported = case.observations["peers"].get("peers", {})
+    answers = records(reported).get("ranks", [])
+    if records(reported).get("ended") == "done":
         first, second = (answer["completions"] for answer in answers[:2])
         names = [f"rank {answer['rank']}, seed {answer['asked'].get('seed')}" for answer in answers[:2]]
         return compared(first, second, False, names)
-    if records(told).get("ended") == "timed-out" and any(answer.get("waiting") for answer in answers):
+    if records(reported).get("ended") == "timed-out" and any(answer.get("waiting") for answer in answers):
         return None
     raised = [root_of(answer["exceptions"]) for answer in answers if answer.get("exceptions")]
-    first = f"{raised[0]['type']}: {raised[0]['message']}" if raised and raised[0] else records(told).get("ended")
+    first = f"{raised[0]['type']}: {raised[0]['message']}" if raised and raised[0] else records(reported).get("ended")
     said = " ".join(str(first or "").split())[:200]
-    raise NotChecked(f"two ranks with an engine object each do not come up here: {said or told.get('ended')}")
+    raise NotChecked(f"two ranks with an engine object each do not come up here: {said or reported.get('ended')}")
 
 
 def requests(case: Case) -> list[list[Completion]]:
@@ -99,7 +99,7 @@ def repeated(group: list[list[Completion]]) -> Drawn:
         total=sum(pair.total for pair in pairs),
         chance=sum(pair.chance for pair in pairs),
         apart=alone or all(pair.apart for pair in pairs),
-        told=pairs[0].told if pairs else (),
+        reported=pairs[0].reported if pairs else (),
     )
 
 
@@ -116,7 +116,7 @@ def compared(one: Sequence[Completion], other: Sequence[Completion], apart: bool
         total=len(pairs),
         chance=sum(value for value in chances if value is not None),
         apart=all(seeded) if seeded else apart,
-        told=() if shown is None else tuple(f"{n}: {_shown(row)}" for n, row in zip(names, shown, strict=True)),
+        reported=() if shown is None else tuple(f"{n}: {_shown(row)}" for n, row in zip(names, shown, strict=True)),
     )
 
 

@@ -59,14 +59,14 @@ def indivisible(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
     if not rules:
         raise NotApplicable(f"no rule is known for this release of {plan.framework}")
-    told = [
+    reported = [
         (rule, dividend, divisor)
         for rule in rules
         if (dividend := rule.dividend(plan)) is not None and (divisor := rule.divisor(plan)) is not None
     ]
-    if not told:
+    if not reported:
         raise NotChecked("the batch sizes that have to divide cannot be read from the launch file")
-    for rule, dividend, divisor in told:
+    for rule, dividend, divisor in reported:
         if dividend[0] % divisor[0] == 0:
             yield Reach(f"{dividend[0]} ({dividend[1]}) by {divisor[0]} ({divisor[1]})")
             continue
@@ -87,14 +87,14 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
     floors = [floor for floor in FLOORS if floor.covers(case)]
     if not floors:
         raise NotApplicable(f"no least number is known for this release of {plan.framework}")
-    told = [
+    reported = [
         (floor, number, least)
         for floor in floors
         if (number := floor.number(plan)) is not None and (least := floor.least(plan)) is not None
     ]
-    if not told:
+    if not reported:
         raise NotChecked("the batch sizes that must reach a least number cannot be read from the launch file")
-    for floor, number, least in told:
+    for floor, number, least in reported:
         given = any(setting.source is not Source.DEFAULT for name in floor.cites if (setting := plan.get(name)))
         # What nobody chose is no launch's fault: an excerpt, or the rest is in a file that is not at hand.
         if number >= least or not given:

@@ -111,9 +111,9 @@ def whole(plan: RolloutPlan) -> tuple[int, str] | None:
 def data_ranks(plan: RolloutPlan) -> int | None:
     """The ranks among which the trainer divides a batch: those of one sequence share theirs."""
     devices, sequence = plan.value("placement.trainer_gpus"), plan.value("parallel.sequence", 1) or 1
-    told = plan.value("parallel.data")
-    if told:
-        return int(told)
+    reported = plan.value("parallel.data")
+    if reported:
+        return int(reported)
     return devices // sequence if devices and devices % sequence == 0 else None
 
 

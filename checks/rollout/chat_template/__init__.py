@@ -181,8 +181,8 @@ def _stops(plan: RolloutPlan, model: ModelFiles) -> set[str] | None:
     found |= {str(text) for text in plan.value("sampling.stop") or ()}
     ids: list[Any] = list(plan.value("sampling.stop_token_ids") or ())
     for source in (model.config, model.generation_config or {}):
-        told = source.get("eos_token_id")
-        ids += told if isinstance(told, list) else [told]
+        reported = source.get("eos_token_id")
+        ids += reported if isinstance(reported, list) else [reported]
     named = [names.get(i) for i in ids if isinstance(i, int)]
     return None if None in named or not found else found | {n for n in named if n}
 

@@ -72,35 +72,38 @@ def ends_of_completions(case: Case) -> Iterator[Finding | Reach]:
         require(job, "tokenizer")
         ends = require(job, "ends")
         for name, what in (("eos", "the tokenizer's end of sequence"), ("turn", "the template's end of turn")):
-            told = ends.get(name)
-            if told is None or (name == "turn" and told["token"] == ends.get("eos", {}).get("token")):
+            reported = ends.get(name)
+            if reported is None or (name == "turn" and reported["token"] == ends.get("eos", {}).get("token")):
                 continue
-            if told["token"] not in told["token_ids"]:
+            if reported["token"] not in reported["token_ids"]:
                 yield check.finding(
-                    f"{describe(job)} leaves {what} ({told['token']}) out of its completions: they look cut off",
+                    f"{describe(job)} leaves {what} ({reported['token']}) out of its completions: they look cut off",
                     grade=Grade.OBSERVED,
-                    evidence=(_asked(told),),
+                    evidence=(_asked(reported),),
                     fixes=(Fix(title="keep the token ids as the engine gives them, and another release of vLLM"),),
                 )
-            elif told["finish_reason"] != "stop":
-                yield _runs_on(case, job, told, what)
+            elif reported["finish_reason"] != "stop":
+                yield _runs_on(case, job, reported, what)
             else:
-                yield Reach(f"stops at {what} ({told['token']}) and keeps it")
+                yield Reach(f"stops at {what} ({reported['token']}) and keeps it")
 
 
-def _runs_on(case: Case, job: Job, told: dict[str, Any], what: str) -> Finding:
+def _runs_on(case: Case, job: Job, reported: dict[str, Any], what: str) -> Finding:
     ids = list(case.plan.value("sampling.stop_token_ids") or ()) if case.plan is not None else []
     return check.finding(
-        f"{describe(job)} does not stop at {what} ({told['token']}): a policy that ends its turns runs on to the "
+        f"{describe(job)} does not stop at {what} ({reported['token']}): a policy that ends its turns runs on to the "
         "length limit",
         # Base models are prompted with templates on purpose, and learn to stop.
         severity=Severity.NOTE if what.startswith("the template") else Severity.ERROR,
         grade=Grade.REPRODUCED if case.plan is not None else Grade.OBSERVED,
-        evidence=(_asked(told), *(cite(case.plan, "sampling.stop", "sampling.stop_token_ids") if case.plan else ())),
+        evidence=(
+            _asked(reported),
+            *(cite(case.plan, "sampling.stop", "sampling.stop_token_ids") if case.plan else ()),
+        ),
         fixes=(
             Fix.unsafe(
                 "stop there: an eos_token_id in generation_config.json, or a stop token of sampling",
-                {"sampling.stop_token_ids": [*ids, told["token"]]},
+                {"sampling.stop_token_ids": [*ids, reported["token"]]},
                 side_effects="completions end where they ran on before",
             ),
         ),
@@ -108,9 +111,10 @@ def _runs_on(case: Case, job: Job, told: dict[str, Any], what: str) -> Finding:
     )
 
 
-def _asked(told: dict[str, Any]) -> Evidence:
+def _asked(reported: dict[str, Any]) -> Evidence:
     return Evidence(
-        text=f"made to choose {told['token']} it gave {told['token_ids']} and finished with {told['finish_reason']}",
+        text=f"made to choose {reported['token']} it gave {reported['token_ids']} "
+        f"and finished with {reported['finish_reason']}",
         source="tokens probe",
     )
 

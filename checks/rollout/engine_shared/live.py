@@ -251,12 +251,12 @@ def callers_mixed_up(case: Case) -> Iterator[Finding | Reach]:
 def threads_collide(case: Case) -> Iterator[Finding | Reach]:
     """Training and evaluation in ``LLM.generate()`` of one engine, as this launch has them."""
     for job in runs(case, "shared_engine"):
-        told = list(outcomes(job))
-        if told:
+        reported = list(outcomes(job))
+        if reported:
             yield check.finding(
                 f"training and evaluation on one engine do not go well together: {describe(job)}",
                 grade=grade_of(case, APART),
-                evidence=tuple(Evidence(text=text, source="shared_engine scenario") for text in told[:SHOWN]),
+                evidence=tuple(Evidence(text=text, source="shared_engine scenario") for text in reported[:SHOWN]),
                 fixes=APART,
                 url="https://github.com/modelscope/ms-swift/issues/4194",
             )
@@ -268,14 +268,14 @@ def threads_collide(case: Case) -> Iterator[Finding | Reach]:
 def leftovers(case: Case) -> Iterator[Finding | Reach]:
     """What an interrupted batch leaves in the engine does not go away although it is aborted."""
     for job in runs(case, "interrupted"):
-        told = list(untidy(job))
-        if told:
+        reported = list(untidy(job))
+        if reported:
             yield check.finding(
                 f"what an interrupted call of generate left could not be aborted: {describe(job)}",
                 # Within a step a state is left that no caller can be asked to know.
-                severity=Severity.ERROR if any(BETWEEN in text for text in told) else Severity.WARNING,
+                severity=Severity.ERROR if any(BETWEEN in text for text in reported) else Severity.WARNING,
                 grade=Grade.OBSERVED,
-                evidence=tuple(Evidence(text=text, source="interrupted scenario") for text in told[:SHOWN]),
+                evidence=tuple(Evidence(text=text, source="interrupted scenario") for text in reported[:SHOWN]),
                 fixes=(Fix(title="make a new engine after an interruption; another release of vLLM"),),
             )
             continue

@@ -47,11 +47,11 @@ def at_the_limit(case: Case) -> Iterator[Finding | Reach]:
     """How the engine ends answers at its limit, and refuses prompts beyond it."""
     for job in runs(case, "lengths"):
         limit, rows = require(job, "limit"), engine_side(job)
-        told = (
+        reported = (
             (f"answers do not end at max_model_len {limit}", list(overshoots(job)), Severity.ERROR),
             (f"a prompt that fills max_model_len {limit} is not refused cleanly", list(unclean(job)), _filled(case)),
         )
-        for said, lines, severity in told:
+        for said, lines, severity in reported:
             if lines:
                 yield check.finding(
                     f"{said}: {describe(job)}",
@@ -60,7 +60,7 @@ def at_the_limit(case: Case) -> Iterator[Finding | Reach]:
                     evidence=tuple(Evidence(text=line, source="lengths scenario") for line in lines),
                     fixes=(FILTER, Fix(title="or another release of vLLM, whose engine keeps to its limit")),
                 )
-        if job.get("ended") != "done" and not any(lines for _, lines, _ in told):
+        if job.get("ended") != "done" and not any(lines for _, lines, _ in reported):
             raise NotChecked(f"the requests at the limit {job.get('ended')} before they were through")
         yield Reach(f"{len(rows)} requests at and beyond {limit} tokens on {describe(job)}")
 

@@ -14,20 +14,20 @@ from .correction import ASSUMED, CORRECTION, MODE, TEMPERATURE, correcting, on_o
 
 
 @check.observed(needs=["observations.agreement"])
-def told_and_assumed(case: Case) -> Iterator[Finding | Reach]:
+def reported_and_assumed(case: Case) -> Iterator[Finding | Reach]:
     """What the running engine tells at a temperature, against what the trainer makes of it."""
     for job in runs(case, "agreement"):
         heated = require(job, "heated")
         temperature, noise = heated["temperature"], noise_of(job).over(heated["temperature"])
         require(job, "trainer")
         rows = [{**row["trainer"], "engine": row["engine"]} for row in heated["rows"]]
-        told = {at: between(rows, "engine", at) for at in rows[0] if at != "engine"}
+        reported = {at: between(rows, "engine", at) for at in rows[0] if at != "engine"}
         evidence = tuple(
             Evidence(text=f"against the trainer's at temperature {at}: {apart}", source="agreement probe")
-            for at, apart in told.items()
+            for at, apart in reported.items()
         )
         mode = str(records(job).get("engine", {}).get("logprobs_mode") or "")
-        where = {at for at, apart in told.items() if not apart.beyond(noise)}
+        where = {at for at, apart in reported.items() if not apart.beyond(noise)}
         if len(where) > 1:
             raise NotChecked("this model's distribution is too flat to tell one temperature from another")
         if not where and not mode.endswith("logits"):

@@ -90,19 +90,19 @@ def limit_refused(case: Case) -> Iterator[Finding | Reach]:
 def too_large_refused(case: Case) -> Iterator[Finding | Reach]:
     """An adapter above the limit."""
     for job in runs(case, "lora"):
-        told = require(job, "refused")
+        reported = require(job, "refused")
         limit = records(job).get("asked", {}).get("max_lora_rank")
-        root = root_of(told["exceptions"] or ())
+        root = root_of(reported["exceptions"] or ())
         if root is not None:
-            yield Reach(f"rank {told['rank']} above {limit} is refused: {root['message']}"[:200])
+            yield Reach(f"rank {reported['rank']} above {limit} is refused: {root['message']}"[:200])
             continue
         yield check.finding(
-            f"{describe(job)} takes an adapter of rank {told['rank']} without a word, its max_lora_rank is {limit}: "
-            "what is above the limit is lost or overwrites other adapters",
+            f"{describe(job)} takes an adapter of rank {reported['rank']} without a word, its max_lora_rank is "
+            f"{limit}: what is above the limit is lost or overwrites other adapters",
             severity=Severity.WARNING,
             grade=Grade.OBSERVED,
-            evidence=(Evidence(text=f"add_lora of rank {told['rank']} returned", source="lora probe"),),
-            fixes=(room_for(told["rank"], accepted(release(case))),),
+            evidence=(Evidence(text=f"add_lora of rank {reported['rank']} returned", source="lora probe"),),
+            fixes=(room_for(reported["rank"], accepted(release(case))),),
         )
 
 

@@ -15,10 +15,10 @@ _SMALLER_SHARE = 0.1
 
 
 def _share(event: LogEvent) -> float | None:
-    told = event.search(
+    reported = event.search(
         r"gpu_memory_utilization['\"]?[=:]\s*(0?\.\d+|1(?:\.0+)?)\b|GPU memory utilization \((0?\.\d+|1\.0)"
     )
-    return float(told[1] or told[2]) if told else None
+    return float(reported[1] or reported[2]) if reported else None
 
 
 def _less_engine(event: LogEvent, free: float | None = None) -> Fix:

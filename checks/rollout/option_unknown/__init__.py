@@ -31,7 +31,7 @@ from rldoctor.api import Case, Check, Evidence, Finding, NotChecked, Reach, Seve
 from rldoctor.api.engine import release
 
 from . import attention_variable
-from .fixes import remedies, told
+from .fixes import remedies, reported
 
 # What to install where another release of an owner of options is wanted; the others are started from a clone.
 PACKAGES = {name: name for name in ("trl", "ms-swift", "verl", "openrlhf", "vllm", "axolotl", "skyrl", "transformers")}
@@ -47,7 +47,7 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
         owner = option.owner or " ".join(part for part in (plan.framework, plan.version) if part)
         goes_on = option.ignored or bool(option.why)
         yield check.finding(
-            f"{owner} {told(option)}" + (" (it is ignored)" if option.ignored else ""),
+            f"{owner} {reported(option)}" + (" (it is ignored)" if option.ignored else ""),
             severity=Severity.WARNING if goes_on else Severity.ERROR,
             evidence=(Evidence(text=option.key, source=option.file, line=option.line),),
             fixes=tuple(remedies(option, PACKAGES.get(owner.partition(" ")[0]))),

@@ -17,7 +17,7 @@ OTHERWISE = {("ms-swift", "max_prompt_length"): "max_length"}
 SHELL = "the shell"
 
 
-def told(option: UnknownOption) -> str:
+def reported(option: UnknownOption) -> str:
     """What is wrong with the option, with the release that has it or the name that was meant."""
     if option.why:
         return f"does not apply {option.key}: {option.why}"

@@ -57,9 +57,12 @@ def refused_by_argparse(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 
 def _rename(event: LogEvent, option: str) -> tuple[Fix, ...]:
-    told = ", ".join(f"{name} {version}" for name, version in list(event.versions.items())[:4])
+    reported = ", ".join(f"{name} {version}" for name, version in list(event.versions.items())[:4])
     return (
-        Fix(title=f"take {option} out, or write it as the installed release calls it" + (f" ({told})" if told else "")),
+        Fix(
+            title=f"take {option} out, or write it as the installed release calls it"
+            + (f" ({reported})" if reported else "")
+        ),
         Fix(title="or install the release that the launch file was written for"),
     )
 
@@ -119,12 +122,12 @@ def refused_by_a_config_class(case: Case, event: LogEvent) -> Iterator[Finding]:
     elif call is not None:
         name = call[2]
     else:
-        told = event.search(
+        reported = event.search(
             r"not used by the HfArgumentParser: \[(.+?)\]|unknown keys \(([^)\n]*)"
             r"|^\s*(\w+)\n\s*(?:Unexpected keyword|Extra inputs)",
             re.MULTILINE,
         )
-        name = next((g for g in told.groups() if g), "an option")[:120] if told else "an option"
+        name = next((g for g in reported.groups() if g), "an option")[:120] if reported else "an option"
     owner = f"{call[1]} of this release" if call is not None else "this release"
     assigned = _assigned_by(event, call[1]) if call is not None else None
     said = f", which {assigned} assigns" if assigned else ""

@@ -32,5 +32,5 @@ def least_capability(method: str, version: tuple[int, ...]) -> float | None:
 
 def oldest_device(case: Case) -> float | None:
     """The least compute capability of the devices, None where none is told."""
-    told = (device.compute_capability for device in (case.gpus.devices if case.gpus else ()))
-    return min((float(capability) for capability in told if capability), default=None)
+    reported = (device.compute_capability for device in (case.gpus.devices if case.gpus else ()))
+    return min((float(capability) for capability in reported if capability), default=None)

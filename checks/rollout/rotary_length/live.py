@@ -197,17 +197,21 @@ def table_too_short(case: Case) -> Iterator[Finding | Reach]:
 def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
     """The rollout failed on rotary sizes or settings."""
     for job in rollouts(case).values():
-        told = rollout_failure(job)
-        yield Reach(f"no rotary failure in {describe(job)}") if told is None else _live(case, told, Grade.OBSERVED)
+        reported = rollout_failure(job)
+        yield (
+            Reach(f"no rotary failure in {describe(job)}")
+            if reported is None
+            else _live(case, reported, Grade.OBSERVED)
+        )
 
 
 @check.observed(needs=["observations.lengths"])
 def engine_at_its_limit(case: Case) -> Iterator[Finding | Reach]:
     """The engine fails at a length that it accepts."""
     for job in runs(case, "lengths"):
-        told = engine_fails(job)
-        if told is not None:
-            yield _live(case, told)
+        reported = engine_fails(job)
+        if reported is not None:
+            yield _live(case, reported)
         elif records(job).get("engine_side", {}).get("to the limit", {}).get("ended") == "answered":
             yield Reach(f"engine answers up to {require(job, 'limit')} tokens ({describe(job)})")
 
@@ -217,9 +221,9 @@ def trainer_at_the_limit(case: Case) -> Iterator[Finding | Reach]:
     """The trainer's model fails at a length that the engine accepts, and works at a short one."""
     for job in runs(case, "lengths"):
         side = trainer_side(job)
-        told = trainer_fails(job, side)
-        if told is not None:
-            yield _live(case, told)
+        reported = trainer_fails(job, side)
+        if reported is not None:
+            yield _live(case, reported)
             continue
         longest = max(one["length"] for one in side["attempts"] if one["ended"] == "done")
         yield Reach(f"trainer's {side['architecture']} runs at up to {longest} tokens, whole, padded and decoding")
@@ -230,18 +234,18 @@ def parts_at_the_end(case: Case) -> Iterator[Finding | Reach]:
     """Engine and trainer agree at the beginning of a sequence and not at its end."""
     for job in runs(case, "lengths"):
         near, far = ends(job)
-        told = end_parts(job, near, far)
-        if told is not None:
-            yield _live(case, told)
+        reported = end_parts(job, near, far)
+        if reported is not None:
+            yield _live(case, reported)
         yield Reach(
             f"log-probabilities of engine and trainer differ by {far.mean:.2g} on average at the end of "
             f"{require(job, 'limit')} tokens"
         )
 
 
-def _live(case: Case, told: Told, grade: Grade | None = None) -> Finding:
-    grade = grade or grade_of(case, told.fixes)
-    return check.finding(told.message, grade=grade, evidence=told.evidence, fixes=told.fixes)
+def _live(case: Case, reported: Told, grade: Grade | None = None) -> Finding:
+    grade = grade or grade_of(case, reported.fixes)
+    return check.finding(reported.message, grade=grade, evidence=reported.evidence, fixes=reported.fixes)
 
 
 @check.knows

@@ -75,8 +75,8 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
             continue
         start, noise, cycles = require(job, "start"), noise_of(job), len(require(job, "cycles"))
         by_level: dict[int, list[Told]] = {}
-        for told in require(job, "after"):
-            by_level.setdefault(told["level"], []).append(told)
+        for reported in require(job, "after"):
+            by_level.setdefault(reported["level"], []).append(reported)
         for level, rows in by_level.items():
             judged = [(row, dict(changes(start, row, noise))) for row in rows]
             row, found = next((pair for pair in judged if pair[1]), judged[0])

@@ -46,12 +46,12 @@ def anything_goes(case: Case) -> Iterator[Finding | Reach]:
             raise NotApplicable(require(job, "way")["why"])
         if "refusals" not in records(job) and "rejected" in records(job):
             raise NotApplicable("the engine refuses the trainer's own weights")
-        for what, told in require(job, "refusals").items():
-            root = root_of(told["exceptions"] or ())
+        for what, reported in require(job, "refusals").items():
+            root = root_of(reported["exceptions"] or ())
             if root is not None:
                 yield Reach(f"a wrong {what} is refused with {root['type']}")
                 continue
-            moved = difference(told["before"], told["after"])
+            moved = difference(reported["before"], reported["after"])
             yield check.finding(
                 f"{describe(job)} takes a weight of a wrong {what} without a word"
                 + (", and computes with it" if moved.beyond(noise_of(job)) else ", and ignores it")
@@ -60,7 +60,8 @@ def anything_goes(case: Case) -> Iterator[Finding | Reach]:
                 grade=Grade.OBSERVED,
                 evidence=(
                     Evidence(
-                        text=f"sent {told['sent']}; log-probabilities of fixed tokens: {moved}", source="weights probe"
+                        text=f"sent {reported['sent']}; log-probabilities of fixed tokens: {moved}",
+                        source="weights probe",
                     ),
                 ),
                 fixes=(

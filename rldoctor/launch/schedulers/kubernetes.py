@@ -248,8 +248,8 @@ def _ray(spec: Located) -> Iterator[_Pods | None]:
         if holder is cluster.get("headGroupSpec"):
             group = _Pods(1, group.template, group.line, "headGroupSpec", leads=True)
         start = holder.get("rayStartParams")
-        told = _whole(start.get("num-gpus")) if isinstance(start, dict) else None
-        yield _Pods(group.count, group.template, group.line, group.key, group.leads, told)
+        reported = _whole(start.get("num-gpus")) if isinstance(start, dict) else None
+        yield _Pods(group.count, group.template, group.line, group.key, group.leads, reported)
 
 
 def _job_pods(spec: Located) -> Iterator[_Pods | None]:

@@ -54,6 +54,6 @@ def _beneath(strip: Strip, text: bytes) -> bytes:
     """Takes a layer off below what those around it told of each line. Where lines are joined or cut, that is lost."""
     if envelope.OPEN_BYTES not in text:
         return strip(text)
-    told, bodies = zip(*(envelope.split(line) for line in text.split(b"\n")), strict=True)
+    reported, bodies = zip(*(envelope.split(line) for line in text.split(b"\n")), strict=True)
     bare = strip(b"\n".join(bodies)).split(b"\n")
-    return b"\n".join(map(add, told, bare)) if len(bare) == len(told) else b"\n".join(bare)
+    return b"\n".join(map(add, reported, bare)) if len(bare) == len(reported) else b"\n".join(bare)

@@ -99,8 +99,8 @@ def _bytes_of(text: str) -> int:
 def _is_fresh(text: str) -> bool:
     """Whether a line certainly is no continuation."""
     line = parse(text)
-    told = line.level or line.tag or line.origin.rank or line.origin.pid or line.stamp
-    return bool(told) or not text.strip() or text.startswith(("Traceback (", '  File "', "{'"))
+    reported = line.level or line.tag or line.origin.rank or line.origin.pid or line.stamp
+    return bool(reported) or not text.strip() or text.startswith(("Traceback (", '  File "', "{'"))
 
 
 def _joined(text: bytes, *, goes_on: _GoesOn, width: int, length: _Length) -> bytes:

@@ -69,13 +69,13 @@ def _text_of(entry: Mapping[str, Any], several: bool) -> Iterator[str]:
     if several and process is None and isinstance(stream, Mapping):
         process = stream.get("pod")
     level = _first(entry, _LEVEL)
-    told = envelope.written(
+    reported = envelope.written(
         time=time_of(entry) or "",
         level=level.upper() if isinstance(level, str) else "",
         process=process if isinstance(process, str) else "",
     )
     for line in str(_first(entry, _TEXT)).rstrip("\n").split("\n"):
-        yield told + line
+        yield reported + line
 
 
 def time_of(entry: Mapping[str, Any]) -> str | None:

@@ -44,7 +44,7 @@ def write(directory: Path, max_length: int) -> None:
         "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
     }
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
-    told = {
+    reported = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": None,
         "eos_token": SPECIAL_TOKENS[END - BYTES],
@@ -53,7 +53,7 @@ def write(directory: Path, max_length: int) -> None:
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_length,
     }
-    (directory / "tokenizer_config.json").write_text(json.dumps(told))
+    (directory / "tokenizer_config.json").write_text(json.dumps(reported))
 
 
 def _byte_alphabet() -> list[str]:

@@ -142,9 +142,9 @@ def device_facts(gpu: int | None) -> dict[str, Any]:
         return {"device": "cpu", "uuid": None, "name": None}
     import torch
 
-    told = torch.cuda.get_device_properties(gpu)
-    uuid = getattr(told, "uuid", None)
-    return {"device": f"cuda:{gpu}", "uuid": None if uuid is None else str(uuid), "name": told.name}
+    reported = torch.cuda.get_device_properties(gpu)
+    uuid = getattr(reported, "uuid", None)
+    return {"device": f"cuda:{gpu}", "uuid": None if uuid is None else str(uuid), "name": reported.name}
 
 
 def bandwidth(place: str, world: int) -> dict[str, float]:

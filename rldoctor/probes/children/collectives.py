@@ -68,9 +68,9 @@ def job(arguments: dict[str, Any], without: tuple[str, ...], number: int) -> dic
     directory = Path(f"run{number}").absolute()
     directory.mkdir()
     limit = min(STARTUP + arguments["seconds"], max(arguments["time_limit"] - elapsed() - 3, 5.0))
-    told = {name: arguments[name] for name in ("backends", "devices", "seconds")}
-    told["directory"] = str(directory)
-    (directory / "arguments.json").write_text(json.dumps({"arguments": told, "time_limit": limit - 1}))
+    reported = {name: arguments[name] for name in ("backends", "devices", "seconds")}
+    reported["directory"] = str(directory)
+    (directory / "arguments.json").write_text(json.dumps({"arguments": reported, "time_limit": limit - 1}))
     began = time.monotonic()
     timed_out, code = launched(command(arguments["ranks"], directory), environment(without), directory, limit)
     said = {name: lines(directory / f"torchrun.{name}") for name in ("out", "err")}
@@ -120,14 +120,19 @@ def launched(command: list[str], environ: Mapping[str, str], directory: Path, li
 
 def heard(directory: Path, rank: int) -> dict[str, Any]:
     """What one rank told: its records, how it ended, its last lines."""
-    told, end = records(directory / f"rank{rank}.jsonl")
+    reported, end = records(directory / f"rank{rank}.jsonl")
     logs = sorted((directory / "logs").rglob(f"{rank}/std*.log"))
-    ended = "absent" if not told else "died" if end is None else end["end"]
-    return {"rank": rank, **told, "ended": ended, "tail": [line for log in logs for line in lines(log)][-TAIL_LINES:]}
+    ended = "absent" if not reported else "died" if end is None else end["end"]
+    return {
+        "rank": rank,
+        **reported,
+        "ended": ended,
+        "tail": [line for log in logs for line in lines(log)][-TAIL_LINES:],
+    }
 
 
 def records(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     end = None
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
@@ -137,14 +142,14 @@ def records(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
         if "end" in said:
             end = said
         else:
-            told[said["name"]] = said["value"]
-    return told, end
+            reported[said["name"]] = said["value"]
+    return reported, end
 
 
 def wrong(rank: Mapping[str, Any]) -> int:
     """How many numbers of a rank's collectives and copies came out wrong."""
-    told = [rank.get("peer", {}), *rank.get("collectives", ())]
-    return sum(int(one.get("wrong", 0)) for one in told)
+    reported = [rank.get("peer", {}), *rank.get("collectives", ())]
+    return sum(int(one.get("wrong", 0)) for one in reported)
 
 
 def lines(path: Path) -> list[str]:

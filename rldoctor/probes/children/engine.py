@@ -71,10 +71,10 @@ def versions() -> dict[str, Any]:
     import platform
 
     names = ("vllm", "torch", "transformers")
-    told = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    reported = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
     name, _ = gpu()
     return {
-        **told,
+        **reported,
         "python": platform.python_version(),
         "cuda": sys.modules["torch"].version.cuda,
         "device_name": name or platform.processor() or "cpu",
@@ -150,18 +150,18 @@ def sample(running: running_engine.RunningEngine, arguments: dict[str, Any], clo
 
 def play(running: running_engine.RunningEngine, runs: list[dict[str, Any]]) -> None:
     """Plays the runs one after another. One that raises is the last on this engine, which may be in disorder."""
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for number, asked in enumerate(runs):
         began = time.monotonic()
         record: dict[str, Any] = {"ended": None, "began": elapsed(), "records": {}}
-        told[asked["key"]] = record
+        reported[asked["key"]] = record
 
         def deliver(name: str, value: Any, record: dict[str, Any] = record) -> None:
             record["records"][name] = value
-            emit("runs", told)
+            emit("runs", reported)
 
         stage(asked["key"])
-        emit("runs", told)
+        emit("runs", reported)
         running.record = deliver
         try:
             with deadline(asked["limit"]):
@@ -173,7 +173,7 @@ def play(running: running_engine.RunningEngine, runs: list[dict[str, Any]]) -> N
             record["records"]["exceptions"] = chain(error)
             record["ended"] = "raised"
         record["seconds"] = round(time.monotonic() - began, 3)
-        emit("runs", told)
+        emit("runs", reported)
         if record["ended"] == "raised":
             return
 

@@ -68,15 +68,15 @@ class Reader:
         """The resolved options, plus ``engine`` (``V0`` or ``V1``) and ``attention_backend``."""
         config = self._first(self.llm, "vllm_config", "llm_engine.vllm_config", "engine.vllm_config")
         engine = getattr(self.llm, "llm_engine", self.llm)  # an asynchronous engine is its own
-        told: dict[str, Any] = {"engine": "V1" if ".v1." in type(engine).__module__ else "V0"}
+        reported: dict[str, Any] = {"engine": "V1" if ".v1." in type(engine).__module__ else "V0"}
         for option, places in OPTIONS.items():
             place = next((p for p in places if exists(config, p)), None)
             if place is not None:
-                told[option] = plain(first(config, (place,)))
+                reported[option] = plain(first(config, (place,)))
             else:
                 self.unread[option] = "no " + " or ".join(places)
-        told["attention_backend"] = self._attention_backend()
-        return told
+        reported["attention_backend"] = self._attention_backend()
+        return reported
 
     def devices(self) -> dict[str, Any]:
         """``expected`` is the worker's own device. For each kind (``parameters``, ``buffers``, ``kv_cache``) how many
@@ -85,12 +85,12 @@ class Reader:
         expected = None if worker is None else first(worker, ("device", "model_runner.device", "device_config.device"))
         if expected is None:
             self.unread["devices.expected"] = "the worker does not tell its device"
-        told: dict[str, Any] = {"expected": None if expected is None else str(expected)}
+        reported: dict[str, Any] = {"expected": None if expected is None else str(expected)}
         if model is not None:
-            told["parameters"] = self._placed(model.named_parameters(), expected)
-            told["buffers"] = self._placed(model.named_buffers(), expected)
-        told["kv_cache"] = self._placed(self._cache_tensors(), expected)
-        return told
+            reported["parameters"] = self._placed(model.named_parameters(), expected)
+            reported["buffers"] = self._placed(model.named_buffers(), expected)
+        reported["kv_cache"] = self._placed(self._cache_tensors(), expected)
+        return reported
 
     def rotary(self) -> list[dict[str, Any]]:
         """Each distinct rotary table: ``module``, ``kind``, ``rows`` (positions), ``max_position_embeddings``,

@@ -53,14 +53,14 @@ class Import:
 
     def __init__(self, plan: dict[str, Any], others: list[dict[str, Any]], seconds: float) -> None:
         self.plan = plan
-        self.results, self.log, told = (Path(f"{plan['name']}.{kind}") for kind in ("results", "log", "arguments"))
-        told.write_text(json.dumps({"arguments": {"plan": plan, "others": others}, "time_limit": seconds}))
+        self.results, self.log, reported = (Path(f"{plan['name']}.{kind}") for kind in ("results", "log", "arguments"))
+        reported.write_text(json.dumps({"arguments": {"plan": plan, "others": others}, "time_limit": seconds}))
         self.started = time.monotonic()
         self.deadline = self.started + seconds
         self.timed_out = False
         with self.results.open("wb") as results, self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-u", str(ONE), str(results.fileno()), str(told)],
+                [sys.executable, "-u", str(ONE), str(results.fileno()), str(reported)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -95,7 +95,7 @@ class Import:
 
     def outcome(self, records: dict[str, Any]) -> dict[str, Any]:
         imported = records.get("imported")
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "ended": "done" if imported else records.get("end", "timed-out" if self.timed_out else "died"),
             "version": None,
             "through": None,
@@ -103,13 +103,13 @@ class Import:
             **(imported or {}),
         }
         if not imported:
-            told["exit_code"] = self.process.returncode
-            told["exceptions"] = records.get("exceptions", [])
-            told["loading"] = records.get("loading")
-            told["tail"] = [line[:TAIL_WIDTH] for line in self.output.splitlines()[-TAIL_LINES:]]
+            reported["exit_code"] = self.process.returncode
+            reported["exceptions"] = records.get("exceptions", [])
+            reported["loading"] = records.get("loading")
+            reported["tail"] = [line[:TAIL_WIDTH] for line in self.output.splitlines()[-TAIL_LINES:]]
         if "native_failures" in records:
-            told["native_failures"] = records["native_failures"]
-        return told
+            reported["native_failures"] = records["native_failures"]
+        return reported
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ def main(arguments: dict[str, Any]) -> None:
     directory = Path("peers").absolute()
     directory.mkdir()
     limit = max(arguments["time_limit"] - elapsed() - MARGIN, MARGIN)
-    told = {"arguments": {**arguments, "directory": str(directory)}, "time_limit": limit}
-    (directory / "arguments.json").write_text(json.dumps(told))
+    reported = {"arguments": {**arguments, "directory": str(directory)}, "time_limit": limit}
+    (directory / "arguments.json").write_text(json.dumps(reported))
     stage("ranks")
     began = time.monotonic()
     timed_out, code = launched(command(ranks, directory), environment(()), directory, limit)

@@ -189,9 +189,9 @@ def step(model: Any, inputs: dict[str, Any], device: str) -> None:
 
     given = {name: moved(tensor, device) for name, tensor in inputs.items()}
     logits = model(**given, use_cache=False).logits[:, :-1]
-    told = logits.float().log_softmax(-1).gather(-1, given["input_ids"][:, 1:].unsqueeze(-1))
-    if device_of(told) != resolve(device):  # then what was seen before proves nothing either
-        raise RuntimeError(f"the log-probabilities are on {device_of(told)}, the batch on {device}")
+    reported = logits.float().log_softmax(-1).gather(-1, given["input_ids"][:, 1:].unsqueeze(-1))
+    if device_of(reported) != resolve(device):  # then what was seen before proves nothing either
+        raise RuntimeError(f"the log-probabilities are on {device_of(reported)}, the batch on {device}")
 
 
 PLACEMENTS: dict[str, Callable[[Any, dict[str, Any], Modules], list[str]]] = {

@@ -65,17 +65,17 @@ def _gathered(
         for reference in done:
             node, tries = waiting.pop(reference)
             try:
-                told = ray.get(reference, timeout=5)
+                reported = ray.get(reference, timeout=5)
             except ray.exceptions.TaskUnschedulableError:
-                told = {"reason": "the node is gone"}
+                reported = {"reason": "the node is gone"}
             except Exception as error:
-                told = {"reason": _first_line(error)}
-            if "bundle" in told:
-                bundles[node] = told["bundle"]
+                reported = {"reason": _first_line(error)}
+            if "bundle" in reported:
+                bundles[node] = reported["bundle"]
             elif tries < _TRIES:
                 waiting[ask(node)] = (node, tries + 1)
             else:
-                lost.append(_lost(alive[node], told["reason"]))
+                lost.append(_lost(alive[node], reported["reason"]))
     for node, _ in waiting.values():
         lost.append(_lost(alive[node], f"no answer within {_TRIES * seconds + 10:.0f} s"))
     return bundles

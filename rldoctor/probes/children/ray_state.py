@@ -103,9 +103,9 @@ def _demands(address: str) -> list[dict[str, Any]]:
     """What tasks and actors wait for. The first autoscaler leaves its report in the store, the second is asked."""
     from ray._raylet import GcsClient
 
-    told = GcsClient(address=address).internal_kv_get(STATUS, namespace=None, timeout=TIME_LIMIT)
-    if told:
-        report = json.loads(told).get("load_metrics_report") or {}
+    reported = GcsClient(address=address).internal_kv_get(STATUS, namespace=None, timeout=TIME_LIMIT)
+    if reported:
+        report = json.loads(reported).get("load_metrics_report") or {}
         return [{"resources": resources, "count": count} for resources, count in report.get("resource_demand") or []]
     from ray.autoscaler.v2.sdk import get_cluster_status
 

@@ -37,14 +37,14 @@ def run(main: Callable[[dict[str, Any]], None]) -> NoReturn:
     global _channel, _time_limit
     _channel = int(sys.argv[1])
     os.set_inheritable(_channel, False)
-    told = json.loads(Path(sys.argv[2]).read_text())
+    reported = json.loads(Path(sys.argv[2]).read_text())
     del sys.argv[1:]
     faulthandler.enable()
-    _time_limit = told["time_limit"]
+    _time_limit = reported["time_limit"]
     _dump_before_the_end()
     end: dict[str, Any] = {"end": "done"}
     try:
-        main(told["arguments"])
+        main(reported["arguments"])
     except BaseException as error:
         traceback.print_exc()
         links = chain(error)

@@ -40,7 +40,7 @@ class RunningAsyncEngine(RunningEngine):
 
     async def _all(self, asked: Mapping[str, Request]) -> list[dict[str, Any]]:
         found = await asyncio.gather(*(self.one(name, *request) for name, request in asked.items()))
-        return [row for told in found for row in told]
+        return [row for reported in found for row in reported]
 
     async def one(self, name: str, prompt: Any, given: Mapping[str, Any], request_id: str = "") -> list[dict[str, Any]]:
         """One request to its end; the rows of its last output."""
@@ -76,10 +76,10 @@ class RunningAsyncEngine(RunningEngine):
         """What is left in the engine: ``callers``, requests that its front still has; ``running`` and ``waiting`` of
         its scheduler as of the last step. None where this release does not tell."""
         if self.generation == "V1":
-            told: dict[str, Any] = {"callers": len(self.engine.output_processor.request_states)}
+            reported: dict[str, Any] = {"callers": len(self.engine.output_processor.request_states)}
         else:
-            told = {"callers": int(self.engine.engine.get_num_unfinished_requests())}
-        return {**told, **{name: _gauge(gauge) for name, gauge in GAUGES.items()}}
+            reported = {"callers": int(self.engine.engine.get_num_unfinished_requests())}
+        return {**reported, **{name: _gauge(gauge) for name, gauge in GAUGES.items()}}
 
 
 def _gauge(name: str) -> float | None:

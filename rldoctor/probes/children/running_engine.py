@@ -106,13 +106,13 @@ def rows(name: str, given: Mapping[str, Any], output: Any) -> list[dict[str, Any
 
 def logprobs(completion: Any) -> list[Any]:
     """The log-probability of each sampled token; None where the engine gave none."""
-    told = completion.logprobs or []
-    entries = [(told[i] if i < len(told) else {}).get(token) for i, token in enumerate(completion.token_ids)]
+    reported = completion.logprobs or []
+    entries = [(reported[i] if i < len(reported) else {}).get(token) for i, token in enumerate(completion.token_ids)]
     return [None if entry is None else float(getattr(entry, "logprob", entry)) for entry in entries]
 
 
 def prompt_logprobs(output: Any) -> list[Any]:
     """The log-probability of each prompt token given those before it; None for the first, and where there is none."""
-    told = output.prompt_logprobs or []
-    entries = [(place or {}).get(token) for place, token in zip(told, output.prompt_token_ids)]  # noqa: B905
+    reported = output.prompt_logprobs or []
+    entries = [(place or {}).get(token) for place, token in zip(reported, output.prompt_token_ids)]  # noqa: B905
     return [None if entry is None else float(getattr(entry, "logprob", entry)) for entry in entries]

@@ -126,8 +126,8 @@ def _take(trace: Trace, asked: Mapping[str, Arrival], output: Any) -> None:
     if (asked[output.request_id].parameters.get("logprobs") or 0) > 1:
         answer["tops"] = tops(completion)
     answer["finish_reason"] = completion.finish_reason if output.finished else None
-    told = output.prompt_token_ids
-    answer["wrong_prompt"] = told is not None and list(told) != list(asked[output.request_id].prompt)
+    reported = output.prompt_token_ids
+    answer["wrong_prompt"] = reported is not None and list(reported) != list(asked[output.request_id].prompt)
 
 
 def tops(completion: Any) -> list[list[list[Any]]]:

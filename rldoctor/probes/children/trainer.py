@@ -90,8 +90,8 @@ class Trainer:
         with torch.no_grad():
             logits = self.model(input_ids=ids, **kept).logits[0, -len(tokens) - 1 : -1].float()
         wanted = torch.tensor(list(tokens), device=self.device).unsqueeze(1)
-        told = [torch.log_softmax(logits / temperature, dim=-1).gather(1, wanted) for temperature in temperatures]
-        return [values.squeeze(1).tolist() for values in told]
+        reported = [torch.log_softmax(logits / temperature, dim=-1).gather(1, wanted) for temperature in temperatures]
+        return [values.squeeze(1).tolist() for values in reported]
 
     def next_logits(self, prompt: Sequence[int]) -> Any:
         """The logits of the token that follows a prompt: float32, one for each row of the vocabulary, on the CPU."""

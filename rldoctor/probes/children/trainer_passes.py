@@ -36,7 +36,7 @@ class Passes:
         self.attempts: list[dict[str, Any]] = []
         self.compared: dict[str, dict[str, list[Any]]] = {}
 
-    def told(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         return {
             "architecture": type(self.model).__name__,
             "dtype": str(self.model.dtype).replace("torch.", ""),
@@ -64,8 +64,8 @@ class Passes:
         follows."""
         if self.trainer is not None and answer:
             self.trainer.join()
-            told = self.trainer.log_probabilities(prompt, answer)[0]
-            self.compared[name] = {"engine": engine, "trainer": told}
+            reported = self.trainer.log_probabilities(prompt, answer)[0]
+            self.compared[name] = {"engine": engine, "trainer": reported}
 
     def _batch(self, ids: Sequence[int], beside: Sequence[int]) -> dict[str, Any]:
         padding = len(ids) - len(beside)

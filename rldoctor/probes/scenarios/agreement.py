@@ -23,15 +23,15 @@ SECONDS = 300.0
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     planned = case.plan.value("sampling.temperature") if case.plan is not None else None
     assumed = case.plan.value("trainer.temperature") if case.plan is not None else None
-    told = [value for value in (planned, assumed) if isinstance(value, int | float) and value > 0]
+    reported = [value for value in (planned, assumed) if isinstance(value, int | float) and value > 0]
     response = min(basis.response, LONGEST_RESPONSE, max((basis.model_len - 2) // 2, 1))
     arguments = {
         # One token more is asked of a prompt that holds the completion.
         "prompt": min(basis.prompt, LONGEST_PROMPT, basis.model_len - response - 1),
         "response": response,
         "requests": REQUESTS,
-        "temperature": next((float(value) for value in told if value != 1), OTHER_TEMPERATURE),
-        "assumed": [float(value) for value in told],
+        "temperature": next((float(value) for value in reported if value != 1), OTHER_TEMPERATURE),
+        "assumed": [float(value) for value in reported],
     }
     return {"agreement": Run(arguments=arguments, time_limit=SECONDS)}
 

@@ -12,8 +12,8 @@ NAMES = ("all_reduce", "all_gather", "broadcast")
 
 
 def call(name: str, state: str = "done", backend: str = "nccl", **more: Any) -> dict[str, Any]:
-    told = {"seconds": 0.001, "wrong": 0, "numbers": 4096} if state == "done" else {}
-    return {"backend": backend, "name": name, "state": state, **told, **more}
+    reported = {"seconds": 0.001, "wrong": 0, "numbers": 4096} if state == "done" else {}
+    return {"backend": backend, "name": name, "state": state, **reported, **more}
 
 
 def rank(number: int, ended: str = "done", **more: Any) -> dict[str, Any]:
@@ -48,11 +48,11 @@ def case(*runs: dict[str, Any], settings: dict[str, str] | None = None, plan: Ro
 
 def placements(base: Case, **rows: dict[str, Any]) -> Case:
     """A case in which the placement probe saw these; ``data_parallel`` stands for the placement ``data parallel``."""
-    told = [
+    reported = [
         {"placement": name.replace("_", " "), "architecture": "Qwen2ForCausalLM", "operators": 231, **row}
         for name, row in rows.items()
     ]
-    job = {"ended": "done", "records": {"stage": "device map", "placements": told}, "tail": []}
+    job = {"ended": "done", "records": {"stage": "device map", "placements": reported}, "tail": []}
     return replace(base, observations={"placement": {"forward": job}})
 
 

@@ -80,7 +80,7 @@ def test_a_file_is_mended(tmp_path: Path) -> None:
     assert file.findings(check) == []
 
 
-def test_one_export_for_both_is_told_and_not_edited(tmp_path: Path) -> None:
+def test_one_export_for_both_is_reported_and_not_edited(tmp_path: Path) -> None:
     text = "export CUDA_VISIBLE_DEVICES=0\n" + SCRIPT.replace("CUDA_VISIBLE_DEVICES={} ", "").replace(
         "size 2", "size 1"
     )

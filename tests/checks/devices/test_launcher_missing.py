@@ -68,14 +68,14 @@ def test_a_script_that_loads_the_model_may_place_it_itself(tmp_path: Path) -> No
 
 
 def test_trl_0_26_has_to_move_before_a_launcher_helps() -> None:
-    told = {
+    reported = {
         version: finding(check, version=version, **PLAIN, model__path="m", gpus=4) for version in ("0.26.2", "0.27.0")
     }
-    assert told["0.26.2"].fixes[0].commands[0] == 'pip install "trl>=0.27"'
-    assert told["0.27.0"].fixes[0].commands == ("accelerate launch --num_processes 4 train.py ...",)
+    assert reported["0.26.2"].fixes[0].commands[0] == 'pip install "trl>=0.27"'
+    assert reported["0.27.0"].fixes[0].commands == ("accelerate launch --num_processes 4 train.py ...",)
 
 
-def test_where_release_or_model_are_not_known_each_possibility_is_told() -> None:
+def test_where_release_or_model_are_not_known_each_possibility_is_reported() -> None:
     found = finding(check, **PLAIN, model__path="m", gpus=4)
     assert "wraps the model in DataParallel" in found.message and " or the trainer spreads" in found.message
     assert "refuses to start" in found.message and found.severity is Severity.WARNING

@@ -133,9 +133,9 @@ def test_what_is_no_matter_of_communication_is_left_open() -> None:
     absent: list[dict[str, Any]] = [{"rank": n, "ended": "absent", "exit_code": None, "tail": []} for n in (0, 1)]
     no_launcher = run(*absent, launcher=["No module named torch.distributed.run"])
     no_torch = run(*(rank(n, "raised", stage="import", collectives=[], exceptions=error("libc10")) for n in (0, 1)))
-    for told in (no_launcher, no_torch):
+    for reported in (no_launcher, no_torch):
         for check in CHECKS:
-            assert judged(check, ranks.case(told)).findings == ()
+            assert judged(check, ranks.case(reported)).findings == ()
 
 
 @pytest.mark.engine

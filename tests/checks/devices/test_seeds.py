@@ -36,7 +36,7 @@ def test_whole_groups_on_each_replica_are_quiet() -> None:
     assert quiet(check, "ms-swift", version="3.12.2", server={**SERVER, "placement__engines": 1}, **ROWS)
 
 
-def test_seeds_of_their_own_are_told() -> None:
+def test_seeds_of_their_own_are_reported() -> None:
     replica = {"seed__per_replica": "replica", "placement__engines": 4, "engine__tensor_parallel_size": 2}
     result = judged(check, "TRL", **replica, seed__engine=0)
     assert result.outcome is Outcome.PASS
@@ -160,8 +160,10 @@ def played(framework: str = "verl", first: Any = None, second: Any = None, **arg
 
 
 def ranks(first: Any, second: Any, ended: str = "done", **arguments: Any) -> Case:
-    told = [{"rank": n, "ended": "done", "asked": {"seed": 0}, "tail": [], **r} for n, r in enumerate((first, second))]
-    job = {"ended": "done", "records": {"ranks": told, "ended": ended}}
+    reported = [
+        {"rank": n, "ended": "done", "asked": {"seed": 0}, "tail": [], **r} for n, r in enumerate((first, second))
+    ]
+    job = {"ended": "done", "records": {"ranks": reported, "ended": ended}}
     return replace(launch(**arguments), observations={"peers": {"peers": job}})
 
 
@@ -256,7 +258,7 @@ class TestRanks:
         (found,) = judge_one(check, case).findings
         assert found.grade is Grade.OBSERVED and "draw different tokens" in found.message
 
-    def test_ranks_that_do_not_come_up_are_told(self) -> None:
+    def test_ranks_that_do_not_come_up_are_reported(self) -> None:
         raised = {"ended": "raised", "exceptions": [link("RuntimeError", "create shm failed")]}
         result = judge_one(check, ranks(raised, raised, "failed", seed__per_replica="replica", **self.APART))
         assert result.outcome is Outcome.PASS and "RuntimeError: create shm failed" in str(result.reason)

@@ -145,7 +145,7 @@ def test_ms_swift_before_it_compared_devices() -> None:
     assert "ms-swift 3.1.0 compares no devices" in str(result.reason)
 
 
-def test_ray_told_not_to_set_the_devices() -> None:
+def test_ray_reported_not_to_set_the_devices() -> None:
     plan = {"env__RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1", "placement__engines": 4}
     found = finding(check, "OpenRLHF", version="0.5.9", **plan)
     assert "all engines take GPU 0" in found.message

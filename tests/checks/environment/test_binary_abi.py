@@ -149,7 +149,7 @@ def test_another_nccl_in_front_is_no_fault_of_torchs_build() -> None:
     assert "LD_LIBRARY_PATH" in finding.fixes[0].title
 
 
-def test_a_native_crash_is_told_from_an_exception() -> None:
+def test_a_native_crash_is_reported_from_an_exception() -> None:
     tail = (
         "Fatal Python error: Segmentation fault",
         "",

@@ -85,7 +85,7 @@ def test_the_warning_of_a_run_on_the_cpu_is_not_its_end() -> None:
     assert findings(check, f"{warning}\n{{'loss': '0.1'}}\nDONE\n") == []
 
 
-def test_the_version_that_a_driver_serves_is_told() -> None:
+def test_the_version_that_a_driver_serves_is_reported() -> None:
     message = "The NVIDIA driver on your system is too old (found version 12020). Please update your GPU driver"
     assert "(it serves CUDA 12.2)" in finding(check, raised("RuntimeError", message)).message
 

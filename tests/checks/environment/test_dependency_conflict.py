@@ -55,7 +55,7 @@ def test_a_requirement_that_is_not_met(versions: dict[str, str], severity: str) 
         {"transformers": "4.52.4", "torch": "2.7.0"},  # a recipe's upper bound, which nothing verifies
     ],
 )
-def test_what_fits_or_is_told_elsewhere_stays_quiet(versions: dict[str, str]) -> None:
+def test_what_fits_or_is_reported_elsewhere_stays_quiet(versions: dict[str, str]) -> None:
     assert not judged(check, assumed(**versions)).findings
 
 

@@ -81,7 +81,7 @@ def test_an_architecture_that_is_there() -> None:
     assert judged({**QWEN3, "auto_map": {"AutoModel": "m.M"}}, vllm="0.6.6").outcome is not Outcome.FINDINGS
 
 
-def test_what_came_before_the_table_is_told_as_such() -> None:
+def test_what_came_before_the_table_is_reported_as_such() -> None:
     llama = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
     known = judged(llama, vllm="0.8.5", transformers="4.51.3")
     assert known.findings == ()

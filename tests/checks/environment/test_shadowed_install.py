@@ -35,7 +35,7 @@ def test_a_virtual_environment_over_a_base_image_is_meant() -> None:
     assert severities(judged(check, _installed(_torch("2.8.0", SITE), _torch("2.6.0", SYSTEM)))) == ["note"]
 
 
-def test_two_versions_in_one_directory_cannot_be_told_apart() -> None:
+def test_two_versions_in_one_directory_cannot_be_reported_apart() -> None:
     result = judged(check, _installed(_torch("2.6.0", SITE), _torch("2.8.0", SITE)))
     assert "is not known" in result.findings[0].message
 

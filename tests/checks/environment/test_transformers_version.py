@@ -10,7 +10,7 @@ from tests.cases import assumed, commands, installed, judged, severities
 from tests.logs.asking import finding, findings, raised
 
 
-def test_aimv2_is_told_from_versions_alone() -> None:
+def test_aimv2_is_reported_from_versions_alone() -> None:
     result = judged(check, assumed(vllm="0.9.1", torch="2.7.0", transformers="4.55.4"))
     assert severities(result) == ["error"]
     assert "'aimv2' is already used by a Transformers config" in result.findings[0].message

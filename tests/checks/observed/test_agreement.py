@@ -18,12 +18,12 @@ def job(**more: Any) -> Any:
 
 
 def test_the_numbers_of_a_difference() -> None:
-    told = difference([-1.0, -2.0], [-1.1, -1.8])
-    assert (told.tokens, round(told.mean, 6), round(told.largest, 6)) == (2, 0.15, 0.2)
+    reported = difference([-1.0, -2.0], [-1.1, -1.8])
+    assert (reported.tokens, round(reported.mean, 6), round(reported.largest, 6)) == (2, 0.15, 0.2)
     # k1 is the mean of log(sampled / other), k3 of ratio - 1 - log ratio.
-    assert told.k1 == pytest.approx((0.1 - 0.2) / 2)
-    assert told.k3 == pytest.approx(((math.exp(-0.1) - 1 + 0.1) + (math.exp(0.2) - 1 - 0.2)) / 2)
-    assert (told.lowest, told.highest) == (pytest.approx(math.exp(-0.1)), pytest.approx(math.exp(0.2)))
+    assert reported.k1 == pytest.approx((0.1 - 0.2) / 2)
+    assert reported.k3 == pytest.approx(((math.exp(-0.1) - 1 + 0.1) + (math.exp(0.2) - 1 - 0.2)) / 2)
+    assert (reported.lowest, reported.highest) == (pytest.approx(math.exp(-0.1)), pytest.approx(math.exp(0.2)))
 
 
 def test_either_bound_may_be_broken() -> None:

@@ -14,18 +14,20 @@ Made = Callable[..., Case]
 
 
 def test_what_each_metric_tells_about_the_groups(made: Made) -> None:
-    def told(**values: list[float]) -> dict[int, bool]:
+    def reported(**values: list[float]) -> dict[int, bool]:
         found: dict[int, bool] = trends.signal(trends.Run.of(made(**values)))
         return found
 
-    assert told(frac_reward_zero_std=[1.0, 0.99]) == {1: False, 2: True}
-    assert told(frac_reward_zero_std=[0.0], reward_std=[0.0]) == {1: False}
-    assert told(advantage_max=[0.0, 1.0], advantage_min=[0.0, -1.0]) == {1: False, 2: True}
-    assert told(advantage_abs=[0.0]) == {1: False}
-    assert told(reward_max=[1.0, 1.0], reward_min=[1.0, 0.0]) == {1: False}, "a range in the batch leaves groups open"
-    assert told(frac_reward_zero_std=[0.0], reward_std=[math.nan]) == {}
-    assert told(reward=[1.0] * 4) == {} and told(reward=[0.5, 0.5, 0.5, 0.5, 0.4]) == {}
-    assert told(reward=[0.0] * 5) == dict.fromkeys(range(1, 6), False), "a mean that never changes is a constant's"
+    assert reported(frac_reward_zero_std=[1.0, 0.99]) == {1: False, 2: True}
+    assert reported(frac_reward_zero_std=[0.0], reward_std=[0.0]) == {1: False}
+    assert reported(advantage_max=[0.0, 1.0], advantage_min=[0.0, -1.0]) == {1: False, 2: True}
+    assert reported(advantage_abs=[0.0]) == {1: False}
+    assert reported(reward_max=[1.0, 1.0], reward_min=[1.0, 0.0]) == {1: False}, (
+        "a range in the batch leaves groups open"
+    )
+    assert reported(frac_reward_zero_std=[0.0], reward_std=[math.nan]) == {}
+    assert reported(reward=[1.0] * 4) == {} and reported(reward=[0.5, 0.5, 0.5, 0.5, 0.4]) == {}
+    assert reported(reward=[0.0] * 5) == dict.fromkeys(range(1, 6), False), "a mean that never changes is a constant's"
 
 
 def test_trailing_steps() -> None:

@@ -18,7 +18,7 @@ STACK = packages(vllm="0.11.0", torch="2.8.0", transformers="5.0")
 AIMV2 = link("ValueError", "'aimv2' is already used by a Transformers config, pick another name.", "vllm/ovis.py:7")
 
 
-def test_an_import_failure_without_a_name_is_told_once_with_its_frames() -> None:
+def test_an_import_failure_without_a_name_is_reported_once_with_its_frames() -> None:
     case = imports_case(STACK, vllm=failed(AIMV2), trl=failed(AIMV2), torch=imported())
     (finding,) = judged_among_all(check, case).findings
     assert finding.message.startswith("the import of trl, vllm fails: ValueError: 'aimv2' is already used")
@@ -40,7 +40,7 @@ def test_an_import_that_was_killed_or_hangs() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         failed(link("RuntimeError", "operator torchvision::nms does not exist", "torchvision/x.py")),
         failed(link("ModuleNotFoundError", "No module named 'cbor2'", "vllm/x.py", name="cbor2")),
@@ -49,8 +49,8 @@ def test_an_import_that_was_killed_or_hangs() -> None:
     ],
     ids=["a misfit", "an absent package", "no GPU driver", "a native crash"],
 )
-def test_an_import_failure_with_a_code_of_its_own(told: dict[str, Any]) -> None:
-    assert judged_among_all(check, imports_case(STACK, vllm=told)).outcome is Outcome.PASS
+def test_an_import_failure_with_a_code_of_its_own(reported: dict[str, Any]) -> None:
+    assert judged_among_all(check, imports_case(STACK, vllm=reported)).outcome is Outcome.PASS
 
 
 def test_a_rollout_that_raised_tells_stage_root_and_frames() -> None:
@@ -145,9 +145,9 @@ REFUSED = link("ValueError", "No available memory for the cache blocks.", "vllm/
 GONE = link("RuntimeError", "[gloo/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:4242", "torch/x.py:1")
 
 
-def ranks(*told: dict[str, Any], ended: str = "failed", gpus: int | None = 2, seeds: str = "replica") -> Case:
+def ranks(*reported: dict[str, Any], ended: str = "failed", gpus: int | None = 2, seeds: str = "replica") -> Case:
     """The peers probe's record of so many ranks, beside an engine that came up by itself."""
-    answers = [{"rank": n, "ended": "done", "stage": "boot", "tail": [], **answer} for n, answer in enumerate(told)]
+    answers = [{"rank": n, "ended": "done", "stage": "boot", "tail": [], **answer} for n, answer in enumerate(reported)]
     records = {"ranks": answers, "ended": ended, "launcher": ["torchrun: no port"], "reach": {"ranks": 2}}
     job = {"ended": "done", "records": records, "seconds": 9.0, "log": "/tmp/peers.txt", "tail": []}
     case = launch(gpus=gpus, seed__per_replica=seeds, placement__engines=1, **BESIDE)

@@ -25,14 +25,21 @@ def alone(token_ids: list[int], second: float = 1.0) -> dict[str, Any]:
 
 def call(prompt: int, token_ids: list[int], kind: str = "whole", **more: Any) -> dict[str, Any]:
     answer = {"index": 0, "token_ids": token_ids, "finish_reason": "length"}
-    told = {"tokens": 6, "completions": 1, "ended": "answered", "finals": 1, "wrong_prompt": False, "wrong_id": False}
-    return {"kind": kind, "prompt": prompt, **told, "answers": [answer], **more}
+    reported = {
+        "tokens": 6,
+        "completions": 1,
+        "ended": "answered",
+        "finals": 1,
+        "wrong_prompt": False,
+        "wrong_id": False,
+    }
+    return {"kind": kind, "prompt": prompt, **reported, "answers": [answer], **more}
 
 
 def job(ended: str = "done", **records: Any) -> dict[str, Any]:
     engine = {"engine": "V1", "device": "cpu", "dtype": "bfloat16", "async_scheduling": True}
-    told = {"versions": {"vllm": "0.11.0"}, "engine": engine, **records}
-    return {"ended": ended, "records": told, "seconds": 3.0, "log": "/tmp/log.txt", "tail": [], "boot": "miniature"}
+    reported = {"versions": {"vllm": "0.11.0"}, "engine": engine, **records}
+    return {"ended": ended, "records": reported, "seconds": 3.0, "log": "/tmp/log.txt", "tail": [], "boot": "miniature"}
 
 
 def asked(*calls: dict[str, Any], ended: str = "done", **records: Any) -> Case:
@@ -42,8 +49,8 @@ def asked(*calls: dict[str, Any], ended: str = "done", **records: Any) -> Case:
         "processes": RUNNING,
         "reach": {"requests": len(calls), "sampled_tokens": 12, "longest": 20, "seconds": 1.0},
     }
-    told = {name: value for name, value in {**healthy, **records}.items() if value is not None}
-    return Case(observations={"requests": {"callers": job(ended, calls=list(calls), **told)}})
+    reported = {name: value for name, value in {**healthy, **records}.items() if value is not None}
+    return Case(observations={"requests": {"callers": job(ended, calls=list(calls), **reported)}})
 
 
 def said(case: Case) -> CheckResult:
@@ -114,19 +121,19 @@ class TestDeath:
         fallen = [{"name": "EngineCore", "pid": 7, "exit_code": exit_code}]
         return asked(*calls, processes=fallen, left=None)
 
-    def test_a_killed_engine_is_reported_with_what_its_callers_were_told(self) -> None:
+    def test_a_killed_engine_is_reported_with_what_its_callers_were_reported(self) -> None:
         chain: list[Any] = [
             {"type": "vllm.v1.engine.exceptions.EngineDeadError", "message": "", "frames": [], "link": None}
         ]
-        told = call(0, [], ended="raised", finals=0, answers=[], exceptions=chain)
+        reported = call(0, [], ended="raised", finals=0, answers=[], exceptions=chain)
         untold = call(1, [], ended="waiting", finals=0, answers=[])
-        (finding,) = judge_one(engine_process_died.check, self.dead(told, untold)).findings
+        (finding,) = judge_one(engine_process_died.check, self.dead(reported, untold)).findings
         assert "EngineCore" in finding.message and "SIGKILL (exit code -9)" in finding.message
         texts = [one.text for one in finding.evidence]
         assert any("EngineDeadError" in text for text in texts) and any("waited on" in text for text in texts)
         assert finding.fixes[0].commands
 
-    def test_an_exception_in_it_is_told_by_its_log_unless_nobody_heard_of_it(self) -> None:
+    def test_an_exception_in_it_is_reported_by_its_log_unless_nobody_heard_of_it(self) -> None:
         case = self.dead(exit_code=1)
         assert "by itself (exit code 1)" in judge_one(engine_process_died.check, case).findings[0].message
         case.observations["requests"]["callers"]["ended"] = "raised"
@@ -166,9 +173,9 @@ FAILED: dict[str, Any] = {
 class TestThreads:
     def shared(self, *calls: Any, stuck: dict[str, list[str]] | None = None) -> Case:
         reach = {"requests": 8, "sampled_tokens": 24, "threads": 2, "seconds": 1.0}
-        told = job(calls=list(calls), stuck=stuck or {}, alone={}, reach=reach)
+        reported = job(calls=list(calls), stuck=stuck or {}, alone={}, reach=reach)
         plan = planned(framework="ms-swift", rollout__async=True, rollout__evaluates=True).plan
-        return Case(observations={"shared_engine": {"threads": told}}, plan=plan)
+        return Case(observations={"shared_engine": {"threads": reported}}, plan=plan)
 
     def test_they_collide(self) -> None:
         case = self.shared(
@@ -204,16 +211,16 @@ class TestThreads:
 class TestInterruption:
     def again(self, aborted: Any, reused: Any, afterwards: bool = True) -> Case:
         reach = {"requests": 8, "interruptions": 2, "sampled_tokens": 24, "seconds": 1.0}
-        told = job(
+        reported = job(
             alone=[[1, 2, 3]] * 4,
             aborted={"in prefill": {"left": 4, **aborted}},
             reused={"in prefill": {"left": 4, **reused}},
             afterwards=afterwards,
             reach=reach,
         )
-        return Case(observations={"interrupted": {"again": told}})
+        return Case(observations={"interrupted": {"again": reported}})
 
-    def test_what_every_release_does_is_told_and_no_finding(self) -> None:
+    def test_what_every_release_does_is_reported_and_no_finding(self) -> None:
         result = said(self.again(batch(), batch(got=8, foreign=4)))
         assert result.outcome is Outcome.PASS
         assert "interrupted in prefill 8 outputs for 4 prompts" in str(result.reason)

@@ -18,8 +18,8 @@ SIZES = "The size of tensor a (1034) must match the size of tensor b (1035) at n
 
 
 def answered(prompt: int, tokens: int, finish: str = "length") -> dict[str, Any]:
-    told = {"token_ids": [5] * tokens, "logprobs": [-2.0] * tokens, "finish_reason": finish}
-    return {"prompt_tokens": prompt, "max_tokens": 24, "ended": "answered", **told}
+    reported = {"token_ids": [5] * tokens, "logprobs": [-2.0] * tokens, "finish_reason": finish}
+    return {"prompt_tokens": prompt, "max_tokens": 24, "ended": "answered", **reported}
 
 
 def refused(prompt: int, *exceptions: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def trainer(*attempts: dict[str, Any], end: float = -2.01) -> dict[str, Any]:
 
 
 def case(ended: str = "done", plan: RolloutPlan | None = None, **records: Any) -> Case:
-    told = {
+    reported = {
         "versions": {"vllm": "0.13.0"},
         "engine": ENGINE,
         "miniature": {"weights": "written"},
@@ -62,13 +62,13 @@ def case(ended: str = "done", plan: RolloutPlan | None = None, **records: Any) -
         "trainer_side": trainer(attempt("at the limit", LIMIT)),
         **records,
     }
-    job = {"ended": ended, "records": told, "boot": "miniature", "seconds": 2.0, "tail": [], "log": None}
+    job = {"ended": ended, "records": reported, "boot": "miniature", "seconds": 2.0, "tail": [], "log": None}
     observations = {"rollout": {"miniature": {"ended": "done"}}, "lengths": {"lengths": job}}
     return Case(packages=packages(vllm="0.13.0"), plan=plan, observations=observations)
 
 
-def findings(check: Check, told: Case) -> tuple[Finding, ...]:
-    return judge_one(check, told).findings
+def findings(check: Check, reported: Case) -> tuple[Finding, ...]:
+    return judge_one(check, reported).findings
 
 
 def test_an_engine_and_a_trainer_that_hold_to_their_lengths() -> None:
@@ -79,10 +79,10 @@ def test_an_engine_and_a_trainer_that_hold_to_their_lengths() -> None:
 
 def test_a_trainer_whose_positions_are_one_short() -> None:
     error = link("RuntimeError", SIZES, "transformers/models/qwen2/modeling_qwen2.py:112")
-    told = case(
+    reported = case(
         trainer_side=trainer(attempt("at the limit", LIMIT, error), attempt("padded to the limit", LIMIT, error))
     )
-    (finding,) = findings(rotary_length.check, told)
+    (finding,) = findings(rotary_length.check, reported)
     assert "the trainer's model fails at 1035 tokens in model.layers.0.self_attn (Qwen2Attention)" in finding.message
     assert "1034 against 1035 positions" in finding.message
     assert finding.fixes[0].edits[0].value == LIMIT - 1
@@ -105,13 +105,13 @@ def test_a_trainer_that_fails_at_any_length_is_not_judged_by_its_lengths() -> No
 
 def test_an_engine_that_fails_at_its_own_limit() -> None:
     error = link("RuntimeError", SIZES, "vllm/model_executor/layers/rotary_embedding/base.py:190")
-    told = case("raised", asking="to the limit", exceptions=[error], trainer_side=None)
-    (finding,) = findings(rotary_length.check, told)
+    reported = case("raised", asking="to the limit", exceptions=[error], trainer_side=None)
+    (finding,) = findings(rotary_length.check, reported)
     assert (
         "the engine fails at its own limit of 1035 tokens (request: to the limit): 1034 against 1035" in finding.message
     )
-    assert rotary_length.live.explains(told.observations["lengths"]["lengths"])
-    assert findings(length_budget.check, told) == ()
+    assert rotary_length.live.explains(reported.observations["lengths"]["lengths"])
+    assert findings(length_budget.check, reported) == ()
 
 
 def test_log_probabilities_that_part_at_the_end_only() -> None:
@@ -138,10 +138,10 @@ def test_prompts_beyond_the_limit_that_are_not_refused() -> None:
 
 def test_an_engine_that_a_refusal_leaves_in_disorder() -> None:
     dead = refused(24, link("RuntimeError", "engine is dead", "vllm/v1/engine/core.py:1"))
-    told = case("raised", engine_side={**HEALTHY, "short again": dead})
-    (finding,) = findings(length_budget.check, told)
+    reported = case("raised", engine_side={**HEALTHY, "short again": dead})
+    (finding,) = findings(length_budget.check, reported)
     assert "after that the engine fails with RuntimeError: engine is dead" in finding.evidence[0].text
-    assert judged_among_all(failure_unrecognised.check, told).findings == ()
+    assert judged_among_all(failure_unrecognised.check, reported).findings == ()
 
 
 def test_what_a_full_prompt_does_matters_as_far_as_the_launch_has_such_prompts() -> None:
@@ -167,8 +167,8 @@ def least(ended: str, plan: RolloutPlan | None = None, **records: Any) -> Case:
         **records,
     }
     job = {"ended": ended, "records": found, "boot": "miniature", "seconds": 2.0, "tail": [], "log": None}
-    told = {"rollout": {"miniature": {"ended": "done"}}, "min_tokens": {"min_tokens": job}}
-    return Case(packages=packages(vllm="0.9.1"), plan=plan, observations=told)
+    reported = {"rollout": {"miniature": {"ended": "done"}}, "min_tokens": {"min_tokens": job}}
+    return Case(packages=packages(vllm="0.9.1"), plan=plan, observations=reported)
 
 
 def rows(tokens: int, finish: str = "length") -> list[dict[str, Any]]:
@@ -220,13 +220,13 @@ def test_an_engine_that_ends_at_its_limit_is_quiet_and_another_failure_is_not_th
 
 def test_an_engine_that_never_ends_what_cannot_reach_its_min_tokens() -> None:
     plan = launch(sampling__min_tokens=512, lengths__prompt=1024, engine__max_model_len=1280)
-    told = least("stalled", plan, versions={"vllm": "0.27.0"}, engine={**ENGINE, "engine": "V1"})
-    (finding,) = findings(length_budget.check, told)
+    reported = least("stalled", plan, versions={"vllm": "0.27.0"}, engine={**ENGINE, "engine": "V1"})
+    (finding,) = findings(length_budget.check, reported)
     assert (finding.severity, finding.grade) == (Severity.ERROR, Grade.REPRODUCED)
     assert "min_tokens 32 after a prompt of 104 and max_model_len 128 never end on vLLM 0.27.0 V1" in finding.message
     # One fault, one code.
-    assert findings(run_stalled.check, told) == () and findings(chunked_prefill.check, told) == ()
-    assert judge_one(run_stalled.check, told).outcome is Outcome.NOT_CHECKED
+    assert findings(run_stalled.check, reported) == () and findings(chunked_prefill.check, reported) == ()
+    assert judge_one(run_stalled.check, reported).outcome is Outcome.NOT_CHECKED
 
 
 def test_without_a_launch_an_endless_request_is_a_warning() -> None:
@@ -235,6 +235,6 @@ def test_without_a_launch_an_endless_request_is_a_warning() -> None:
 
 
 def test_requests_that_fit_and_stall_are_another_fault() -> None:
-    told = least("stalled", least=16)
-    assert judge_one(length_budget.check, told).outcome is Outcome.NOT_CHECKED
-    assert [finding.code for finding in findings(run_stalled.check, told)] == ["RLD609"]
+    reported = least("stalled", least=16)
+    assert judge_one(length_budget.check, reported).outcome is Outcome.NOT_CHECKED
+    assert [finding.code for finding in findings(run_stalled.check, reported)] == ["RLD609"]

@@ -53,7 +53,7 @@ def after(*answers: dict[str, Any], level: int = 2) -> list[dict[str, Any]]:
     return [{"level": level, "cycle": n + 1, "parts": n > 0, **answer} for n, answer in enumerate(answers)]
 
 
-def told(**records: Any) -> Case:
+def reported(**records: Any) -> Case:
     healthy: dict[str, Any] = {
         "held": 66 * MIB,
         "free": {"before": BEFORE},
@@ -83,7 +83,7 @@ def observed(check: Check, case: Case) -> list[Finding]:
     ids=["RLD208", "RLD207", "RLD206"],
 )
 def test_an_engine_that_sleeps_well(check: Check, said: str) -> None:
-    result = judge_one(check, undeclared(told()))
+    result = judge_one(check, undeclared(reported()))
     assert result.outcome is Outcome.PASS and said in str(result.reason)
 
 
@@ -97,28 +97,28 @@ def test_an_engine_that_sleeps_well(check: Check, said: str) -> None:
     ],
 )
 def test_an_engine_that_wakes_up_another(other: dict[str, Any], said: str) -> None:
-    (finding,) = observed(sleep_wake.check, told(after=after(SAME, other)))
+    (finding,) = observed(sleep_wake.check, reported(after=after(SAME, other)))
     assert said in finding.message and finding.grade is Grade.REPRODUCED
     assert finding.message.endswith("(cycle 2, weights and cache woken one after the other)")
     assert finding.fixes[0].edits[0].option == "sleep.level"
 
 
 def test_a_near_tie_that_rounding_turns_is_no_change() -> None:
-    assert not observed(sleep_wake.check, told(after=after(NEAR_TIE, SAME)))
+    assert not observed(sleep_wake.check, reported(after=after(NEAR_TIE, SAME)))
 
 
-def test_a_level_that_could_not_be_played_is_told() -> None:
-    case = undeclared(told(unread={"level 2": "the engine made up its own weights"}, after=after(SAME, level=1)))
+def test_a_level_that_could_not_be_played_is_reported() -> None:
+    case = undeclared(reported(unread={"level 2": "the engine made up its own weights"}, after=after(SAME, level=1)))
     assert "level 2 was not played: the engine made up" in str(judge_one(sleep_wake.check, case).reason)
     nothing = dict.fromkeys(("start", "held", "free", "cycles", "after"))
     why = dict.fromkeys(("level 2", *nothing), "the engine made up its own weights")
     for check in (sleep_wake.check, allocator.check):
-        assert not observed(check, told(unread=why, **nothing))
+        assert not observed(check, reported(unread=why, **nothing))
 
 
 def test_an_engine_that_fails_in_a_cycle() -> None:
     failed = {"level": 2, "cycle": 3, "exceptions": [link("RuntimeError", "CUDA error: invalid argument")]}
-    (finding,) = observed(sleep_wake.check, told(failed=failed))
+    (finding,) = observed(sleep_wake.check, reported(failed=failed))
     assert "fails in cycle 3 of sleep level 2: RuntimeError: CUDA error" in finding.message
 
 
@@ -131,12 +131,12 @@ def test_an_allocator_that_refuses_expandable_segments() -> None:
 
 
 def test_sleep_that_frees_nothing() -> None:
-    (finding,) = observed(allocator.check, told(cycles=cycles(freed=2)))
+    (finding,) = observed(allocator.check, reported(cycles=cycles(freed=2)))
     assert "gives back 2 MiB when it sleeps, and holds 66 MiB" in finding.message
-    assert not observed(allocator.check, told(held=3 * MIB, cycles=cycles(freed=0)))
+    assert not observed(allocator.check, reported(held=3 * MIB, cycles=cycles(freed=0)))
 
 
 def test_cycles_that_cost_memory() -> None:
-    (finding,) = observed(memory_overcommitted.check, told(cycles=cycles(leak=12)))
+    (finding,) = observed(memory_overcommitted.check, reported(cycles=cycles(leak=12)))
     assert "keeps 11 MiB more with every cycle" in finding.message
-    assert not observed(memory_overcommitted.check, told(cycles=cycles(leak=2)))
+    assert not observed(memory_overcommitted.check, reported(cycles=cycles(leak=2)))

@@ -21,7 +21,7 @@ STOPS = {"token": EOS, "token_ids": [EOS], "finish_reason": "stop"}
 RUNS_ON = {"token": TURN, "token_ids": [TURN] * 4, "finish_reason": "length"}
 
 
-def told(settings: dict[str, Any] | None = None, **records: Any) -> Case:
+def reported(settings: dict[str, Any] | None = None, **records: Any) -> Case:
     healthy: dict[str, Any] = {"tokenizer": TOKENIZER, "template": TEMPLATE, "ends": {"eos": STOPS}}
     plan = planned(**settings).plan if settings is not None else None
     return scenario_case("tokens", plan=plan, **{**healthy, **records})
@@ -32,49 +32,51 @@ def findings(check: Check, case: Case) -> list[Finding]:
 
 
 def test_a_tokenizer_that_fits() -> None:
-    result = judge_one(chat_template.check, told())
+    result = judge_one(chat_template.check, reported())
     assert result.outcome is Outcome.PASS
     # What happens when a rendered prompt is tokenized as any text is said, since no framework here does it.
     assert "add_special_tokens=False" in str(result.reason) and "stops at the tokenizer's end" in str(result.reason)
-    assert "28 rows of padding" in str(judge_one(vocabulary.check, told()).reason)
+    assert "28 rows of padding" in str(judge_one(vocabulary.check, reported()).reason)
 
 
 def test_a_template_that_raises() -> None:
     template = {"given": True, "exceptions": [link("jinja2.TemplateError", "roles must alternate")]}
-    (finding,) = findings(chat_template.check, told(template=template))
+    (finding,) = findings(chat_template.check, reported(template=template))
     assert finding.severity is Severity.WARNING and "roles must alternate" in finding.message
-    (finding,) = findings(chat_template.check, told({"model__apply_chat_template": True}, template=template))
+    (finding,) = findings(chat_template.check, reported({"model__apply_chat_template": True}, template=template))
     assert finding.severity is Severity.ERROR
 
 
 def test_a_template_that_transformers_does_not_find() -> None:
-    case = told({"model__apply_chat_template": True}, template={"given": False})
+    case = reported({"model__apply_chat_template": True}, template={"given": False})
     model = ModelFiles(path="model", config={}, files={"chat_template.jinja": 100}, tokenizer_config={})
     (finding,) = findings(chat_template.check, replace(case, model=model))
     assert "chat_template.jinja is not found" in finding.message and "4.57.0" in finding.evidence[0].text
-    assert not findings(chat_template.check, told(template={"given": False}))
+    assert not findings(chat_template.check, reported(template={"given": False}))
 
 
 def test_a_sequence_that_begins_twice() -> None:
-    (finding,) = findings(chat_template.check, told(template={**TEMPLATE, "ids": [BOS, BOS, 5]}))
+    (finding,) = findings(chat_template.check, reported(template={**TEMPLATE, "ids": [BOS, BOS, 5]}))
     assert "begins the sequence twice" in finding.message
     # A tokenizer without a beginning of sequence cannot repeat it.
     without = {**TOKENIZER, "bos": None}
-    assert not findings(chat_template.check, told(tokenizer=without))
+    assert not findings(chat_template.check, reported(tokenizer=without))
 
 
 def test_an_end_that_is_left_out() -> None:
-    (finding,) = findings(chat_template.check, told(ends={"eos": {**STOPS, "token_ids": []}}))
+    (finding,) = findings(chat_template.check, reported(ends={"eos": {**STOPS, "token_ids": []}}))
     assert "leaves the tokenizer's end of sequence (2) out" in finding.message
 
 
 def test_an_engine_that_runs_on_past_the_end() -> None:
-    (finding,) = findings(chat_template.check, told(ends={"eos": {**RUNS_ON, "token": EOS, "token_ids": [EOS] * 4}}))
+    (finding,) = findings(
+        chat_template.check, reported(ends={"eos": {**RUNS_ON, "token": EOS, "token_ids": [EOS] * 4}})
+    )
     assert finding.severity is Severity.ERROR
 
 
 def test_an_engine_that_runs_on_past_the_end_of_a_turn() -> None:
-    case = told({"sampling__stop_token_ids": [9]}, ends={"eos": STOPS, "turn": RUNS_ON})
+    case = reported({"sampling__stop_token_ids": [9]}, ends={"eos": STOPS, "turn": RUNS_ON})
     (finding,) = findings(chat_template.check, case)
     assert (finding.severity, finding.grade) == (Severity.NOTE, Grade.REPRODUCED)
     assert finding.fixes[0].edits[0].value == [9, TURN]
@@ -86,15 +88,15 @@ def test_the_running_engine_is_asked_before_the_files() -> None:
     settings: dict[str, Any] = {"model__apply_chat_template": True}
     assert findings(chat_template.check, replace(planned(**settings), model=model))
     stops = replace(
-        told(settings, ends={"eos": STOPS, "turn": {**STOPS, "token": TURN, "token_ids": [TURN]}}), model=model
+        reported(settings, ends={"eos": STOPS, "turn": {**STOPS, "token": TURN, "token_ids": [TURN]}}), model=model
     )
     assert not findings(chat_template.check, stops)
 
 
 def test_a_vocabulary_beyond_the_embedding() -> None:
-    (finding,) = findings(vocabulary.check, told(tokenizer={**TOKENIZER, "largest": 128}))
+    (finding,) = findings(vocabulary.check, reported(tokenizer={**TOKENIZER, "largest": 128}))
     assert "token ids up to 128, the embedding 128 rows" in finding.message
-    assert not findings(vocabulary.check, told(tokenizer={**TOKENIZER, "largest": 127}))
+    assert not findings(vocabulary.check, reported(tokenizer={**TOKENIZER, "largest": 127}))
 
 
 @pytest.mark.parametrize("check", [chat_template.check, vocabulary.check])

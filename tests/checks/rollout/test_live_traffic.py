@@ -59,8 +59,8 @@ def case(on: dict[str, Any] | None, off: dict[str, Any] | None, **settings: Any)
     return Case(packages=packages(vllm="0.13.0"), plan=plan, observations={"chunked_prefill": jobs, "rollout": {}})
 
 
-def findings(check: Check, told: Case) -> tuple[Finding, ...]:
-    return judge_one(check, told).findings
+def findings(check: Check, reported: Case) -> tuple[Finding, ...]:
+    return judge_one(check, reported).findings
 
 
 def pair(on: dict[str, Any], off: dict[str, Any], **settings: Any) -> Case:
@@ -93,8 +93,8 @@ def test_other_answers_that_both_engines_are_sure_of() -> None:
 
 def test_the_same_tokens_with_other_probabilities() -> None:
     off = {"request 0": answer([1, 2, 3], logprob=-2.4), "request 1": answer([4, 5, 6], 256, logprob=-2.4)}
-    told = pair(SAME, off, engine__enable_chunked_prefill=True, engine__max_model_len=8192)
-    (finding,) = findings(chunked_prefill.check, told)
+    reported = pair(SAME, off, engine__enable_chunked_prefill=True, engine__max_model_len=8192)
+    (finding,) = findings(chunked_prefill.check, reported)
     assert finding.grade is Grade.REPRODUCED
     assert "differ by 0.4 on average" in finding.message
     assert [edit.option for edit in finding.fixes[0].edits] == ["engine.enable_chunked_prefill"]
@@ -102,8 +102,8 @@ def test_the_same_tokens_with_other_probabilities() -> None:
 
 def test_the_budget_goes_with_it_where_the_launch_gives_one_that_is_too_small() -> None:
     off = {"request 0": answer([1, 2, 3], logprob=-2.4), "request 1": answer([4, 5, 6], 256, logprob=-2.4)}
-    told = pair(SAME, off, engine__max_num_batched_tokens=2048, engine__max_model_len=8192)
-    edits = {edit.option: edit.value for edit in findings(chunked_prefill.check, told)[0].fixes[0].edits}
+    reported = pair(SAME, off, engine__max_num_batched_tokens=2048, engine__max_model_len=8192)
+    edits = {edit.option: edit.value for edit in findings(chunked_prefill.check, reported)[0].fixes[0].edits}
     assert edits == {"engine.enable_chunked_prefill": False, "engine.max_num_batched_tokens": 8192}
 
 
@@ -111,32 +111,32 @@ def test_float32_leaves_less_room_for_noise() -> None:
     off = {"request 0": answer([1, 2, 3], logprob=-2.03), "request 1": answer([4, 5, 6], 256, logprob=-2.03)}
     assert findings(chunked_prefill.check, pair(SAME, off)) == ()
     single = {"dtype": "float32"}
-    told = case(job(SAME, {**ENGINE, **single}), job(off, {**WHOLE, **single}))
-    assert len(findings(chunked_prefill.check, told)) == 1
+    reported = case(job(SAME, {**ENGINE, **single}), job(off, {**WHOLE, **single}))
+    assert len(findings(chunked_prefill.check, reported)) == 1
 
 
 def test_what_was_not_comparable_is_not_checked() -> None:
     stalled = job(SAME, ended="stalled")
-    for told in (case(stalled, job(SAME, WHOLE)), pair(SAME, {"request 0": answer([1, 2, 3], 512)})):
-        assert judge_one(chunked_prefill.check, told).outcome is Outcome.NOT_CHECKED
+    for reported in (case(stalled, job(SAME, WHOLE)), pair(SAME, {"request 0": answer([1, 2, 3], 512)})):
+        assert judge_one(chunked_prefill.check, reported).outcome is Outcome.NOT_CHECKED
     assert findings(chunked_prefill.check, case(None, job(SAME, WHOLE))) == ()  # a launch that does not chunk
 
 
 def test_numbers_that_are_none() -> None:
-    told = pair({**SAME, "request 1": answer([4, 5], 256, logprob="nan")}, SAME)
-    (finding,) = findings(outputs_corrupt.check, told)
+    reported = pair({**SAME, "request 1": answer([4, 5], 256, logprob="nan")}, SAME)
+    (finding,) = findings(outputs_corrupt.check, reported)
     assert "chunked prefill on" in finding.message
     assert finding.evidence[0].text == "request 1: nan at token 0 after 256 tokens"
-    assert findings(chunked_prefill.check, told) == ()
+    assert findings(chunked_prefill.check, reported) == ()
 
 
 def test_prompts_that_no_step_has_room_for() -> None:
     starved = {**WHOLE, "max_num_batched_tokens": 512}
-    told = case(None, job({"request 0": answer([]), "request 1": SAME["request 1"]}, starved))
-    (finding,) = findings(token_budget.check, told)
+    reported = case(None, job({"request 0": answer([]), "request 1": SAME["request 1"]}, starved))
+    (finding,) = findings(token_budget.check, reported)
     assert "1 prompts of up to 1024 tokens are never scheduled" in finding.message
     assert finding.fixes[0].edits[0].value == 2048
-    assert findings(engine_internal.check, told) == ()
+    assert findings(engine_internal.check, reported) == ()
 
 
 def test_requests_that_are_lost_mixed_up_doubled_or_not_aborted() -> None:
@@ -148,14 +148,14 @@ def test_requests_that_are_lost_mixed_up_doubled_or_not_aborted() -> None:
         "request 4": answer([1] * 6, aborted=True, aborted_at=4, finish_reason=None),
         "request 5": answer([1, 2, 3]),
     }
-    told = case(job(answers, strangers=["request 99"], twice=["request 5"]), None)
-    (finding,) = findings(engine_internal.check, told)
+    reported = case(job(answers, strangers=["request 99"], twice=["request 5"]), None)
+    (finding,) = findings(engine_internal.check, reported)
     assert "6 faults in 6 requests" in finding.message
     assert [fix.title for fix in finding.fixes[:2]] == [
         "switch asynchronous scheduling off",
         "switch prefix caching off",
     ]
-    assert findings(token_budget.check, told) == ()
+    assert findings(token_budget.check, reported) == ()
 
 
 def failed(type_: str, place: str, **more: Any) -> Case:
@@ -175,10 +175,10 @@ def test_an_assertion_in_the_engines_own_bookkeeping() -> None:
 
 
 def test_what_is_no_bookkeeping_or_is_known_better_is_left_to_others() -> None:
-    for told in (
+    for reported in (
         failed("ValueError", "vllm/v1/core/sched/scheduler.py:400"),
         failed("AssertionError", "vllm/model_executor/models/qwen2.py:5"),
         failed("AssertionError", "mylib/reward.py:5"),
         failed("AssertionError", "vllm/core/scheduler.py:702", explained=["RLD201"]),
     ):
-        assert findings(engine_internal.check, told) == ()
+        assert findings(engine_internal.check, reported) == ()

@@ -20,11 +20,11 @@ PYDANTIC = "1 validation error for LoRAConfig\nmax_lora_rank\n  Input should be 
 
 
 def row(case: str, engine: float) -> dict[str, Any]:
-    told = {name: [value] * TOKENS for name, value in TOLD.items()}
-    return {"case": case, "token_ids": list(range(TOKENS)), "engine": [engine] * TOKENS, **told}
+    reported = {name: [value] * TOKENS for name, value in TOLD.items()}
+    return {"case": case, "token_ids": list(range(TOKENS)), "engine": [engine] * TOKENS, **reported}
 
 
-def told(none: float = -1.0, first: float = -2.0, second: float = -3.0, refused: Any = REFUSED) -> Case:
+def reported(none: float = -1.0, first: float = -2.0, second: float = -3.0, refused: Any = REFUSED) -> Case:
     rows = [row("none", none), row("first", first), row("second", second)]
     above = {"rank": 32, "exceptions": refused}
     asked = {"max_lora_rank": 16}
@@ -38,7 +38,7 @@ def observed(case: Case) -> list[Finding]:
 
 
 def test_adapters_that_are_applied() -> None:
-    result = judge_one(check, told())
+    result = judge_one(check, reported())
     assert result.outcome is Outcome.PASS
     assert "applies the second adapter" in str(result.reason) and "rank 32 above 16 is refused" in str(result.reason)
 
@@ -50,16 +50,16 @@ def test_what_the_engine_uses_instead() -> None:
         (-2.0, -2.0, "it still uses the adapter before"),
         (-2.0, -4.0, "neither the base model nor another adapter"),
     ):
-        (finding,) = observed(told(first=first, second=second))
+        (finding,) = observed(reported(first=first, second=second))
         assert said in finding.message
 
 
 def test_an_engine_that_differs_without_an_adapter_is_another_matter() -> None:
-    assert not observed(told(none=-5.0, first=-5.0))
+    assert not observed(reported(none=-5.0, first=-5.0))
 
 
 def test_an_adapter_above_the_limit_that_is_taken() -> None:
-    (finding,) = observed(told(refused=None))
+    (finding,) = observed(reported(refused=None))
     assert finding.severity is Severity.WARNING and finding.fixes[0].edits[0].value == 32
 
 

@@ -19,10 +19,10 @@ SWIFT = {"framework": "ms-swift", "versions": {"ms-swift": "3.8.1"}}
 
 def said(mode: str, becomes: str, version: str = "3.8.1", **settings: Any) -> CheckResult:
     """A launch that says one mode, of which the framework makes another."""
-    told = case("ms-swift", {"ms-swift": version}, placement__mode=becomes, **settings)
+    reported = case("ms-swift", {"ms-swift": version}, placement__mode=becomes, **settings)
     given = Given(key="vllm_mode", value=mode, file="run.sh", line=7, form=Form.OPTION, option="placement.mode")
-    assert told.plan is not None
-    return judge_one(check, replace(told, plan=replace(told.plan, given=(given,))))
+    assert reported.plan is not None
+    return judge_one(check, replace(reported, plan=replace(reported.plan, given=(given,))))
 
 
 def test_a_server_address_switches_swift_out_of_colocate() -> None:

@@ -27,8 +27,8 @@ def test_a_tokenizer_that_was_extended_without_the_model() -> None:
 
 
 def ends(config: object, generation: object = None, rows: int = 512) -> CheckResult:
-    told = None if generation is None else {"eos_token_id": generation}
-    model = ModelFiles(path="m", config={"vocab_size": rows, "eos_token_id": config}, generation_config=told)
+    reported = None if generation is None else {"eos_token_id": generation}
+    model = ModelFiles(path="m", config={"vocab_size": rows, "eos_token_id": config}, generation_config=reported)
     return judge_one(check, replace(case(), model=model))
 
 

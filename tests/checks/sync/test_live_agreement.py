@@ -19,8 +19,8 @@ CORRECTED = {"rollout__importance_correction": True, "rollout__engine_logprobs":
 
 
 def row(engine: float = -2.0, prefill: float = -2.0, trainer: float = -2.01) -> dict[str, Any]:
-    told = {"engine": [engine] * TOKENS, "prefill": [prefill] * TOKENS, "trainer": [trainer] * TOKENS}
-    return {"request": "plain 0", "prompt_tokens": 32, "token_ids": list(range(TOKENS)), **told}
+    reported = {"engine": [engine] * TOKENS, "prefill": [prefill] * TOKENS, "trainer": [trainer] * TOKENS}
+    return {"request": "plain 0", "prompt_tokens": 32, "token_ids": list(range(TOKENS)), **reported}
 
 
 def heated(engine: float, temperature: float = 0.6) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def answer(tokens: list[int], logprob: float = -0.5, margin: float = 1.0) -> dic
     return {"prompt_tokens": 40, "token_ids": tokens, "logprobs": [logprob] * count, "margins": [margin] * count}
 
 
-def told(settings: dict[str, Any] | None = None, **records: Any) -> Case:
+def reported(settings: dict[str, Any] | None = None, **records: Any) -> Case:
     healthy: dict[str, Any] = {
         "trainer": TRAINER,
         "plain": [row()],
@@ -50,7 +50,7 @@ def findings(check: Check, case: Case) -> list[Finding]:
 
 
 def test_what_agrees_passes_and_says_how_far() -> None:
-    case = told({"lengths__prompt": 512, "lengths__response": 1536})
+    case = reported({"lengths__prompt": 512, "lengths__response": 1536})
     result = judge_one(logprob_mismatch.check, case)
     assert result.outcome is Outcome.PASS
     assert "importance ratios 0.99 to 0.99 over 16 tokens, sequences up to 48 tokens, the run plans 2048" in str(
@@ -60,18 +60,18 @@ def test_what_agrees_passes_and_says_how_far() -> None:
 
 
 def test_an_engine_that_computes_otherwise_than_transformers() -> None:
-    (finding,) = findings(logprob_mismatch.check, told(plain=[row(trainer=-2.3)]))
+    (finding,) = findings(logprob_mismatch.check, reported(plain=[row(trainer=-2.3)]))
     assert "0.3 apart on average" in finding.message and finding.grade is Grade.OBSERVED
     assert "sdpa" in finding.evidence[0].text
 
 
 def test_an_engine_whose_decoding_is_at_fault() -> None:
-    (finding,) = findings(logprob_mismatch.check, told(plain=[row(engine=-2.4)]))
+    (finding,) = findings(logprob_mismatch.check, reported(plain=[row(engine=-2.4)]))
     assert "tokens that it decodes" in finding.message
 
 
 def test_an_eight_bit_cache_of_the_launch_is_what_the_fix_changes() -> None:
-    case = told({"engine__kv_cache_dtype": "fp8"}, plain=[row(trainer=-2.3)], engine={"kv_cache_dtype": "fp8"})
+    case = reported({"engine__kv_cache_dtype": "fp8"}, plain=[row(trainer=-2.3)], engine={"kv_cache_dtype": "fp8"})
     (finding,) = findings(logprob_mismatch.check, case)
     assert finding.grade is Grade.REPRODUCED
     assert finding.fixes[0].edits[0].option == "engine.kv_cache_dtype"
@@ -80,23 +80,25 @@ def test_an_eight_bit_cache_of_the_launch_is_what_the_fix_changes() -> None:
 
 def test_without_a_trainer_the_engine_is_still_compared_with_itself() -> None:
     only = {name: value for name, value in row().items() if name != "trainer"}
-    result = judge_one(logprob_mismatch.check, told(trainer=None, plain=[only], unread={"trainer": "no such model"}))
+    result = judge_one(
+        logprob_mismatch.check, reported(trainer=None, plain=[only], unread={"trainer": "no such model"})
+    )
     assert result.outcome is Outcome.PASS and "no such model" in str(result.reason)
 
 
 def test_an_engine_that_tells_logits_is_not_compared() -> None:
-    case = told(plain=[row(engine=5.0)], engine={"logprobs_mode": "raw_logits"})
+    case = reported(plain=[row(engine=5.0)], engine={"logprobs_mode": "raw_logits"})
     assert not findings(logprob_mismatch.check, case)
 
 
 @pytest.mark.parametrize(("engine", "said"), [(-2.0, "before temperature"), (-1.4, "after temperature")])
 def test_which_log_probabilities_the_engine_tells(engine: float, said: str) -> None:
-    result = judge_one(logprobs.check, told(heated=heated(engine)))
+    result = judge_one(logprobs.check, reported(heated=heated(engine)))
     assert result.outcome is Outcome.PASS and said in str(result.reason)
 
 
 def test_a_loss_that_takes_raw_log_probabilities_for_heated_ones() -> None:
-    case = told({"sampling__temperature": 0.6, "trainer__temperature": 0.6, **CORRECTED}, heated=heated(-2.0))
+    case = reported({"sampling__temperature": 0.6, "trainer__temperature": 0.6, **CORRECTED}, heated=heated(-2.0))
     live = [finding for finding in findings(logprobs.check, case) if finding.grade is Grade.REPRODUCED]
     (finding,) = live
     assert finding.severity is Severity.WARNING and "for those at temperature 0.6" in finding.message
@@ -114,33 +116,33 @@ def test_a_loss_that_takes_raw_log_probabilities_for_heated_ones() -> None:
     ids=["processed", "trained at 1", "not corrected", "sampled at 1"],
 )
 def test_a_loss_that_takes_them_for_what_they_are(settings: dict[str, Any], engine: float) -> None:
-    case = told(settings, heated=heated(engine), engine={"logprobs_mode": "x"})
+    case = reported(settings, heated=heated(engine), engine={"logprobs_mode": "x"})
     assert not [finding for finding in findings(logprobs.check, case) if finding.grade is Grade.REPRODUCED]
 
 
 def test_log_probabilities_of_no_temperature() -> None:
-    (finding,) = findings(logprobs.check, told(heated=heated(-1.7)))
+    (finding,) = findings(logprobs.check, reported(heated=heated(-1.7)))
     assert "neither those before temperature nor those after it" in finding.message
     # Where they differ at temperature 1 already, that is the finding.
-    assert not findings(logprobs.check, told(heated=heated(-1.7), plain=[row(trainer=-3.0)]))
+    assert not findings(logprobs.check, reported(heated=heated(-1.7), plain=[row(trainer=-3.0)]))
 
 
 def test_a_request_that_others_reach_into() -> None:
     apart = {"alone": answer([5, 6, 7]), "batched": answer([5, 6, 7], logprob=-0.9), "batch": 16}
-    (finding,) = findings(batch_dependent.check, told(greedy=apart))
+    (finding,) = findings(batch_dependent.check, reported(greedy=apart))
     assert "by more than rounding" in finding.message
     other = {"alone": answer([5, 6, 7]), "batched": answer([5, 9, 7]), "batch": 16}
-    (finding,) = findings(batch_dependent.check, told(greedy=other))
+    (finding,) = findings(batch_dependent.check, reported(greedy=other))
     assert "another token after 1 equal ones" in finding.evidence[0].text
 
 
 def test_rounding_is_quiet_unless_invariance_is_asked_for() -> None:
     swapped = {"alone": answer([5, 6], margin=0.01), "batched": answer([5, 9], logprob=-0.51, margin=0.0), "batch": 16}
-    assert judge_one(batch_dependent.check, told(greedy=swapped)).outcome is Outcome.PASS
+    assert judge_one(batch_dependent.check, reported(greedy=swapped)).outcome is Outcome.PASS
     asked = {"env__VLLM_BATCH_INVARIANT": "1"}
-    live = [f for f in findings(batch_dependent.check, told(asked, greedy=swapped)) if f.grade is Grade.REPRODUCED]
+    live = [f for f in findings(batch_dependent.check, reported(asked, greedy=swapped)) if f.grade is Grade.REPRODUCED]
     assert live and live[0].severity is Severity.ERROR
-    on_cpu = told(asked, greedy=swapped, engine={"device": "cpu"})
+    on_cpu = reported(asked, greedy=swapped, engine={"device": "cpu"})
     assert not [f for f in findings(batch_dependent.check, on_cpu) if f.grade is Grade.REPRODUCED]
 
 

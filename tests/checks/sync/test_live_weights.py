@@ -17,8 +17,8 @@ NEW, OLD = -2.0, -3.0
 
 
 def row(engine: float, seen: bool) -> dict[str, Any]:
-    told = {"engine": [engine] * TOKENS, "trainer": [NEW] * TOKENS, "old": [OLD] * TOKENS}
-    return {"request": "seen 0" if seen else "new 0", "seen": seen, "token_ids": list(range(TOKENS)), **told}
+    reported = {"engine": [engine] * TOKENS, "trainer": [NEW] * TOKENS, "old": [OLD] * TOKENS}
+    return {"request": "seen 0" if seen else "new 0", "seen": seen, "token_ids": list(range(TOKENS)), **reported}
 
 
 def after(fresh: float = NEW, seen: float = NEW) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ def refusal(exceptions: list[dict[str, Any]] | None, moved: float = 0.0) -> dict
     return {"sent": "x.weight [3, 4]", "exceptions": exceptions, "before": [-1.0] * 4, "after": scores}
 
 
-def told(settings: dict[str, Any] | None = None, **records: Any) -> Case:
+def reported(settings: dict[str, Any] | None = None, **records: Any) -> Case:
     before = {"request": "seen 0", "seen": True, "token_ids": list(range(TOKENS)), "engine": [OLD] * TOKENS}
     healthy: dict[str, Any] = {
         "way": WAY,
@@ -55,52 +55,52 @@ def findings(check: Check, case: Case) -> list[Finding]:
 
 def test_an_engine_that_follows() -> None:
     for check in (weights_stale.check, weight_sync_rejected.check):
-        assert judge_one(check, told()).outcome is Outcome.PASS
-    reason = str(judge_one(weights_stale.check, told()).reason)
+        assert judge_one(check, reported()).outcome is Outcome.PASS
+    reason = str(judge_one(weights_stale.check, reported()).reason)
     assert "a stale part would show by 0.02 or more (model.norm.weight)" in reason
-    assert "a wrong name is refused with ValueError" in str(judge_one(weight_sync_rejected.check, told()).reason)
+    assert "a wrong name is refused with ValueError" in str(judge_one(weight_sync_rejected.check, reported()).reason)
 
 
 def test_an_engine_that_keeps_its_weights() -> None:
-    (finding,) = findings(weights_stale.check, told(after=after(OLD, OLD)))
+    (finding,) = findings(weights_stale.check, reported(after=after(OLD, OLD)))
     assert finding.message.endswith("it still samples with the old weights")
 
 
 def test_an_engine_that_keeps_one_layer() -> None:
-    (finding,) = findings(weights_stale.check, told(after=after(-2.5, -2.5)))
+    (finding,) = findings(weights_stale.check, reported(after=after(-2.5, -2.5)))
     assert finding.message.endswith("its model.layers.1 is still the old one")
 
 
 def test_an_engine_that_has_neither_the_old_nor_the_new_weights() -> None:
-    (finding,) = findings(weights_stale.check, told(after=after(-4.0, -4.0)))
+    (finding,) = findings(weights_stale.check, reported(after=after(-4.0, -4.0)))
     assert "neither the old weights nor the new ones" in finding.message
 
 
 def test_a_prefix_cache_that_outlives_the_sync() -> None:
     stale = after(NEW, -2.6)
-    (finding,) = findings(weights_stale.check, told(after=stale))
+    (finding,) = findings(weights_stale.check, reported(after=stale))
     assert "prefix cache" in finding.message and finding.grade is Grade.OBSERVED
-    (finding,) = findings(weights_stale.check, told({"engine__enable_prefix_caching": True}, after=stale))
+    (finding,) = findings(weights_stale.check, reported({"engine__enable_prefix_caching": True}, after=stale))
     assert finding.grade is Grade.REPRODUCED
     assert [(edit.option, edit.value) for edit in finding.fixes[0].edits] == [("engine.enable_prefix_caching", False)]
 
 
 def test_a_sync_that_does_more_than_it_should() -> None:
     scores = {"sync": [-1.0] * 4, "again": [-1.4] * 4, "float32": [-1.0] * 4}
-    (finding,) = findings(weights_stale.check, told(scores=scores))
+    (finding,) = findings(weights_stale.check, reported(scores=scores))
     assert "the same weights once more" in finding.message
 
 
 def test_what_the_change_does_not_show_is_not_checked() -> None:
     flat = [{**one, "old": [NEW] * TOKENS} for one in after()]
-    result = judge_one(weights_stale.check, told(after=flat, scores=None))
+    result = judge_one(weights_stale.check, reported(after=flat, scores=None))
     assert result.outcome is Outcome.NOT_CHECKED and "too little" in str(result.reason)
 
 
 def test_weights_that_the_engine_refuses() -> None:
     exceptions = [link("ValueError", "There is no module or parameter named 'x'", "vllm/utils.py:3")]
     rejected = {"what": "the trainer's weights", "exceptions": exceptions}
-    case = told(rejected=rejected, after=None, scores=None, refusals=None)
+    case = reported(rejected=rejected, after=None, scores=None, refusals=None)
     (finding,) = findings(weight_sync_rejected.check, case)
     assert "refuses the trainer's weights: ValueError: There is no module" in finding.message
     assert finding.evidence[-1].line == 3
@@ -109,7 +109,7 @@ def test_weights_that_the_engine_refuses() -> None:
 
 def test_an_engine_that_takes_anything() -> None:
     name, shape = findings(
-        weight_sync_rejected.check, told(refusals={"name": refusal(None), "shape": refusal(None, moved=0.5)})
+        weight_sync_rejected.check, reported(refusals={"name": refusal(None), "shape": refusal(None, moved=0.5)})
     )
     assert name.severity is Severity.NOTE and "ignores it" in name.message
     assert shape.severity is Severity.WARNING and "computes with it" in shape.message

@@ -41,7 +41,7 @@ def test_one_token_over_and_over() -> None:
     ],
     ids=["as sure as it says", "too short", "two tokens", "greedy", "no log-probabilities"],
 )
-def test_what_has_a_reason_or_is_not_told(rows: list[dict[str, object]]) -> None:
+def test_what_has_a_reason_or_is_not_reported(rows: list[dict[str, object]]) -> None:
     assert judge_one(check, rollout_case(completions=rows)).outcome is Outcome.PASS
 
 

@@ -20,7 +20,7 @@ SYNC = (
 )
 
 
-def test_packed_weights_before_the_engine_is_told() -> None:
+def test_packed_weights_before_the_engine_is_reported() -> None:
     # https://github.com/huggingface/trl/issues/3466
     found = finding(check, version="0.18.0", **QLORA)
     assert found.severity is Severity.WARNING and "trl>=0.26" in found.fixes[0].commands[0]

@@ -44,7 +44,7 @@ def test_links_that_go_in_circles(tmp_path: Path) -> None:
     ("name", "content"),
     [("trainer_state.json", b"{"), ("trainer_state.json", b"\xff\xfe\x00"), ("trainer_state.json", b"[" * 100_000)],
 )
-def test_a_named_file_that_is_damaged_is_told(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_named_file_that_is_damaged_is_reported(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match="not valid JSON"):
         metrics.read_files([tmp_path / name])

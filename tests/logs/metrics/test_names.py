@@ -32,7 +32,7 @@ def test_one_vocabulary() -> None:
         (["policy/policy_loss"], "skyrl"),
     ],
 )
-def test_frameworks_are_told_by_their_names(natives: list[str], framework: str) -> None:
+def test_frameworks_are_reported_by_their_names(natives: list[str], framework: str) -> None:
     assert framework_of(natives) == framework
 
 

@@ -34,9 +34,9 @@ def half_heated(llm: Any) -> None:
 
     def noticing(*given: Any, **named: Any) -> Any:
         temperatures[:] = [(named["sampling_metadata"] if "sampling_metadata" in named else given[1]).temperature]
-        told = forward(*given, **named)
+        reported = forward(*given, **named)
         temperatures.clear()
-        return told
+        return reported
 
     def halfway(logits: Any) -> Any:
         heated = temperatures and temperatures[0] is not None

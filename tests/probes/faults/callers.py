@@ -88,12 +88,12 @@ def _outputs(engine: Any, prefix: str, number: int, change: Callable[[Any], Outp
     process = processor.process_outputs
 
     def changed(outputs: Outputs, *given: Any, **named: Any) -> Any:
-        told: Outputs = []
+        reported: Outputs = []
         for one in outputs:
             name = one.request_id
             if name.startswith(prefix) and name not in seen:
                 seen.append(name)
-            told += change(one) if seen[number - 1 : number] == [name] else [one]
-        return process(told, *given, **named)
+            reported += change(one) if seen[number - 1 : number] == [name] else [one]
+        return process(reported, *given, **named)
 
     processor.process_outputs = changed

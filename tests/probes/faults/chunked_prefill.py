@@ -25,10 +25,10 @@ def in_the_middle(llm: Any, act: Callable[[Any], None]) -> None:
     scheduler = of(llm, SCHEDULER)
     schedule = scheduler.schedule
 
-    def scheduled(*told: Any, **named: Any) -> Any:
+    def scheduled(*reported: Any, **named: Any) -> Any:
         if any(str(one.request_id).startswith(MIDDLE) for one in scheduler.running):
             act(scheduler)
-        return schedule(*told, **named)
+        return schedule(*reported, **named)
 
     scheduler.schedule = scheduled
 

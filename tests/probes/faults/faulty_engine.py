@@ -25,11 +25,11 @@ def main(arguments: dict[str, Any]) -> None:
         module, _, name = named.partition(":")
         faults.append(getattr(engine.module(HERE / f"{module}.py", f"faults_{module}"), name))
 
-    def boot_faulty(*told: Any) -> Any:
+    def boot_faulty(*reported: Any) -> Any:
         early = [fault for fault in faults if getattr(fault, "before_boot", False)]
         for fault in early:
             fault()
-        booted = boot(*told)
+        booted = boot(*reported)
         for fault in faults:
             if fault not in early:
                 fault(booted.engine)

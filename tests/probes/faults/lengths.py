@@ -32,12 +32,12 @@ def short_trainer_table_and_a_sloppy_engine(llm: Any) -> None:
     rows = limit_of(llm) - 1
     forward, check_stop, generate = Qwen2RotaryEmbedding.forward, scheduler.check_stop, LLM.generate
 
-    def table(*told: Any) -> Any:
-        return tuple(part[:, :rows] for part in forward(*told))
+    def table(*reported: Any) -> Any:
+        return tuple(part[:, :rows] for part in forward(*reported))
 
-    def cut(self: Any, prompts: Any, *told: Any, **named: Any) -> Any:
+    def cut(self: Any, prompts: Any, *reported: Any, **named: Any) -> Any:
         kept = [{"prompt_token_ids": prompt["prompt_token_ids"][:rows]} for prompt in prompts]
-        return generate(self, kept, *told, **named)
+        return generate(self, kept, *reported, **named)
 
     Qwen2RotaryEmbedding.forward = table
     scheduler.check_stop = lambda request, longest: check_stop(request, longest - 1)

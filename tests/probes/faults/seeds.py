@@ -41,12 +41,12 @@ def one_for_all(llm: Any) -> None:
     """Whatever seed a request has, the engine takes another."""
     generate = running_engine.RunningEngine.generate
 
-    def told(self: Any, asked: Any) -> list[dict[str, Any]]:
+    def reported(self: Any, asked: Any) -> list[dict[str, Any]]:
         changed = {name: (prompt, {**given, **_one(given)}) for name, (prompt, given) in asked.items()}
         rows = generate(self, changed)
         return [{**row, "seed": asked[row["request"]][1].get("seed")} for row in rows]
 
-    setattr(running_engine.RunningEngine, "generate", told)  # noqa: B010 - mypy takes a method for a constant
+    setattr(running_engine.RunningEngine, "generate", reported)  # noqa: B010 - mypy takes a method for a constant
 
 
 def _one(given: Any) -> dict[str, int]:

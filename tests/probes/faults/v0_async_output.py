@@ -19,10 +19,10 @@ def supported() -> None:
     callback = ("async_callback", Any, field(default=None))
     execute = runner.execute_model
 
-    def called_back(self: Any, model_input: Any, *told: Any, **named: Any) -> Any:
+    def called_back(self: Any, model_input: Any, *reported: Any, **named: Any) -> Any:
         if model_input.async_callback is not None:
             model_input.async_callback()
-        return execute(self, model_input, *told, **named)
+        return execute(self, model_input, *reported, **named)
 
     CpuPlatform.is_async_output_supported = classmethod(lambda cls, enforce_eager: True)
     runner._model_input_cls = make_dataclass("WithCallback", [callback], bases=(inputs,), frozen=True)

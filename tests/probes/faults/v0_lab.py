@@ -52,7 +52,7 @@ class PagedAttention:
             keys = key_cache[table].permute(0, 3, 1, 2, 4).flatten(3).flatten(0, 1)[:seen]
             values = value_cache[table].permute(0, 3, 1, 2).flatten(0, 1)[:seen]
             mask = torch.ones(end - begin, seen, dtype=torch.bool).tril(seen - (end - begin))
-            told = torch.nn.functional.scaled_dot_product_attention(
+            reported = torch.nn.functional.scaled_dot_product_attention(
                 query[begin:end].transpose(0, 1),
                 keys.transpose(0, 1),
                 values.transpose(0, 1),
@@ -60,4 +60,4 @@ class PagedAttention:
                 scale=scale,
                 enable_gqa=True,
             )
-            output[begin:end] = told.transpose(0, 1)
+            output[begin:end] = reported.transpose(0, 1)

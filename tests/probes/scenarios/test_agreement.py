@@ -51,20 +51,20 @@ def records(case: Case, name: str) -> dict[str, Any]:
 
 @pytest.mark.engine
 def test_what_is_recorded_of_a_healthy_engine(healthy: Case) -> None:
-    told = records(healthy, "agreement")
-    assert told["trainer"]["dtype"] == told["engine"]["dtype"] == "float32"
-    assert [row["prompt_tokens"] for row in told["plain"]] == [16, 160, 304, 448, 592, 736, 880, 1024]
-    assert all(len(row["engine"]) == len(row["prefill"]) == len(row["trainer"]) == 16 for row in told["plain"])
-    assert set(told["heated"]["rows"][0]["trainer"]) == {"1.0", "0.6"}
-    told = records(healthy, "weights")
-    assert told["way"]["name"] and told["change"]["moved"] > 0.5
-    assert {"model.layers.0", "model.layers.1", "lm_head.weight"} <= told["sensitivity"].keys()
-    assert all(refusal["exceptions"] for refusal in told["refusals"].values())
-    assert told["restored"]["end"] == pytest.approx(told["restored"]["start"], abs=0.05)
-    told = records(healthy, "tokens")
-    assert told["template"]["decoded"] == told["template"]["text"]
-    assert told["ends"]["eos"]["finish_reason"] == "stop" and told["turn"]["token"] == "<|im_end|>"
-    assert told["again"]["same"] == told["again"]["texts"]
+    reported = records(healthy, "agreement")
+    assert reported["trainer"]["dtype"] == reported["engine"]["dtype"] == "float32"
+    assert [row["prompt_tokens"] for row in reported["plain"]] == [16, 160, 304, 448, 592, 736, 880, 1024]
+    assert all(len(row["engine"]) == len(row["prefill"]) == len(row["trainer"]) == 16 for row in reported["plain"])
+    assert set(reported["heated"]["rows"][0]["trainer"]) == {"1.0", "0.6"}
+    reported = records(healthy, "weights")
+    assert reported["way"]["name"] and reported["change"]["moved"] > 0.5
+    assert {"model.layers.0", "model.layers.1", "lm_head.weight"} <= reported["sensitivity"].keys()
+    assert all(refusal["exceptions"] for refusal in reported["refusals"].values())
+    assert reported["restored"]["end"] == pytest.approx(reported["restored"]["start"], abs=0.05)
+    reported = records(healthy, "tokens")
+    assert reported["template"]["decoded"] == reported["template"]["text"]
+    assert reported["ends"]["eos"]["finish_reason"] == "stop" and reported["turn"]["token"] == "<|im_end|>"
+    assert reported["again"]["same"] == reported["again"]["texts"]
 
 
 @pytest.mark.engine
@@ -76,8 +76,8 @@ def test_a_healthy_engine_is_quiet(healthy: Case, check: Check) -> None:
 
 @pytest.mark.engine
 def test_the_healthy_engine_under_a_plan_that_takes_its_numbers_for_others(healthy: Case) -> None:
-    told = judge_one(logprobs.check, Case(**{**vars(healthy), "plan": CORRECTING}))
-    assert any("for those at temperature 0.6" in finding.message for finding in told.findings)
+    reported = judge_one(logprobs.check, Case(**{**vars(healthy), "plan": CORRECTING}))
+    assert any("for those at temperature 0.6" in finding.message for finding in reported.findings)
 
 
 @pytest.mark.engine
@@ -115,8 +115,8 @@ def test_an_engine_that_takes_anything_and_forgets_nothing(patient: Path) -> Non
     case = scenario_case(patient, weights, fault=",".join(f"weights:{name}" for name in names))
     assert "prefix cache" in said(weights_stale.check, case)
     assert "the same weights once more" in said(weights_stale.check, case)
-    told = said(weight_sync_rejected.check, case)
-    assert "a wrong name" in told and "a wrong shape" in told
+    reported = said(weight_sync_rejected.check, case)
+    assert "a wrong name" in reported and "a wrong shape" in reported
 
 
 @pytest.mark.engine

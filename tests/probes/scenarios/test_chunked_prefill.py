@@ -30,7 +30,7 @@ CHECKS = (chunked.check, token_budget.check, engine_internal.check, outputs_corr
 def only(name: str, seconds: float = 300.0) -> Scenario:
     """The scenario on one of its engines, with this time limit."""
     every = chunked_prefill.runs
-    return replace(chunked_prefill, runs=lambda *told: {name: replace(every(*told)[name], time_limit=seconds)})
+    return replace(chunked_prefill, runs=lambda *reported: {name: replace(every(*reported)[name], time_limit=seconds)})
 
 
 def findings(check: Check, case: Case) -> list[Finding]:
@@ -78,9 +78,9 @@ def test_a_v0_engine_without_a_launch_is_asked_to_chunk_where_it_can() -> None:
 def test_the_traffic_overflows_the_cache_and_the_patient_stays_right(under_traffic: Case) -> None:
     for job in under_traffic.observations["chunked_prefill"].values():
         assert job["ended"] == "done", job["tail"][-5:]
-        trace, told = job["records"]["trace"], job["records"]
+        trace, reported = job["records"]["trace"], job["records"]
         assert trace["preemptions"] > 0
-        assert told["reach"]["prompt_tokens"] >= 0.9 * told["cache_tokens"]
+        assert reported["reach"]["prompt_tokens"] >= 0.9 * reported["cache_tokens"]
         aborted = [answer for answer in trace["answers"].values() if answer["aborted"]]
         assert len(aborted) >= 2 and all(answer["finish_reason"] is None for answer in aborted)
         assert all(len(answer["tops"]) == len(answer["token_ids"]) for answer in trace["answers"].values())
@@ -147,7 +147,7 @@ def test_a_step_that_never_ends(patient: Path) -> None:
 def test_an_engine_that_is_killed_in_the_middle(patient: Path) -> None:
     case = scenario_case(patient, rollout, only("on"), fault="chunked_prefill:killed")
     assert case.observations["chunked_prefill"]["on"]["ended"] == "died"
-    told = [*findings(engine_process_died.check, case), *findings(failure_unrecognised.check, case)]
-    assert len(told) == 1 and "SIGKILL" in told[0].message
-    assert codes(case) == [told[0].code]
+    reported = [*findings(engine_process_died.check, case), *findings(failure_unrecognised.check, case)]
+    assert len(reported) == 1 and "SIGKILL" in reported[0].message
+    assert codes(case) == [reported[0].code]
     assert findings(chunked.check, case) == []

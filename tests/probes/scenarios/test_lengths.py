@@ -20,13 +20,13 @@ from tests.live import scenario_case
 def test_the_patient_keeps_to_its_limit(under_traffic: Case) -> None:
     job = under_traffic.observations["lengths"]["lengths"]
     assert job["ended"] == "done", job["tail"][-5:]
-    told = job["records"]
-    rows = told["engine_side"]
-    limit = told["limit"]
+    reported = job["records"]
+    rows = reported["engine_side"]
+    limit = reported["limit"]
     assert [len(rows[name]["token_ids"]) for name in ("short", "to the limit", "last token")] == [16, 16, 1]
     assert rows["to the limit"]["prompt_tokens"] + 16 == rows["last token"]["prompt_tokens"] + 1 == limit
     assert rows["prompt beyond"]["ended"] == "refused" and rows["short again"]["ended"] == "answered"
-    side = told["trainer_side"]
+    side = reported["trainer_side"]
     within = [one for one in side["attempts"] if not one["beyond"]]
     assert {one["length"] for one in within} == {40, limit - 1, limit}
     assert all(one["ended"] == "done" for one in within)

@@ -45,8 +45,8 @@ def test_who_serves_no_adapters_is_not_asked() -> None:
 
 
 def test_ranks_that_are_given_as_text() -> None:
-    told = planned(engine__enable_lora=True, engine__max_lora_rank="32", lora__rank="16", lora__alpha="auto")
-    arguments = lora.runs(told, Request(), Basis())["lora"].arguments
+    reported = planned(engine__enable_lora=True, engine__max_lora_rank="32", lora__rank="16", lora__alpha="auto")
+    arguments = lora.runs(reported, Request(), Basis())["lora"].arguments
     assert (arguments["rank"], arguments["alpha"], arguments["limit"]) == (16, 32, 32)
     unknown = planned(engine__enable_lora=True, engine__max_lora_rank=16, lora__rank="all")
     assert lora.runs(unknown, Request(), Basis())["lora"].arguments["rank"] == 8

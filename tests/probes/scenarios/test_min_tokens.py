@@ -20,9 +20,9 @@ def asked(scale: float = 1.0, **settings: Any) -> dict[str, Any]:
     return dict(runs["min_tokens"].arguments)
 
 
-def beyond(told: dict[str, Any]) -> int:
+def beyond(reported: dict[str, Any]) -> int:
     """By how many tokens the shortest answer goes beyond a context of 2048."""
-    return int(told["prompt"] + told["least"] - 2048)
+    return int(reported["prompt"] + reported["least"] - 2048)
 
 
 def test_without_a_launch_it_asks_for_more_than_there_is_room_for() -> None:
@@ -30,16 +30,16 @@ def test_without_a_launch_it_asks_for_more_than_there_is_room_for() -> None:
 
 
 def test_a_launch_whose_answers_fit_is_played_as_one_that_fits() -> None:
-    told = asked(sampling__min_tokens=512, lengths__prompt=1024, engine__max_model_len=2048)
-    assert beyond(told) <= 0 and told["least"] >= 1
-    told = asked(4.0, sampling__min_tokens=2048, lengths__prompt=6144, engine__max_model_len=8192)
-    assert beyond(told) == 0
+    reported = asked(sampling__min_tokens=512, lengths__prompt=1024, engine__max_model_len=2048)
+    assert beyond(reported) <= 0 and reported["least"] >= 1
+    reported = asked(4.0, sampling__min_tokens=2048, lengths__prompt=6144, engine__max_model_len=8192)
+    assert beyond(reported) == 0
 
 
 def test_a_launch_that_asks_for_too_much_is_played_as_one() -> None:
-    told = asked(4.0, sampling__min_tokens=2049, lengths__prompt=6144, engine__max_model_len=8192)
-    assert beyond(told) == 1
-    assert told["most"] >= told["least"]
+    reported = asked(4.0, sampling__min_tokens=2049, lengths__prompt=6144, engine__max_model_len=8192)
+    assert beyond(reported) == 1
+    assert reported["most"] >= reported["least"]
 
 
 def test_a_launch_that_does_not_ask_for_it_is_not_played() -> None:
@@ -49,10 +49,12 @@ def test_a_launch_that_does_not_ask_for_it_is_not_played() -> None:
 
 @pytest.mark.engine
 def test_a_v1_engine_ends_at_its_limit(under_traffic: Case) -> None:
-    told = under_traffic.observations["min_tokens"]["min_tokens"]["records"]
-    assert told["least"] > told["limit"] - told["prompt_tokens"]
-    for row in told["answers"]:
+    reported = under_traffic.observations["min_tokens"]["min_tokens"]["records"]
+    assert reported["least"] > reported["limit"] - reported["prompt_tokens"]
+    for row in reported["answers"]:
         assert row["finish_reason"] == "length"
-        assert row["prompt_tokens"] + len(row["token_ids"]) == min(told["limit"], row["prompt_tokens"] + told["least"])
+        assert row["prompt_tokens"] + len(row["token_ids"]) == min(
+            reported["limit"], row["prompt_tokens"] + reported["least"]
+        )
     result = judge_one(check, under_traffic)
     assert result.outcome is not Outcome.FINDINGS and "end at max_model_len" in str(result.reason)

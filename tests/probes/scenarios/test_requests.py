@@ -75,14 +75,14 @@ def test_a_healthy_engine_answers_everybody(played: Played) -> None:
     case = played()
     job = run_of(case)
     assert job["ended"] == "done", job["tail"][-5:]
-    told = job["records"]
-    kinds = {call["kind"] for call in told["calls"]}
+    reported = job["records"]
+    kinds = {call["kind"] for call in reported["calls"]}
     assert {"whole", "streamed", "growing", "group", "abort", "cancel", "leave", "timeout"} < kinds
-    ends = {call["kind"]: call["ended"] for call in told["calls"]}
+    ends = {call["kind"]: call["ended"] for call in reported["calls"]}
     assert ends["whole"] == "answered" and ends["cancel"] == "cancelled" and ends["leave"] == "left"
     assert ends["second of an id"] in ("answered", "refused")
-    assert told["engine"]["engine"] in ("V0", "V1") and told["engine"]["dtype"]
-    assert not any(told["left"].values())
+    assert reported["engine"]["engine"] in ("V0", "V1") and reported["engine"]["dtype"]
+    assert not any(reported["left"].values())
     for check in (engine_shared.check, engine_process_died.check):
         result = judge_one(check, case)
         assert result.outcome is Outcome.PASS, result.findings

@@ -58,10 +58,10 @@ def ranks_case(python: Path, launch: RolloutPlan, child: Path = peers.child) -> 
     """Two ranks on the CPU, started by the environment's torchrun."""
     request = Request(python=python)
     case = Case(packages=packages.collect(request), plan=launch)
-    told = {
+    reported = {
         name: msgspec.to_builtins(run_job(child, job, name, request)) for name, job in peers.jobs(case, request).items()
     }
-    return Case(packages=case.packages, plan=launch, observations={"peers": told})
+    return Case(packages=case.packages, plan=launch, observations={"peers": reported})
 
 
 def found(case: Case) -> list[tuple[str, Grade, str]]:
@@ -72,13 +72,13 @@ def found(case: Case) -> list[tuple[str, Grade, str]]:
 @pytest.mark.engine
 def test_two_replicas_and_their_requests_draw_different_completions(patient: Path) -> None:
     case = scenario_case(patient, scenario, plan=plan(**OWN, **{**DIVIDED, "seed__per_request": "counter"}))
-    told = {name: job["records"] for name, job in case.observations["seeds"].items()}
-    assert {name: (one["seed"], one["engine"]["seed"]) for name, one in told.items()} == {
+    reported = {name: job["records"] for name, job in case.observations["seeds"].items()}
+    assert {name: (one["seed"], one["engine"]["seed"]) for name, one in reported.items()} == {
         "first": (0, 0),
         "second": (1, 1),
     }
-    assert [row["seed"] for row in told["second"]["requests"]] == list(range(1, 9))
-    assert told["first"]["reach"]["ranks"] == 1 and len(told["first"]["group"]) == 8
+    assert [row["seed"] for row in reported["second"]["requests"]] == list(range(1, 9))
+    assert reported["first"]["reach"]["ranks"] == 1 and len(reported["first"]["group"]) == 8
     assert found(case) == []
     assert "8 of 8 completions differ" in str(judge_one(seeds.check, case).reason)
 
@@ -163,17 +163,17 @@ class TestWhatIsPlayed:
     """As few engines as can tell something."""
 
     def test_two_replicas_with_the_framework_s_seeds(self) -> None:
-        told = runs(plan(**{**OWN, "seed__engine": 3}, **DIVIDED))
-        assert [run.engine.options for run in told.values()] == [{"seed": 3}, {"seed": 4}]
-        assert [run.engine.replica for run in told.values()] == [0, 1]
+        reported = runs(plan(**{**OWN, "seed__engine": 3}, **DIVIDED))
+        assert [run.engine.options for run in reported.values()] == [{"seed": 3}, {"seed": 4}]
+        assert [run.engine.replica for run in reported.values()] == [0, 1]
 
     def test_the_first_one_shares_the_plain_engine_where_that_has_its_seed(self) -> None:
         first, second = runs(plan(**{**OWN, "seed__engine": 3}, **DIVIDED), options={"seed": 3}).values()
         assert (first.engine.options, second.engine.options) == ({}, {"seed": 4})
 
     def test_no_seed_given_is_none_and_not_zero(self) -> None:
-        told = runs(plan(seed__per_replica="same", **DIVIDED)).values()
-        assert [(run.arguments["seed"], run.engine.options) for run in told] == [(None, {}), (None, {})]
+        reported = runs(plan(seed__per_replica="same", **DIVIDED)).values()
+        assert [(run.arguments["seed"], run.engine.options) for run in reported] == [(None, {}), (None, {})]
 
     def test_seeds_that_are_drawn_differ(self) -> None:
         first, second = runs(plan(seed__per_replica="random", **DIVIDED)).values()
@@ -194,8 +194,10 @@ class TestWhatIsPlayed:
             runs(launch)
 
     def test_sizes_that_are_given_as_text(self) -> None:
-        told = runs(plan(**{**OWN, "seed__engine": "3"}, **{**DIVIDED, "placement__engines": "2", "sampling__n": "1"}))
-        assert [run.engine.options for run in told.values()] == [{"seed": 3}, {"seed": 4}]
+        reported = runs(
+            plan(**{**OWN, "seed__engine": "3"}, **{**DIVIDED, "placement__engines": "2", "sampling__n": "1"})
+        )
+        assert [run.engine.options for run in reported.values()] == [{"seed": 3}, {"seed": 4}]
         with pytest.raises(NotApplicable):
             runs(plan(**OWN, **{**DIVIDED, "placement__engines": "all"}))
         beside = planned("TRL", seed__per_replica="replica", **{**BESIDE, "engine__tensor_parallel_size": "2"})

@@ -21,8 +21,8 @@ from tests.plans import case as planned
 
 def swift(version: str = "3.4.1", **settings: Any) -> Case:
     """ms-swift that evaluates on the engine that it samples with."""
-    told = {"rollout__async": True, "rollout__evaluates": True, "placement__mode": "async", **settings}
-    return planned(framework="ms-swift", versions={"ms-swift": version}, **told)
+    reported = {"rollout__async": True, "rollout__evaluates": True, "placement__mode": "async", **settings}
+    return planned(framework="ms-swift", versions={"ms-swift": version}, **reported)
 
 
 def launched(case: Case) -> Scenario:

@@ -39,13 +39,13 @@ def observed(check: Check, case: Case) -> list[str]:
 @pytest.mark.engine
 def test_levels_take_turns_and_weights_wake_up_first_every_other_time(patient: Path) -> None:
     case = played(patient, "pretended")
-    told: dict[str, Any] = case.observations["sleep"]["sleep"]["records"]
-    assert "failed" not in told and "unread" not in told["unread"]
-    cycles = [(cycle["level"], cycle["parts"]) for cycle in told["cycles"]]
+    reported: dict[str, Any] = case.observations["sleep"]["sleep"]["records"]
+    assert "failed" not in reported and "unread" not in reported["unread"]
+    cycles = [(cycle["level"], cycle["parts"]) for cycle in reported["cycles"]]
     assert cycles == [(1, False), (2, False), (1, True), (2, True)]
-    assert all(cycle["asleep"] > cycle["awake"] == told["free"]["before"] for cycle in told["cycles"])
-    assert [(row["level"], row["parts"]) for row in told["after"]] == cycles
-    assert len(told["start"]["seen"]["tops"][0]) >= 5
+    assert all(cycle["asleep"] > cycle["awake"] == reported["free"]["before"] for cycle in reported["cycles"])
+    assert [(row["level"], row["parts"]) for row in reported["after"]] == cycles
+    assert len(reported["start"]["seen"]["tops"][0]) >= 5
     assert not observed(sleep_wake.check, case) and not observed(allocator.check, case)
 
 

@@ -48,23 +48,23 @@ def test_it_is_played_only_where_minutes_were_asked_for() -> None:
 
 @pytest.mark.engine
 def test_a_healthy_engine_stays_as_it_is(soaked: Callable[..., Case]) -> None:
-    told = soaked()
-    job = told.observations["soak"]["traffic"]
+    reported = soaked()
+    job = reported.observations["soak"]["traffic"]
     assert job["ended"] == "done", job["tail"][-5:]
     windows = job["records"]["windows"]
     assert all(window["unfinished"] == 0 for window in windows)
     assert len({tuple(window["canary"]["token_ids"]) for window in windows}) == 1
     for check in (host_memory.check, engine_internal.check):
-        result = judge_one(check, told)
+        result = judge_one(check, reported)
         assert result.outcome is Outcome.PASS and "requests in" in str(result.reason)
 
 
 @pytest.mark.engine
 def test_memory_and_blocks_that_do_not_come_back_are_found(soaked: Callable[..., Case]) -> None:
-    told = soaked("leaks")
-    (grown,) = judge_one(host_memory.check, told).findings
+    reported = soaked("leaks")
+    (grown,) = judge_one(host_memory.check, reported).findings
     assert grown.grade is Grade.OBSERVED and "GiB an hour under steady traffic" in grown.message
-    (lost,) = judge_one(engine_internal.check, told).findings
+    (lost,) = judge_one(engine_internal.check, reported).findings
     assert "loses KV blocks under traffic" in lost.message
 
 

@@ -48,8 +48,8 @@ def played(request: pytest.FixtureRequest) -> Any:
 
 
 def recorded(when: str, plan: RolloutPlan) -> Case:
-    told = json.loads((RECORDED / "v0_min_tokens.json").read_text())[when]
-    return Case(packages=packages(vllm="0.9.1"), plan=plan, observations=told)
+    reported = json.loads((RECORDED / "v0_min_tokens.json").read_text())[when]
+    return Case(packages=packages(vllm="0.9.1"), plan=plan, observations=reported)
 
 
 ANEW: dict[str, Case] = {}
@@ -61,7 +61,7 @@ def anew(python: Path, key: str, plan: RolloutPlan) -> Case:
     return ANEW[key]
 
 
-def test_the_assertion_is_reproduced_and_told_with_its_fixes_length_first(played: Any) -> None:
+def test_the_assertion_is_reproduced_and_reported_with_its_fixes_length_first(played: Any) -> None:
     case = played("before", PLAN)
     (finding,) = judge_one(check, case).findings
     assert finding.grade is Grade.REPRODUCED
@@ -75,7 +75,7 @@ def test_the_assertion_is_reproduced_and_told_with_its_fixes_length_first(played
     ]
 
 
-def test_it_is_told_once(played: Any) -> None:
+def test_it_is_reported_once(played: Any) -> None:
     every = registry.load()
     report = engine.report(played("before", PLAN), every.checks.values(), every)
     # What is wrong with the laboratory's own packages is another matter.

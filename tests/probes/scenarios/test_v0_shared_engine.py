@@ -52,8 +52,8 @@ def v0(request: pytest.FixtureRequest) -> Callable[[bool], dict[str, Any]]:
 
 @cache
 def recorded(chunked: bool) -> dict[str, Any]:
-    told = json.loads((RECORDED / f"v0_{'chunked' if chunked else 'whole'}_prefill.json").read_text())
-    return dict(told["observations"])
+    reported = json.loads((RECORDED / f"v0_{'chunked' if chunked else 'whole'}_prefill.json").read_text())
+    return dict(reported["observations"])
 
 
 @cache
@@ -62,8 +62,8 @@ def anew(python: Path, chunked: bool) -> dict[str, Any]:
 
 
 def threads(observations: dict[str, Any], name: str, chunked: bool) -> Case:
-    told = {"shared_engine": observations[name]}
-    return Case(observations=told, plan=plan(chunked, rollout__async=name != "turns"))
+    reported = {"shared_engine": observations[name]}
+    return Case(observations=reported, plan=plan(chunked, rollout__async=name != "turns"))
 
 
 def interruption(observations: dict[str, Any], which: str) -> dict[str, Any]:
@@ -71,17 +71,17 @@ def interruption(observations: dict[str, Any], which: str) -> dict[str, Any]:
 
 
 def test_two_threads_collide_and_turns_cure_it(v0: Callable[[bool], dict[str, Any]]) -> None:
-    told = v0(False)
-    (finding,) = judge_one(check, threads(told, "shared_engine", False)).findings
+    reported = v0(False)
+    (finding,) = judge_one(check, threads(reported, "shared_engine", False)).findings
     assert finding.grade is Grade.REPRODUCED
-    assert judge_one(check, threads(told, "turns", False)).outcome is Outcome.PASS
+    assert judge_one(check, threads(reported, "turns", False)).outcome is Outcome.PASS
 
 
 def test_the_assertion_is_how_they_collided() -> None:
-    told = recorded(False)  # anew it may be another: the forward context, or a native crash
-    engine = told["shared_engine"]["threads"]["records"]["engine"]
+    reported = recorded(False)  # anew it may be another: the forward context, or a native crash
+    engine = reported["shared_engine"]["threads"]["records"]["engine"]
     assert (engine["engine"], engine["enable_chunked_prefill"]) == ("V0", False)
-    (finding,) = judge_one(check, threads(told, "shared_engine", False)).findings
+    (finding,) = judge_one(check, threads(reported, "shared_engine", False)).findings
     assert [one.text for one in finding.evidence] == [
         f"evaluation: {ASSERTION}",
         "training: 4 outputs beside prompts that are not theirs",
@@ -89,23 +89,23 @@ def test_the_assertion_is_how_they_collided() -> None:
 
 
 def test_a_step_interrupted_in_prefill_brings_it_and_aborting_cures_it(v0: Callable[[bool], dict[str, Any]]) -> None:
-    told = v0(False)
-    result = judge_one(check, Case(observations={"interrupted": told["interrupted"]}))
+    reported = v0(False)
+    result = judge_one(check, Case(observations={"interrupted": reported["interrupted"]}))
     assert result.outcome is Outcome.PASS and f"interrupted in prefill {ASSERTION}" in str(result.reason)
-    after = interruption(told, "reused")
+    after = interruption(reported, "reused")
     assert (after["between steps"]["got"], after["between steps"]["foreign"]) == (8, 4)
-    assert all(call["got"] == 4 and not call["foreign"] for call in interruption(told, "aborted").values())
+    assert all(call["got"] == 4 and not call["foreign"] for call in interruption(reported, "aborted").values())
 
 
 def test_with_chunked_prefill_the_assertion_goes_and_the_fault_stays(v0: Callable[[bool], dict[str, Any]]) -> None:
-    told = v0(True)
-    assert told["shared_engine"]["threads"]["records"]["engine"]["enable_chunked_prefill"] is True
-    (finding,) = judge_one(check, threads(told, "shared_engine", True)).findings
+    reported = v0(True)
+    assert reported["shared_engine"]["threads"]["records"]["engine"]["enable_chunked_prefill"] is True
+    (finding,) = judge_one(check, threads(reported, "shared_engine", True)).findings
     assert not any("scheduler.py:1304" in one.text for one in finding.evidence)
-    assert judge_one(check, threads(told, "turns", True)).outcome is Outcome.PASS
-    after = interruption(told, "reused")
+    assert judge_one(check, threads(reported, "turns", True)).outcome is Outcome.PASS
+    after = interruption(reported, "reused")
     assert all(call["ended"] == "answered" and call["foreign"] == 4 for call in after.values()), after
-    assert all(call["got"] == 4 and not call["foreign"] for call in interruption(told, "aborted").values())
+    assert all(call["got"] == 4 and not call["foreign"] for call in interruption(reported, "aborted").values())
 
 
 # In one of them the assertion in a thread leaves the other without its forward context.

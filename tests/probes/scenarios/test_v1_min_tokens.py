@@ -28,11 +28,11 @@ PLAN = RolloutPlan(
 
 def played(when: str, plan: RolloutPlan) -> Case:
     """The case of a plan that was played, ``before`` the fix or ``after``."""
-    told = json.loads(RECORDED.read_text())[when]
-    return Case(packages=packages(vllm="0.26.0"), plan=plan, observations=told)
+    reported = json.loads(RECORDED.read_text())[when]
+    return Case(packages=packages(vllm="0.26.0"), plan=plan, observations=reported)
 
 
-def test_the_stall_is_reproduced_and_told_with_its_fixes_length_first() -> None:
+def test_the_stall_is_reproduced_and_reported_with_its_fixes_length_first() -> None:
     (finding,) = judge_one(check, played("before", PLAN)).findings
     assert finding.grade is Grade.REPRODUCED
     assert "min_tokens 32 after a prompt of 232 and max_model_len 256 never end on vLLM 0.26.0 V1" in finding.message
@@ -43,7 +43,7 @@ def test_the_stall_is_reproduced_and_told_with_its_fixes_length_first() -> None:
     ]
 
 
-def test_it_is_told_once() -> None:
+def test_it_is_reported_once() -> None:
     every = registry.load()
     report = engine.report(played("before", PLAN), every.checks.values(), every)
     assert [finding.code for finding in report.findings if not finding.code.startswith("RLD1")] == ["RLD203"]

@@ -60,8 +60,8 @@ def _plain(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer |
     lengths = _lengths(max(arguments["prompt"], SHORTEST), arguments["requests"])
     prompts = {f"plain {i}": running.prompt(length, salt=i) for i, length in enumerate(lengths)}
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    told = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
-    rows = [_row(row, len(prompts[row["request"]])) for row in told]
+    reported = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    rows = [_row(row, len(prompts[row["request"]])) for row in reported]
     running.record("plain", rows)
     for row, values in zip(rows, _prefilled(running, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
         row["prefill"] = values[-len(row["token_ids"]) :]
@@ -84,9 +84,9 @@ def _vocabulary(running: RunningEngine, trainer: Trainer | None) -> int:
     # In a mixed order, so that neighbours in the vocabulary are not neighbours in the prompt.
     ids = [ids[place * 89 % len(ids)] for place in range(len(ids))] if len(ids) % 89 else ids
     (engine,) = _prefilled(running, [ids])
-    told = trainer.log_probabilities(ids[:1], ids[1:])[0]
-    running.record("vocabulary", {"token_ids": ids, "engine": engine[1:], "trainer": told})
-    return len(told)
+    reported = trainer.log_probabilities(ids[:1], ids[1:])[0]
+    running.record("vocabulary", {"token_ids": ids, "engine": engine[1:], "trainer": reported})
+    return len(reported)
 
 
 def _prefilled(running: RunningEngine, sequences: list[list[int]]) -> list[list[Any]]:
@@ -102,10 +102,10 @@ def _heated(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer 
     temperature = arguments["temperature"]
     prompts = {f"heated {i}": running.prompt(SHORTEST + 8 * i, salt=i) for i in range(HEATED_REQUESTS)}
     given = {"temperature": temperature, "max_tokens": HEATED_TOKENS, "logprobs": 1, "ignore_eos": True}
-    told = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    reported = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
     temperatures = list(dict.fromkeys([1.0, temperature, *arguments["assumed"]]))
     rows = []
-    for row in told:
+    for row in reported:
         prompt = prompts[row["request"]]
         at = trainer.log_probabilities(prompt, row["token_ids"], temperatures) if trainer is not None else []
         rows.append({**_row(row, len(prompt)), "trainer": {str(t): v for t, v in zip(temperatures, at)}})  # noqa: B905
@@ -118,10 +118,10 @@ def _greedy(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, Any]
     lengths = _lengths(max(min(arguments["prompt"], 256), SHORTEST), BATCH)
     prompts = [running.prompt(length, salt=100 + i) for i, length in enumerate(lengths)]
     place = BATCH // 2
-    told = {"alone": _judged(running, [prompts[place]], given)[0]}
-    told["batched"] = _judged(running, prompts, given)[place]
-    running.record("greedy", {**told, "batch": BATCH})
-    return told
+    reported = {"alone": _judged(running, [prompts[place]], given)[0]}
+    reported["batched"] = _judged(running, prompts, given)[place]
+    running.record("greedy", {**reported, "batch": BATCH})
+    return reported
 
 
 def _judged(running: RunningEngine, prompts: list[list[int]], given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def _judged(running: RunningEngine, prompts: list[list[int]], given: dict[str, A
                 "prompt_tokens": len(prompt),
                 "token_ids": list(completion.token_ids),
                 "logprobs": logprobs(completion),
-                "margins": [told[0] - told[1] if len(told) > 1 else None for told in best],
+                "margins": [reported[0] - reported[1] if len(reported) > 1 else None for reported in best],
             }
         )
     return answers

@@ -97,7 +97,9 @@ class Traffic:
         given = {**self._greedy(), "logprobs": self.running.tops(TOPS)}
         stream = self.running.stream(self.prompts[number], given, self.running.identity("alone"))
         completion = [output async for output in stream][-1].outputs[0]
-        tops = [[[token, float(told.logprob)] for token, told in place.items()] for place in completion.logprobs]
+        tops = [
+            [[token, float(reported.logprob)] for token, reported in place.items()] for place in completion.logprobs
+        ]
         return {
             "prompt_tokens": len(self.prompts[number]),
             "token_ids": list(completion.token_ids),
@@ -251,8 +253,8 @@ def _row(kind: str, number: int, given: dict[str, Any]) -> dict[str, Any]:
 def _take(row: dict[str, Any], output: Any, prompt: Sequence[int], identity: str) -> None:
     row["finals"] += bool(output.finished)
     row["wrong_id"] |= str(output.request_id) != identity
-    told = output.prompt_token_ids
-    row["wrong_prompt"] |= told is not None and list(told) != list(prompt)
+    reported = output.prompt_token_ids
+    row["wrong_prompt"] |= reported is not None and list(reported) != list(prompt)
     answers = {answer["index"]: answer for answer in row["answers"]}
     for completion in output.outputs:
         tokens = list(completion.token_ids)

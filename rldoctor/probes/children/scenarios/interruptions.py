@@ -40,11 +40,11 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("alone", answers)
     calls: list[dict[str, Any]] = []
     for name, tidy in (("aborted", True), ("reused", False)):
-        told: dict[str, Any] = {}
+        reported: dict[str, Any] = {}
         for place in PLACES:
-            told[place] = _again(running, first_batch, then, place, tidy)
-            calls.append(told[place])
-            running.record(name, told)
+            reported[place] = _again(running, first_batch, then, place, tidy)
+            calls.append(reported[place])
+            running.record(name, reported)
             abort_left(running)
     running.engine.reset_prefix_cache()
     last = _call(running, then)

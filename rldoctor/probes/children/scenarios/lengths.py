@@ -48,7 +48,7 @@ class EngineSide:
 
     def __init__(self, running: RunningEngine) -> None:
         self.running = running
-        self.told: dict[str, dict[str, Any]] = {}
+        self.reported: dict[str, dict[str, Any]] = {}
         self.prompts: dict[str, list[int]] = {}
 
     def ask(self, name: str, length: int, most: int, may_be_refused: bool = False) -> None:
@@ -56,7 +56,7 @@ class EngineSide:
         # Nothing of it may come out of the prefix cache: an equal prompt is asked for twice on purpose only.
         prompt = self.prompts[name] = self.running.prompt(length, salt=length)
         row: dict[str, Any] = {"prompt_tokens": length, "max_tokens": most, "ended": "answered"}
-        self.told[name] = row
+        self.reported[name] = row
         given = {"temperature": 0.0, "max_tokens": most, "logprobs": 1, "ignore_eos": True}
         try:
             answer = self.running.generate({name: (prompt, given)})
@@ -66,16 +66,16 @@ class EngineSide:
             if not may_be_refused:
                 raise
         finally:
-            self.running.record("engine_side", self.told)
+            self.running.record("engine_side", self.reported)
 
     def sequence(self, name: str) -> list[int]:
         """A prompt with its answer."""
-        return [*self.prompts[name], *self.told[name].get("token_ids", ())]
+        return [*self.prompts[name], *self.reported[name].get("token_ids", ())]
 
     def reach(self, limit: int, began: float) -> dict[str, Any]:
         return {
-            "requests": len(self.told),
-            "sampled_tokens": sum(len(row.get("token_ids", ())) for row in self.told.values()),
+            "requests": len(self.reported),
+            "sampled_tokens": sum(len(row.get("token_ids", ())) for row in self.reported.values()),
             "longest": limit,
             "seconds": round(time.monotonic() - began, 3),
         }
@@ -98,6 +98,6 @@ def train(running: RunningEngine, engine: EngineSide, limit: int) -> None:
         passes.forward("one beyond", [*full, full[0]], beyond=True)
     if all(one["ended"] == "done" for one in passes.attempts if not one["beyond"]):
         for name in ("short", "to the limit"):
-            row = engine.told[name]
+            row = engine.reported[name]
             passes.compare(name, engine.prompts[name], row.get("token_ids", ()), row.get("logprobs", []))
-    running.record("trainer_side", passes.told())
+    running.record("trainer_side", passes.reported())

@@ -39,8 +39,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     plain = _sampled(running, arguments, None)
     first, strength = _moving(trainer, base, modules, rank, alpha / rank, plain)
     second = _adapter(base, modules, rank, strength, seed=2)
-    told = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
-    running.record("adapters", told)
+    reported = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
+    running.record("adapters", reported)
     found = {"none": plain}
     for number, (name, adapter) in enumerate((("first", first), ("second", second)), start=1):
         directory = _write(Path(f"adapter-{name}"), adapter, rank, alpha)
@@ -101,8 +101,8 @@ def _moving(
     for _ in range(MOST_DOUBLINGS):
         adapter = _adapter(base, modules, rank, strength, seed=1)
         trainer.load(_merged(base, adapter, scale))
-        told = [trainer.log_probabilities(row["prompt"], row["token_ids"])[0] for row in plain]
-        steps = [abs(a - b) for row, now in zip(plain, told) for a, b in zip(row["engine"], now)]  # noqa: B905
+        reported = [trainer.log_probabilities(row["prompt"], row["token_ids"])[0] for row in plain]
+        steps = [abs(a - b) for row, now in zip(plain, reported) for a, b in zip(row["engine"], now)]  # noqa: B905
         if sum(steps) / len(steps) >= MOVED:
             break
         strength *= 2
@@ -119,7 +119,7 @@ def _write(directory: Path, adapter: Adapter, rank: int, alpha: float) -> str:
         tensors[f"base_model.model.{module}.lora_A.weight"] = down.contiguous()
         tensors[f"base_model.model.{module}.lora_B.weight"] = up.contiguous()
     save_file(tensors, str(directory / "adapter_model.safetensors"))
-    told = {
+    reported = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "r": rank,
@@ -128,7 +128,7 @@ def _write(directory: Path, adapter: Adapter, rank: int, alpha: float) -> str:
         "bias": "none",
         "lora_dropout": 0.0,
     }
-    (directory / "adapter_config.json").write_text(json.dumps(told))
+    (directory / "adapter_config.json").write_text(json.dumps(reported))
     return str(directory.resolve())
 
 
@@ -145,10 +145,10 @@ def _sampled(running: RunningEngine, arguments: dict[str, Any], adapter: Any) ->
     prompts = [running.prompt(PROMPT, salt=i) for i in range(REQUESTS)]
     asked = [{"prompt_token_ids": prompt} for prompt in prompts]
     outputs = running.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
-    told = [row for output in outputs for row in rows("lora", given, output)]
+    reported = [row for output in outputs for row in rows("lora", given, output)]
     return [
         {"prompt": prompt, "token_ids": row["token_ids"], "engine": row["logprobs"]}
-        for prompt, row in zip(prompts, told)  # noqa: B905 - Python 3.9
+        for prompt, row in zip(prompts, reported)  # noqa: B905 - Python 3.9
     ]
 
 

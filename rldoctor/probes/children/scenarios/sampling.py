@@ -49,16 +49,16 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
 def _settings(logits: torch.Tensor, temperature: float) -> dict[str, dict[str, float]]:
     """One parameter each, cut where rounding decides nothing: in the widest gap between neighbours."""
     ordered = torch.log_softmax(logits, dim=-1).sort(descending=True).values
-    told = ordered.exp().cumsum(0).tolist()
+    reported = ordered.exp().cumsum(0).tolist()
     steps = [float(ordered[k - 1] - ordered[k]) for k in KEPT]
     k = KEPT[steps.index(max(steps))]
-    shares = [told[j - 1] - told[j - 2] for j in KEPT]
+    shares = [reported[j - 1] - reported[j - 2] for j in KEPT]
     j = KEPT[shares.index(max(shares))]
     return {
         "temperature 1": {"temperature": 1.0},
         "temperature": {"temperature": temperature},
         "top_k": {"temperature": 1.0, "top_k": k},
-        "top_p": {"temperature": 1.0, "top_p": (told[j - 2] + told[j - 1]) / 2},
+        "top_p": {"temperature": 1.0, "top_p": (reported[j - 2] + reported[j - 1]) / 2},
         "min_p": {"temperature": 1.0, "min_p": math.exp(float((ordered[k - 1] + ordered[k]) / 2 - ordered[0]))},
     }
 

@@ -19,10 +19,10 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     rows = running.sampled
     asked = arguments.get("requests")
     if asked:
-        told = {"n": asked["each"], "temperature": 1.0, "max_tokens": asked["response"], "logprobs": 1}
+        reported = {"n": asked["each"], "temperature": 1.0, "max_tokens": asked["response"], "logprobs": 1}
         prompt = running.prompt(asked["prompt"])
         seeds = enumerate(asked["seeds"])
-        drawn = running.generate({f"request {number}": (prompt, {**told, "seed": seed}) for number, seed in seeds})
+        drawn = running.generate({f"request {number}": (prompt, {**reported, "seed": seed}) for number, seed in seeds})
         running.record("requests", drawn)
         rows = rows + drawn
     running.record(

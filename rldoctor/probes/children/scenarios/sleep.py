@@ -43,8 +43,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         return
     running.record("held", _held(running))
     # Twice: the second time the prompt is in the prefix cache.
-    _told(running)
-    running.record("start", _told(running))
+    _reported(running)
+    running.record("start", _reported(running))
     running.record("free", {"before": _free()})
     done: list[dict[str, Any]] = []
     after: list[dict[str, Any]] = []
@@ -55,7 +55,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             running.record("cycles", done)
             if number < 2 * len(levels) or number >= arguments["cycles"] - len(levels):
                 parts = done[-1]["parts"]
-                after.append({"level": level, "cycle": number + 1, "parts": parts, **_told(running)})
+                after.append({"level": level, "cycle": number + 1, "parts": parts, **_reported(running)})
                 running.record("after", after)
         except Exception as error:
             running.record("failed", {"level": level, "cycle": number + 1, "exceptions": chain(error)})
@@ -103,7 +103,7 @@ def _held(running: RunningEngine) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in found)
 
 
-def _told(running: RunningEngine) -> dict[str, Any]:
+def _reported(running: RunningEngine) -> dict[str, Any]:
     from vllm import SamplingParams
 
     scored = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
@@ -112,5 +112,5 @@ def _told(running: RunningEngine) -> dict[str, Any]:
     greedy = {"temperature": 0.0, "max_tokens": GREEDY_TOKENS, "logprobs": running.tops(TOPS), "ignore_eos": True}
     (seen,) = running.engine.generate(prompts[1:], SamplingParams(**greedy), use_tqdm=False)
     answer = seen.outputs[0]
-    told = {"token_ids": list(answer.token_ids), "logprobs": logprobs(answer), "tops": tops(answer)}
-    return {"scores": prompt_logprobs(fixed)[1:], "seen": told}
+    reported = {"token_ids": list(answer.token_ids), "logprobs": logprobs(answer), "tops": tops(answer)}
+    return {"scores": prompt_logprobs(fixed)[1:], "seen": reported}

@@ -49,15 +49,15 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     _describe(running, tokenizer)
     turn = _template(running, tokenizer, arguments)
     ends = {"eos": tokenizer.eos_token_id, "turn": turn}
-    told = {}
+    reported = {}
     for name, token in ends.items():
         if token is not None and token < running.vocabulary:
-            told[name] = _end(running, token, arguments)
-            running.record("ends", told)
+            reported[name] = _end(running, token, arguments)
+            running.record("ends", reported)
     running.record("texts", _texts(running, tokenizer))
     same = [_same(tokenizer, text) for text in TEXTS]
     running.record("again", {"texts": len(same), "same": sum(same)})
-    running.record("reach", {"requests": len(told), "texts": len(same)})
+    running.record("reach", {"requests": len(reported), "texts": len(same)})
 
 
 def _describe(running: RunningEngine, tokenizer: Any) -> None:

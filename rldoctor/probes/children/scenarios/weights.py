@@ -67,17 +67,17 @@ class _Play:
     def run(self) -> None:
         old, start = self.trainer.weights(), self._score()
         before = self._sampled("seen")
-        self._told(before, "trainer")
+        self._reported(before, "trainer")
         self.running.record("before", before)
         new = self._changed(old, before)
         sent = self.named(new)
         self._send("the trainer's weights", sent)
         self.running.engine.reset_prefix_cache()
         after = [*self._sampled("seen"), *self._sampled("new")]
-        self._told(after, "trainer")
+        self._reported(after, "trainer")
         self.running.record("sensitivity", self._sensitivity(old, new, [row for row in after if not row["seen"]]))
         self.trainer.load(old)
-        self._told(after, "old")
+        self._reported(after, "old")
         self.running.record("after", after)
         self._scores(sent)
         self._refusals(sent)
@@ -106,9 +106,9 @@ class _Play:
             for r in rows
         ]
 
-    def _told(self, rows: list[dict[str, Any]], name: str) -> None:
-        for row, told in zip(rows, self.trainer.of_rows(rows, self.prompts.__getitem__)):  # noqa: B905 - Python 3.9
-            row[name] = told
+    def _reported(self, rows: list[dict[str, Any]], name: str) -> None:
+        for row, reported in zip(rows, self.trainer.of_rows(rows, self.prompts.__getitem__)):  # noqa: B905 - Python 3.9
+            row[name] = reported
 
     def _changed(self, old: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
         """New weights, in the trainer too, that move its log-probabilities well beyond noise."""
@@ -117,8 +117,8 @@ class _Play:
             chance = torch.Generator().manual_seed(SEED)
             new = {name: _noisy(tensor, strength, chance) for name, tensor in old.items()}
             self.trainer.load(new)
-            told = self.trainer.of_rows(rows, self.prompts.__getitem__)
-            steps = [abs(a - b) for row, now in zip(rows, told) for a, b in zip(row["trainer"], now)]  # noqa: B905
+            reported = self.trainer.of_rows(rows, self.prompts.__getitem__)
+            steps = [abs(a - b) for row, now in zip(rows, reported) for a, b in zip(row["trainer"], now)]  # noqa: B905
             moved = sum(steps) / len(steps)
             if moved >= MOVED:
                 break
@@ -127,11 +127,11 @@ class _Play:
         return new
 
     def _sensitivity(self, old: dict[str, Any], new: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-        told = {}
+        reported = {}
         for part in list(dict.fromkeys(map(_part, old)))[:MOST_PARTS]:
             self.trainer.load({**new, **{name: tensor for name, tensor in old.items() if _part(name) == part}})
-            told[part] = self.trainer.of_rows(rows, self.prompts.__getitem__)
-        return told
+            reported[part] = self.trainer.of_rows(rows, self.prompts.__getitem__)
+        return reported
 
     def _score(self) -> list[Any]:
         """Log-probabilities of fixed tokens, none of them from the prefix cache."""
@@ -156,14 +156,14 @@ class _Play:
             "name": (f"{module}_of_another_model.{kind}", new[name]),
             "shape": (name, new[name][:-1]),
         }
-        told = {}
+        reported = {}
         for what, (label, tensor) in wrong.items():
             before, kept = self._score(), Snapshot(self.sync.model)
             raised = _attempt(lambda pair=(label, tensor): self.sync.send([pair]))  # type: ignore[misc]
             after = None if raised else self._score()
             sent = f"{label} {list(tensor.shape)}"
-            told[what] = {"sent": sent, "exceptions": raised, "before": before, "after": after}
-            self.running.record("refusals", told)
+            reported[what] = {"sent": sent, "exceptions": raised, "before": before, "after": after}
+            self.running.record("refusals", reported)
             kept.put_back()
             self._send(f"weights after one of a wrong {what}", new)
 
