@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from rldoctor.case import Case
 from rldoctor.check import Check
@@ -39,12 +40,24 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     python = case.packages.executable if case.packages is not None else None
     if python is not None:
         results = tuple(_installing(result, python) for result in results)
-    judged = Report(target=describe(case), results=results, notes=(*broken, *notes), place=place)
+    judged = Report(target=describe(case), results=results, notes=(*broken, *notes, *_of_plan(case)), place=place)
     if case.plan is None:
         return judged
     from rldoctor.edits.fixes import spelled_report
 
     return spelled_report(judged, case.plan)
+
+
+def _of_plan(case: Case) -> Iterator[str]:
+    """What the reader of the launch noted: what it did not follow, took for another file, or was given twice."""
+    named = False
+    for note in case.plan.notes if case.plan is not None else ():
+        # The verdict's own line has the first part that could not be read.
+        if note.unread and not named:
+            named = True
+            continue
+        place = f"{Path(note.file).name}:{note.line}: " if note.file and note.line else ""
+        yield f"{place}{note.text}"
 
 
 def _installing(result: CheckResult, python: str) -> CheckResult:

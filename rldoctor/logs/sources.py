@@ -32,6 +32,9 @@ OVERLAP = 512
 
 _SAMPLE = 1 << 16
 
+# Bytes of a file, compressed or not, that are read in more than a moment.
+_LONG = 32 << 20
+
 _ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
 
 
@@ -67,6 +70,10 @@ class Source:
     def again(self) -> Source | None:
         """The same stream from its beginning, or None for what can be read only once."""
         return Source(self.name, self.path, self.origin) if self.path is not None and self.path.is_file() else None
+
+    def takes_long(self) -> bool:
+        """Whether somebody who waits for it wants to know: of a large file, or of a stream that may never end."""
+        return self.path is None or not self.path.is_file() or self.path.stat().st_size > _LONG
 
     def _open(self) -> IO[bytes]:
         if self.path is None:
@@ -130,6 +137,10 @@ class TextSource(Source):
 
     def again(self) -> Source:
         return self
+
+    def takes_long(self) -> bool:
+        """Whether somebody who waits for it wants to know: of a large file, or of a stream that may never end."""
+        return self.path is None or not self.path.is_file() or self.path.stat().st_size > _LONG
 
     def _open(self) -> IO[bytes]:
         return io.BytesIO(self._data)

@@ -123,7 +123,8 @@ def _read_all(sources: Sequence[Source], table: Table, notes: list[str], progres
     records: list[FileRecord] = []
     faults: list[str] = []
     for source in sources:
-        progress(f"reading {source.name}")
+        if source.takes_long():
+            progress(f"reading {source.name}")
         try:
             records.append(read(source, table))
         except InputError as error:

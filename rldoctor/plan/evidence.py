@@ -30,14 +30,15 @@ def cite(plan: RolloutPlan, *options: str) -> tuple[Evidence, ...]:
 def _line(plan: RolloutPlan, option: str, setting: Setting) -> Evidence:
     # What is derived carries the key of the setting that it was derived from.
     name = plain(option) if setting.source is Source.DERIVED else setting.key or plain(option)
-    value = _written(plan, option, setting) if setting.unknown is None else f"unknown: {setting.unknown}"
+    if setting.unknown is not None:
+        return Evidence(text=f"{name} = unknown: {setting.unknown}", source=setting.file, line=setting.line)
     origin = {
         Source.GIVEN: "",
         Source.ENVIRONMENT: "",
         Source.DEFAULT: DEFAULT,
         Source.DERIVED: f" ({setting.how})" if setting.how else " (derived)",
     }[setting.source]
-    return Evidence(text=f"{name} = {value}{origin}", source=setting.file, line=setting.line)
+    return Evidence(text=f"{name} = {_written(plan, option, setting)}{origin}", source=setting.file, line=setting.line)
 
 
 def _written(plan: RolloutPlan, option: str, setting: Setting) -> Any:

@@ -15,6 +15,7 @@ from rldoctor.api.probes import Job, Probe, Request
 from rldoctor.api.results import CheckResult
 from rldoctor.flow import depth, engine
 from rldoctor.flow import probe as probing
+from rldoctor.launch.recognise import read
 from rldoctor.model import Fix, Report
 from rldoctor.registry import Registry
 from tests.cases import GIB, host
@@ -178,6 +179,13 @@ def test_install_commands_are_for_the_interpreter_that_was_judged() -> None:
         "dmesg -T",
     )
     assert shown(None) == commands
+
+
+def test_what_the_reader_of_a_launch_noted_is_said(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("source gone.sh\npython3 -m verl.trainer.main_ppo data.max_response_length=512\n")
+    (plan,) = read(tmp_path / "run.sh", version_of={"verl": "0.5.0"})
+    report = engine.report(Case(plan=plan), [needing("plan")], Registry())
+    assert report.notes == ("run.sh:1: source gone.sh: not followed",)
 
 
 def test_what_cannot_run_costs_nothing() -> None:

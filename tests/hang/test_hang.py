@@ -280,7 +280,7 @@ def test_an_engine_that_was_stopped(start: Start, patient: Path, tmp_path: Path,
 RAY = """
 import time
 import ray
-ray.init(num_cpus=2, include_dashboard=False)
+ray.init(address="local", num_cpus=2, include_dashboard=False)
 @ray.remote(num_cpus=1)
 class Rollout:
     def generate(self): time.sleep(600)
@@ -314,7 +314,7 @@ def test_an_actor_that_stays_pending(start: Start, python_with_ray: Path, tmp_pa
 
 RAY_WORKS = """
 import ray
-ray.init(num_cpus=1, include_dashboard=False)
+ray.init(address="local", num_cpus=1, include_dashboard=False)
 @ray.remote(num_cpus=1)
 class Rollout:
     def generate(self):

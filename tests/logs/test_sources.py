@@ -91,6 +91,15 @@ def test_what_is_no_text_is_one_clear_line(
     assert str(file) in str(caught.value)
 
 
+def test_only_what_takes_long_is_announced(tmp_path: Path) -> None:
+    with (tmp_path / "short.log").open("w") as short, (tmp_path / "long.log").open("w") as long:
+        short.truncate(1 << 20)
+        long.truncate(1 << 30)
+    announced = [name for name in ("short.log", "long.log") if Source(name, tmp_path / name).takes_long()]
+    assert announced == ["long.log"]
+    assert Source("standard input").takes_long()
+
+
 def test_a_hole_at_the_beginning_of_a_rotated_file_is_read_over(tmp_path: Path) -> None:
     file = tmp_path / "run.log"
     file.write_bytes(bytes(200_000) + TEXT.encode())

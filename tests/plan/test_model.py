@@ -15,6 +15,7 @@ from rldoctor.frameworks import all_dialects
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
 from rldoctor.launch.recognise import read
+from rldoctor.plan.evidence import DEFAULT, cite
 from rldoctor.plan.model import Form, RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import term, terms
 
@@ -31,6 +32,12 @@ python3 -m verl.trainer.main_ppo \\
 def plan(tmp_path: Path) -> RolloutPlan:
     (tmp_path / "run.sh").write_text(SCRIPT)
     return read(tmp_path / "run.sh", version_of={"verl": "0.5.0"})[0]
+
+
+def test_what_nobody_can_read_is_cited_as_unknown_and_not_as_a_default(plan: RolloutPlan) -> None:
+    (line,) = cite(plan, "engine.max_num_batched_tokens")
+    assert line.text.startswith("actor_rollout_ref.rollout.max_num_batched_tokens = unknown: ")
+    assert not line.text.endswith(DEFAULT) and line.line == 5
 
 
 def test_a_setting_knows_where_it_stands(plan: RolloutPlan) -> None:

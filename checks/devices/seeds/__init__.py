@@ -167,8 +167,10 @@ def _shared(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
             f", and {together} of them get the same prompts: they draw the same completions",
             Severity.ERROR,
         )
-    else:
+    elif plan.value("rollout.spread") == "load":
         shared = "; requests are spread over them by load"
+    else:
+        shared = "; whether completions of one prompt reach several of them is not known"
     return check.finding(
         f"{found.replicas} engine replicas have the same seed ({found.formula}){shared}",
         severity=severity,
