@@ -126,8 +126,9 @@ def _heard(
 
 
 def with_defaults(finding: Finding) -> Finding:
-    """The finding, whose first sentence says which of the numbers that it rests on nobody gave."""
+    """The finding, whose first sentence says which of the values that it rests on nobody gave. ``None`` is no value."""
     rests = [line.text.removesuffix(DEFAULT) for line in finding.evidence if line.text.endswith(DEFAULT)]
+    rests = [text for text in rests if not text.endswith("= None")]
     if not rests or finding.grade is not Grade.DECLARED or "default" in finding.message:
         return finding
     named = ", ".join(rests[:MOST_DEFAULTS]) + (" ..." if len(rests) > MOST_DEFAULTS else "")

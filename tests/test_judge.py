@@ -22,6 +22,7 @@ def finding(message: str, *evidence: str, grade: Grade = Grade.DECLARED) -> Find
     [
         (finding("3 is too few. More.", "n = 3 (default)", "m = 1"), "3 is too few (by default: n = 3). More."),
         (finding("a", *(f"{n} = 1 (default)" for n in "abcd")), "a (by default: a = 1, b = 1, c = 1 ...)"),
+        (finding("a", "steps = None (default)"), "a"),
         (finding("given", "n = 3"), "given"),
         (finding("the default n is 3", "n = 3 (default)"), "the default n is 3"),
         (finding("seen", "n = 3 (default)", grade=Grade.OBSERVED), "seen"),
