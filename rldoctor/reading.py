@@ -16,7 +16,7 @@ def read(file: Path | str, most: int) -> bytes:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             kind = IsADirectoryError if stat.S_ISDIR(mode) else OSError
-            raise kind(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "is not a regular file", str(file))
+            raise kind(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "not a regular file", str(file))
         with os.fdopen(descriptor, "rb", closefd=False) as opened:
             held = opened.read(most + 1)
     finally:

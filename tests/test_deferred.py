@@ -98,7 +98,8 @@ def test_what_was_kept_badly_is_void(package: Path, content: bytes) -> None:
     assert deferred.kept("deferred_checks") == []
 
 
-def test_where_python_keeps_nothing_nothing_is_kept(package: Path) -> None:
+def test_where_python_keeps_nothing_nothing_is_kept(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (package / "__pycache__").rmdir()
     keep()
     assert deferred.kept("deferred_checks") == [] and not (package / "__pycache__").exists()

@@ -92,5 +92,5 @@ def test_a_path_that_is_no_model(model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"config\.json: No such file or directory"):
         model_files.read(tmp_path)
     (tmp_path / "config.json").mkdir()
-    with pytest.raises(InputError, match=r"config\.json: is not a regular file"):
+    with pytest.raises(InputError, match=r"config\.json: not a regular file"):
         model_files.read(tmp_path)

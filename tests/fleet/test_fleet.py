@@ -130,7 +130,7 @@ def test_bundles_that_cannot_be_read_are_named_and_the_rest_is_judged(tmp_path: 
     found = read(tmp_path)
     assert found.nodes == 4 and len(found.classes) == 1
     assert {one.source: one.reason.partition(":")[0] for one in found.unread} == {
-        "folder.json": "a folder, not a bundle",
+        "folder.json": "not a regular file",
         "node0001.json": "not a bundle, not valid JSON",
         "node0002.json": "not a bundle, not valid JSON",
         "note.json": "not a bundle, no schema_version",

@@ -90,7 +90,7 @@ def test_verl_gives_all_replicas_one_seed(patient: Path, tmp_path: Path) -> None
     case = scenario_case(patient, scenario, plan=launch.plan)
     ((code, grade, message),) = found(case)
     assert (code, grade) == ("RLD310", Grade.REPRODUCED)
-    assert "2 of them get the same prompts" in message
+    assert "the completions of a prompt go to 2 of them in turn" in message
 
 
 @pytest.mark.engine
