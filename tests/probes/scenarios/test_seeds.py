@@ -127,7 +127,7 @@ def test_one_engine_of_two_ranks(patient: Path) -> None:
     assert found(case) == []
 
 
-# Beside the engines of another worker, on two cores, pairs of ranks came out otherwise now and then.
+# vLLM names the ranks' shared memory on the CPU: beside another pair it is there already (errno 17).
 @pytest.mark.engine
 @pytest.mark.alone
 def test_ranks_with_an_engine_object_each_agree(patient: Path) -> None:
