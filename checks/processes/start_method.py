@@ -43,6 +43,12 @@ from rldoctor.api import (
 from rldoctor.api.engine import generation, release
 
 check = Check("RLD605", "start-method-unsafe", __doc__)
+_ONE_PROCESS = Fix.unsafe(
+    "or keep the engine in this process",
+    {"env.VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
+    valid_for="vllm>=0.8",
+    side_effects="tensor parallel workers are still processes",
+)
 
 METHOD, ONE_PROCESS = "env.VLLM_WORKER_MULTIPROC_METHOD", "env.VLLM_ENABLE_V1_MULTIPROCESSING"
 # From here on vLLM spawns the engine where it finds itself in a Ray actor.
@@ -125,12 +131,7 @@ def no_main_guard(case: Case, event: LogEvent) -> Iterator[Finding]:
         f"the script starts processes at module level{where}, so every spawned process starts them again",
         fixes=(
             Fix(title='put what starts the engine or the training under `if __name__ == "__main__":`'),
-            Fix.unsafe(
-                "or keep the engine in this process",
-                {"env.VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
-                valid_for="vllm>=0.8",
-                side_effects="tensor parallel workers are still processes",
-            ),
+            _ONE_PROCESS,
         ),
         url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html#python-multiprocessing",
     )
@@ -142,12 +143,7 @@ check.signature(
     says="what starts an engine or a pool runs in a daemonic process, which may have no children",
     fixes=(
         Fix(title="start that process with daemon=False (a pool's workers are daemons: use a ProcessPoolExecutor)"),
-        Fix.unsafe(
-            "or keep the engine in this process",
-            {"env.VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
-            valid_for="vllm>=0.8",
-            side_effects="tensor parallel workers are still processes",
-        ),
+        _ONE_PROCESS,
     ),
     url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.Process.daemon",
 )
