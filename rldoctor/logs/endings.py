@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
 from rldoctor.logs.prefixes import Line
-from rldoctor.logs.quoting import is_quoted
+from rldoctor.logs.quoting import is_document, is_quoted
 from rldoctor.logs.rank import ASIDE, Found, closeness
 from rldoctor.logs.runs import Slice
 from rldoctor.model import Evidence, Finding, Incident, Severity
@@ -120,7 +120,11 @@ def _position(pieces: Sequence[Slice]) -> tuple[int | None, int | None]:
 def _is_log(pieces: Sequence[Slice], at: int | None) -> bool:
     """Whether anything shows that a program wrote this: steps, answered requests, a logger's records, processes that
     are named."""
-    if at is not None or any(piece.record.last_sign for piece in pieces):
+    if at is not None:
+        return True
+    if is_document([line for _, _, line in _lines(pieces)]):
+        return False
+    if any(piece.record.last_sign for piece in pieces):
         return True
     reported = sum(1 for _, _, line in _lines(pieces) if line.level or line.tag or line.origin.pid or line.origin.rank)
     return reported >= _RECORDS

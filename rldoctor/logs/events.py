@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from rldoctor.check import Check, Signature
 from rldoctor.logs.fatality import CARRIER, Verdicts
 from rldoctor.logs.model import LogEvent, LoggedException, LogRun
-from rldoctor.logs.record import FileRecord, RawEvent
+from rldoctor.logs.quoting import is_document
+from rldoctor.logs.record import RawEvent
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.table import Table
 
@@ -19,13 +20,6 @@ _QUIET = ("DEBUG", "INFO", "WARNING")
 _ADVICE = re.compile(
     r"(?i:\b(?:if|when|in case|to (?:avoid|prevent|fix)|may|might|please|consider|such as|note that)\b)|Warning:"
 )
-_MARKDOWN = re.compile(r"#{1,6} \w|\s{0,6}(?:[-*]|\d{1,2}\.) \S|\|.+\|\s*$|.*\]\(\S+\)")
-_CODE = re.compile(
-    r"(?:import \w[\w., ]*|from [\w.]+ import .+|@\w[\w.]*(?:\(.*\))?|"
-    r"\s*(?:(?:async )?def \w+\(.*|class \w+.*:|try:|(?:except|elif|if|for|while|with) .+:|else:|"
-    r"raise \w+\(.*|return .+))$"
-)
-_FEWEST_MARKS = 5
 # Of one literal, so many different lines are judged.
 _MOST_EVENTS = 24
 
@@ -143,7 +137,9 @@ def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) 
     if not signature.silent:
         if group.handled or (run.incident.kind != "crashed" and _went_on(group)):
             return "the run went on behind it"
-        if run.incident.kind != "crashed" and (not _has_weight(event) or _is_document(group.piece.record)):
+        if run.incident.kind != "crashed" and (
+            not _has_weight(event) or is_document([line for _, line in group.piece.record.tail])
+        ):
             return "a line without weight in a run that nothing ended"
     return next((f"“{text}” rules it out" for text in signature.unless if text in event.text), None)
 
@@ -158,11 +154,3 @@ def _has_weight(event: LogEvent) -> bool:
     """Whether a line speaks of something that happened: no information, no warning, no advice about what might."""
     said = event.line[: max(0, event.line.find(event.literal))]
     return event.level not in _QUIET and _ADVICE.search(said) is None
-
-
-def _is_document(record: FileRecord) -> bool:
-    """Whether the text is Markdown or Python that somebody wrote, and no program wrote a record in it: it speaks of
-    failures."""
-    lines = [line for _, line in record.tail]
-    marks = max(sum(1 for line in lines if kind.match(line.text)) for kind in (_MARKDOWN, _CODE))
-    return marks >= _FEWEST_MARKS and not any(line.level or line.tag or line.origin.pid for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from rldoctor.logs.model import Origin
 from rldoctor.logs.prefixes import Line
@@ -18,6 +19,15 @@ _KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNOR
 _TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")
 _SHELL_TRACE = re.compile(r"\s*(?:\++ |\$ |> |# |// )")
 _ESCAPED_LINES = re.compile(r"\\n")
+
+# Of documents and source files: so many lines are of one kind.
+_MARKDOWN = re.compile(r"#{1,6} \w|\s{0,6}(?:[-*]|\d{1,2}\.) \S|\|.+\|\s*$|.*\]\(\S+\)")
+_CODE = re.compile(
+    r"(?:import \w[\w., ]*|from [\w.]+ import .+|@\w[\w.]*(?:\(.*\))?|"
+    r"\s*(?:(?:async )?def \w+\(.*|class \w+.*:|try:|(?:except|elif|if|for|while|with) .+:|else:|"
+    r"raise \w+\(.*|return .+))$"
+)
+_FEWEST_MARKS = 5
 
 # Labels that open a shown sample and what closes it again: a field in brackets, or a title.
 _OPENS = re.compile(
@@ -84,3 +94,10 @@ class Samples:
     def forget(self) -> None:
         """Whatever was open is over."""
         self.shower = None
+
+
+def is_document(lines: Sequence[Line]) -> bool:
+    """Whether the text is Markdown or Python that somebody wrote, and no program wrote a record in it: it speaks of
+    failures, and quotes what runs print."""
+    marks = max(sum(1 for line in lines if kind.match(line.text)) for kind in (_MARKDOWN, _CODE))
+    return marks >= _FEWEST_MARKS and not any(line.level or line.tag or line.origin.pid for line in lines)

@@ -63,12 +63,14 @@ def test_a_run_that_learns_nothing_is_unhealthy() -> None:
     "text",
     [
         "# Trainer\n\nInstall it with `pip install trainer`.\nThen run `trainer --help`.\n",
+        "# Doctor\n\n- [Start](start.md)\n- [Codes](codes.md)\n\n## A report\n\n    cut off at step 12 of 500\n"
+        "\n## What it reads\n\n- logs\n- `step:12 - actor/loss:0.1` of a run\n",
         "accelerate 1.7.0\ndatasets 3.6.0\nnumpy 2.1.3\nray 2.46.0\nvllm 0.8.5\n",
         "import torch\n\n\ndef main() -> None:\n    print(torch.ones(2))\n\n\nmain()\n",
         "data:\n  train_batch_size: 512\ntrainer:\n  total_epochs: 15\n",
         "Everything done\nFinished\nexit code 0\n",
     ],
-    ids=["README", "pip list", "source", "configuration", "a script's word"],
+    ids=["README", "README that quotes a run", "pip list", "source", "configuration", "a script's word"],
 )
 def test_what_no_program_wrote_while_it_ran_is_no_log(text: str) -> None:
     found = incident(text)

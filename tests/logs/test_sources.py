@@ -78,6 +78,8 @@ def test_a_truncated_archive_gives_what_it_has_and_says_so(tmp_path: Path) -> No
         (gzip.compress(b"a\x00\x01\x02\x03\x04\x05\x06" * 500), "binary data"),
         (b"\x28\xb5\x2f\xfd\x00", "zstd"),
     ],
+    # A packed file holds the time of packing: the workers of a parallel run would see different names.
+    ids=["empty", "blank", "elf", "zip", "binary", "packed binary", "zstd"],
 )
 def test_what_is_no_text_is_one_clear_line(
     tmp_path: Path, data: bytes, why: str, monkeypatch: pytest.MonkeyPatch
