@@ -278,7 +278,7 @@ SECTIONS = {
 class Case:
     """All facts. ``links`` is what the packages lack of each other (:mod:`rldoctor.link.observe`). What is missing is
     explained under its dotted name: in ``unknown`` where it was not obtained, in ``absent`` (with the reason) where it
-    does not exist or make sense here."""
+    does not exist or make sense here. ``thresholds`` are what the project sets, as ``RLD501.lost-steps``."""
 
     schema_version: int = SCHEMA_VERSION
     tool: str = ""
@@ -299,6 +299,7 @@ class Case:
     absent: dict[str, str] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
+    thresholds: dict[str, float] = field(default_factory=dict)
 
     if not TYPE_CHECKING:
 

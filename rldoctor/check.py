@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rldoctor.case import Case
 from rldoctor.model import Evidence, Finding, Fix, Grade, Severity
 from rldoctor.signature import SHORTEST_LITERAL, Condition, Fixes, LogJudge, Role, Row, Signature
+from rldoctor.threshold import Threshold
 
 if TYPE_CHECKING:
     from rldoctor.logs.model import LogEvent, LogRun
@@ -82,6 +83,7 @@ class Kind(str, Enum):
 
 # `--select` and `explain` take codes in any case and look for capitals.
 CODE = re.compile(r"[A-Z]+[0-9]+")
+THRESHOLD = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 class Check:
@@ -123,6 +125,7 @@ class Check:
         self.signatures: list[Signature] = []
         self.conclusions: list[RunJudge] = []
         self.known_by: list[Knows] = []
+        self.thresholds: dict[str, Threshold] = {}
 
     def declared(self, *, needs: tuple[str, ...] | list[str]) -> Callable[[Judge], Judge]:
         """Registers a detector that judges configuration, versions and machine facts."""
@@ -216,6 +219,15 @@ class Check:
         declared = Signature(literals, judge, role, tuple(unless), silent, row)
         self.signatures.append(declared)
         return declared
+
+    def threshold(self, name: str, usual: float, says: str) -> Threshold:
+        """Declares a number that a project may set in ``[thresholds.CODE]``: ``usual`` where it does not. ``says`` is
+        what begins at this number, with its unit.
+
+        Raises :class:`ValueError` for a name that is taken, or is not spelled as settings are."""
+        if not THRESHOLD.fullmatch(name) or name in self.thresholds:
+            raise ValueError(f"{self.code}: {name!r} is taken, or is no name such as fewest-steps")
+        return self.thresholds.setdefault(name, Threshold(self.code, name, usual, says))
 
     def _searchable(self, literals: tuple[str, ...]) -> None:
         for literal in literals:

@@ -66,6 +66,8 @@ class Settings:
     require: tuple[str, ...] = ()
     fail_on: str | None = None
     severity: dict[str, Severity] = field(default_factory=dict)
+    thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Numbers of checks by code and name (:class:`rldoctor.threshold.Threshold`)."""
     baseline: str | None = None
     """A report whose findings are known, relative to the settings' folder."""
     level: str | None = None

@@ -173,3 +173,38 @@ def test_a_severity_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rldoctor.toml").write_text("[severity]\nRLD104 = 'loud'\n")
     with pytest.raises(InputError, match=r"rldoctor\.toml"):
         settings.load(tmp_path)
+
+
+SHORT = "".join(
+    f"{{'loss': 0.1, 'reward': 0.5, 'reward_std': 0.2, 'completions/clipped_ratio': 0.97, 'epoch': 0.{i:02}}}\n"
+    for i in range(1, 13)
+)
+
+
+def test_a_number_of_a_check_is_set_by_the_project(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(SHORT)
+    usual = run("triage", "run.log", "--select", "RLD503", cwd=tmp_path)
+    assert "warning: RLD503" in usual.stdout
+    (tmp_path / "rldoctor.toml").write_text("[thresholds.RLD503]\nshare = 0.99\n")
+    assert "RLD503 (" not in run("triage", "run.log", "--select", "RLD503", cwd=tmp_path).stdout
+    (tmp_path / "rldoctor.toml").write_text("[thresholds.RLD503]\nsteps = 12\n")
+    assert "unhealthy: RLD503" in run("triage", "run.log", "--select", "RLD503", cwd=tmp_path).stdout
+    assert "`share` (usually 0.95)" in run("explain", "RLD503").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[thresholds.RLD503]\nshares = 1", "unknown threshold 'shares'; RLD503 has share, steps"),
+        ("[thresholds.RLD101]\nshare = 1", "RLD101 has none"),
+        ("[thresholds.RLD9999]\nshare = 1", "unknown code 'RLD9999'"),
+        ("[thresholds.RLD503]\nshare = 'much'", "$.thresholds"),
+        ("[thresholds.RLD503]\nshare = nan", "a number from 0 on"),
+    ],
+)
+def test_a_number_that_no_check_has_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "rldoctor.toml").write_text(text)
+    (tmp_path / "run.log").write_text(SHORT)
+    asked = run("triage", "run.log", cwd=tmp_path)
+    assert asked.returncode == 2
+    assert "rldoctor.toml" in asked.stderr and complaint in asked.stderr

@@ -20,13 +20,14 @@ SAME_MEANS = 5
 
 @dataclass(frozen=True)
 class Run:
-    """The series of one run, aligned by step."""
+    """The series of one run, aligned by step, and the case that they are of."""
 
+    case: Case
     metrics: dict[str, Series]
 
     @classmethod
     def of(cls, case: Case) -> Run:
-        return cls(case.metrics or {})
+        return cls(case, case.metrics or {})
 
     def at(self, name: str) -> dict[int, float]:
         """Step to value of one metric; empty where it was not logged."""

@@ -61,6 +61,7 @@ from rldoctor.api import (
     NotApplicable,
     Reach,
     Severity,
+    Threshold,
     cite,
 )
 
@@ -80,17 +81,43 @@ class _Bound:
 
     name: str
     ideal: float
-    warning: float
-    error: float
+    warning: Threshold
+    error: Threshold
     what: str
 
 
+def _bound(name: str, setting: str, ideal: float, warning: float, error: float, what: str) -> _Bound:
+    says = what.partition(" {value")[0] + ("" if ideal == 0 else f", as the distance from {ideal:g}")
+    return _Bound(
+        name,
+        ideal,
+        check.threshold(setting, warning, f"{says}: a warning"),
+        check.threshold(f"{setting}-error", error, f"{says}: an error"),
+        what,
+    )
+
+
 BOUNDS = (
-    _Bound("sampling_logp_difference_mean", 0.0, 0.1, 0.5, "token log-probabilities differ by {value:.3g} on average"),
-    _Bound("sampling_prob_difference_mean", 0.0, 0.01, 0.1, "token probabilities differ by {value:.3g} on average"),
-    _Bound("sampling_prob_correlation", 1.0, 0.05, 0.3, "token probabilities correlate with {value:.3g} only"),
-    _Bound("sampling_prob_error", 1.0, 0.05, 1.0, "token probabilities differ by a factor of {value:.4g} on average"),
-    _Bound("sampling_kl", 0.0, 0.1, 1.0, "the KL divergence between rollout and training policy is {value:.3g}"),
+    _bound(
+        *("sampling_logp_difference_mean", "logp-difference", 0.0, 0.1, 0.5),
+        "token log-probabilities differ by {value:.3g} on average",
+    ),
+    _bound(
+        *("sampling_prob_difference_mean", "prob-difference", 0.0, 0.01, 0.1),
+        "token probabilities differ by {value:.3g} on average",
+    ),
+    _bound(
+        *("sampling_prob_correlation", "prob-correlation", 1.0, 0.05, 0.3),
+        "token probabilities correlate with {value:.3g} only",
+    ),
+    _bound(
+        *("sampling_prob_error", "prob-factor", 1.0, 0.05, 1.0),
+        "token probabilities differ by a factor of {value:.4g} on average",
+    ),
+    _bound(
+        *("sampling_kl", "kl", 0.0, 0.1, 1.0),
+        "the KL divergence between rollout and training policy is {value:.3g}",
+    ),
 )
 
 
@@ -126,26 +153,24 @@ def _recent(run: Run, bound: _Bound) -> float:
 
 def _severity(run: Run, bound: _Bound) -> Severity | None:
     distance = abs(_recent(run, bound) - bound.ideal)
-    if distance >= bound.error:
+    if distance >= bound.error.of(run.case):
         return Severity.ERROR
-    if distance < bound.warning:
+    if distance < bound.warning.of(run.case):
         return None
     return Severity.WARNING if len(finite(run.at(bound.name))) >= FEWEST else Severity.NOTE
 
 
 def _since(run: Run, bound: _Bound) -> int:
     """The first step of the last stretch that is beyond the bound, single steps inside it forgiven."""
-    values = finite(run.at(bound.name))
+    values, warning = finite(run.at(bound.name)), bound.warning.of(run.case)
     steps = sorted(values)
     distances = [abs(values[step] - bound.ideal) for step in steps]
     start = len(steps) - 1
     for index in range(len(steps) - 1, -1, -1):
-        if median(distances[index : index + FEWEST]) < bound.warning:
+        if median(distances[index : index + FEWEST]) < warning:
             break
         start = index
-    return next(
-        step for step, distance in zip(steps[start:], distances[start:], strict=True) if distance >= bound.warning
-    )
+    return next(step for step, distance in zip(steps[start:], distances[start:], strict=True) if distance >= warning)
 
 
 def _remedies() -> Iterator[Fix]:

@@ -36,8 +36,8 @@ from .training_diverged import first_divergence
 check = Check("RLD503", "completions-truncated", __doc__, before=("RLD501", "RLD502"))
 
 SHOWN = ("clipped_ratio", "completion_length_mean", "completion_length_max", "terminated_length_mean", "reward")
-NEARLY_ALL = 0.95
-MANY_STEPS = 20
+NEARLY_ALL = check.threshold("share", 0.95, "the share of completions that are cut off")
+MANY_STEPS = check.threshold("steps", 20, "the logged steps from which on it is an error")
 # What a short run must show, unless its limit is too small for any reasoning.
 SHORT_RUN = 10
 SMALL_LIMIT = 16
@@ -57,7 +57,7 @@ def cut_off(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("no share of cut-off completions is logged")
     limit = max(finite(run.at("completion_length_max")).values(), default=None)
     recent = mean({step: shares[step] for step in sorted(shares)[-max(FEWEST, len(shares) // 3) :]})
-    needed = SURELY_ALL if len(shares) < SHORT_RUN and (limit or SMALL_LIMIT) > SMALL_LIMIT else NEARLY_ALL
+    needed = SURELY_ALL if len(shares) < SHORT_RUN and (limit or SMALL_LIMIT) > SMALL_LIMIT else NEARLY_ALL.of(case)
     if min(mean(shares), recent) < needed:
         yield Reach(f"{mean(shares):.0%} of the completions are cut off, {recent:.0%} at the end")
         return
@@ -66,17 +66,17 @@ def cut_off(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"{mean(shares):.1%} of the completions are cut off at the length limit{length} ({steps_of(len(shares))} since "
         f"step {first})",
-        severity=_severity(len(shares)),
+        severity=_severity(len(shares), MANY_STEPS.of(case)),
         grade=Grade.OBSERVED,
         evidence=run.evidences((first, last), *SHOWN),
         fixes=tuple(_remedies(case, limit)),
     )
 
 
-def _severity(steps: int) -> Severity:
+def _severity(steps: int, many: float) -> Severity:
     if steps < FEWEST:
         return Severity.NOTE
-    return Severity.ERROR if steps >= MANY_STEPS else Severity.WARNING
+    return Severity.ERROR if steps >= many else Severity.WARNING
 
 
 def _before_divergence(run: Run, shares: dict[int, float]) -> dict[int, float]:

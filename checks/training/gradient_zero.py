@@ -39,7 +39,7 @@ check = Check("RLD502", "gradient-zero", __doc__)
 
 SHOWN = ("grad_norm", "reward", "reward_std", "learning_rate", "loss", "kl")
 # The first step's KL is 0, later ones at a tiny learning rate can still round to 0 for a few steps.
-STILL_STEPS = 5
+STILL_STEPS = check.threshold("still-steps", 5, "the logged steps after the first update with a KL divergence of 0")
 ALL_CUT = 0.999
 _TRAINABLE = Fix(
     title="make parameters trainable: requires_grad of what is to be trained, is_trainable=True where an adapter is "
@@ -95,7 +95,7 @@ def distance(case: Case) -> Iterator[Finding | Reach]:
     moved = [step for step, rate in rates.items() if rate > 0]
     after = {step: value for step, value in distances.items() if moved and step > moved[0]}
     norms = run.at("grad_norm")
-    if len(after) < STILL_STEPS or any(after.values()) or not any(norms.get(step, 1) for step in after):
+    if len(after) < STILL_STEPS.of(case) or any(after.values()) or not any(norms.get(step, 1) for step in after):
         yield Reach(f"KL up to {max(after.values(), default=0):.4g} over {steps_of(len(after))} after the first update")
         return
     first, last = min(after), max(after)

@@ -38,8 +38,8 @@ check = Check("RLD501", "reward-variance-zero", __doc__)
 
 SHOWN = ("reward", "reward_std", "frac_reward_zero_std", "advantage_max", "advantage_abs", "grad_norm")
 # A run that had a signal must have lost it for this long, in steps and as a share of the run.
-LOST_STEPS = 10
-LOST_SHARE = 0.3
+LOST_STEPS = check.threshold("lost-steps", 10, "the last logged steps without any variance, in a run that had some")
+LOST_SHARE = check.threshold("lost-share", 0.3, "the same as a share of all logged steps")
 # A last reward this close to the best one means that the data is solved.
 SOLVED = 0.98
 # With this share of completions cut off and nothing but the lowest reward, the cut is the likelier cause.
@@ -57,7 +57,7 @@ def no_advantage(case: Case) -> Iterator[Finding | Reach]:
     without = trailing(reported, False)
     if len(without) == len(reported):
         yield _from_the_start(run, without)
-    elif len(without) >= max(LOST_STEPS, LOST_SHARE * len(reported)):
+    elif len(without) >= max(LOST_STEPS.of(case), LOST_SHARE.of(case) * len(reported)):
         yield _lost(run, without, reported)
     else:
         yield Reach(f"rewards differ within groups at {sum(reported.values())} of {steps_of(len(reported))}")

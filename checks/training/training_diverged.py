@@ -50,8 +50,10 @@ SCALER_STEPS = 10
 # The entropy's fall from one step to the next, the level it may not leave again, and what is entropy at all (nats).
 FALL, FLOOR, SOME_ENTROPY = 0.02, 0.05, 0.1
 # Nats per token. Runs are commonly kept below 0.1; estimators spike, so that the median of the last steps is asked.
-KL_EXPLODED, KL_GROWTH = 10.0, 20.0
-NORM_EXPLODED, NORM_GROWTH = 100.0, 1000.0
+KL_EXPLODED = check.threshold("kl", 10.0, "the KL divergence from the reference, in nats per token")
+KL_GROWTH = check.threshold("kl-growth", 20.0, "the same as a multiple of the run's first third")
+NORM_EXPLODED = check.threshold("grad-norm", 100.0, "the gradient norm")
+NORM_GROWTH = check.threshold("grad-norm-growth", 1000.0, "the same as a multiple of the run's first third")
 WINDOW = 3
 # A reward is lost where all of the last fifth (five steps at least) is below the five best in a row, by most of what
 # was gained and several times the usual change from step to step, and another metric left its range fivefold meanwhile:
@@ -149,8 +151,8 @@ def _signs(run: Run) -> Iterator[_Divergence]:
     yield from _not_finite(run)
     yield from _vanished_gradient(run)
     yield from _fallen_entropy(run)
-    yield from _exploded(run, "kl", KL_EXPLODED, KL_GROWTH)
-    yield from _exploded(run, "grad_norm", NORM_EXPLODED, NORM_GROWTH)
+    yield from _exploded(run, "kl", KL_EXPLODED.of(run.case), KL_GROWTH.of(run.case))
+    yield from _exploded(run, "grad_norm", NORM_EXPLODED.of(run.case), NORM_GROWTH.of(run.case))
     yield from _lost_reward(run)
 
 

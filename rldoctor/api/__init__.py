@@ -9,6 +9,7 @@ from rldoctor.lookup import find, installed_within
 from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Grade, Level, Outcome, Severity
 from rldoctor.plan.evidence import cite, plan_of
 from rldoctor.plan.model import RolloutPlan, Setting, Source
+from rldoctor.threshold import Threshold
 from rldoctor.versions import version_within
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Setting",
     "Severity",
     "Source",
+    "Threshold",
     "Unknown",
     "cite",
     "find",

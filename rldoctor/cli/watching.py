@@ -70,7 +70,7 @@ class _Watching:
         self.path = path
         self.pid = pid
         self.command = command
-        self.log = LiveLog(path, opened.checks)
+        self.log = LiveLog(path, opened.checks, Case(thresholds=opened.thresholds))
         self.reported = Told()
         self.pace = Pace()
         self.metrics: dict[str, Any] = {}

@@ -61,7 +61,8 @@ def with_changes(examined: list[Examined]) -> list[Examined]:
 def examine(session: Session, progress: Progress) -> list[Examined]:
     """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
     examined = []
-    for case, request in collecting.cases(session, engine.sections(session.checks, session.probes)):
+    for collected, request in collecting.cases(session, engine.sections(session.checks, session.probes)):
+        case = replace(collected, thresholds=session.thresholds)
         deep = _depth(session, case, request)
         if notice := probing.announce(case, session.probes, request, deep.level):
             for finding in engine.report(case, session.checks, session.registry).findings:
@@ -145,7 +146,7 @@ def triage(
 
     options = session.options
     case = assume.apply(bundle.load(options.bundles[0]) if options.bundles else Case(), options.assume)
-    known = next(collecting.launches(case, options))
+    known = replace(next(collecting.launches(case, options)), thresholds=session.thresholds)
     everything = session.registry.checks.values()
 
     def finish(report: Report, case: Case) -> Report:

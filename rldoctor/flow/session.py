@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,12 @@ class Session:
     level: Level | None
 
     @property
+    def thresholds(self) -> dict[str, float]:
+        """The numbers of checks that the project sets, as ``RLD501.lost-steps``."""
+        every = self.settings.thresholds.items()
+        return {f"{code}.{name}": value for code, table in every for name, value in table.items()}
+
+    @property
     def required(self) -> set[str]:
         """The codes that must be judged: those of the options and settings, and those selected by their full name."""
         selected, require = self.options.select, (*self.settings.require, *self.options.require)
@@ -89,6 +96,7 @@ def open_session(options: Options) -> Session:
     try:
         named = (*(ignore.code for ignore in project.ignore), *project.severity)
         found.select((*project.select, *project.require), named)
+        _verify_thresholds(project, found)
     except InputError as error:
         raise InputError(f"{project.file}: {error}") from None
     # What a project requires is judged also where its usual selection leaves it out.
@@ -104,6 +112,20 @@ def open_session(options: Options) -> Session:
         probes=needed_probes(checks, found.probes),
         level=level,
     )
+
+
+def _verify_thresholds(project: Settings, found: Registry) -> None:
+    """Raises :class:`InputError` for a number that no check has, or that is none to compare with."""
+    for code, table in project.thresholds.items():
+        check = found.checks.get(code)
+        if check is None:
+            raise InputError(f"[thresholds.{code}]: unknown code {code!r}; `rldoctor list` shows all codes")
+        for name, value in table.items():
+            if name not in check.thresholds:
+                known = ", ".join(check.thresholds) or "none"
+                raise InputError(f"[thresholds.{code}]: unknown threshold {name!r}; {code} has {known}")
+            if not (math.isfinite(value) and value >= 0):
+                raise InputError(f"[thresholds.{code}] {name} = {value:g}: a number from 0 on is expected")
 
 
 def devices_named(text: str | None) -> tuple[int, ...] | None:

@@ -37,7 +37,7 @@ def render(check: Check, registry: Registry) -> str:
 
 def markdown(check: Check, registry: Registry) -> str:
     """The document, then the example judged as it is printed. An example that cannot be read or judged is a line."""
-    lines = [f"# {check.code} {check.name}", "", *_document(check.doc)]
+    lines = [f"# {check.code} {check.name}", "", *_document(check.doc), *_thresholds(check)]
     file = example.file_of(check)
     if file is None:
         return "\n".join(lines).rstrip() + "\n"
@@ -64,6 +64,15 @@ def _document(doc: str) -> Iterator[str]:
         yield from (f"## {part['title']}", "", _prose(textwrap.dedent(part["body"])).strip(), "")
         end = part.end()
     yield from (_prose(doc[end:]).strip(), "") if doc[end:].strip() else ()
+
+
+def _thresholds(check: Check) -> Iterator[str]:
+    if not check.thresholds:
+        return
+    yield from ("## Thresholds", "", f"A project sets them in its settings, below `[thresholds.{check.code}]`:", "")
+    for one in check.thresholds.values():
+        yield f"- `{one.name}` (usually {one.usual:g}): {_plain(one.says)}"
+    yield ""
 
 
 def _prose(text: str) -> str:

@@ -58,7 +58,7 @@ STRATEGY = (
 URL = "https://docs.vllm.ai/en/latest/configuration/conserving_memory.html"
 
 # What is so near to a device's size is neither too much for sure nor room enough.
-BORDER = 0.05
+BORDER = check.threshold("border", 0.05, "how near to the device's size a need is a warning, as a share of it")
 # From here on the CUDA context alone makes the share not free.
 WHOLE_DEVICE = 0.995
 
@@ -68,17 +68,18 @@ def phases_do_not_fit(case: Case) -> Iterator[Finding | Reach]:
     """The table of each phase against the device."""
     device = device_memory(case)
     phases = memory_phases(case)
+    border = BORDER.of(case)
     # The worst phase first: one at the border is no answer while another is beyond it.
     for phase in sorted(phases, key=lambda phase: -phase.certain):
-        if phase.certain > device * (1 - BORDER) or phase.expected > device:
-            certain = phase.certain > device * (1 - BORDER)
+        if phase.certain > device * (1 - border) or phase.expected > device:
+            certain = phase.certain > device * (1 - border)
             total = phase.certain if certain else phase.expected
             parts = phase.parts if certain else (*phase.parts, *phase.likely)
-            at_border = certain and phase.certain <= device * (1 + BORDER)
+            at_border = certain and phase.certain <= device * (1 + border)
             needs = f"the {phase.name} phase needs at least {total / GIB:.1f} GiB on a device of {device / GIB:.1f} GiB"
             more = "" if certain else ", once responses get half as long as they may"
             if at_border:
-                more = f", within {BORDER:.0%} of the border, and activations come on top"
+                more = f", within {border:.0%} of the border, and activations come on top"
             yield check.finding(
                 needs + more,
                 severity=Severity.WARNING if at_border or not certain else Severity.ERROR,
