@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from rldoctor import reads
 from rldoctor.case import Case, Unknown
-from rldoctor.check import Check, Detector, Knows, NotApplicable, NotChecked, Reach
+from rldoctor.check import Check, Detector, Kind, Knows, NotApplicable, NotChecked, Reach
 from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
 from rldoctor.model import CheckResult, Finding, Grade, Outcome
@@ -40,11 +41,25 @@ def judge(checks: Iterable[Check], case: Case, vocabulary: Iterable[Check] = ())
 
 def judge_one(check: Check, case: Case, known: Knows = lambda job: False) -> CheckResult:
     """Runs a check's detectors and joins what they say into one outcome. A pass is an answer: what a probe saw is one,
-    and so is what is declared, as long as no detector of what is declared misses a fact."""
-    said = [(detector.grade, _run_detector(check, detector, case, known)) for detector in check.detectors]
-    outcomes = {(grade, result.outcome) for grade, result in said}
+    and so is what is declared, as long as no detector of what is declared misses a fact. Where a probe was run for the
+    check and failed before it could tell, neither stands for what it did not see."""
+    said = [(detector, _run_detector(check, detector, case, known)) for detector in check.detectors]
+    outcomes = {(detector.grade, result.outcome) for detector, result in said}
     answered = (Grade.OBSERVED, Outcome.PASS) in outcomes or (Grade.DECLARED, Outcome.NOT_CHECKED) not in outcomes
-    return join_results([result for _, result in said], _OF_DETECTORS if answered else _OF_CASES, beside=True)
+    cut_off = any(result.outcome is Outcome.NOT_CHECKED and failed_runs(case, detector) for detector, result in said)
+    order = _OF_DETECTORS if answered and not cut_off else _OF_CASES
+    return join_results([result for _, result in said], order, beside=True)
+
+
+def failed_runs(case: Case, detector: Detector) -> list[Mapping[str, Any]]:
+    """The runs of the probes that a detector judges which did not come to their end."""
+    return [job for job in _runs(case, detector) if job.get("ended") != "done"]
+
+
+def _runs(case: Case, detector: Detector) -> list[Mapping[str, Any]]:
+    probes = [parts[1] for need in detector.needs if (parts := need.split("."))[0] == "observations"]
+    jobs = [job for probe in probes for job in dict(case.observations.get(probe, {})).values()]
+    return [job for job in jobs if isinstance(job, Mapping) and "ended" in job]
 
 
 def knowing(vocabulary: Iterable[Check]) -> Knows:
@@ -90,6 +105,10 @@ def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) ->
         if missing is not None:
             return result(Outcome.NOT_CHECKED, _with_how(missing.reason, missing.how), lacks=tuple(read.unknown))
         outcome = _heard(check, detector, case, known, result)
+    runs = _runs(case, detector) if outcome.outcome is Outcome.PASS and check.kind is not Kind.FALLBACK else []
+    if runs and runs == failed_runs(case, detector):
+        why = next((f"not reached: {run['why']}" for run in runs if run.get("why")), "no run came to its end")
+        outcome = result(Outcome.NOT_CHECKED, f"{why}; {outcome.reason}")
     # What a detector concludes where it read a fact that nobody knows is no answer.
     if read.unknown and outcome.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE):
         return result(Outcome.NOT_CHECKED, read.missing(), lacks=tuple(read.unknown))

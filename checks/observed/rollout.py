@@ -32,7 +32,8 @@ def runs(case: Case, scenario: str) -> list[Job]:
     """A scenario's runs. Raises :class:`NotChecked` where its engine was never reached."""
     found = list(case.observations.get(scenario, {}).values())
     if all(job.get("ended") == "not-run" for job in found):
-        raise NotChecked(f"the {scenario} scenario was not reached: its engine did not come up")
+        why = found[0].get("why", "its engine did not come up") if found else "nothing of it was played"
+        raise NotChecked(f"the {scenario} scenario was not reached: {why}")
     return found
 
 

@@ -30,7 +30,7 @@ References
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +60,8 @@ from ..observed.rollout import Job, describe, failure_text, frames, records, rol
 check = Check("RLD900", "failure-unrecognised", __doc__, kind=Kind.FALLBACK)
 
 INNERMOST = 4
+# In what an ending says, the seconds are of that run alone.
+_LENGTHS = re.compile(r"\b\d+ s$")
 # What a rank says when another one has ended before it.
 _PEER_GONE = re.compile(r"Connection (?:closed|reset) by peer|Broken pipe|recv, got 0 bytes")
 
@@ -85,7 +87,9 @@ def import_fails(case: Case) -> Iterator[Finding | Reach]:
 def rollout_fails(case: Case, known: Callable[[Job], bool]) -> Iterator[Finding | Reach]:
     """The rollout, or other traffic on its engines, did not come to its end, and nothing else says why."""
     left = 0
-    for job in (*rollouts(case).values(), *scenario_runs(case)):
+    # Engines that fail alike have one cause.
+    alike: dict[tuple[str, ...], tuple[Job, list[str]]] = {}
+    for name, job in (*rollouts(case).items(), *((str(records(job).get("stage")), job) for job in scenario_runs(case))):
         if job.get("ended") == "not-started":
             raise NotChecked(_not_started(job))
         if job.get("ended") == "done":
@@ -101,7 +105,11 @@ def rollout_fails(case: Case, known: Callable[[Job], bool]) -> Iterator[Finding 
         if failure and (mismatch(failure, case) or missing(failure, case)):
             continue
         if not known(job):
-            yield _job_failed(describe(job), job, _rollout_frames(job))
+            where = _rollout_frames(job)
+            same = (str(job.get("ended")), str(records(job).get("stage")), _LENGTHS.sub("", _ending(job)), *where)
+            alike.setdefault(same, (job, []))[1].append(name)
+    for job, names in alike.values():
+        yield _job_failed(describe(job), job, _rollout_frames(job), names[1:])
     if left:
         yield Reach(f"{left} run{'s' if left > 1 else ''} failed in a way that has a code of its own")
 
@@ -225,7 +233,7 @@ def _import_finding(members: list[Failure], log: str, case: Case) -> Finding:
     )
 
 
-def _job_failed(what: str, job: Job, where: list[str]) -> Finding:
+def _job_failed(what: str, job: Job, where: list[str], others: Sequence[str] = ()) -> Finding:
     stage = records(job).get("stage")
     at = f" at stage {stage}" if stage else ""
     evidence = [Evidence(text=place, source="traceback") for place in where]
@@ -236,6 +244,8 @@ def _job_failed(what: str, job: Job, where: list[str]) -> Finding:
         evidence.append(
             Evidence(text="the kernel killed a process for want of memory meanwhile", source="/proc/vmstat")
         )
+    if others:
+        evidence.append(Evidence(text=f"the same on {', '.join(others)}", source="rollout probe"))
     evidence.append(Evidence(text=f"its whole output after {job.get('seconds', 0):.0f} s", source=str(job.get("log"))))
     return check.finding(
         f"{what} {_ending(job)}{at}",

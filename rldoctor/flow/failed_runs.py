@@ -11,7 +11,7 @@ from typing import Any
 from rldoctor.case import Case
 from rldoctor.check import Check
 from rldoctor.errors import InputError
-from rldoctor.model import Finding, Grade
+from rldoctor.model import Evidence, Finding, Grade
 
 FAILED = frozenset({"raised", "died", "stalled", "timed-out"})
 # What is left when no pattern is known; the live checks say that with more knowledge of the run.
@@ -24,14 +24,18 @@ def explained(case: Case, checks: Iterable[Check], vocabulary: Iterable[Check]) 
     """The findings in the logs of the failed runs, and the case in which each of these runs has ``explained``: the
     codes that its log shows. ``checks`` are asked, ``vocabulary`` tells wrappers from causes."""
     observations = {name: dict(jobs) for name, jobs in case.observations.items()}
-    findings: list[Finding] = []
+    # One cause that several runs show is told once.
+    findings: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
     asked, known = list(checks), list(vocabulary)
     for name, key, job in _failed(case):
-        found = [_reproduced(one, f"{name}: {key}") for one in _findings(job, asked, known, case)]
+        found = _findings(job, asked, known, case)
         if found:
             observations[name][key] = {**job, "explained": [one.code for one in found]}
-        findings += [one for one in found if one not in findings]
-    return (replace(case, observations=observations), findings) if findings else (case, [])
+        for one in found:
+            findings.setdefault((one.code, one.message), (one, []))[1].append(f"{name}: {key}")
+    if not findings:
+        return case, []
+    return replace(case, observations=observations), [_reproduced(one, runs) for one, runs in findings.values()]
 
 
 def _failed(case: Case) -> Iterator[tuple[str, str, Job]]:
@@ -58,6 +62,9 @@ def _findings(job: Job, checks: list[Check], vocabulary: list[Check], case: Case
     return [finding for finding in report.findings[:1] if not finding.code.startswith(FALLBACKS)]
 
 
-def _reproduced(finding: Finding, run: str) -> Finding:
-    evidence = tuple(replace(one, source=f"log of {run}") for one in finding.evidence)
-    return replace(finding, grade=Grade.REPRODUCED, message=f"{finding.message} (in {run})", evidence=evidence)
+def _reproduced(finding: Finding, runs: list[str]) -> Finding:
+    first, *others = runs
+    evidence = [replace(one, source=f"log of {first}") for one in finding.evidence]
+    if others:
+        evidence.append(Evidence(text=f"the same in {', '.join(others)}", source="log of each"))
+    return replace(finding, grade=Grade.REPRODUCED, message=f"{finding.message} (in {first})", evidence=tuple(evidence))

@@ -20,6 +20,7 @@ CHILD = Path(__file__).parent / "children" / "engine.py"
 SAMPLES = 8
 PROMPT_TOKENS = 24
 MAX_TOKENS = 16
+# For an engine to come up and give its first tokens.
 BOOT_LIMIT = 300.0
 # The model itself is larger than its miniature, by how much nobody told; a run's time limit grows by this factor.
 OWN_PATIENCE = 5.0
@@ -39,20 +40,31 @@ class Played:
     boot: JobResult
     runs: Mapping[str, JobResult]
 
+    @property
+    def why_not_more(self) -> str:
+        """Why no further run was reached, as a clause."""
+        if self.boot.ended == "done":
+            return "runs before it ended its engine again and again"
+        return f"its engine did not come up: {_ending(self.boot)}"
+
 
 def play(
     case: Case, request: Request, basis: Basis, boots: Iterable[Boot], progress: Progress, child: Path = CHILD
 ) -> Observations:
     """Runs every boot. Returns, by scenario and run, the results in the form of a job's (``rollout`` holds the boots
-    themselves, by their names); a run that was not reached has ``ended`` ``not-run``."""
+    themselves, by their names); a run that was not reached has ``ended`` ``not-run``, and ``why``. Where the engine
+    that the others add to hangs while it comes up, they are not tried: each would take as long."""
     observations: Observations = {}
+    hung: Played | None = None
     for boot in boots:
         left = [one for one in boot.asked if one.scenario.program is not None]
-        for attempt in range(1 + MOST_REBOOTS):
+        played = hung
+        for attempt in range(0 if hung else 1 + MOST_REBOOTS):
             progress(", ".join([boot.name, *(one.scenario.name for one in left)]))
             played = play_boot(case, request, basis, boot, left, child)
-            if attempt == 0:
-                observations.setdefault("rollout", {})[boot.name] = msgspec.to_builtins(played.boot)
+            if attempt == 0 or played.boot.ended != "done":
+                name = boot.name if attempt == 0 else f"{boot.name}, boot {attempt + 1}"
+                observations.setdefault("rollout", {})[name] = msgspec.to_builtins(played.boot)
             for one in [one for one in left if one.key in played.runs]:
                 result = msgspec.to_builtins(played.runs[one.key])
                 observations.setdefault(one.scenario.name, {})[one.name] = {**result, "boot": boot.name}
@@ -60,12 +72,13 @@ def play(
             left = [one for one in left if one.key not in played.runs]
             if not left or not reached:
                 break
+        assert played is not None  # either this boot was tried or one hung before it
+        if boot.name == MINIATURE and played.boot.ended == "timed-out":
+            hung = played
         for one in left:
-            never = replace(played.boot, ended="not-run")
-            observations.setdefault(one.scenario.name, {})[one.name] = {
-                **msgspec.to_builtins(never),
-                "boot": boot.name,
-            }
+            never = msgspec.to_builtins(replace(played.boot, ended="not-run"))
+            told = {"boot": boot.name, "why": played.why_not_more}
+            observations.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
     return observations
 
 
@@ -101,6 +114,7 @@ def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked
             "max_tokens": MAX_TOKENS,
             # Each kind of batch has kernels of its own to compile; one engine shows what the others would repeat.
             "greedy": boot.name == MINIATURE,
+            "boot_limit": BOOT_LIMIT * patience,
             "runs": runs,
         },
         environ={**basis.environ, **boot.environ},
@@ -137,7 +151,22 @@ def separate(result: JobResult, asked: Iterable[Asked], patience: float = 1.0) -
             runs[one.key] = replace(shared, ended="stalled" if stalled else result.ended, seconds=spent)
     if reported:
         result = replace(result, ended="done", exit_code=None, signal=None, error=None, tail=())
+    elif result.ended == "died" and result.seconds >= BOOT_LIMIT * patience:
+        result = replace(result, ended="timed-out", exit_code=None, signal=None)
     return Played(boot=replace(result, records=own), runs=runs)
+
+
+def _ending(boot: JobResult) -> str:
+    """How an engine that did not come up ended, and where."""
+    stage = boot.records.get("stage", "start")
+    if boot.error is not None:
+        lines = boot.error.message.strip().splitlines()
+        said = f"{boot.error.type}: {lines[0][:200]}" if lines else boot.error.type
+    elif boot.ended == "timed-out":
+        said = f"no end within {boot.seconds:.0f} s"
+    else:
+        said = boot.signal or ("no word" if boot.exit_code is None else f"exit code {boot.exit_code}")
+    return f"{said} at stage {stage}"
 
 
 def _own(records: Mapping[str, Any]) -> dict[str, Any]:

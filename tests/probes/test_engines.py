@@ -99,7 +99,12 @@ def test_a_run_whose_stack_cannot_be_written_when_its_time_is_over_is_stalled_to
 
 def test_an_engine_that_does_not_come_up_again_leaves_the_rest_unplayed(child: Path) -> None:
     observations, reported = played(child, a="down", b="done")
-    assert endings(observations) == {"rollout": "done", "a": "died", "b": "not-run"}
+    assert {name: job["ended"] for name, job in observations["rollout"].items()} == {
+        "miniature": "done",
+        "miniature, boot 2": "raised",
+    }
+    assert (observations["a"]["run"]["ended"], observations["b"]["run"]["ended"]) == ("died", "not-run")
+    assert observations["b"]["run"]["why"] == "its engine did not come up: RuntimeError: no engine at stage start"
     assert len(reported) == 2
 
 

@@ -3,10 +3,10 @@ plays the runs that were planned for this engine.
 
 Arguments: ``kind`` (``llm`` or ``async``), ``engine`` (options of vLLM's EngineArgs), ``config`` and ``files`` of the
 model to stand in for (or None), ``own`` (whether the files are the model to run), ``samples`` (completions of the
-group), ``prompt_tokens``, ``max_tokens``, ``greedy`` (whether greedy batches follow), ``runs`` (each ``key``,
-``program``, ``arguments``, ``limit`` in seconds). Records, in order: ``stage``, ``seconds`` (of each stage),
-``versions``, ``miniature``, ``asked``, ``engine`` (resolved configuration), ``devices``, ``rotary``, ``unread``,
-``completions``, ``reach``, ``runs``. The same for V0 and V1, CPU and CUDA."""
+group), ``prompt_tokens``, ``max_tokens``, ``greedy`` (whether greedy batches follow), ``boot_limit`` (seconds up to the
+last of these tokens), ``runs`` (each ``key``, ``program``, ``arguments``, ``limit`` in seconds). Records, in order:
+``stage``, ``seconds`` (of each stage), ``versions``, ``miniature``, ``asked``, ``engine`` (resolved configuration),
+``devices``, ``rotary``, ``unread``, ``completions``, ``reach``, ``runs``. The same for V0 and V1, CPU and CUDA."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ BFLOAT16_FROM = (8, 0)
 
 
 def main(arguments: dict[str, Any]) -> None:
-    clock = Clock()
+    with deadline(arguments["boot_limit"]):
+        running = up(arguments, Clock())
+    play(running, arguments["runs"])
+    running.close()
+
+
+def up(arguments: dict[str, Any], clock: Clock) -> running_engine.RunningEngine:
+    """The engine, once it has given its first tokens."""
     with clock("import"):
         from vllm import LLM, SamplingParams  # noqa: F401 - the imports that a boot needs, with a stage of their own
     emit("versions", versions())
@@ -43,8 +50,7 @@ def main(arguments: dict[str, Any]) -> None:
     with clock("inspect"):
         inspect(running.engine)
     sample(running, arguments, clock)
-    play(running, arguments["runs"])
-    running.close()
+    return running
 
 
 class Clock:
