@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,28 @@ def test_the_doctor_does_not_import_the_patient() -> None:
         "registry.load()\n"
         f"print(sorted(set(sys.modules) & set({PATIENT!r})))"
     )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_only_children_and_the_trainers_callback_import_the_patient() -> None:
+    """The callback is made in the trainer's own process, when it is asked for."""
+    children = ROOT / "rldoctor" / "probes" / "children"
+    importing = {
+        str(file.relative_to(ROOT))
+        for top in ("rldoctor", "checks")
+        for file in (ROOT / top).rglob("*.py")
+        if children not in file.parents
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names])
+        if name.partition(".")[0] in PATIENT
+    }
+    assert importing == {"rldoctor/watch/trainer.py"}
+
+
+def test_the_callback_is_no_import_of_the_patient() -> None:
+    probe = f"import sys, rldoctor.watch.trainer\nprint(sorted(set(sys.modules) & set({PATIENT!r})))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 

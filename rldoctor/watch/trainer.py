@@ -9,11 +9,10 @@ Runs in the training environment itself, beside the trainer::
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
-
-from transformers import TrainerCallback
+from typing import TYPE_CHECKING, Any
 
 from rldoctor.model import Finding, Severity
 from rldoctor.report import words
@@ -23,7 +22,7 @@ logger = logging.getLogger("rldoctor")
 _LOUDNESS = {Severity.ERROR: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.NOTE: logging.INFO}
 
 
-class RLDoctorCallback(TrainerCallback):  # type: ignore[misc]
+class Observer:
     """Judges what the trainer logs, as ``rldoctor triage`` does afterwards.
 
     With ``stop`` the run ends once an error has lasted for ``patience`` records: a hard task may well begin with some
@@ -69,3 +68,22 @@ def _completions(trainer: Any) -> Iterator[tuple[str, str]]:
     kept = getattr(trainer, "_logs", None) or getattr(trainer, "_textual_logs", None) or {}
     for prompt, completion in zip(kept.get("prompt", ()), kept.get("completion", ()), strict=False):
         yield str(prompt), str(completion)
+
+
+@functools.cache
+def _callback() -> type[Observer]:
+    """The observer as a callback of the installed transformers: its other events do nothing."""
+    from transformers import TrainerCallback
+
+    return type("RLDoctorCallback", (Observer, TrainerCallback), {"__module__": __name__, "__doc__": Observer.__doc__})
+
+
+if TYPE_CHECKING:
+    RLDoctorCallback = Observer
+else:
+
+    def __getattr__(name: str) -> type[Observer]:
+        # The trainer's own process asks for the name; nothing of rldoctor's does, so that none imports transformers.
+        if name == "RLDoctorCallback":
+            return _callback()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,7 +43,7 @@ def test_the_doctors_command_is_one_of_this_release(project: Path, environment: 
     (doctor,) = job()["spec"]["template"]["spec"]["initContainers"]
     program, *arguments = doctor["command"]
     assert Path(program).name == "rldoctor"
-    here = [one.replace("/work/train.sh", "launch_sick.sh").replace("imports", "static") for one in arguments]
+    here = [one.replace("/opt/launch/train.sh", "launch_sick.sh").replace("imports", "static") for one in arguments]
     here = [one for one in here if not one.startswith("--python")]
     done = subprocess.run(
         ["rldoctor", *here, "--assume=machine.json"],

@@ -52,7 +52,7 @@ def log_of(lines: list[str]) -> str:
     return (
         f"+ {lines[-1]}\n[rank0]: step 1\n{said}\n"
         "[rank0]: Traceback (most recent call last):\n"
-        '[rank0]:   File "/work/train.py", line 12, in <module>\n'
+        '[rank0]:   File "/srv/train.py", line 12, in <module>\n'
         f"[rank0]:     {source}\n"
         '[rank0]:   File "/venv/lib/python3.12/site-packages/vllm/entrypoints/llm.py", line 300, in generate\n'
         f"[rank0]:     raise ValueError(message)  # {source}\n"
