@@ -18,15 +18,15 @@ from pathlib import Path
 
 from benchmarks.measure import run_once
 from benchmarks.rollout_probe import MAKE
-from rldoctor import registry
 from rldoctor.case import Case
+from rldoctor.catalogue import registry
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Scenario
 from rldoctor.facts import packages
 from rldoctor.flow import probe as probing
 from rldoctor.launch.plans import plans
 from rldoctor.model import Level
-from rldoctor.probe import Request
 from rldoctor.probes.engines import CHILD
-from rldoctor.scenario import Scenario
 
 BARE = """
 import json, sys

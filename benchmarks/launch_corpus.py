@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rldoctor import registry
 from rldoctor.case import Case, Distribution, Packages
-from rldoctor.check import Check
+from rldoctor.catalogue import registry
+from rldoctor.catalogue.check import Check
 from rldoctor.errors import InputError
 from rldoctor.judge import judge
 from rldoctor.launch.plans import plans

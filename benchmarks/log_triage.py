@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import Cost, median, run_once
-from rldoctor import registry
+from rldoctor.catalogue import registry
 from rldoctor.logs.table import Table
 
 RANKS, GUILTY = 64, 17

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from rldoctor.catalogue.registry import load
 from rldoctor.logs.incident import log_run
 from rldoctor.logs.raised import traced
 from rldoctor.logs.reading import read
 from rldoctor.logs.runs import slices
 from rldoctor.logs.sources import TextSource
 from rldoctor.logs.table import Table as Signatures
-from rldoctor.registry import load
 from rldoctor.tables.messages import HOLE, Place, Table
 from rldoctor.tables.messages.match import Trace
 

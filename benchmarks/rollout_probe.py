@@ -14,12 +14,12 @@ from pathlib import Path
 
 from benchmarks.measure import run_once
 from rldoctor.case import Case
-from rldoctor.probe import Request
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import MINIATURE, Run
 from rldoctor.probes.basis import basis
 from rldoctor.probes.boots import Asked, plan_boots
 from rldoctor.probes.engines import CHILD, play_boot
 from rldoctor.probes.rollout import rollout
-from rldoctor.scenario import MINIATURE, Run
 
 RUNS = 3
 BARE = """

@@ -7,7 +7,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from rldoctor import registry
+from rldoctor.catalogue import registry
 from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.record import Framework
 from rldoctor.report import explanation

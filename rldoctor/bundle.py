@@ -12,9 +12,9 @@ import msgspec
 
 from rldoctor import reading, redact
 from rldoctor.case import SCHEMA_VERSION, Case
+from rldoctor.catalogue.probe import JobResult
 from rldoctor.errors import InputError
 from rldoctor.printable import storable
-from rldoctor.probe import JobResult
 
 # The record of a stalled run, which is no probe's; its own reader validates it.
 HANG = "hang"

@@ -14,7 +14,7 @@ import msgspec
 
 from rldoctor import reads
 from rldoctor.case import Case, Unknown
-from rldoctor.check import Check, Detector, Kind, Knows, NotApplicable, NotChecked, Reach
+from rldoctor.catalogue.check import Check, Detector, Kind, Knows, NotApplicable, NotChecked, Reach
 from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, lookup
 from rldoctor.model import CheckResult, Finding, Grade, Outcome

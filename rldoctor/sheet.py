@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable, NotChecked
+from rldoctor.catalogue.check import NotApplicable, NotChecked
 from rldoctor.judge import first_missing
 from rldoctor.knowledge.memory_phases import phases
 from rldoctor.knowledge.memory_plan import device_memory

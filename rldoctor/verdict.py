@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Probe
+from rldoctor.catalogue.scenario import Scenario
 from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Level, Missing, Outcome, Report, Severity, State, Verdict
 from rldoctor.plan.model import RolloutPlan, Setting
-from rldoctor.probe import Probe
-from rldoctor.scenario import Scenario
 
 THRESHOLDS = {
     "error": frozenset({Severity.ERROR}),

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rldoctor import registry
 from rldoctor.api import Case, Check
 from rldoctor.api.facts import Distribution, Gpu, Gpus, Host, Packages
 from rldoctor.api.results import CheckResult
+from rldoctor.catalogue import registry
 from rldoctor.judge import judge, judge_one
 
 GIB = 1 << 30

@@ -12,6 +12,7 @@ from typing import Any
 from rldoctor.api import Case, Level
 from rldoctor.api.facts import Gpus, ModelFiles
 from rldoctor.api.probes import Job, Request
+from rldoctor.catalogue.scenario import Scenario
 from rldoctor.facts import packages
 from rldoctor.flow.depth import Depth
 from rldoctor.flow.probe import run_probes
@@ -22,7 +23,6 @@ from rldoctor.probes.engines import CHILD, play
 from rldoctor.probes.imports import imports
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.runner import run_job
-from rldoctor.scenario import Scenario
 
 FAULTY = Path(__file__).parent / "probes" / "faults" / "faulty_engine.py"
 # Options that every engine on a GPU gets, as JSON: what an unusual build of vLLM needs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rldoctor import registry
+from rldoctor.catalogue import registry
 
 CATALOGUE = Path(__file__).parents[1] / "docs" / "codes.md"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import cli, registry
+from rldoctor import cli
+from rldoctor.catalogue import registry
 from rldoctor.model import Level
 from rldoctor.report import FORMATS
 

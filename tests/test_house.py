@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
+from rldoctor.catalogue import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENT = ("torch", "vllm", "ray", "transformers", "numpy")
@@ -18,7 +18,7 @@ PATIENT = ("torch", "vllm", "ray", "transformers", "numpy")
 def test_the_doctor_does_not_import_the_patient() -> None:
     probe = (
         "import sys, rldoctor.cli, rldoctor.flow.session\n"
-        "from rldoctor import registry\n"
+        "from rldoctor.catalogue import registry\n"
         "registry.load()\n"
         f"print(sorted(set(sys.modules) & set({PATIENT!r})))"
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rldoctor.catalogue.registry import load
 from rldoctor.judge import with_defaults
 from rldoctor.model import Evidence, Finding, Grade, Severity
-from rldoctor.registry import load
 from tests.checks.launches import LaunchFile
 
 

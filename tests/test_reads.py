@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from rldoctor import example, reads, registry
+from rldoctor import reads
 from rldoctor.api import Case, Check, Finding, Outcome, Reach, RolloutPlan, Setting, Unknown, find
 from rldoctor.case import SECTIONS, Gpu, Gpus, Host, ModelFiles
-from rldoctor.check import Detector
+from rldoctor.catalogue import example, registry
+from rldoctor.catalogue.check import Detector
 from rldoctor.flow import engine
 from rldoctor.judge import judge as judge_all
 from rldoctor.judge import judge_one

@@ -12,11 +12,11 @@ import pytest
 
 from rldoctor import cli, verdict
 from rldoctor.case import Case, Distribution, Gpus, Packages, Unknown
-from rldoctor.check import Check, Reach
+from rldoctor.catalogue.check import Check, Reach
+from rldoctor.catalogue.probe import Probe
+from rldoctor.catalogue.registry import Registry
 from rldoctor.flow.engine import join, report
 from rldoctor.model import CheckResult, Level, Missing, Outcome, Report, State
-from rldoctor.probe import Probe
-from rldoctor.registry import Registry
 
 LAUNCH = """#!/usr/bin/env bash
 python3 -m verl.trainer.main_ppo \\

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rldoctor.probe import Job, Probe, Request
-from rldoctor.scenario import Basis, Engine, Run, Scenario
+from rldoctor.catalogue.probe import Job, Probe, Request
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 
 __all__ = [
     "Basis",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.check import Detector
+from rldoctor.catalogue.check import Detector
 from rldoctor.model import CheckResult
 
 __all__ = [

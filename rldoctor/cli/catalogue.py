@@ -13,7 +13,7 @@ from rldoctor.streams import deliver, progress
 
 def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.")]) -> int:
     """Print the document of a check, with an example that fires and one that stays quiet."""
-    from rldoctor import registry
+    from rldoctor.catalogue import registry
     from rldoctor.report import explanation
 
     loaded = registry.load()
@@ -26,7 +26,7 @@ def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or 
 
 def list_checks() -> int:
     """List all checks, with the plugin that each comes from."""
-    from rldoctor import registry
+    from rldoctor.catalogue import registry
 
     found = registry.load()
     deliver("\n".join(f"{code}  {item.name:34} {found.origin[code]}" for code, item in sorted(found.checks.items())))

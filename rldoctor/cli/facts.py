@@ -115,7 +115,7 @@ def diff(
 ) -> int:
     """Show what differs between two bundles: packages, GPUs, variables, settings, limits."""
     from rldoctor import bundle as bundles
-    from rldoctor.diff import differences
+    from rldoctor.fleet.diff import differences
     from rldoctor.report import difference
 
     render = difference.renderer(format_, to_file=output is not None)

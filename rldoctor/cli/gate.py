@@ -54,7 +54,7 @@ def init(
     folder: Annotated[Path, typer.Argument(help="The project's folder.")] = Path(),
 ) -> int:
     """Write a commented rldoctor.toml; one that exists is left alone."""
-    from rldoctor import settings
+    from rldoctor.project import settings
 
     file = folder / settings.NAME
     if not folder.is_dir():

@@ -35,8 +35,8 @@ from rldoctor.model import Report
 from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
-    from rldoctor.baseline import Baseline
     from rldoctor.flow.session import Options, Session
+    from rldoctor.project.baseline import Baseline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,7 @@ def check(
         found = [replace(one, report=run.illustrated(one.case, one.report)) for one in found]
     judged = engine.join([one.report for one in found])
     if known is not None:
-        from rldoctor.baseline import against
+        from rldoctor.project.baseline import against
 
         judged = against(judged, known, run.files(found))
     return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
@@ -175,7 +175,7 @@ def check(
 
 def _baseline(session: Session, given: Path | None) -> Baseline | None:
     """The findings that are known already: the option's, or the project's."""
-    from rldoctor import baseline
+    from rldoctor.project import baseline
 
     project = session.settings
     if given is None and project.baseline is not None and project.file is not None:

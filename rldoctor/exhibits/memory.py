@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable, NotChecked
+from rldoctor.catalogue.check import NotApplicable, NotChecked
 from rldoctor.exhibits.model import Memory, Part, Phase
 from rldoctor.knowledge import memory_phases, memory_plan
 

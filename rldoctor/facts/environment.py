@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 
 from rldoctor import redact
+from rldoctor.catalogue.probe import Request
 from rldoctor.frameworks import trainers
-from rldoctor.probe import Request
 
 # Prefixes and whole names, by whose they are.
 _PREFIXES = {

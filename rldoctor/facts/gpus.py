@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from rldoctor.case import Gpus, Unknown
+from rldoctor.catalogue.probe import Request
 from rldoctor.facts.deadline import within
 from rldoctor.facts.environment import of
-from rldoctor.probe import Request
 
 TIME_LIMIT = 20.0
 

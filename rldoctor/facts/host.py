@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Disk, Host
+from rldoctor.catalogue.probe import Request
 from rldoctor.facts import cgroup, hub_cache, libraries
 from rldoctor.facts.deadline import within
 from rldoctor.facts.environment import of
-from rldoctor.probe import Request
 
 _ROOT = Path("/")
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp: https://docs.kernel.org/networking/proc_net_tcp.html

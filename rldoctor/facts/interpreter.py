@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
+from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts.environment import of
-from rldoctor.probe import Request
 from rldoctor.redact import without_secrets
 
 TIME_LIMIT = 20.0

@@ -8,10 +8,10 @@ from typing import Any
 
 from rldoctor import reading
 from rldoctor.case import ModelFiles, Unknown
+from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts import hub_cache
 from rldoctor.printable import plain
-from rldoctor.probe import Request
 
 # The largest config.json in the wild is some 100 KB; tokenizer configurations that list every added token reach MBs.
 MAX_BYTES = 32 * 1024 * 1024

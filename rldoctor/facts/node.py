@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rldoctor.case import InfinibandPort, Interface, Node, RayInstance
+from rldoctor.catalogue.probe import Request
 from rldoctor.facts.deadline import within
-from rldoctor.probe import Request
 
 _ROOT = Path("/")
 # https://docs.nvidia.com/deploy/xid-errors/

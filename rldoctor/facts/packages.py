@@ -11,9 +11,9 @@ from packaging.version import InvalidVersion, Version
 
 from rldoctor import frameworks, reading
 from rldoctor.case import Distribution, Packages
+from rldoctor.catalogue.probe import Request
 from rldoctor.facts import interpreter, metadata
 from rldoctor.lookup import canonical
-from rldoctor.probe import Request
 
 # Whose declarations are read; of the others name and version suffice, and those stand in the directory's name.
 _DECLARING = {

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from rldoctor.catalogue.probe import Job, JobResult, Request
 from rldoctor.errors import InputError
 from rldoctor.fleet.model import Unread
-from rldoctor.probe import Job, JobResult, Request
 from rldoctor.probes.runner import run_job
 
 CHILD = Path(__file__).parent.parent / "probes" / "children" / "ray_bundles.py"

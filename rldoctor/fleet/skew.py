@@ -8,9 +8,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rldoctor import compared, redact
+from rldoctor import redact
 from rldoctor.case import Case
-from rldoctor.fleet import breaks
+from rldoctor.fleet import breaks, compared
 from rldoctor.fleet.model import NodeClass, Skew
 
 # Sizes that vary a little between machines of one kind; equal within this share.

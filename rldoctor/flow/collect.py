@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rldoctor import bundle
 from rldoctor.case import Case, Gpus, Unknown
+from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.flow.session import Options, Session, devices_named
-from rldoctor.probe import Request
 
 
 def cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from rldoctor.case import Case
-from rldoctor.check import Check
+from rldoctor.catalogue.check import Check
+from rldoctor.catalogue.registry import Registry
 from rldoctor.flow.failed_runs import explained
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.judge import join_cases, judge
 from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Missing, Outcome, Report
-from rldoctor.registry import Registry
 
 
 def sections(checks: Iterable[Check], probes: Iterable[AnyProbe]) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.check import Check
+from rldoctor.catalogue.check import Check
 from rldoctor.errors import InputError
 from rldoctor.model import Evidence, Finding, Grade
 

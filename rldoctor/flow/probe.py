@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rldoctor.case import Case, Unknown
-from rldoctor.check import Check, NotApplicable
+from rldoctor.catalogue.check import Check, NotApplicable
+from rldoctor.catalogue.probe import Probe, Request
+from rldoctor.catalogue.scenario import Scenario
 from rldoctor.errors import one_line
 from rldoctor.flow.depth import Depth
 from rldoctor.judge import first_missing
 from rldoctor.lookup import Absent
 from rldoctor.model import Level
-from rldoctor.probe import Probe, Request
-from rldoctor.scenario import Scenario
 
 if TYPE_CHECKING:
+    from rldoctor.catalogue.scenario import Basis
     from rldoctor.probes.boots import Asked, Boot
-    from rldoctor.scenario import Basis
 
 AnyProbe = Probe | Scenario
 Progress = Callable[[str], None]

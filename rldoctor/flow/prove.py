@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rldoctor.case import Case
-from rldoctor.check import Check, Detector
+from rldoctor.catalogue.check import Check, Detector
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.registry import Registry
+from rldoctor.catalogue.scenario import Scenario
 from rldoctor.flow import engine
 from rldoctor.flow import probe as probing
 from rldoctor.model import Applicability, Edit, Finding, Fix, Grade, Outcome, Report, Severity
 from rldoctor.plan.model import RolloutPlan, Setting, Source
-from rldoctor.probe import Request
-from rldoctor.registry import Registry
-from rldoctor.scenario import Scenario
 
 # Every proof boots engines again.
 MOST_PROOFS = 4

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rldoctor import bundle, settings, verdict
+from rldoctor import bundle, verdict
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.flow import collect as collecting
 from rldoctor.flow import depth, engine, prove
@@ -17,7 +18,7 @@ from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import Progress
 from rldoctor.flow.session import Session
 from rldoctor.model import Evidence, Level, Missing, Report
-from rldoctor.probe import Request
+from rldoctor.project import settings
 
 if TYPE_CHECKING:
     from rldoctor.edits.edit import Edited

@@ -7,13 +7,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rldoctor import registry, settings
-from rldoctor.check import Check
+from rldoctor.catalogue import registry
+from rldoctor.catalogue.check import Check
+from rldoctor.catalogue.registry import Registry
 from rldoctor.errors import InputError
 from rldoctor.flow.probe import AnyProbe, needed_probes
 from rldoctor.model import Level
-from rldoctor.registry import Registry
-from rldoctor.settings import Settings
+from rldoctor.project import settings
+from rldoctor.project.settings import Settings
 
 # A day; poll(2) counts milliseconds in 32 bits.
 LONGEST = 86_400

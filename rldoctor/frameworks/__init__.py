@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from rldoctor.catalogue.plugins import BrokenPlugin, entries
 from rldoctor.frameworks.record import Framework, Package
-from rldoctor.plugins import BrokenPlugin, entries
 
 if TYPE_CHECKING:
     from rldoctor.frameworks.dialect import Dialect

@@ -12,6 +12,7 @@ import msgspec
 
 from rldoctor import __version__, redact
 from rldoctor.case import Case, Gpus
+from rldoctor.catalogue.probe import Request
 from rldoctor.facts import environment, gpus, proc
 from rldoctor.facts.deadline import within
 from rldoctor.hang import files, flight_recorder, ray_cluster, runs, sampling, stacks
@@ -20,7 +21,6 @@ from rldoctor.hang.model import NAME, FlightRecord, Hang, RayCluster, Seen
 from rldoctor.hang.runs import Run
 from rldoctor.hang.sampling import Watched
 from rldoctor.printable import plain
-from rldoctor.probe import Request
 
 SECONDS = 5.0
 SHORTEST, LONGEST = 1.0, 3600.0

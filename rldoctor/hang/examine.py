@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rldoctor import settings, verdict
+from rldoctor import verdict
 from rldoctor.case import Case
-from rldoctor.check import Check, Kind
+from rldoctor.catalogue.check import Check, Kind
+from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import InputError
 from rldoctor.flow.session import Session
 from rldoctor.hang import folder as folders
@@ -20,7 +21,7 @@ from rldoctor.hang.names import ranks_named
 from rldoctor.hang.process_state import ProcessState, process_states
 from rldoctor.judge import join_results, judge
 from rldoctor.model import CheckResult, Outcome, Report
-from rldoctor.precedence import Precedence
+from rldoctor.project import settings
 
 Progress = Callable[[str], None]
 

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from rldoctor import redact
+from rldoctor.catalogue.probe import Job, JobResult, Request
 from rldoctor.facts import proc
 from rldoctor.hang.model import RayActor, RayBundles, RayCluster, RayDemand
 from rldoctor.hang.runs import Run
 from rldoctor.printable import plain
-from rldoctor.probe import Job, JobResult, Request
 from rldoctor.probes.runner import run_job
 
 CHILD = Path(__file__).parent.parent / "probes" / "children" / "ray_state.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable, NotChecked
+from rldoctor.catalogue.check import NotApplicable, NotChecked
 from rldoctor.knowledge import memory, memory_plan
 from rldoctor.knowledge.model_config import number, text_config
 from rldoctor.plan.evidence import plan_of

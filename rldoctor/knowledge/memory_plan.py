@@ -9,7 +9,7 @@ from typing import Any
 
 from rldoctor import frameworks
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable, NotChecked
+from rldoctor.catalogue.check import NotApplicable, NotChecked
 from rldoctor.frameworks.record import Memory
 from rldoctor.knowledge import memory
 from rldoctor.knowledge.model_config import context

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.check import NotChecked
+from rldoctor.catalogue.check import NotChecked
 from rldoctor.knowledge.model_config import text_config
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.lookup import find

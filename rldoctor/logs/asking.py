@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rldoctor.case import Case
-from rldoctor.check import Check, Kind, NotApplicable, NotChecked, Role
+from rldoctor.catalogue.check import Check, Kind, NotApplicable, NotChecked, Role
+from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import one_line
 from rldoctor.judge import join_results, judge_one, yielded
 from rldoctor.logs.events import Asked
@@ -19,7 +20,6 @@ from rldoctor.logs.nearest import nearest
 from rldoctor.logs.raised import of_a_family, raised_by
 from rldoctor.logs.rank import Found, explains
 from rldoctor.model import CheckResult, Finding, Grade, Outcome, Severity
-from rldoctor.precedence import Precedence
 
 # How an end by a signal is called.
 NATIVE = re.compile(r"SIG[A-Z]+$|(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Fatal signal)$")

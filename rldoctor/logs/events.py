@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rldoctor.check import Check, Signature
+from rldoctor.catalogue.check import Check, Signature
 from rldoctor.logs.fatality import CARRIER, Verdicts
 from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.quoting import is_document

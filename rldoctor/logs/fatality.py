@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rldoctor.check import Role
+from rldoctor.catalogue.check import Role
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import LoggedException
 from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawException

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rldoctor.check import Check, Role, Signature
+from rldoctor.catalogue.check import Check, Role, Signature
 from rldoctor.logs.events import Asked
 from rldoctor.logs.model import LoggedException, LogRun, Neighbour
 from rldoctor.logs.rank import ASIDE, closeness

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from rldoctor.case import Case
-from rldoctor.check import Check
+from rldoctor.catalogue.check import Check
 from rldoctor.frameworks import packages
 from rldoctor.knowledge.message_families import family_of
 from rldoctor.logs.code_paths import is_users, module_of, package_of

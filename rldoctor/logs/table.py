@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rldoctor.check import Check, Role, Signature
+from rldoctor.catalogue.check import Check, Role, Signature
 from rldoctor.logs.deaths import DEATHS, ELASTIC_SUMMARY, FATAL_PYTHON, TERMINATE, Death
 from rldoctor.logs.forms import HEADER, IN_FRAME
 from rldoctor.logs.literals import Find, finder

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case, Distribution, Packages, Series
-from rldoctor.check import Check, Kind
+from rldoctor.catalogue.check import Check, Kind
+from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import InputError
 from rldoctor.logs.asking import ask
 from rldoctor.logs.dating import said
@@ -26,7 +27,6 @@ from rldoctor.logs.sources import Source, TextSource, sources_of
 from rldoctor.logs.table import Table
 from rldoctor.lookup import canonical
 from rldoctor.model import Report
-from rldoctor.precedence import Precedence
 
 if TYPE_CHECKING:
     from rldoctor.logs.novelty import Compared
@@ -112,7 +112,7 @@ def _metric_files(paths: Sequence[str]) -> dict[str, Series]:
 
 @lru_cache(maxsize=1)
 def _all_checks() -> tuple[Check, ...]:
-    from rldoctor import registry
+    from rldoctor.catalogue import registry
 
     return tuple(registry.load().checks.values())
 

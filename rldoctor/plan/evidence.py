@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.check import NotChecked
+from rldoctor.catalogue.check import NotChecked
 from rldoctor.model import Evidence
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import plain

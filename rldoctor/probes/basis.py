@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.case import Case, Gpu
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.plan.model import RolloutPlan
-from rldoctor.probe import Request
 from rldoctor.probes.counts import count, whole
 from rldoctor.probes.placing import choose_device, require_import, runs_itself, share
-from rldoctor.scenario import Basis
 
 # A plan with longer sequences is scaled down to these; shorter ones are run as they are.
 LONGEST = 2048

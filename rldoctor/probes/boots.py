@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rldoctor.scenario import MINIATURE, Basis, Engine, Run, Scenario
+from rldoctor.catalogue.scenario import MINIATURE, Basis, Engine, Run, Scenario
 
 # What a boot is expected to take up to its first tokens: imports, weights, the first compilation of kernels.
 BOOT_SECONDS = 20.0

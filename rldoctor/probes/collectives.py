@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probe import Job, Probe, Request
 from rldoctor.probes.placing import free_gpus, planned_ranks, require_import
 
 # What NCCL needs to connect the eight GPUs of a node, several times over; a healthy collective takes milliseconds.

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from rldoctor.case import Case
-from rldoctor.probe import Job, JobResult, Request
+from rldoctor.catalogue.probe import Job, JobResult, Request
+from rldoctor.catalogue.scenario import MINIATURE, Basis
 from rldoctor.probes.boots import Asked, Boot
 from rldoctor.probes.placing import runs_itself
 from rldoctor.probes.runner import run_job
-from rldoctor.scenario import MINIATURE, Basis
 
 CHILD = Path(__file__).parent / "children" / "engine.py"
 SAMPLES = 8

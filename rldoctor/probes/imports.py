@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case, Packages
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.frameworks import frameworks
 from rldoctor.lookup import find
 from rldoctor.model import Level
-from rldoctor.probe import Job, Probe, Request
 
 # One row: distribution, module, attributes to take from it, modules to import after it. An import alone proves little
 # where a package loads lazily: `transformers` reaches torchvision only through PreTrainedModel and the like, `vllm`

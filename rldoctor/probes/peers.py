@@ -6,12 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.knowledge import vllm_engine
 from rldoctor.model import Level
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.plan.seeds import engine_seeds, seed_topology
-from rldoctor.probe import Job, Probe, Request
 from rldoctor.probes.basis import basis, with_counts
 from rldoctor.probes.placing import SEPARATE, pair_environ, require_import
 

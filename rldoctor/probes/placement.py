@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probe import Job, Probe, Request
 from rldoctor.probes.placing import require_import
 
 # Without a launch only what every launch does; which of the others a launch brings about is for the checks to say.

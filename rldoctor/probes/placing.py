@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from rldoctor.case import Case, Gpu
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
 from rldoctor.lookup import find
 from rldoctor.plan.model import RolloutPlan
-from rldoctor.probe import Request
 from rldoctor.probes.counts import count
 
 # What the engine of a miniature gets of a device: context, weights and a cache of some thousand tokens.

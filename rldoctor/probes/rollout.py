@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import MINIATURE, Basis, Run, Scenario
 from rldoctor.model import Level
-from rldoctor.probe import Request
-from rldoctor.scenario import MINIATURE, Basis, Run, Scenario
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor import redact
+from rldoctor.catalogue.probe import Job, JobResult, ProbeError, Request
 from rldoctor.errors import InputError
 from rldoctor.facts.environment import of
 from rldoctor.facts.interpreter import resolve
-from rldoctor.probe import Job, JobResult, ProbeError, Request
 from rldoctor.probes.capture import Log, Results
 from rldoctor.probes.environment import child_environment
 from rldoctor.probes.kept import new_folder

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rldoctor import __version__
-from rldoctor.diff import Difference
 from rldoctor.errors import InputError
+from rldoctor.fleet.diff import Difference
 from rldoctor.printable import printable
 from rldoctor.report.console import drawn
 

@@ -11,13 +11,13 @@ from functools import partial
 from rich.console import Console
 from rich.markdown import Markdown
 
-from rldoctor import example
-from rldoctor.check import Check
+from rldoctor.catalogue import example
+from rldoctor.catalogue.check import Check
+from rldoctor.catalogue.example import Block, Scene
+from rldoctor.catalogue.registry import Registry
 from rldoctor.errors import InputError
-from rldoctor.example import Block, Scene
 from rldoctor.model import Report
 from rldoctor.printable import printable
-from rldoctor.registry import Registry
 from rldoctor.report import words
 from rldoctor.report.console import drawn
 from rldoctor.report.markdown import escaped, fenced

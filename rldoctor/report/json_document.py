@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import __version__, fingerprint
+from rldoctor import __version__
 from rldoctor.model import CheckResult, Finding, Ignored, Incident, Outcome, Report, Verdict
+from rldoctor.project import fingerprint
 from rldoctor.report import words
 from rldoctor.report.summary import summarise
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rldoctor import __version__, fingerprint, registry
+from rldoctor import __version__
+from rldoctor.catalogue import registry
 from rldoctor.model import Change, CheckResult, Evidence, Finding, Fix, Ignored, Report, Severity
+from rldoctor.project import fingerprint
 from rldoctor.report import words
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rldoctor.case import Case, Series
-from rldoctor.check import Check
+from rldoctor.catalogue.check import Check
 from rldoctor.logs.encodings import detect
 from rldoctor.logs.layers import learned
 from rldoctor.logs.metrics import Collector

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rldoctor.case import Case
+from rldoctor.catalogue.precedence import Precedence
 from rldoctor.logs.asking import measured
 from rldoctor.logs.metrics import merge
 from rldoctor.logs.metrics.names import ANCHORS, translate
 from rldoctor.logs.metrics.samples import Sample, count
 from rldoctor.logs.metrics.track import Reading, Track
 from rldoctor.model import Finding, Severity
-from rldoctor.precedence import Precedence
 
 CODES = ("RLD311", "RLD403", "RLD501", "RLD502", "RLD503", "RLD504")
 """What the first steps of a run show of it."""
@@ -28,7 +28,7 @@ class Measured:
         """Judges ``codes``; ``tell`` is called once for each that is found, and once more where it got graver.
 
         Raises :class:`rldoctor.errors.InputError` for a code that is none."""
-        from rldoctor import registry
+        from rldoctor.catalogue import registry
 
         self.checks = registry.load().select(tuple(codes))
         self.tell = tell

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Finding
+from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage_text
 from tests.logs.asking import raised
 from tests.logs.excerpts import HEALTHY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor import registry
+from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage_text
 from tests.logs.raising import traceback
 

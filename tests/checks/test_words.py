@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rldoctor import example, registry
+from rldoctor.catalogue import example, registry
 from rldoctor.model import Report
 from rldoctor.plan.vocabulary import terms
 

@@ -10,10 +10,10 @@ import pytest
 
 from rldoctor import bundle, facts
 from rldoctor.case import Case, Unknown
+from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts import environment, gpus, host
 from rldoctor.lookup import Absent
-from rldoctor.probe import Request
 
 
 def test_only_what_is_asked_for_is_collected() -> None:
@@ -57,7 +57,7 @@ def test_unasked_collectors_are_not_even_imported() -> None:
     program = (
         "import sys\n"
         "from rldoctor import facts\n"
-        "from rldoctor.probe import Request\n"
+        "from rldoctor.catalogue.probe import Request\n"
         "facts.collect({'environment'}, Request())\n"
         "print([m for m in sys.modules if m in ('psutil', 'pynvml', 'packaging', 'rldoctor.facts.host')])"
     )

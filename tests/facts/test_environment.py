@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rldoctor.catalogue.probe import Request
 from rldoctor.facts import environment
-from rldoctor.probe import Request
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rldoctor.catalogue.probe import Request
 from rldoctor.facts import host
 from rldoctor.facts.host import container, disks, listening_ports, memory
-from rldoctor.probe import Request
 
 
 def test_this_machine_is_what_psutil_says() -> None:

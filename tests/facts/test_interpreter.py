@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts import interpreter
-from rldoctor.probe import Request
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rldoctor.case import ModelFiles, Unknown
+from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts import model_files
-from rldoctor.probe import Request
 
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "hidden_size": 64}
 

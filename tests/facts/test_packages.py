@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from rldoctor.case import Packages
+from rldoctor.catalogue.probe import Request
 from rldoctor.facts import interpreter, packages
 from rldoctor.lookup import canonical, find, find_all
-from rldoctor.probe import Request
 
 MakeDist = Callable[..., Path]
 

@@ -13,11 +13,11 @@ from rldoctor.api import Case, Check, Finding, Level, NotApplicable, Outcome, Re
 from rldoctor.api.facts import Distribution, Gpu, GpuProcess, Gpus, Packages
 from rldoctor.api.probes import Job, Probe, Request
 from rldoctor.api.results import CheckResult
+from rldoctor.catalogue.registry import Registry
 from rldoctor.flow import depth, engine
 from rldoctor.flow import probe as probing
 from rldoctor.launch.recognise import read
 from rldoctor.model import Fix, Report
-from rldoctor.registry import Registry
 from tests.cases import GIB, host
 
 HOST = host(cpu_count=8, cpu_usable=8.0, load=0.3)

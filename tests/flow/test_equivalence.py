@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import bundle, example, registry
+from rldoctor import bundle
+from rldoctor.catalogue import example, registry
 from rldoctor.flow import engine, run, session
 from rldoctor.model import Finding, Level
-from rldoctor.settings import Settings
+from rldoctor.project.settings import Settings
 
 REGISTRY = registry.load()
 CHECKS = REGISTRY.select()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Case, Grade
+from rldoctor.catalogue import registry
 from rldoctor.flow import engine
 from rldoctor.flow.failed_runs import explained
 from rldoctor.model import Report

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Applicability, Case, Edit, Fix, Grade, Outcome, RolloutPlan, Setting
 from rldoctor.api.probes import Request
 from rldoctor.api.results import CheckResult
+from rldoctor.catalogue import registry
 from rldoctor.facts import packages
 from rldoctor.flow import engine
 from rldoctor.flow.probe import run_scenarios

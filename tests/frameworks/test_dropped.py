@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor.api import Severity
-from rldoctor.registry import load
+from rldoctor.catalogue.registry import load
 from tests.checks.launches import LaunchFile
 
 LAUNCHES: dict[str, tuple[str, list[str], dict[str, str]]] = {

@@ -279,7 +279,7 @@ PYTHON = (
 @lru_cache(maxsize=1)
 def literals() -> tuple[str, ...]:
     """All that the signatures of the checks look for."""
-    from rldoctor import registry
+    from rldoctor.catalogue import registry
 
     checks = registry.load().checks.values()
     return tuple(dict.fromkeys(text for check in checks for s in check.signatures for text in (*s.literals, *s.unless)))

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from rldoctor import bundle, redact, registry, settings
+from rldoctor import bundle, redact
 from rldoctor.case import Case
-from rldoctor.check import Check
+from rldoctor.catalogue import registry
+from rldoctor.catalogue.check import Check
 from rldoctor.errors import InputError
 from rldoctor.facts import assume, metadata, model_files
 from rldoctor.formats.hydra import overrides
@@ -41,6 +42,7 @@ from rldoctor.logs.tracebacks import TracebackParser
 from rldoctor.logs.triage import judged
 from rldoctor.model import Outcome
 from rldoctor.printable import printable
+from rldoctor.project import settings
 from tests.fuzz import fragments
 
 

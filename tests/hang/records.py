@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from rldoctor.api import Case, Check, Finding
+from rldoctor.catalogue.registry import load
 from rldoctor.hang.model import NAME, Hang, Seen, Thread
 from rldoctor.judge import judge_one
 from rldoctor.logs.model import Frame
 from rldoctor.model import CheckResult
-from rldoctor.registry import load
 
 C10D = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 LOGGER = "/env/lib/python3.11/site-packages/torch/distributed/c10d_logger.py"

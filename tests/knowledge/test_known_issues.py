@@ -7,10 +7,10 @@ import datetime
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from rldoctor import registry
 from rldoctor.api import Case, Severity
 from rldoctor.api.facts import Distribution, Packages
 from rldoctor.api.releases import KnownIssue, known_issues
+from rldoctor.catalogue import registry
 from rldoctor.knowledge.scope import Scope, fact
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import term

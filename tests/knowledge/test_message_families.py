@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rldoctor.catalogue.registry import load
 from rldoctor.knowledge.message_families import family_of
-from rldoctor.registry import load
 from rldoctor.tables.messages import Table
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
+from rldoctor.catalogue import registry
 from rldoctor.errors import InputError
 from rldoctor.logs import baseline as kinds
 from rldoctor.logs.baseline import Baseline, read_baseline

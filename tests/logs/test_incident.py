@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api.logs import Incident
+from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage, triage_text
 from rldoctor.model import Report
 

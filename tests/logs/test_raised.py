@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rldoctor.case import Case
+from rldoctor.catalogue.registry import load
 from rldoctor.logs.triage import triage_text
 from rldoctor.model import Finding
 from rldoctor.plan.model import Form, RolloutPlan, Setting
-from rldoctor.registry import load
 
 LOG = """\
 Traceback (most recent call last):

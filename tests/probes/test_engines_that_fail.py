@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Case, NotApplicable, Outcome
 from rldoctor.api.probes import Request, Scenario
+from rldoctor.catalogue import registry
 from rldoctor.flow import engine
 from rldoctor.model import Report
 from rldoctor.probes.basis import basis

@@ -14,11 +14,11 @@ import pytest
 from rldoctor_checks.devices import collective_timeout, communicator_init, gpu_shared, nccl_settings
 from rldoctor_checks.rollout import allocator, sleep_wake
 
-from rldoctor import registry
 from rldoctor.api import Case, Grade, Level, Outcome
 from rldoctor.api.facts import Gpus
 from rldoctor.api.probes import Request
 from rldoctor.api.results import CheckResult
+from rldoctor.catalogue import registry
 from rldoctor.facts import nvml, packages
 from rldoctor.flow import engine
 from rldoctor.judge import judge_one

@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rldoctor import example, registry, report
+from rldoctor import report
+from rldoctor.catalogue import example, registry
 from rldoctor.model import Report, Severity
 
 # The schema is OASIS's; the repository does not carry it.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
+from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage
 from rldoctor.model import Report
 from rldoctor.watch.live import SHARE, LiveLog

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rldoctor import example, registry
+from rldoctor.catalogue import example, registry
 
 LOADED = registry.load()
 TOLD = [check for code, check in LOADED.checks.items() if code.startswith("ACME") and example.file_of(check)]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.knowledge import vllm_engine
 from rldoctor.model import Level
-from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 # Every token costs a step of the engine; more of them show nothing that these do not.
 LONGEST_RESPONSE = 32

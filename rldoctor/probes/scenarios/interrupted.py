@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
-from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Run, Scenario
 
 PROMPT, RESPONSE = 24, 8
 SECONDS = 300.0

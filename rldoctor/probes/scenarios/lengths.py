@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
-from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Run, Scenario
 
 # Tokens that are generated up to the limit; as many have to fit after a short prompt.
 TAIL = 16

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.model import Level
-from rldoctor.probe import Request
 from rldoctor.probes.counts import count
-from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 RESPONSE = 8
 # PEFT's and vLLM's own defaults.

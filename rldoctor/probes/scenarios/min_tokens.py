@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
 from rldoctor.plan.model import RolloutPlan
-from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Run, Scenario
 
 # Every token costs a step: the room after the prompt is made smaller by a longer prompt.
 LONGEST_ROOM = 24

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.knowledge.sharing import one_engine_in_the_trainer
 from rldoctor.model import Level
 from rldoctor.plan.model import RolloutPlan
-from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 # What is mixed up is mixed up in short answers, too.
 LONGEST_PROMPT = 192

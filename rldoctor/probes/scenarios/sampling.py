@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
-from rldoctor.probe import Request
 from rldoctor.probes.scenarios.agreement import OTHER_TEMPERATURE
-from rldoctor.scenario import Basis, Run, Scenario
 
 # With so many draws a temperature that is off by a few percent shows where the distribution is that of a real model.
 DRAWS = 768

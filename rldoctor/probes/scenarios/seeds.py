@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.knowledge import vllm_engine
 from rldoctor.model import Level
 from rldoctor.plan.model import RolloutPlan
@@ -20,10 +22,8 @@ from rldoctor.plan.seeds import (
     request_seeds,
     seed_topology,
 )
-from rldoctor.probe import Request
 from rldoctor.probes.basis import with_counts
 from rldoctor.probes.placing import SEPARATE, pair_environ
-from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 REPLICAS = ("first", "second")
 # Of a group; eight that are equal by chance are as good as never.

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.knowledge.sharing import evaluates_on_it, samples_in_a_thread
 from rldoctor.model import Level
-from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 PROMPT, RESPONSE = 48, 12
 SECONDS = 300.0

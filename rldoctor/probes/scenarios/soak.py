@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
-from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Run, Scenario
 
 # Beyond the minutes asked for: the round that is under way when they are over.
 LAST_ROUND = 120.0

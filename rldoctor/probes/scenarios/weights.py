@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rldoctor import frameworks
 from rldoctor.case import Case
-from rldoctor.check import NotApplicable
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.frameworks.record import Framework, Sync
 from rldoctor.lookup import installed_within
 from rldoctor.model import Level
-from rldoctor.probe import Request
-from rldoctor.scenario import Basis, Engine, Run, Scenario
 
 RESPONSE = 8
 SECONDS = 300.0

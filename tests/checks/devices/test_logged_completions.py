@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Case, Finding, Severity
 from rldoctor.api.facts import Series
+from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
 from rldoctor.logs import metrics
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Case, Finding, Severity
+from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
 from tests.plans import case as planned
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Case, Finding, Severity
+from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
 
 check = registry.load().checks["RLD502"]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Case, Finding, LogEvent, LogRun, Severity
 from rldoctor.api.logs import Incident
+from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
 
 check = registry.load().checks["RLD504"]

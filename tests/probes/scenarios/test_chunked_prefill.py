@@ -12,14 +12,14 @@ from rldoctor_checks.rollout import chunked_prefill as chunked
 from rldoctor_checks.rollout import engine_internal, token_budget
 from rldoctor_checks.sync import outputs_corrupt
 
-from rldoctor import registry
 from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Setting
 from rldoctor.api.probes import Scenario
+from rldoctor.catalogue import registry
+from rldoctor.catalogue.scenario import Basis
 from rldoctor.flow import engine
 from rldoctor.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
-from rldoctor.scenario import Basis
 from tests.cases import judged_among_all
 from tests.live import scenario_case
 from tests.observations import packages

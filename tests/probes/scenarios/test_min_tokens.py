@@ -8,9 +8,9 @@ import pytest
 from rldoctor_checks.rollout.chunked_prefill import check
 
 from rldoctor.api import Case, NotApplicable, Outcome, RolloutPlan, Setting
+from rldoctor.catalogue.scenario import Basis
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.min_tokens import min_tokens
-from rldoctor.scenario import Basis
 
 
 def asked(scale: float = 1.0, **settings: Any) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
+from rldoctor.catalogue import registry
+from rldoctor.catalogue.scenario import Scenario
 from rldoctor.judge import judge
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.rollout import rollout
@@ -14,7 +15,6 @@ from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.tokens import tokens
-from rldoctor.scenario import Scenario
 from tests.live import scenario_case
 from tests.plans import case as planned
 

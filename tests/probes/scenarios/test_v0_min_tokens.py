@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.chunked_prefill import check
 
-from rldoctor import registry
 from rldoctor.api import Case, Grade, Outcome, RolloutPlan, Setting
+from rldoctor.catalogue import registry
 from rldoctor.flow import engine
 from rldoctor.flow.prove import with_edits
 from rldoctor.judge import judge_one

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rldoctor_checks.rollout.length_budget import check
 
-from rldoctor import registry
 from rldoctor.api import Case, Grade, Outcome, RolloutPlan, Setting
+from rldoctor.catalogue import registry
 from rldoctor.flow import engine
 from rldoctor.flow.prove import with_edits
 from rldoctor.judge import judge_one

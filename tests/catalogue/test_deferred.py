@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import deferred, registry
 from rldoctor.api import Case, Check
-from rldoctor.deferred import DeferredCheck
+from rldoctor.catalogue import deferred, registry
+from rldoctor.catalogue.deferred import DeferredCheck
 from rldoctor.judge import judge_one
 
 SOURCE = '''

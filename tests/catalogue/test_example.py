@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rldoctor_checks
 
-from rldoctor import example, registry
 from rldoctor.api import Case, Check, Finding, Outcome, Reach, Severity
+from rldoctor.catalogue import example, registry
+from rldoctor.catalogue.registry import Registry
 from rldoctor.errors import InputError
-from rldoctor.registry import Registry
 from rldoctor.report import explanation
 
 LOADED = registry.load()
@@ -56,7 +57,7 @@ def test_what_stays_quiet(reported: tuple[Check, example.Example]) -> None:
 
 
 def test_every_file_is_an_example_of_a_code() -> None:
-    folder = Path(registry.__file__).parent.parent / "checks"
+    folder = Path(rldoctor_checks.__file__).parent
     assert set(folder.rglob("*.md")) == {example.file_of(LOADED.checks[code]) for code in BUILTIN}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from rldoctor import bundle
 from rldoctor.api import Case, RolloutPlan, Setting
-from rldoctor.diff import differences
+from rldoctor.fleet.diff import differences
 from tests.cases import assumed, gpus, host, installed
 
 

@@ -63,7 +63,7 @@ class Signature:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A signature that is data. Parameters: :meth:`rldoctor.check.Check.signature`."""
+    """A signature that is data. Parameters: :meth:`rldoctor.catalogue.check.Check.signature`."""
 
     says: str
     pattern: str | None = None

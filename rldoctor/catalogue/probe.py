@@ -66,8 +66,8 @@ class Probe:
     """A program that records facts by running the patient. It judges nothing.
 
     ``child`` is handed to the target's interpreter, which needs nothing installed but its own stack. ``jobs`` maps a
-    job's name to what the child is told; it may raise :class:`rldoctor.check.NotApplicable`. The results of all jobs
-    become ``observations.<name>``, keyed by job."""
+    job's name to what the child is told; it may raise :class:`rldoctor.catalogue.check.NotApplicable`. The
+    results of all jobs become ``observations.<name>``, keyed by job."""
 
     name: str
     level: Level

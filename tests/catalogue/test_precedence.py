@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Case, Check, Finding, Kind, LogEvent, LogRun
+from rldoctor.catalogue import registry
+from rldoctor.catalogue.precedence import Precedence
 from rldoctor.logs.triage import triage_text
-from rldoctor.precedence import Precedence
 
 CRASH = """Traceback (most recent call last):
   File "/opt/venv/lib/python3.11/site-packages/acme/flux.py", line 21, in step

@@ -8,10 +8,10 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from rldoctor import fingerprint
-from rldoctor.aside import set_aside
 from rldoctor.errors import InputError
 from rldoctor.model import Evidence, Finding, Ignored, Outcome, Report
+from rldoctor.project import fingerprint
+from rldoctor.project.aside import set_aside
 
 # Thousands of findings fit in; what is larger is another file.
 MAX_BYTES = 16 * 1024 * 1024

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from rldoctor import reading
-from rldoctor.aside import set_aside
 from rldoctor.errors import InputError
 from rldoctor.model import Finding, Ignored, Missing, Report, Severity
+from rldoctor.project.aside import set_aside
 
 NAME = "rldoctor.toml"
 _PLACES: tuple[tuple[str, tuple[str, ...]], ...] = ((NAME, ()), ("pyproject.toml", ("tool", "rldoctor")))
@@ -67,7 +67,7 @@ class Settings:
     fail_on: str | None = None
     severity: dict[str, Severity] = field(default_factory=dict)
     thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Numbers of checks by code and name (:class:`rldoctor.threshold.Threshold`)."""
+    """Numbers of checks by code and name (:class:`rldoctor.catalogue.threshold.Threshold`)."""
     baseline: str | None = None
     """A report whose findings are known, relative to the settings' folder."""
     level: str | None = None

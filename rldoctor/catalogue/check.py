@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Case
+from rldoctor.catalogue.signature import SHORTEST_LITERAL, Condition, Fixes, LogJudge, Role, Row, Signature
+from rldoctor.catalogue.threshold import Threshold
 from rldoctor.model import Evidence, Finding, Fix, Grade, Severity
-from rldoctor.signature import SHORTEST_LITERAL, Condition, Fixes, LogJudge, Role, Row, Signature
-from rldoctor.threshold import Threshold
 
 if TYPE_CHECKING:
     from rldoctor.logs.model import LogEvent, LogRun
@@ -90,10 +90,10 @@ class Check:
     """One code of the vocabulary, in one file or one folder.
 
     ``doc`` is the module's docstring, which ``rldoctor explain`` prints with the worked ``example``
-    (:mod:`rldoctor.example`; where none is named, ``example.md`` in the check's folder, or the file ``NAME.md`` beside
-    its ``NAME.py``). ``before`` are codes or names of checks that this one comes before where a log shows both: the
-    cause before what it causes, the specific before the general. ``explains`` are those whose conclusion about a
-    failure is withdrawn where this check concludes something about it.
+    (:mod:`rldoctor.catalogue.example`; where none is named, ``example.md`` in the check's folder, or the file
+    ``NAME.md`` beside its ``NAME.py``). ``before`` are codes or names of checks that this one comes before where a log
+    shows both: the cause before what it causes, the specific before the general. ``explains`` are those whose
+    conclusion about a failure is withdrawn where this check concludes something about it.
 
     Raises :class:`ValueError` for a ``code`` that is not capital letters and digits."""
 

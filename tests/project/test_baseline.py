@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rldoctor import baseline, fingerprint
 from rldoctor.errors import InputError
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Outcome, Report, Severity
+from rldoctor.project import baseline, fingerprint
 from tests.test_cli import MACHINE, VERL, run
 
 STATIC = ("--assume", "machine.json", "--level", "static")

@@ -9,8 +9,8 @@ import pytest
 
 from rldoctor.api import Case, Check, Finding, Fix, LogEvent, Severity
 from rldoctor.api.facts import Distribution, Packages
+from rldoctor.catalogue.signature import fill
 from rldoctor.logs.triage import triage_text
-from rldoctor.signature import fill
 
 LINE = "ValueError: LoRA rank 64 is greater than max_lora_rank 16."
 CRASH = f"""Traceback (most recent call last):

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from rldoctor.check import Check
+from rldoctor.catalogue.check import Check
+from rldoctor.catalogue.registry import Registry
 from rldoctor.errors import InputError
 from rldoctor.model import Finding, Level, Report
-from rldoctor.registry import Registry
 
 HEADINGS = ("## Fires", "## Stays quiet")
 # What the files of a case are by their names; any other name is the launch file's, *.log the log's.
@@ -95,7 +95,7 @@ def _judge_in(folder: Path, scene: Scene, registry: Registry) -> Report:
     from rldoctor import bundle
     from rldoctor.case import Case
     from rldoctor.flow import engine, run, session
-    from rldoctor.settings import Settings
+    from rldoctor.project.settings import Settings
 
     for name, text in {BUNDLE: bundle.dump(Case()), **scene.files}.items():
         file = folder / name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rldoctor.check import Check, Kind
+from rldoctor.catalogue.check import Check, Kind
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rldoctor import compared
 from rldoctor.case import Case
-from rldoctor.compared import Facts, Order
+from rldoctor.fleet import compared
+from rldoctor.fleet.compared import Facts, Order
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import settings
 from rldoctor.errors import InputError
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Outcome, Report, Severity
-from rldoctor.settings import Ignore, Settings
+from rldoctor.project import settings
+from rldoctor.project.settings import Ignore, Settings
 from tests.test_cli import run
 
 TODAY = datetime.date(2026, 11, 20)

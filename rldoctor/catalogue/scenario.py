@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
 from rldoctor.model import Level
-from rldoctor.probe import Request
 
 MINIATURE = "miniature"
 
@@ -63,8 +63,8 @@ class Scenario:
 
     ``program`` is a Python file with ``play(stand, arguments)`` for the target's interpreter (see
     ``children/stand.py``); without one it is what every boot shows by itself. ``runs`` maps names to runs; it may raise
-    :class:`rldoctor.check.NotApplicable`. What the runs record becomes ``observations.<name>``, keyed by run, each in
-    the form of a job's result."""
+    :class:`rldoctor.catalogue.check.NotApplicable`. What the runs record becomes ``observations.<name>``, keyed by
+    run, each in the form of a job's result."""
 
     name: str
     level: Level

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from rldoctor import deferred, frameworks
-from rldoctor.check import Check
+from rldoctor import frameworks
+from rldoctor.catalogue import deferred
+from rldoctor.catalogue.check import Check
+from rldoctor.catalogue.plugins import BrokenPlugin, entries
+from rldoctor.catalogue.probe import Probe
+from rldoctor.catalogue.scenario import Scenario
 from rldoctor.errors import InputError, one_line
-from rldoctor.plugins import BrokenPlugin, entries
-from rldoctor.probe import Probe
-from rldoctor.scenario import Scenario
 
 GROUP = "rldoctor.checks"
 # The package with the checks that rldoctor brings along.
@@ -72,7 +73,7 @@ class Registry:
 def load(disabled: tuple[str, ...] = (), *, defer: bool = False) -> Registry:
     """Loads every entry point of the group except the ``disabled`` plugins. A module that fails to import is recorded
     as broken, never raised; the other modules of its plugin still count. With ``defer`` the modules of built-in checks
-    that have not changed since the last time are imported when they are needed (:mod:`rldoctor.deferred`)."""
+    that have not changed since the last time are imported when they are needed (:mod:`rldoctor.catalogue.deferred`)."""
     registry = Registry()
     # The built-ins first, so that a third party that reuses a code is the one that is refused.
     found = sorted(entries(GROUP), key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import registry
 from rldoctor.api import Check
+from rldoctor.catalogue import registry
 from rldoctor.errors import InputError
 
 

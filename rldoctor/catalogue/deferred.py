@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from rldoctor.check import Check, Detector, Kind
+from rldoctor.catalogue.check import Check, Detector, Kind
 from rldoctor.model import Grade
 
-HOME = Path(__file__).parent
+HOME = Path(__file__).parent.parent
 FILE = "rldoctor-checks.json"
 
 
