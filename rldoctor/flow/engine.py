@@ -10,6 +10,7 @@ from pathlib import Path
 from rldoctor.case import Case
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
+from rldoctor.flow.effective import with_effective
 from rldoctor.flow.failed_runs import explained
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.judge import join_cases, judge
@@ -28,6 +29,7 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     """Judges the case; the logs of live runs that failed are judged by the signatures of the same checks."""
     broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in registry.broken)
     asked = list(checks)
+    case = with_effective(case)
     case, logged = explained(case, asked, registry.checks.values())
     results = tuple(_with_logged(result, logged) for result in judge(asked, case, registry.checks.values()))
     # A code that only logs show has no detector, and so no result yet.

@@ -39,10 +39,11 @@ def explained(case: Case, checks: Iterable[Check], vocabulary: Iterable[Check]) 
 
 
 def _failed(case: Case) -> Iterator[tuple[str, str, Job]]:
-    """Every run on an engine that failed, with its scenario and name."""
+    """Every run on an engine that failed, and every validator that refused, with its scenario and name."""
     for name, jobs in case.observations.items():
         for key, job in jobs.items():
-            if (name == "rollout" or "boot" in job) and job.get("ended") in FAILED:
+            refused = name == "validators" and job.get("records", {}).get("stage") == "refused"
+            if (name == "rollout" or "boot" in job or refused) and job.get("ended") in FAILED:
                 yield name, key, job
 
 

@@ -131,8 +131,7 @@ def _refusal(record: Framework, plan: RolloutPlan | None, sources: Sources) -> d
 def _given(plan: RolloutPlan | None) -> dict[str, Any]:
     """The launch's settings by the fields of the class that takes them; ``NOT_KNOWN`` where the file does not tell."""
     return {
-        one.key.rpartition(".")[2].lstrip("-").replace("-", "_"): one.value if one.unknown is None else NOT_KNOWN
-        for one in (plan.given if plan is not None else ())
+        one.field: one.value if one.unknown is None else NOT_KNOWN for one in (plan.given if plan is not None else ())
     }
 
 

@@ -108,7 +108,7 @@ def _settings(found: Trace, case: Case) -> Iterator[Evidence]:
         if setting.file is not None and setting.line is not None and read & {_last(option), _last(setting.key or "")}:
             given[setting.file, setting.line, setting.key or option] = setting.value
     for item in (*plan.unread, *plan.given):
-        if _last(item.key) in read:
+        if item.field in read:
             given.setdefault((item.file, item.line, item.key), item.value)
     for (file, line, key), value in list(given.items())[:_MOST_SETTINGS]:
         yield Evidence(text=f"{key} = {value}", source=file, line=line)

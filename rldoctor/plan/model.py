@@ -68,6 +68,11 @@ class Given:
     option: str | None = None
     unknown: str | None = None
 
+    @property
+    def field(self) -> str:
+        """The name of the field that takes it in an argument class: ``max_steps`` of ``--max-steps``."""
+        return self.key.rpartition(".")[2].lstrip("-").replace("-", "_")
+
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownOption:

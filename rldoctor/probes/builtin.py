@@ -21,6 +21,7 @@ from rldoctor.probes.scenarios.sleep import sleep
 from rldoctor.probes.scenarios.soak import soak
 from rldoctor.probes.scenarios.tokens import tokens
 from rldoctor.probes.scenarios.weights import weights
+from rldoctor.probes.validators import validators
 
 __all__ = [
     "agreement",
@@ -41,5 +42,6 @@ __all__ = [
     "sleep",
     "soak",
     "tokens",
+    "validators",
     "weights",
 ]

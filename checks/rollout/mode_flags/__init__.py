@@ -4,14 +4,18 @@ What it looks for
     Pairs of settings of which the framework refuses the combination, or drops one: a colocated engine with the
     address of a rollout server, two settings of which one gives the other, workers that lack what another setting
     leaves to them. Where the framework is installed, the statements of its own argument class (TRL's ``GRPOConfig``)
-    are followed with the launch's values, without running them: what it certainly raises is reported.
+    are followed with the launch's values, without running them: what it certainly raises is reported. At the level
+    `imports` the packages' own validators are run with these settings, in a process of the environment's interpreter
+    and without a device: vLLM's `EngineArgs(...).create_engine_config()` as on the launch's GPUs, and the argument
+    class.
 
 Why it hurts
     A refused pair costs a start. A dropped one costs the run: it trains in another mode, on other devices and with
     other memory than the file says, and nothing in the log looks wrong.
 
 How sure it is
-    Each row is one condition in the framework's source, for the versions that have it.
+    Each row is one condition in the framework's source, for the versions that have it. What a validator raised was
+    raised here, for every model, device and number of processes that the launch leaves open.
 
 The fix and its cost
     Say one thing: keep the mode that was meant and take out what belongs to the other.
@@ -28,9 +32,24 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
-from rldoctor.api import Case, Check, Evidence, Finding, NotApplicable, Reach, cite, plan_of
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Grade,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    cite,
+    plan_of,
+)
 
 from .conflicts import CONFLICTS
 
@@ -62,7 +81,9 @@ def refused(case: Case) -> Iterator[Finding | Reach]:
         if found is None:
             continue
         where = Evidence(text=f"raised when {found['condition']}", source=found["file"], line=found["line"])
-        given = (one for one in plan.given if _field(one.key) in found["reads"])
+        if _place(found) == _place(_refusal(case, "arguments")):
+            continue  # it was really raised, which says more
+        given = (one for one in plan.given if one.field in found["reads"])
         yield check.finding(
             f"{framework['name']} {framework['version']} refuses this in {found['function']}: "
             f"{found['message'] or found['type']}",
@@ -74,8 +95,57 @@ def refused(case: Case) -> Iterator[Finding | Reach]:
     yield Reach(f"the argument classes of {', '.join(framework['name'] for framework in followed)}")
 
 
-def _field(key: str) -> str:
-    return key.rpartition(".")[2].lstrip("-").replace("-", "_")
+@check.observed(needs=["plan", "observations.validators"])
+def refused_here(case: Case) -> Iterator[Finding | Reach]:
+    """What the packages' own validators really raise for these settings, where no other code knows the message."""
+    plan = plan_of(case)
+    not_asked = []
+    for name, job in case.observations["validators"].items():
+        records, error = job.get("records", {}), job.get("error") or {}
+        package = records.get("package") or {}
+        who = f"{package.get('name', name)} {package.get('version') or ''}".rstrip()
+        if job.get("ended") == "done":
+            yield Reach(f"{who} itself accepts {len(records.get('taken', ()))} settings")
+        elif _refusal(case, name) is None:
+            not_asked.append(
+                f"{who}'s own validators could not be asked: {_first_line(error.get('message') or job['ended'])}"
+            )
+        elif not job.get("explained"):
+            yield _refused(plan, who, error, _refusal(case, name) or {})
+    if not_asked:
+        raise NotChecked("; ".join(not_asked))
+
+
+def _refused(plan: RolloutPlan, who: str, error: Mapping[str, Any], place: Mapping[str, Any]) -> Finding:
+    said = str(error.get("message") or error.get("type"))
+    read = {*place["names"], *re.findall(r"\w+", said)}
+    known = (name for name in plan.settings if name.startswith("engine.") and name.removeprefix("engine.") in read)
+    given = {one.option for one in plan.given if one.field in read and one.option is not None}
+    lines = cite(plan, *sorted({*given, *known}))
+    return check.finding(
+        f"{who} refuses this in {place['function']}: {_first_line(said)}",
+        grade=Grade.REPRODUCED,
+        evidence=(
+            *lines,
+            Evidence(text=f"raised when {place['condition']}", source=place["file"], line=place["line"]),
+        ),
+    )
+
+
+def _refusal(case: Case, name: str) -> Mapping[str, Any] | None:
+    """Where a validator of the probe refused, or None where it did not."""
+    records: Mapping[str, Any] = case.observations.get("validators", {}).get(name, {}).get("records", {})
+    place: Mapping[str, Any] | None = records.get("place") if records.get("stage") == "refused" else None
+    return place
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), text)[:400]
+
+
+def _place(refusal: Mapping[str, Any] | None) -> tuple[str, int] | None:
+    """The file, below its package, and the line of a refusal."""
+    return None if refusal is None else (Path(refusal["file"]).name, refusal["line"])
 
 
 from . import logged  # noqa: E402, F401 - their detectors belong to the check

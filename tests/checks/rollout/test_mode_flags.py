@@ -84,8 +84,10 @@ def test_trl_takes_one_of_two_ways_to_say_the_generation_batch() -> None:
     assert judged(check, **trl, batch__generation=32).outcome is Outcome.PASS
 
 
-def test_a_framework_without_known_conflicts_is_not_judged() -> None:
-    assert judged(check, framework="unsloth", versions={"unsloth": "2025.8.9"}).outcome is Outcome.NOT_APPLICABLE
+def test_a_framework_without_known_conflicts_is_left_to_the_validators() -> None:
+    result = judged(check, framework="unsloth", versions={"unsloth": "2025.8.9"})
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert result.reason == "the validators probe did not run"
 
 
 def test_a_server_that_was_never_switched_on() -> None:

@@ -1,0 +1,137 @@
+"""vLLM's own validators: ``EngineArgs(...).create_engine_config()``, as on the GPUs that the launch is for.
+
+The configuration of an engine depends on the device's name, memory and compute capability, and on nothing else of it:
+the platform is vLLM's own for CUDA with these given, its compiled kernels are not needed. Arguments: ``options`` (of
+EngineArgs, by name), ``config`` (of the model, or None), ``devices`` (each ``name``, ``memory`` in bytes,
+``capability``), ``serves`` (whether a server starts the engine, None where not known)."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.machinery
+import json
+import re
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from engine_facts import OPTIONS, exists, first, plain
+from report import emit
+
+# Compiled modules that are imported when the platform for CUDA is, and that no configuration calls.
+KERNELS = re.compile(r"vllm\.(?:_C|_C_stable_libtorch|_moe_C|_qutlass_C|cumem_allocator)")
+# Where the model is not known: one that admits every length and every division of its heads, and a short one. What only
+# one of them refuses is the model's.
+STAND_INS = {
+    "any model": {"num_attention_heads": 840, "num_key_value_heads": 840, "max_position_embeddings": 1 << 24},
+    "a short model": {"num_attention_heads": 840, "num_key_value_heads": 840, "max_position_embeddings": 1 << 8},
+}
+# What such a refusal speaks of is the build or the machine at hand.
+_MACHINE = re.compile(r"(?i)platform|driver|not (?:installed|compiled|built|available)|is required|CPU|No module")
+ANSWERS = (
+    "max_model_len", "max_num_batched_tokens", "max_num_seqs", "enable_chunked_prefill", "enable_prefix_caching",
+    "block_size", "async_scheduling", "tensor_parallel_size", "pipeline_parallel_size",
+)  # fmt: skip
+MANY = 1 << 10  # devices of a machine: how many there are is asked elsewhere
+
+
+def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
+    """One for each model, device and caller that the launch may have."""
+    sys.meta_path.insert(0, _Kernels())
+    import vllm
+    from vllm import platforms
+    from vllm.engine.arg_utils import EngineArgs
+
+    emit("package", {"name": "vllm", "version": getattr(vllm, "__version__", None)})
+    fields = {field.name for field in dataclasses.fields(EngineArgs)}
+    options = {name: value for name, value in arguments["options"].items() if name in fields}
+    emit("taken", sorted(options))
+    emit("left_out", sorted(set(arguments["options"]) - fields))
+    models = {"the model": arguments["config"]} if arguments["config"] else STAND_INS
+    contexts = [True, False] if arguments["serves"] is None else [arguments["serves"]]
+    found: list[tuple[str, Any]] = []
+    for model, config in models.items():
+        folder = Path(f"model_{len(found)}")
+        folder.mkdir()
+        made = config if arguments["config"] else _stand_in(config)
+        (folder / "config.json").write_text(json.dumps(made))
+        given = {"model": str(folder.absolute()), "skip_tokenizer_init": True, **options}
+        for device in arguments["devices"]:
+            for serves in contexts:
+                way = f"{model}, {device['name']}, {'a server' if serves else 'generate()'}"
+                found.append((way, _Engine(platforms, EngineArgs, given, device, serves)))
+    return found
+
+
+def of_the_machine(error: BaseException) -> bool:
+    """Whether a refusal is about the build of vLLM or the machine, and not about the settings."""
+    return _MACHINE.search(str(error)) is not None
+
+
+class _Engine:
+    """One call of the validators; what it returns are the settings that they come to."""
+
+    def __init__(self, platforms: Any, args: Any, given: dict[str, Any], device: dict[str, Any], serves: bool) -> None:
+        self.platforms, self.args, self.given, self.device, self.serves = platforms, args, given, device, serves
+
+    def __call__(self) -> dict[str, Any]:
+        from vllm.usage.usage_lib import UsageContext
+
+        self.platforms._current_platform = platform = _platform(self.device)
+        for module in [m for name, m in sys.modules.items() if name.startswith("vllm.") and m is not None]:
+            if "current_platform" in vars(module):
+                vars(module)["current_platform"] = platform
+        engine = self.args(**self.given)
+        context = UsageContext.OPENAI_API_SERVER if self.serves else UsageContext.LLM_CLASS
+        config = engine.create_engine_config(context)
+        effective = {}
+        for option in ANSWERS:
+            found = next((place for place in OPTIONS[option] if exists(config, place)), None)
+            if found is not None:
+                effective[option] = plain(first(config, (found,)))
+        return effective
+
+
+def _platform(device: dict[str, Any]) -> Any:
+    """vLLM's own platform for CUDA, with the device that the launch is for."""
+    from vllm.platforms import cuda, interface
+
+    capability = interface.DeviceCapability(*device["capability"])
+    answers = {
+        "get_device_capability": capability,
+        "get_device_name": device["name"],
+        "get_device_total_memory": device["memory"],
+        "get_device_uuid": "GPU-0",
+        "device_count": MANY,
+        "is_fully_connected": True,
+        "log_warnings": None,
+    }
+    replaced = {name: classmethod(lambda cls, *_, answer=answer, **__: answer) for name, answer in answers.items()}
+    return type("LaunchPlatform", (cuda.CudaPlatformBase,), replaced)()
+
+
+def _stand_in(more: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "hidden_size": 64 * more["num_attention_heads"],
+        "num_hidden_layers": 840,
+        "intermediate_size": 840 * 64,
+        "vocab_size": 32000,
+        "torch_dtype": "bfloat16",
+        **more,
+    }
+
+
+class _Kernels:
+    """Finds empty modules in the place of vLLM's compiled ones: without a driver those cannot be loaded."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        return importlib.machinery.ModuleSpec(name, self) if KERNELS.fullmatch(name) else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: Any) -> Any:
+        return types.ModuleType(spec.name)
+
+    def exec_module(self, module: Any) -> None:
+        return None

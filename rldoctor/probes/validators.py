@@ -1,0 +1,150 @@
+"""The ``validators`` probe: what the packages' own validators make of the launch's settings.
+
+They run in the target's interpreter, without a device: vLLM's ``EngineArgs(...).create_engine_config()`` with what the
+launch and its framework ask of the engine, and the framework's argument class. What is refused is refused at the start
+of training; what comes out is the configuration that the run has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rldoctor.case import Case
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Job, Probe, Request
+from rldoctor.frameworks import framework
+from rldoctor.frameworks.record import Framework
+from rldoctor.lookup import find
+from rldoctor.model import Level
+from rldoctor.plan.model import Form, RolloutPlan, Setting, Source
+from rldoctor.probes.counts import count
+from rldoctor.probes.placing import VISIBLE, require_import
+
+# The engine's options that name files, addresses and programs, or that speak of the machine and the build.
+NOT_ASKED = frozenset(
+    {
+        "model", "tokenizer", "revision", "trust_remote_code", "task", "runner", "quantization", "load_format",
+        "device", "kv_cache_dtype", "swap_space", "cpu_offload_gb", "compilation_config", "data_parallel_rank",
+        "data_parallel_size_local", "data_parallel_address", "data_parallel_rpc_port", "data_parallel_start_rank",
+        "data_parallel_backend", "all2all_backend", "kv_transfer_config", "worker_cls", "worker_extension_cls",
+        "enable_sleep_mode", "disable_log_stats", "limit_mm_per_prompt", "mm_processor_kwargs", "generation_config",
+        "override_generation_config", "chat_template", "speculative_config", "guided_decoding_backend",
+        "structured_outputs_config", "attention_backend", "skip_tokenizer_init", "weight_transfer_config",
+        "served_model_name", "hf_overrides", "lora_dtype", "enable_eplb", "seed",
+    }
+)  # fmt: skip
+# Devices of training clusters, for launches whose own are not known: vLLM's defaults differ by memory and name.
+DEVICES = (
+    {"name": "NVIDIA A100-SXM4-80GB", "memory": 80 << 30, "capability": (8, 0)},
+    {"name": "NVIDIA H100 80GB HBM3", "memory": 80 << 30, "capability": (9, 0)},
+    {"name": "NVIDIA L40S", "memory": 48 << 30, "capability": (8, 9)},
+)
+PROCESSES = (1, 2, 8)
+SECONDS = 240.0
+# Variables of the launch that validators read.
+VARIABLES = ("VLLM_USE_V1", "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "VLLM_ATTENTION_BACKEND", "VLLM_BATCH_INVARIANT")
+
+
+def _jobs(case: Case, request: Request) -> dict[str, Job]:
+    plan = case.plan
+    assert plan is not None  # the probe needs it
+    if any(note.unread for note in plan.notes):
+        raise NotApplicable("the launch may give more than was read of it")
+    variables = {name: str(plan.value(f"env.{name}")) for name in VARIABLES if plan.value(f"env.{name}") is not None}
+    found = {"engine": _engine(case, plan), "arguments": _arguments(case, plan)}
+    jobs = {
+        name: Job(arguments={"by": name, **told}, environ={**variables, VISIBLE: ""}, time_limit=SECONDS)
+        for name, told in found.items()
+        if told is not None
+    }
+    if not jobs:
+        raise NotApplicable("no validator of what is installed takes this launch's settings")
+    return jobs
+
+
+def _engine(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
+    if case.packages is None or find(case.packages, "vllm") is None or not _imported(case, "vllm"):
+        return None
+    if plan.value("rollout.backend", "vllm") != "vllm" or plan.value("rollout.enabled") is False:
+        return None
+    if plan.version is None:  # what the framework itself hands to the engine is not known
+        return None
+    if case.gpus is not None and case.gpus.vendor not in ("nvidia", "none"):
+        return None
+    asked = dict(_asked(plan))
+    if not asked or any(setting.unknown is not None for setting in asked.values()):
+        return None
+    options = {name: setting.value for name, setting in asked.items() if setting.value is not None}
+    ranks = options.get("tensor_parallel_size", 1) * options.get("pipeline_parallel_size", 1)
+    if "distributed_executor_backend" in options or ranks > 1:
+        options["distributed_executor_backend"] = "mp"  # who starts the workers is asked elsewhere
+    config = case.model.config if case.model is not None else None
+    if config and "auto_map" in config:  # a class of the model's own is code, which is not run
+        return None
+    return {
+        "options": options,
+        "config": config or None,
+        "devices": _devices(case),
+        "serves": True if plan.role == "server" and plan.entry.startswith("vllm") else None,
+    }
+
+
+def _asked(plan: RolloutPlan) -> Iterator[tuple[str, Setting]]:
+    """What the launch and its framework hand to the engine; vLLM's own defaults it has itself."""
+    for name, setting in plan.settings.items():
+        option = name.removeprefix("engine.")
+        own = setting.source is Source.DEFAULT and (setting.how or "").startswith("default of vllm")
+        if option != name and option not in NOT_ASKED and not own:
+            yield option, setting
+
+
+def _devices(case: Case) -> list[dict[str, Any]]:
+    here = [gpu for gpu in (case.gpus.devices if case.gpus is not None else ()) if gpu.compute_capability is not None]
+    found = {(g.name, g.memory_total, tuple(map(int, str(g.compute_capability).split(".")))) for g in here}
+    return [{"name": n, "memory": m, "capability": c} for n, m, c in sorted(found)] or list(map(dict, DEVICES))
+
+
+def _arguments(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
+    record = framework(plan.framework)
+    if record is None or not record.arguments or plan.role == "server" or not _installed(case, record):
+        return None
+    forms = {one.form for one in plan.given} - {Form.VARIABLE}
+    if Form.KEYWORD in forms and len(forms) > 1:
+        return None  # which of them wins is the script's
+    total = count(plan, "process.total")
+    algorithm = str(plan.value("trainer.algorithm", "grpo"))
+    given = {one.field: one for one in plan.given if one.form is not Form.VARIABLE}
+    return {
+        "modules": [module.format(algorithm=algorithm) for module in record.arguments],
+        "name": f"{algorithm.replace('_', '')}config",
+        "calls": "keyword" if Form.KEYWORD in forms else "parser",
+        "settings": {name: one.value for name, one in given.items() if one.unknown is None},
+        "open": [name for name, one in given.items() if one.unknown is not None],
+        "processes": [total] if total else list(PROCESSES),
+    }
+
+
+def _installed(case: Case, record: Framework) -> bool:
+    names = [package.name for package in record.packages]
+    there = case.packages is not None and any(find(case.packages, name) is not None for name in names)
+    return there and all(_imported(case, name) for name in (*names, "transformers"))
+
+
+def _imported(case: Case, name: str) -> bool:
+    try:
+        require_import(case, name)
+    except NotApplicable:
+        return False
+    return True
+
+
+validators = Probe(
+    name="validators",
+    level=Level.IMPORTS,
+    child=Path(__file__).parent / "children" / "validate.py",
+    jobs=_jobs,
+    needs=("packages", "plan"),
+    reads=("gpus", "model"),
+    seconds=15.0,
+)

@@ -1,0 +1,174 @@
+"""The packages' own validators, asked in the environment's interpreter: what they refuse, and what comes out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rldoctor.api import Case, Grade, Level
+from rldoctor.api.results import CheckResult
+from rldoctor.flow import collect, engine
+from rldoctor.flow.depth import Depth
+from rldoctor.flow.effective import with_effective
+from rldoctor.flow.probe import run_probes
+from rldoctor.flow.session import Options, open_session
+from rldoctor.plan.model import Source
+from rldoctor.probes.validators import validators
+from tests.probes.environments import Environment
+
+MODEL = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 896,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 24,
+    "intermediate_size": 4864,
+    "vocab_size": 151936,
+    "max_position_embeddings": 32768,
+}
+# A trainer's argument class as TRL has it: what it refuses depends on the number of processes.
+CONFIG = """
+from dataclasses import dataclass
+
+
+@dataclass
+class GRPOConfig:
+    output_dir: str = None
+    per_device_train_batch_size: int = 8
+    num_generations: int = 8
+    beta: float = 0.0
+    use_cpu: bool = False
+
+    @property
+    def world_size(self):
+        return 1
+
+    def __post_init__(self):
+        whole = self.per_device_train_batch_size * self.world_size
+        if whole % self.num_generations:
+            raise ValueError(f"{whole} completions do not suit num_generations {self.num_generations}")
+        if self.beta > float("1"):  # which reading alone does not tell
+            raise ValueError("beta: bf16 needs a GPU")
+"""
+
+
+def asked(python: Path, launch: Path) -> Case:
+    """The case of a launch with what the validators said."""
+    session = open_session(Options(target=launch, pythons=(str(python),), level="imports"))
+    ((case, request),) = collect.cases(session, {"packages", "plan", "model", "gpus", "environment"})
+    return run_probes(case, [validators], request, Depth(Level.IMPORTS), lambda _: None)
+
+
+def findings(case: Case) -> dict[str, CheckResult]:
+    session = open_session(Options())
+    return {r.code: r for r in engine.report(case, session.checks, session.registry).results if r.findings}
+
+
+def served(folder: Path, *options: str) -> Path:
+    (folder / "model").mkdir(exist_ok=True)
+    (folder / "model" / "config.json").write_text(json.dumps(MODEL))
+    launch = folder / "serve.sh"
+    launch.write_text(f"vllm serve ./model {' '.join(options)}\n")
+    return launch
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Environment:
+    """An environment with an argument class, and no engine."""
+    files = {
+        "trl/__init__.py": "__version__ = '0.26.2'\n",
+        "trl/trainer/__init__.py": "",
+        "trl/trainer/grpo_config.py": CONFIG,
+    }
+    return Environment(tmp_path / "venv").install("trl", "0.26.2", files)
+
+
+def script(folder: Path, **settings: object) -> Path:
+    launch = folder / "train.py"
+    given = "".join(f", {name}={value!r}" for name, value in settings.items())
+    launch.write_text(
+        "from trl import GRPOConfig, GRPOTrainer\n"
+        f"config = GRPOConfig(output_dir='out', use_vllm=True{given})\n"
+        "GRPOTrainer(model='Qwen/Qwen2-0.5B', args=config).train()\n"
+    )
+    return launch
+
+
+@pytest.mark.engine
+def test_vllm_itself_refuses_and_a_code_knows_its_message(patient: Path, tmp_path: Path) -> None:
+    case = asked(
+        patient, served(tmp_path, "--max-num-batched-tokens 512", "--no-enable-chunked-prefill", "--max-model-len 4096")
+    )
+    records = case.observations["validators"]["engine"]["records"]
+    assert records["stage"] == "refused" and records["place"]["names"], records
+    found = findings(case)
+    (told,) = [f for f in found["RLD202"].findings if f.grade is Grade.REPRODUCED]
+    assert any("max_num_batched_tokens (512) is smaller than max_model_len (4096)" in e.text for e in told.evidence)
+    assert "RLD212" not in found  # told once
+
+
+def differences(case: Case) -> dict[str, tuple[object, object]]:
+    """What is derived of the engine from tables and rules, and comes out otherwise."""
+    effective = case.observations["validators"]["engine"]["records"]["effective"]
+    mine = {option: case.plan.value(f"engine.{option}") if case.plan else None for option in effective}
+    return {o: (mine[o], effective[o]) for o in effective if mine[o] is not None and mine[o] != effective[o]}
+
+
+@pytest.mark.engine
+def test_vllm_itself_accepts_and_says_what_it_comes_to(patient: Path, tmp_path: Path) -> None:
+    case = asked(patient, served(tmp_path, "--max-num-seqs 64", "--tensor-parallel-size 2"))
+    job = case.observations["validators"]["engine"]
+    assert job["ended"] == "done", job
+    effective = job["records"]["effective"]
+    assert (effective["max_model_len"], effective["max_num_seqs"], effective["tensor_parallel_size"]) == (32768, 64, 2)
+    assert differences(case) == {}
+    plan = with_effective(case).plan
+    assert plan is not None
+    length = plan.settings["engine.max_model_len"]
+    assert (length.value, length.source) == (32768, Source.DERIVED)
+    assert plan.settings["engine.max_num_seqs"].source is Source.GIVEN
+    assert "RLD212" not in findings(case)
+
+
+@pytest.mark.engine
+def test_what_a_trainer_asks_of_the_engine_comes_out_as_it_is_derived(patient: Path, tmp_path: Path) -> None:
+    both = Environment(tmp_path / "venv", beside=patient).install("trl", "0.26.2", {"trl/__init__.py": ""})
+    launch = script(tmp_path, vllm_mode="colocate", per_device_train_batch_size=8, max_completion_length=512)
+    job = asked(both.python, launch)
+    assert job.observations["validators"]["engine"]["ended"] == "done"
+    assert "max_num_batched_tokens" in job.observations["validators"]["engine"]["records"]["taken"]
+    assert differences(job) == {}
+
+
+def test_an_argument_class_refuses_for_the_launchs_processes(trainer: Environment, tmp_path: Path) -> None:
+    case = asked(trainer.python, script(tmp_path, per_device_train_batch_size=3, num_generations=16))
+    job = case.observations["validators"]["arguments"]
+    assert job["records"]["stage"] == "refused"
+    (told,) = findings(case)["RLD212"].findings
+    assert told.grade is Grade.REPRODUCED
+    assert told.message == "trl 0.26.2 refuses this in __post_init__: 3 completions do not suit num_generations 16"
+    assert {e.source for e in told.evidence} >= {str(tmp_path / "train.py")}
+
+
+def test_what_some_number_of_processes_admits_is_no_refusal(trainer: Environment, tmp_path: Path) -> None:
+    case = asked(trainer.python, script(tmp_path, per_device_train_batch_size=4, num_generations=8))
+    records = case.observations["validators"]["arguments"]["records"]
+    assert case.observations["validators"]["arguments"]["ended"] == "done"
+    assert [one["error"] is None for one in records["tried"]] == [False, True, True]
+    assert "RLD212" not in findings(case)
+
+
+def test_what_is_said_of_this_machine_is_no_refusal(trainer: Environment, tmp_path: Path) -> None:
+    case = asked(trainer.python, script(tmp_path, beta=2.0))
+    assert case.observations["validators"]["arguments"]["records"]["stage"] == "validate"
+    assert "RLD212" not in findings(case)
+
+
+def test_without_a_trainer_or_an_engine_nobody_is_asked(tmp_path: Path) -> None:
+    empty = Environment(tmp_path / "venv")
+    case = asked(empty.python, script(tmp_path))
+    assert "validators" not in case.observations
+    assert "no validator" in str(case.absent["observations.validators"])
