@@ -32,6 +32,7 @@ def main(arguments: dict[str, Any]) -> None:
     options = engine_options(made, given)
     emit("asked", options)
     stage("boot")
+    name_shared_memory()
     booted = running_engine.boot("llm", options, made)
     emit("engine", Reader(booted.engine).configuration())
     stage("generate")
@@ -45,6 +46,25 @@ def main(arguments: dict[str, Any]) -> None:
     emit("completions", group + alone)
     emit("waiting", False)
     stage("end")
+
+
+def name_shared_memory() -> None:
+    """On the CPU the ranks of an engine share memory that vLLM names after how they meet, which is ``env://`` wherever a
+    launcher starts them: engines of two launchers would take each other's (errno 17). The launcher's port is its own.
+    (vllm/v1/worker/cpu_worker.py, ``VLLM_DIST_IDENT``, 0.32)"""
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        return
+    from vllm.v1.worker import cpu_worker
+
+    begin = cpu_worker.init_worker_distributed_environment
+
+    def begin_named(*given: Any, **named: Any) -> Any:
+        os.environ["VLLM_DIST_IDENT"] = os.environ["MASTER_PORT"]
+        return begin(*given, **named)
+
+    cpu_worker.init_worker_distributed_environment = begin_named
 
 
 if __name__ == "__main__":

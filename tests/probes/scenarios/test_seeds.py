@@ -127,9 +127,7 @@ def test_one_engine_of_two_ranks(patient: Path) -> None:
     assert found(case) == []
 
 
-# vLLM names the ranks' shared memory on the CPU: beside another pair it is there already (errno 17).
 @pytest.mark.engine
-@pytest.mark.alone
 def test_ranks_with_an_engine_object_each_agree(patient: Path) -> None:
     case = ranks_case(patient, plan("TRL", seed__per_replica="replica", **BESIDE))
     assert found(case) == []
@@ -138,7 +136,6 @@ def test_ranks_with_an_engine_object_each_agree(patient: Path) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.alone
 def test_ranks_with_seeds_of_their_own(patient: Path) -> None:
     ((code, grade, message),) = found(ranks_case(patient, plan("TRL", seed__per_replica="rank", **BESIDE)))
     assert (code, grade) == ("RLD310", Grade.REPRODUCED)
@@ -146,7 +143,6 @@ def test_ranks_with_seeds_of_their_own(patient: Path) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.alone
 def test_ranks_that_seed_themselves_apart(patient: Path) -> None:
     launch = plan("TRL", seed__per_replica="replica", **BESIDE)
     case = ranks_case(patient, launch, FAULTS / "broken_peers.py")
