@@ -7,7 +7,9 @@ What it looks for
     run failed, the messages that torch and FSDP give for a mixed operation (``Expected all tensors to be on the same
     device``, ``Expects tensor to be on the compute device``). In a forward pass of a miniature of the trainer's model,
     on devices that are pretended: one device for each process, and the replicas of ``DataParallel`` or the split of
-    ``device_map`` where the launch brings them about.
+    ``device_map`` where the launch brings them about, and the second process of a launcher. In a function of your own
+    (``--step train_step.py:step``), run as the first and the second rank of eight pretended GPUs: ``.to("cuda:0")``,
+    tables that are no buffers, masks, labels and rewards of another device.
 
 Why it hurts
     The first operation that mixes devices raises in the middle of a step, on some ranks only; a parameter left on
@@ -166,6 +168,25 @@ def forward_pass_mixes(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{row['operators']} operations of a small {row['architecture']} {WORDS[name]}, simulated")
 
 
+@check.observed(needs=["observations.own_step"])
+def own_step_mixes(case: Case) -> Iterator[Finding | Reach]:
+    """A function of the user's own, as one rank and as another, on pretended devices."""
+    for rank, job in case.observations["own_step"].items():
+        row = records(job).get("step")
+        if row is None or row["ended"] == "failed":
+            raise NotChecked(f"the own step as {rank} could not be judged: {what_stopped(row or job)}")
+        if row["ended"] == "mixed":
+            fixes = (SAME_DEVICE, PER_RANK)
+            yield check.finding(
+                f"a step of your own as {rank} mixes {devices_of(row)} in {module_of(row)}",
+                grade=Grade.SIMULATED,
+                evidence=tuple(where(row)),
+                fixes=fixes,
+            )
+            return
+        yield Reach(f"{row['operators']} operations of a step of your own as {rank}, simulated")
+
+
 @check.knows
 def explains(job: Job) -> bool:
     """Whether a rollout failed because of this pattern."""
@@ -175,6 +196,10 @@ def explains(job: Job) -> bool:
 SAME_DEVICE = Fix(
     title="create the tensor where the others are (device=hidden_states.device), or register it as a buffer; a release "
     "of the model's code that does so",
+)
+PER_RANK = Fix(
+    title='let every process have its own device (torch.cuda.set_device(int(os.environ["LOCAL_RANK"])), then "cuda"), '
+    "and no number in the code"
 )
 FIXES = (
     Fix(title="let the engine place the model: one device for each process, no device_map or .to() beside it"),

@@ -12,13 +12,18 @@ from ..declared.devices import visible
 from ..declared.lone_process import Fate, fates
 
 Row = Mapping[str, Any]
+# Frames of a call path that are shown.
+CALLS = 4
 
 PROBE = "placement probe"
 WORDS = {
     "one device": "with one device for each process",
+    "second device": "in a launcher's second process",
     "data parallel": "as nn.DataParallel replicas on two devices",
     "device map": 'spread over two devices by device_map="auto"',
 }
+# Of the processes that these start each sees all devices; Ray's workers see theirs alone.
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 # Placements that a trainer without a launcher brings about by itself.
 _BY_FATE = {Fate.REPLICATED: "data parallel", Fate.SPREAD: "device map"}
 
@@ -28,6 +33,8 @@ def implied(case: Case) -> dict[str, tuple[Evidence, ...]]:
     unless plain python starts a trainer that sees several."""
     found: dict[str, tuple[Evidence, ...]] = {"one device": ()}
     plan = case.plan
+    if plan is not None and plan.value("process.launcher") in LAUNCHERS and plan.value("process.total", 1) != 1:
+        found["second device"] = cite(plan, "process.launcher", "process.total")
     if plan is None or plan.role == "server" or plan.framework not in ("TRL", "open-r1"):
         return found
     alone = plan.value("process.launcher") == "none" and plan.value("process.total") == 1
@@ -59,13 +66,19 @@ def what_stopped(row: Row | None) -> str:
 
 
 def where(row: Row) -> Iterator[Evidence]:
-    """The source line of the first mixed operation, the module, and the tensors."""
+    """The source line of the first mixed operation and the calls that led to it, innermost first, then the tensors and
+    the lines that put them where they are."""
     mixed = row["mixed"]
     frames = [frame for frame in mixed["frames"] if frame["package"] != "torch"] or mixed["frames"]
-    for frame in frames[-1:]:
-        yield Evidence(text=f"in {frame['function']}", source=frame["file"], line=frame["line"])
+    for number, frame in enumerate(frames[: -1 - CALLS : -1]):
+        how = "called from" if number else "in"
+        yield Evidence(text=f"{how} {frame['function']}", source=frame["file"], line=frame["line"])
     operands = ", ".join(f"{device} {shape}" for device, shape in mixed["operands"])
     yield Evidence(text=f"{mixed['operator']} of {operands}", source=PROBE)
+    origins = zip(mixed.get("origins", ()), mixed["operands"], strict=False)
+    for origin, device in dict.fromkeys((origin, device) for origin, (device, _) in origins if origin):
+        file, _, line = origin.rpartition(":")
+        yield Evidence(text=f"puts one of them on {device}", source=file, line=int(line))
 
 
 def module_of(row: Row) -> str:

@@ -23,6 +23,8 @@ class Request:
     time_limit: float | None = None
     soak: float | None = None
     """Minutes for which live traffic is kept up; None for no such run."""
+    step: tuple[Path, str] | None = None
+    """File and name of a function of the user's own that is to be run; None for none."""
     environ: dict[str, str] = field(default_factory=dict)
 
 

@@ -24,6 +24,7 @@ from rldoctor.cli.options import (
     Quiet,
     Require,
     Soak,
+    Step,
     Targets,
     TimeLimit,
     Verbose,
@@ -108,6 +109,7 @@ def check(
     devices: Devices = None,
     time_limit: TimeLimit = None,
     soak: Soak = None,
+    step: Step = None,
     format_: Format = "rich",
     output: Output = None,
     verbose: Verbose = False,
@@ -136,6 +138,7 @@ def check(
         devices=devices,
         time_limit=time_limit,
         soak=soak,
+        step=step,
     )
     shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     judging = Judging.begin(options, shape)

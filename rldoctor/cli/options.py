@@ -32,6 +32,9 @@ Model = Annotated[
 Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, such as 0,1.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds for each child process.")]
 Soak = Annotated[float | None, typer.Option(help="Minutes for which the launch's traffic is kept up.")]
+Step = Annotated[
+    str | None, typer.Option(metavar="FILE:FUNCTION", help="A function of yours to run on pretended devices, as ranks.")
+]
 Targets = Annotated[list[Path] | None, typer.Argument(help="Launch files, or a local model directory.")]
 Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
 Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]

@@ -11,7 +11,7 @@ from rldoctor import bundle
 from rldoctor.case import Case, Gpus, Unknown
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
-from rldoctor.flow.session import Options, Session, devices_named
+from rldoctor.flow.session import Options, Session, devices_named, own_step
 
 
 def cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
@@ -68,6 +68,7 @@ def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]
             devices=devices,
             time_limit=options.time_limit,
             soak=options.soak,
+            step=own_step(options.step) if options.step is not None else None,
             level=session.level,
             environ=dict(os.environ),
         )

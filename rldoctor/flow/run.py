@@ -217,4 +217,6 @@ def _depth(session: Session, case: Case, request: Request) -> depth.Depth:
         return depth.Depth(session.level)
     if session.options.soak is not None:  # whoever asks for it has chosen a device for it
         return depth.Depth(Level.ROLLOUT)
-    return depth.auto_depth(case, request)
+    found = depth.auto_depth(case, request)
+    # Whoever names a function has asked for it to be run; its devices are pretended.
+    return replace(found, level=Level.DEVICES) if session.options.step and found.level < Level.DEVICES else found

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from rldoctor import reading
 from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, one_line
 from rldoctor.flow.probe import AnyProbe, needed_probes
 from rldoctor.model import Level
 from rldoctor.project import settings
@@ -18,6 +20,8 @@ from rldoctor.project.settings import Settings
 
 # A day; poll(2) counts milliseconds in 32 bits.
 LONGEST = 86_400
+# Characters of a source file that --step may name.
+LONGEST_SOURCE = 4 << 20
 # How the needs of a check name a package.
 PACKAGE = "packages."
 
@@ -40,6 +44,7 @@ class Options:
     devices: str | None = None
     time_limit: float | None = None
     soak: float | None = None
+    step: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +93,10 @@ def open_session(options: Options) -> Session:
         raise InputError(f"--level {level.label} runs probes on this machine; --from and --assume judge another one")
     if options.soak is not None and level is not None and level < Level.ROLLOUT:
         raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
+    if options.step is not None:
+        own_step(options.step)
+        if elsewhere or (level is not None and level < Level.DEVICES):
+            raise InputError("--step runs a function on this machine, from --level devices on")
     found = registry.load(project.disable_plugins, defer=True)
     if options.assume:
         from rldoctor.facts import assume
@@ -147,3 +156,17 @@ def _level(name: str) -> Level | None:
     except KeyError:
         known = ", ".join(["auto", *(level.label for level in Level)])
         raise InputError(f"unknown level {name!r}; known are {known}") from None
+
+
+def own_step(named: str) -> tuple[Path, str]:
+    """File and function of ``--step``. Raises :class:`InputError` where the file has no such function; nothing of it is
+    run for that."""
+    name, _, function = named.rpartition(":")
+    file = Path(name).absolute()
+    try:
+        tree = ast.parse(reading.text(file, LONGEST_SOURCE))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise InputError(f"--step {named}: FILE:FUNCTION is expected, and {one_line(error)}") from None
+    if not any(isinstance(node, ast.FunctionDef) and node.name == function for node in tree.body):
+        raise InputError(f"--step {named}: {file.name} has no function {function} at its top level")
+    return file, function

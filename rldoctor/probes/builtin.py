@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rldoctor.probes.collectives import collectives
 from rldoctor.probes.imports import imports
+from rldoctor.probes.own_step import own_step
 from rldoctor.probes.peers import peers
 from rldoctor.probes.placement import placement
 from rldoctor.probes.rollout import rollout
@@ -32,6 +33,7 @@ __all__ = [
     "lengths",
     "lora",
     "min_tokens",
+    "own_step",
     "peers",
     "placement",
     "requests",

@@ -12,7 +12,7 @@ from rldoctor.probes.placing import require_import
 
 # Without a launch only what every launch does; which of the others a launch brings about is for the checks to say.
 ALWAYS = ("one device",)
-SEVERAL = ("data parallel", "device map")
+SEVERAL = ("second device", "data parallel", "device map")
 ROWS = 2
 TOKENS = 16
 SECONDS = 120.0

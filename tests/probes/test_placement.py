@@ -51,7 +51,7 @@ def test_without_a_launch_only_what_every_launch_does() -> None:
     (alone,) = placement.jobs(Case(), Request()).values()
     (launched,) = placement.jobs(Case(plan=plan()), Request()).values()
     assert alone.arguments["placements"] == ["one device"]
-    assert launched.arguments["placements"] == ["one device", "data parallel", "device map"]
+    assert launched.arguments["placements"] == ["one device", "second device", "data parallel", "device map"]
     assert alone.environ == {"CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -70,7 +70,8 @@ def rows(case: Case) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("config", [None, LLAMA, EXPERTS], ids=["Qwen2", "Llama", "experts"])
 def test_healthy_models_mix_nothing(patient: Path, config: dict[str, Any] | None) -> None:
     reported = rows(placement_case(patient, config=config, launch=plan()))
-    assert [reported[name]["ended"] for name in ("one device", "data parallel")] == ["done", "done"]
+    each = ("one device", "second device", "data parallel")
+    assert [reported[name]["ended"] for name in each] == ["done", "done", "done"]
     # Where accelerate is not installed there is no device map either.
     assert reported["device map"]["ended"] in ("done", "unavailable")
     assert reported["one device"]["operators"] > 100
@@ -93,6 +94,7 @@ def test_a_tensor_made_on_the_host_is_found_with_its_line(patient: Path) -> None
 def test_a_device_in_the_code_is_found_where_it_is_another_one(patient: Path) -> None:
     reported = rows(placement_case(patient, "first_device", launch=plan()))
     assert reported["one device"]["ended"] == "done"
+    assert reported["second device"]["mixed"]["operands"] == reported["data parallel"]["mixed"]["operands"]
     mixed = reported["data parallel"]["mixed"]
     assert [device for device, _ in mixed["operands"]] == ["cuda:1", "cuda:0"]
     assert mixed["module"]["name"] == "model.layers.0.input_layernorm"

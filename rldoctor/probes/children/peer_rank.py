@@ -49,9 +49,9 @@ def main(arguments: dict[str, Any]) -> None:
 
 
 def name_shared_memory() -> None:
-    """On the CPU the ranks of an engine share memory that vLLM names after how they meet, which is ``env://`` wherever a
-    launcher starts them: engines of two launchers would take each other's (errno 17). The launcher's port is its own.
-    (vllm/v1/worker/cpu_worker.py, ``VLLM_DIST_IDENT``, 0.32)"""
+    """On the CPU the ranks of an engine share memory that vLLM names after how they meet, which is ``env://`` wherever
+    a launcher starts them: engines of two launchers would take each other's (errno 17). The launcher's port is its
+    own. (vllm/v1/worker/cpu_worker.py, ``VLLM_DIST_IDENT``, 0.32)"""
     from vllm.platforms import current_platform
 
     if not current_platform.is_cpu():

@@ -63,16 +63,24 @@ def batch(model: Any, rows: int, tokens: int) -> dict[str, Any]:
 def tried(name: str, model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """One placement: what became of it, the operators that were executed, and the first that mixed devices."""
     import torch
+
+    with torch.no_grad():
+        row = watched(name, lambda modules: PLACEMENTS[name](model, inputs, modules))
+    return {**row, "architecture": type(model).__name__}
+
+
+def watched(name: str, step: Callable[[Modules], list[str]]) -> dict[str, Any]:
+    """What became of something that is done on pretended devices; ``step`` returns which it was meant for."""
     from virtual_devices import MixedDevicesError, Watch
 
-    row: dict[str, Any] = {"placement": name, "architecture": type(model).__name__, "ended": "done"}
+    row: dict[str, Any] = {"placement": name, "ended": "done"}
     began, watch, modules = time.monotonic(), Watch(), Modules()
     try:
-        with torch.no_grad(), watch, modules:
-            row["devices"] = PLACEMENTS[name](model, inputs, modules)
+        with watch, modules:
+            row["devices"] = step(modules)
     except MixedDevicesError as error:
-        mixed = {"operator": error.operator, "operands": error.operands, "module": modules.current()}
-        row.update(ended="mixed", mixed={**mixed, "frames": describe(error)["frames"]})
+        mixed = {"operator": error.operator, "operands": error.operands, "origins": error.origins}
+        row.update(ended="mixed", mixed={**mixed, "module": modules.current(), "frames": describe(error)["frames"]})
     except UnavailableError as reason:
         row.update(ended="unavailable", reason=str(reason))
     except Exception as error:
@@ -123,6 +131,15 @@ def one_device(model: Any, inputs: dict[str, Any], modules: Modules) -> list[str
     """A process for each device, as launchers start them: everything on it."""
     step(placed(modules.of(model), "cuda:0"), inputs, "cuda:0")
     return ["cuda:0"]
+
+
+def second_device(model: Any, inputs: dict[str, Any], modules: Modules) -> list[str]:
+    """The second process of a launcher, whose device is the current one."""
+    from virtual_devices import current
+
+    with current(1):
+        step(placed(modules.of(model), "cuda:1"), inputs, "cuda:1")
+    return ["cuda:1"]
 
 
 def data_parallel(model: Any, inputs: dict[str, Any], modules: Modules) -> list[str]:
@@ -196,6 +213,7 @@ def step(model: Any, inputs: dict[str, Any], device: str) -> None:
 
 PLACEMENTS: dict[str, Callable[[Any, dict[str, Any], Modules], list[str]]] = {
     "one device": one_device,
+    "second device": second_device,
     "data parallel": data_parallel,
     "device map": device_map,
 }

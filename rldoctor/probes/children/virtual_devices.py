@@ -7,9 +7,12 @@ belongs to the storage, so views and detached copies share it as on real hardwar
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +22,8 @@ from torch.utils._pytree import tree_leaves
 CPU = torch.device("cpu")
 # What takes tensors of different devices on purpose.
 ACROSS = ("copy_", "_copy_from", "_to_copy", "set_", "_pack_padded_sequence", "tensor_split")
+# Its second result, how many sequences each step has, stays in host memory.
+PACKED = "aten::_pack_padded_sequence"
 # These take indices in host memory for a tensor on a device, not the other way round.
 INDEXED = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put")
 # Of the pretended devices; models ask for it before they choose a kernel.
@@ -33,12 +38,19 @@ LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "rand
 NEW = ("new_tensor", "new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full")
 
 
-class MixedDevicesError(RuntimeError):
-    """An operator got tensors of two devices: its name, and device and shape of each."""
+HERE, TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
 
-    def __init__(self, operator: str, operands: list[tuple[str, list[int]]]) -> None:
+
+class MixedDevicesError(RuntimeError):
+    """An operator got tensors of two devices: its name, device and shape of each, and where each came to its device
+    (``file:line``, None where that was not seen)."""
+
+    def __init__(
+        self, operator: str, operands: list[tuple[str, list[int]]], origins: list[str | None] | None = None
+    ) -> None:
         self.operator = operator
         self.operands = operands
+        self.origins = origins or [None] * len(operands)
         names = ", ".join(dict.fromkeys(device for device, _ in operands))
         super().__init__(f"Expected all tensors to be on the same device, but {operator} got {names}")
 
@@ -49,26 +61,49 @@ class _Current:
     index = 0
 
 
+# torch's own functions that make tensors, with those that stand for them.
+made_by: dict[Any, Callable[..., Any]] = {}
+
+
 def device_of(tensor: torch.Tensor) -> torch.device:
     """Where a tensor lies: where it was put, else where it really is."""
     place: torch.device | None = getattr(_storage(tensor), "rldoctor_device", None)
     return place or _real_device.__get__(tensor)
 
 
-def put(tensor: torch.Tensor, device: torch.device | str | None) -> torch.Tensor:
-    """Declares a tensor's storage to lie on a device, in place; None leaves it open until an operator decides."""
+def put(tensor: torch.Tensor, device: torch.device | str | None, origin: str | None = None) -> torch.Tensor:
+    """Declares a tensor's storage to lie on a device, in place; None leaves it open until an operator decides.
+    ``origin`` is the line that put it there."""
     storage = _storage(tensor)
     if storage is not None:
         storage.rldoctor_device = None if device is None else resolve(device)
         storage.rldoctor_open = device is None
+        storage.rldoctor_origin = origin
     return tensor
+
+
+def origin_of(tensor: torch.Tensor) -> str | None:
+    """The line that put a tensor, or what it was computed from, on its device."""
+    origin: str | None = getattr(_storage(tensor), "rldoctor_origin", None)
+    return origin
+
+
+def _caller() -> str | None:
+    """The innermost line that is neither torch's nor this module's."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((HERE, TORCH, "<")):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
 
 
 def moved(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
     """The tensor itself where it lies there already, else a copy that does."""
     if device_of(tensor) == resolve(device):
         return tensor
-    return put(_Real.clone(tensor), device)
+    return put(_Real.clone(tensor), device, _caller())
 
 
 def resolve(device: Any) -> torch.device:
@@ -104,9 +139,12 @@ class Watch(TorchDispatchMode):  # type: ignore[misc]
         known = {id(_storage(operand)) for operand in operands}
         result = _computed(func, args, kwargs)
         made = [tensor for tensor in _tensors(result) if id(_storage(tensor)) not in known]
+        if func._schema.name == PACKED:
+            put(made.pop(), CPU)
+        origin = next((origin_of(operand) for operand in operands if device_of(operand) == device), None)
         # What operators make for themselves in C++ is meant for their operands' device, which torch takes for the CPU.
         for tensor in made + [operand for operand in operands if device is not None and _is_open(operand)]:
-            put(tensor, device)
+            put(tensor, device, origin)
         return result
 
 
@@ -126,6 +164,10 @@ def install() -> None:
     tensor.cuda = lambda self, device=None, *_, **__: moved(self, "cuda" if device is None else device)
     tensor.cpu = lambda self, *_, **__: moved(self, CPU)
     tensor.type_as = lambda self, other: _to(self, other)
+    tensor.numpy = _numpy
+    tensor.__array__ = _array
+    default: Any = importlib.import_module("torch.utils._device").DeviceContext
+    default.__torch_function__ = _on_default_device
     cuda: Any = torch.cuda
     cuda.current_device = lambda: _Current.index
     cuda.get_device_capability = lambda device=None: CAPABILITY
@@ -136,6 +178,8 @@ class _Real:
 
     to = torch.Tensor.to
     clone = torch.Tensor.clone
+    numpy = torch.Tensor.numpy
+    array = torch.Tensor.__array__
 
 
 _real_device: Any = torch._C.TensorBase.device
@@ -164,10 +208,10 @@ def _is_open(tensor: torch.Tensor) -> bool:
     return bool(getattr(_storage(tensor), "rldoctor_open", False))
 
 
-def _common(func: Any, args: Any, operands: list[torch.Tensor]) -> torch.device | None:
+def _common(func: Any, args: Any, given: list[torch.Tensor]) -> torch.device | None:
     """The device on which an operator runs, by PyTorch's own rules (a single number in host memory goes with any), or
     None where nothing decides it."""
-    settled = [operand for operand in operands if not _is_open(operand)]
+    settled = [operand for operand in given if not _is_open(operand)]
     if not settled:
         return None
     namespace, _, name = func._schema.name.partition("::")
@@ -178,7 +222,8 @@ def _common(func: Any, args: Any, operands: list[torch.Tensor]) -> torch.device 
     deciding = [t for t in settled if not any(t is other for other in on_host)] or settled[:1]
     places = {device_of(t) for t in deciding}
     if len(places) > 1:
-        raise MixedDevicesError(str(func), [(str(device_of(t)), list(t.shape)) for t in settled])
+        operands = [(str(device_of(t)), list(t.shape)) for t in settled]
+        raise MixedDevicesError(str(func), operands, [origin_of(t) for t in settled])
     return places.pop()
 
 
@@ -196,9 +241,12 @@ def _constructor(function: Callable[..., Any], follows: bool) -> Callable[..., A
             # as_tensor and the like hand their argument on where nothing is to be done.
             return result if device is None else moved(result, device)
         if device is None:
-            return result if follows else put(result, _real_device.__get__(result))
-        return put(result, device)
+            # A default device (``with torch.device``) was there first.
+            placed = follows or getattr(_storage(result), "rldoctor_device", None) is not None
+            return result if placed else put(result, _real_device.__get__(result), _caller())
+        return put(result, device, _caller())
 
+    made_by[function] = made
     return made
 
 
@@ -220,8 +268,34 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         device, rest = device_of(other), [other.dtype]
     if device is not None and resolve(device).type == "meta":
         return _Real.to(self, device, *rest, **kwargs)
-    if rest and isinstance(rest[0], bool):
+    if rest and (rest[0] is None or isinstance(rest[0], bool)):
         # After a device come dtype, non_blocking and copy by position; without a dtype it would be missed.
-        rest = [self.dtype, *rest]
+        rest = [self.dtype, *rest[rest[0] is None :]]
     result = _Real.to(self, *rest, **kwargs) if rest or kwargs else self
     return result if device is None else moved(result, device)
+
+
+def _numpy(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    _refuse_on_device(self)
+    return _Real.numpy(self, *args, **kwargs)
+
+
+def _array(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    _refuse_on_device(self)
+    return _Real.array(self, *args, **kwargs)
+
+
+def _refuse_on_device(tensor: torch.Tensor) -> None:
+    """numpy reads host memory only."""
+    if device_of(tensor).type == "cuda":
+        device, shape = str(device_of(tensor)), list(tensor.shape)
+        raise MixedDevicesError("numpy", [(device, shape), ("cpu", shape)], [origin_of(tensor), None])
+
+
+def _on_default_device(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """``with torch.device("cuda:1")`` and ``torch.set_default_device``: what makes a tensor makes it there."""
+    kwargs = kwargs or {}
+    made = made_by.get(func)
+    if made is None or kwargs.get("device") is not None:
+        return func(*args, **kwargs)
+    return made(*args, **{**kwargs, "device": self.device})

@@ -49,13 +49,21 @@ def test_several_devices_without_a_launcher(version: str, said: str) -> None:
     assert said in only(placements(launch, **rows, device_map=mixed("cuda:0", "cuda:1"))).message
 
 
+def test_a_number_in_the_code_shows_in_a_launcher_s_second_process() -> None:
+    launch = launches.launch(version="0.25.0", gpus=2, process__launcher="torchrun", process__total=2)
+    found = only(placements(launch, one_device=DONE, second_device=mixed("cuda:1", "cuda:0")))
+    assert "in a launcher's second process mixes cuda:1 and cuda:0" in found.message
+    workers = launches.launch("verl", version="0.5.0", gpus=2, process__launcher="ray", process__total=2)
+    assert judged(placements(workers, one_device=DONE, second_device=mixed("cuda:1", "cuda:0"))).outcome is Outcome.PASS
+
+
 def test_a_placement_that_the_launch_does_not_bring_about_is_not_judged() -> None:
     rows: dict[str, Any] = {"one_device": DONE, "data_parallel": mixed("cuda:1", "cuda:0")}
     rows["device_map"] = mixed("cuda:0", "cuda:1")
     for launch in (
         Case(),
         launches.launch(version="0.25.0", gpus=1, **ALONE),
-        launches.launch(version="0.25.0", gpus=2, process__launcher="torchrun", process__total=2),
+        launches.launch(version="0.25.0", gpus=2, process__launcher="torchrun", process__total=1),
         launches.launch(version="0.25.0", gpus=2, **ALONE, trainer__deepspeed="ds.json"),
         launches.launch("verl", version="0.5.0", gpus=2, **ALONE),
     ):
