@@ -29,17 +29,28 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, LogEvent, NotApplicable, Reach, Role, Severity
-from rldoctor.api.hang import numbered, stalled_run
+from rldoctor.api.hang import numbered, ranks_named, stalled_run
 
 from ..observed import communication
-from ..observed.waiting import LONGER, evidence, explained_elsewhere, gravity, missing_text, watched
+from ..observed.waiting import (
+    LONGER,
+    STARTS,
+    evidence,
+    explained_elsewhere,
+    gravity,
+    in_pace,
+    missing_text,
+    watched,
+)
 
 if TYPE_CHECKING:
-    from rldoctor.api.hang import ProcessState
+    from rldoctor.api.hang import MissingPeers, ProcessState, StalledRun
 
 check = Check("RLD321", "collective-timeout", __doc__)
 
@@ -68,29 +79,71 @@ def rank_not_there(case: Case) -> Iterator[Finding | Reach]:
         if group.moving or explained_elsewhere(run, group):
             yield Reach(f"{missing_text(group)}, and moves" if group.moving else missing_text(group))
             continue
+        severity = _gravity(run, group)
+        if severity is None:
+            yield Reach(f"{missing_text(group)}: {in_pace(run)}")
+            continue
         yield check.finding(
-            missing_text(group),
-            severity=gravity(run, busy=any(one.busy for one in group.missing))
-            if group.missing or group.absent
-            else Severity.NOTE,
+            missing_text(group, run),
+            severity=severity,
             grade=Grade.OBSERVED,
             evidence=evidence(run, (*group.missing, *group.waiting)),
             fixes=(*_elsewhere(group.missing), LONGER, _RECORD),
             url="https://pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
         )
     for peers in run.together:
-        called = {one.wait.operation for one in peers if one.wait is not None}
-        said = "; ".join(f"{one.label} {one.where}" for one in peers[:6])
+        classes = _calls(peers)
+        text = _together_text(classes, peers)
+        severity = None if run.cycle or run.unequal else gravity(run, text, busy=False)
+        if severity is None:
+            yield Reach("the flight recorders say more" if run.cycle or run.unequal else in_pace(run))
+            continue
         yield check.finding(
-            f"every rank waits in a collective, and not in the same: {said}"
-            if len(called) > 1
-            else f"every rank waits in the same collective, and it does not go on: {said}",
-            severity=gravity(run, busy=False) if len(called) > 1 else Severity.WARNING,
+            text,
+            severity=severity if len(classes) > 1 else Severity.WARNING,
             grade=Grade.OBSERVED,
             evidence=evidence(run, peers),
-            fixes=(_ORDER if len(called) > 1 else _FABRIC, LONGER, _RECORD),
+            fixes=(_ORDER if len(classes) > 1 else _FABRIC, LONGER, _RECORD),
         )
     yield Reach(f"{len(run.process_states)} processes compared")
+
+
+def _gravity(run: StalledRun, group: MissingPeers) -> Severity | None:
+    """A rank that has no process, or has ended, will not come, however slow the run is; one that nobody looked at may
+    be anywhere."""
+    ages = [one.seen.age for one in group.waiting if one.seen.age is not None]
+    if group.dead or (group.absent and min(ages, default=STARTS) >= STARTS):
+        return Severity.ERROR
+    if not group.missing and not group.absent:
+        return Severity.NOTE
+    return gravity(run, missing_text(group), busy=any(one.busy for one in group.missing))
+
+
+def _calls(peers: Sequence[ProcessState]) -> list[list[ProcessState]]:
+    """Peers by what they called: the operation, and the group as their line of code names it. The fewest first."""
+    found: dict[tuple[str, str], list[ProcessState]] = {}
+    for one in peers:
+        if one.wait is not None:
+            # The two ends of one call have two names.
+            operation = re.sub(r"^(i?)(?:send|recv)\w*", "send and receive", one.wait.operation)
+            found.setdefault((operation, one.wait.group), []).append(one)
+    return sorted(found.values(), key=len)
+
+
+def _together_text(classes: list[list[ProcessState]], peers: Sequence[ProcessState]) -> str:
+    if len(classes) == 1:
+        said = "; ".join(f"{one.label} {one.where}" for one in peers[:6])
+        return f"every rank waits in the same collective, and it does not go on: {said}"
+    said = ", ".join(f"{ranks_named(ones)} in {_call(ones[0])}" for ones in classes[:6])
+    return f"every rank waits in a collective, and not in the same, so they call them in another order: {said}"
+
+
+def _call(one: ProcessState) -> str:
+    wait, place = one.wait, one.place
+    assert wait is not None  # these are ranks in a collective
+    group = f" of {wait.group}" if wait.group else ""
+    at = f" at {Path(place.file).name}:{place.line}" if place is not None else ""
+    return f"{wait.operation}{group}{at}"
 
 
 @check.observed(needs=["observations.hang"])
@@ -104,13 +157,31 @@ def recorders_differ(case: Case) -> Iterator[Finding | Reach]:
     if any(one.moving for one in run.process_states) and not run.missing_peers:
         yield Reach(f"flight recorders of {len(records)} ranks, from before: the run has gone on since")
         return
+    for number in run.unequal:
+        ways = ", ".join(f"{what} on {_ranks(ranks)}" for what, ranks in number.ways.items())
+        yield check.finding(
+            f"collective number {number.number} of group {number.group} is not the same on all ranks: {ways}",
+            severity=Severity.ERROR,
+            grade=Grade.OBSERVED,
+            fixes=(_ORDER,),
+        )
+    if run.cycle:
+        yield _crossed(run)
+        return
     for one in run.behind:
         newest, oldest = one.last[one.ahead[0]], min((one.last[rank] for rank in one.behind), key=lambda c: c.number)
         at = f" at {newest.frame}" if newest.frame is not None else ""
-        yield check.finding(
+        text = (
             f"in group {one.group} {_ranks(one.ahead)} began {newest.operation} number {newest.number}{at}, and "
-            f"{_ranks(one.behind)} did not: the last there is {oldest.operation} number {oldest.number}",
-            severity=Severity.ERROR if newest.state != "completed" else Severity.WARNING,
+            f"{_ranks(one.behind)} did not: the last there is {oldest.operation} number {oldest.number}"
+        )
+        severity = gravity(run, text, busy=any(one.busy for one in run.process_states))
+        if severity is None:
+            yield Reach(f"{text}; {in_pace(run)}")
+            continue
+        yield check.finding(
+            text,
+            severity=severity if newest.state != "completed" else Severity.WARNING,
             grade=Grade.OBSERVED,
             evidence=tuple(
                 Evidence(text=f"group {one.group}, rank {rank}: {c.operation} number {c.number} ({c.state}) {c.sizes}")
@@ -119,6 +190,35 @@ def recorders_differ(case: Case) -> Iterator[Finding | Reach]:
             fixes=(Fix(title=f"see what {_ranks(one.behind)} did instead: its stack, its last lines"),),
         )
     yield Reach(f"flight recorders of {len(records)} ranks compared")
+
+
+def _crossed(run: StalledRun) -> Finding:
+    """Ranks that wait for each other in collectives that the others have not begun."""
+    ring = run.cycle
+    links = [f"rank {one.rank} waits in {one.collective.operation} number {one.collective.number} of group "
+             f"{one.collective.group} for {_ranks(one.absent)}" for one in ring]  # fmt: skip
+    return check.finding(
+        f"ranks wait for each other: {', '.join(links)}; the collectives are called in another order by {_who(run)}",
+        severity=Severity.ERROR,
+        grade=Grade.OBSERVED,
+        evidence=tuple(
+            Evidence(text=f"rank {one.rank}: {one.collective.operation} number {one.collective.number} of group "
+                     f"{one.collective.group}"
+                     + (f" at {one.collective.frame}" if one.collective.frame is not None else ""))
+            for one in ring
+        ),
+        fixes=(_ORDER,),
+    )  # fmt: skip
+
+
+def _who(run: StalledRun) -> str:
+    """``rank 1 than by ranks 0, 2``: by the group in whose collective each waits."""
+    groups = {one.collective.group for one in run.cycle}
+    classes: dict[str, list[str]] = {}
+    for one in run.awaited:
+        if one.collective.group in groups:
+            classes.setdefault(one.collective.group, []).append(one.rank)
+    return " than by ".join(_ranks(ranks) for ranks in sorted(classes.values(), key=len))
 
 
 @check.observed(needs=["observations.collectives"])

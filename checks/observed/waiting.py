@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from rldoctor.api.hang import MissingPeers, ProcessState, StalledRun
     from rldoctor.api.logs import Frame
 
-# Output of a process that stands may be younger than this (seconds) only where it was slow until just now.
-RECENT = 60.0
 _SHOWN = 6
+# A run that has just started may not have all its ranks yet (seconds).
+STARTS = 30.0
+
+# What helps where a look of some seconds cannot tell.
+LATER = "look again later: rldoctor hang --seconds 60 (longer than its slowest step)"
 
 LONGER = Fix(
     title="make sure that it stands: watch it for longer than its slowest step",
@@ -31,10 +34,23 @@ def watched(case: Case) -> StalledRun:
     return run
 
 
-def gravity(run: StalledRun, *, busy: bool) -> Severity:
-    """An error where those that are waited for do nothing at all, and nothing says that they began to just now."""
-    recent = run.last_output is not None and run.last_output < RECENT
-    return Severity.WARNING if busy or recent else Severity.ERROR
+def gravity(run: StalledRun, text: str, *, busy: bool) -> Severity | None:
+    """How grave it is that nothing comes where ``text`` says who waits, by the run's own pace: None while its steps may
+    take that long, an error where no slow step explains it. Raises :class:`NotChecked` where nothing tells how long
+    they take."""
+    pace = run.pace
+    if not pace.known:
+        raise NotChecked(f"{text}; nothing tells how long a step of this run takes, so this may be a slow one", LATER)
+    if not pace.stands:
+        return None
+    return Severity.WARNING if busy or not pace.long_since else Severity.ERROR
+
+
+def in_pace(run: StalledRun) -> str:
+    """Why a run that waits is not said to stand."""
+    return (
+        f"its log has been quiet for {run.pace.quiet:.0f} s, and by its own pace it may be for {run.pace.limit:.0f} s"
+    )
 
 
 def explained_elsewhere(run: StalledRun, group: MissingPeers) -> bool:
@@ -53,12 +69,14 @@ def syncs(group: MissingPeers) -> bool:
     return all(one.stage == "weight sync" for one in group.waiting)
 
 
-def missing_text(group: MissingPeers) -> str:
-    """``ranks 0-6 wait in all_reduce at train.py:12 in train; rank 7 is not there: it is at reward.py:5 in score``."""
+def missing_text(group: MissingPeers, run: StalledRun | None = None) -> str:
+    """``ranks 0-6 wait in all_reduce at train.py:12 in train; rank 7 is not there: it is at reward.py:5 in score``, and
+    what these wait for, link by link, where the run is given."""
     reported = []
     for one in group.missing[:_SHOWN]:
         cpu = f" ({one.cpu:.0%} of a core)" if one.busy and one.cpu is not None else ""
-        reported.append(f"{ranks_named([one])} is not there: it {one.where}{cpu}")
+        then = "".join(f"; {link}" for link in run.chain(one)) if run is not None else ""
+        reported.append(f"{ranks_named([one])} is not there: it {one.where}{cpu}{then}")
     if len(group.missing) > _SHOWN:
         reported.append(f"and {len(group.missing) - _SHOWN} more")
     if group.unseen:
@@ -68,6 +86,8 @@ def missing_text(group: MissingPeers) -> str:
         else:
             said = f"{'were' if several else 'was'} not looked at: on another host, or another user's"
         reported.append(f"{numbered(group.unseen)} {said}")
+    for actor in group.dead[:_SHOWN]:
+        reported.append(f"actor {actor.name or actor.kind} (pid {actor.pid}) has ended")
     return f"{waiting_text(group)}; {'; '.join(reported)}"
 
 

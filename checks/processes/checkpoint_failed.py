@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach
 from rldoctor.api.hang import stalled_run
 
-from ..observed.waiting import LONGER, evidence, gravity, missing_text, saves
+from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, saves
 
 check = Check("RLD610", "checkpoint-failed", __doc__, before=("RLD114",))
 
@@ -49,10 +49,14 @@ def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
     for group in run.missing_peers:
         if group.moving or not saves(group):
             continue
+        severity = gravity(run, missing_text(group), busy=any(one.busy for one in group.missing))
+        if severity is None:
+            yield Reach(f"{missing_text(group)}: {in_pace(run)}")
+            continue
         slow = any(one.thread is not None and one.thread.state == "D" for one in group.missing)
         yield check.finding(
-            missing_text(group) + ("; it sleeps in the kernel: the storage does not answer" if slow else ""),
-            severity=gravity(run, busy=any(one.busy for one in group.missing)),
+            missing_text(group, run) + ("; it sleeps in the kernel: the storage does not answer" if slow else ""),
+            severity=severity,
             grade=Grade.OBSERVED,
             evidence=evidence(run, (*group.missing, *group.waiting)),
             fixes=(

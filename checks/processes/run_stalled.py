@@ -32,10 +32,10 @@ from rldoctor.api.hang import ranks_named, stalled_run
 
 from ..observed import least_answers
 from ..observed.rollout import describe, records, scenario_runs
-from ..observed.waiting import LONGER, evidence, gravity, watched
+from ..observed.waiting import LONGER, evidence, gravity, in_pace, watched
 
 if TYPE_CHECKING:
-    from rldoctor.api.hang import ProcessState, Seen, StalledRun
+    from rldoctor.api.hang import ProcessState, Seen
 
 check = Check("RLD609", "run-stalled", __doc__, kind=Kind.STALL)
 
@@ -64,10 +64,14 @@ def stopped(case: Case) -> Iterator[Finding | Reach]:
         )
     for one in run.process_states:
         if one.stage != "checkpoint" and one.thread is not None and one.thread.state == "D":
+            severity = gravity(run, f"{one.label} {one.where}", busy=False)
+            if severity is None:
+                yield Reach(f"{one.label} sleeps in the kernel: {in_pace(run)}")
+                continue
             yield check.finding(
                 f"{one.label} sleeps in the kernel without end ({one.thread.wait or 'uninterruptible'}): storage or a "
                 f"driver does not answer; it {one.where}",
-                severity=gravity(run, busy=False),
+                severity=severity,
                 grade=Grade.OBSERVED,
                 evidence=evidence(run, [one]),
                 fixes=(Fix(title="see what the kernel reports", commands=("dmesg -T | tail -50",)), LONGER),
@@ -104,20 +108,18 @@ def nothing_moves(case: Case) -> Iterator[Finding | Reach]:
         return
     clients = [one for one in still if one.wait is not None and one.wait.kind in ("engine", "ray", "server")]
     working = [one for one in still if one not in clients and (one.wait is None or one.wait.kind != "work")]
+    text = f"nothing moved for {run.record.seconds:g} s: {_chain(clients, working, still)}"
+    severity = gravity(run, text, busy=any(one.busy for one in working))
+    if severity is None:
+        yield Reach(in_pace(run))
+        return
     yield check.finding(
-        f"nothing moved for {run.record.seconds:g} s: {_chain(clients, working, still)}",
-        severity=_gravity(run, working),
+        text,
+        severity=severity,
         grade=Grade.OBSERVED,
         evidence=evidence(run, [*working, *clients] or still),
         fixes=(LONGER, Fix(title="with the folder of this run ask the maintainers of what it stands in")),
     )
-
-
-def _gravity(run: StalledRun, working: list[ProcessState]) -> Severity:
-    """Where no log tells how long it has been quiet, a wait of seconds may be none that matters."""
-    if run.last_output is None:
-        return Severity.WARNING
-    return gravity(run, busy=any(one.busy for one in working))
 
 
 def _chain(clients: list[ProcessState], working: list[ProcessState], still: list[ProcessState]) -> str:

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, LogEvent, Reach, Severity, cite, plan_of
 from rldoctor.api.hang import stalled_run
 
-from ..observed.waiting import LONGER, evidence, gravity, missing_text, syncs
+from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, syncs
 
 check = Check("RLD406", "weight-sync-unreachable", __doc__, before=("RLD323",))
 
@@ -86,9 +86,13 @@ def sync_stands(case: Case) -> Iterator[Finding | Reach]:
     for group in run.missing_peers:
         if group.moving or not syncs(group):
             continue
+        severity = gravity(run, missing_text(group), busy=any(one.busy for one in group.missing))
+        if severity is None:
+            yield Reach(f"{missing_text(group)}: {in_pace(run)}")
+            continue
         yield check.finding(
-            f"the weight sync stands: {missing_text(group)}",
-            severity=gravity(run, busy=any(one.busy for one in group.missing)),
+            f"the weight sync stands: {missing_text(group, run)}",
+            severity=severity,
             grade=Grade.OBSERVED,
             evidence=evidence(run, (*group.missing, *group.waiting)),
             fixes=(

@@ -49,7 +49,7 @@ def table() -> dict[int, Process]:
 
 def read(pid: int) -> Process | None:
     """One process, or None where there is none of that number."""
-    stat, status = _stat(PROC / str(pid) / "stat"), _text(PROC / str(pid) / "status")
+    stat, status = _stat(PROC / str(pid) / "stat"), text_of(PROC / str(pid) / "status")
     user = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
     if stat is None or user is None:
         return None
@@ -59,21 +59,21 @@ def read(pid: int) -> Process | None:
 
 def command(pid: int) -> list[str]:
     """Its arguments, or the title that it gave itself as the only one."""
-    return [part for part in _text(PROC / str(pid) / "cmdline").split("\0") if part.strip()]
+    return [part for part in text_of(PROC / str(pid) / "cmdline").split("\0") if part.strip()]
 
 
 def environment(pid: int) -> dict[str, str]:
     """The variables that it was started with; empty where they may not be read."""
-    pairs = (part.partition("=") for part in _text(PROC / str(pid) / "environ").split("\0"))
+    pairs = (part.partition("=") for part in text_of(PROC / str(pid) / "environ").split("\0"))
     return {name: value for name, equals, value in pairs if equals and name}
 
 
 def executable(pid: int) -> str | None:
-    return _link(PROC / str(pid) / "exe")
+    return link_of(PROC / str(pid) / "exe")
 
 
 def directory(pid: int) -> str | None:
-    return _link(PROC / str(pid) / "cwd")
+    return link_of(PROC / str(pid) / "cwd")
 
 
 def open_files(pid: int) -> dict[int, str]:
@@ -82,8 +82,14 @@ def open_files(pid: int) -> dict[int, str]:
         entries = list((PROC / str(pid) / "fd").iterdir())
     except OSError:
         return {}
-    found = {int(entry.name): _link(entry) for entry in entries if entry.name.isdigit()}
+    found = {int(entry.name): link_of(entry) for entry in entries if entry.name.isdigit()}
     return {number: target for number, target in found.items() if target}
+
+
+def appends(pid: int, number: int) -> bool:
+    """Whether a file descriptor was opened to append."""
+    found = re.search(r"^flags:\s+(\d+)", text_of(PROC / str(pid) / "fdinfo" / str(number)), re.MULTILINE)
+    return found is not None and bool(int(found[1], 8) & os.O_APPEND)
 
 
 def within(pid: int, file: str) -> Path:
@@ -112,7 +118,7 @@ def ticks_below(pid: int, parents: dict[int, int], without: Collection[int]) -> 
 
 def switches(pid: int) -> int | None:
     """How often its main thread gave up the processor by itself."""
-    found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", _text(PROC / str(pid) / "status"), re.MULTILINE)
+    found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text_of(PROC / str(pid) / "status"), re.MULTILINE)
     return int(found[1]) if found else None
 
 
@@ -128,25 +134,26 @@ def tasks(pid: int) -> dict[int, Task]:
         stat = _stat(place / "stat")
         if stat is not None:
             name, fields = stat
-            wait = _text(place / "wchan").strip("0 \n")
+            wait = text_of(place / "wchan").strip("0 \n")
             found[number] = Task(name, fields[0], int(fields[11]) + int(fields[12]), wait or None)
     return found
 
 
 def age(process: Process) -> float | None:
     """Seconds since it was started."""
-    uptime = _text(PROC / "uptime").split()
+    uptime = text_of(PROC / "uptime").split()
     return round(float(uptime[0]) - process.started / TICKS, 1) if uptime else None
 
 
 def _stat(file: Path) -> tuple[str, list[str]] | None:
     # "pid (name) state parent ...", where the name may hold spaces and parentheses.
-    head, _, rest = _text(file).rpartition(")")
+    head, _, rest = text_of(file).rpartition(")")
     fields = rest.split()
     return (head.partition("(")[2], fields) if len(fields) > 19 else None
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """The beginning of a file of the kernel's; empty where there is none, or it may not be read."""
     try:
         with file.open("rb") as opened:
             return opened.read(_LARGEST).decode("utf-8", "surrogateescape")
@@ -154,7 +161,8 @@ def _text(file: Path) -> str:
         return ""
 
 
-def _link(file: Path) -> str | None:
+def link_of(file: Path) -> str | None:
+    """What a link of the kernel's leads to."""
     try:
         return str(file.readlink())
     except OSError:

@@ -66,6 +66,7 @@ def collect(pid: int | None, seconds: float, trigger: bool, progress: Callable[[
 
 def _seen(watched: Watched, host: str) -> Seen:
     process, role = watched.member.process, watched.member.role
+    age = proc.age(process)
     sources = files.Sources(process.pid)
     threads = tuple(
         replace(thread, frames=sources.filled(thread.frames), earlier=tuple(map(sources.filled, thread.earlier)))
@@ -80,14 +81,14 @@ def _seen(watched: Watched, host: str) -> Seen:
         host=host,
         command=plain(" ".join(redact.argv(watched.member.command)))[:_LONGEST_COMMAND],
         state=watched.state if watched.states else process.state,
-        age=proc.age(process),
+        age=age,
         cpu=watched.cpu,
         switches=watched.switch_rate,
         helped=watched.helped,
         samples=len(watched.samples),
         unread=watched.unread if not watched.samples else None,
         threads=threads,
-        log=files.log_of(process.pid) if role.kind != "ray service" else None,
+        log=files.log_of(process.pid, age) if role.kind != "ray service" else None,
         environment=environment.select(proc.environment(process.pid)),
     )
 

@@ -21,12 +21,13 @@ _UNPLACED = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING", "PENDING"
 class MissingPeers:
     """Peers that are not where the others are. ``waiting`` stand in a collective, ``missing`` are elsewhere, ``unseen``
     are ranks of which no process was seen: ``absent`` where their launcher told that they belong on a host that was
-    looked at, else elsewhere."""
+    looked at, else elsewhere. ``dead`` are actors of their class that Ray has seen end."""
 
     waiting: tuple[ProcessState, ...]
     missing: tuple[ProcessState, ...]
     unseen: tuple[int, ...] = ()
     absent: bool = False
+    dead: tuple[RayActor, ...] = ()
 
     @property
     def moving(self) -> bool:
@@ -69,9 +70,22 @@ def missing_peers(hang: Hang) -> list[MissingPeers]:
         waiting = waiting or _at_the_device(peers)
         missing = [one for one in peers if one not in waiting]
         unseen, absent = _unseen(peers, hang)
-        if waiting and (missing or unseen):
-            found.append(MissingPeers(tuple(waiting), tuple(missing), unseen, absent))
+        dead = _dead_actors(peers, hang)
+        if waiting and (missing or unseen or dead):
+            found.append(MissingPeers(tuple(waiting), tuple(missing), unseen, absent, dead))
     return found
+
+
+def _dead_actors(peers: Sequence[ProcessState], hang: Hang) -> tuple[RayActor, ...]:
+    kinds = {_actor_class(one.seen) for one in peers if one.seen.role == "ray worker"}
+    return tuple(
+        actor for cluster in hang.ray for actor in cluster.actors if actor.state == "DEAD" and actor.kind in kinds
+    )
+
+
+def _actor_class(seen: Seen) -> str:
+    """``Trainer`` of ``ray::Trainer.step``."""
+    return re.sub(r"^ray::|[.(:].*$", "", seen.name)
 
 
 def unlike(hang: Hang) -> list[tuple[ProcessState, ...]]:
@@ -89,7 +103,7 @@ def together(hang: Hang) -> list[tuple[ProcessState, ...]]:
     found = []
     for peers in _peers(process_states(hang)):
         meets = all(one.wait is not None and one.wait.kind in _MEETS and not one.moving for one in peers)
-        if meets and len(peers) > 1 and not _unseen(peers, hang)[0]:
+        if meets and len(peers) > 1 and not _unseen(peers, hang)[0] and not _dead_actors(peers, hang):
             found.append(tuple(peers))
     return found
 
@@ -173,7 +187,7 @@ def _world(one: ProcessState) -> tuple[str, ...] | None:
     if one.kind == "engine worker":
         return ("engine worker", seen.host, str(seen.parent))
     if seen.role == "ray worker":
-        return ("ray worker", re.sub(r"^ray::|[.(:].*$", "", seen.name))
+        return ("ray worker", _actor_class(seen))
     return None
 
 

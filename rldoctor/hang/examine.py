@@ -19,13 +19,18 @@ from rldoctor.hang.incident import incident_of
 from rldoctor.hang.model import NAME, GpuUse, Hang, hang_of
 from rldoctor.hang.names import ranks_named
 from rldoctor.hang.process_state import ProcessState, process_states
+from rldoctor.hang.view import StalledRun
 from rldoctor.judge import join_results, judge
-from rldoctor.model import CheckResult, Outcome, Report
+from rldoctor.model import CheckResult, Missing, Outcome, Report, Severity
 from rldoctor.project import settings
 
 Progress = Callable[[str], None]
 
 MOST_PLACES = 24
+_NO_PACE = Missing(
+    what="whether the run stands: nothing tells how long its steps take, and it was watched for less",
+    how="rldoctor hang --seconds 60, or the same later; a log of steps in a file tells the pace",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,8 @@ def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[st
     # Without stacks "nothing found" would say more than is known.
     open_ = {result.code for result in results if result.outcome is Outcome.NOT_CHECKED}
     missing = verdict.missing(verdict.Subject.STALL, case, report, (), open_)
+    if StalledRun(hang).undecided and not any(finding.severity is not Severity.NOTE for finding in ranked):
+        missing = (*missing, _NO_PACE)
     report = replace(report, ranked=ranked, incident=incident_of(hang, ranked), missing=missing)
     return settings.silence(report, session.settings, datetime.date.today())
 

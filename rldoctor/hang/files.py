@@ -11,6 +11,7 @@ from pathlib import Path
 from rldoctor import redact
 from rldoctor.facts import proc
 from rldoctor.facts.deadline import within
+from rldoctor.hang import pace
 from rldoctor.hang.model import LogTail
 from rldoctor.logs.model import Frame
 from rldoctor.printable import plain
@@ -66,14 +67,15 @@ class Sources:
         return []
 
 
-def log_of(pid: int) -> LogTail | None:
-    """The end of the file that the process's output goes to, or None where it goes to a terminal or a pipe."""
+def log_of(pid: int, age: float | None) -> LogTail | None:
+    """The end of the file that the process's output goes to, or None where it goes to a terminal or a pipe. ``age`` is
+    the process's, in seconds."""
     opened = proc.open_files(pid)
     for number in (2, 1):
         target = opened.get(number)
         if target is not None and target.startswith("/") and not target.startswith(("/dev/", "/proc/")):
             try:
-                tail = within(TIME_LIMIT, lambda number=number, target=target: _tail(pid, number, target))  # type: ignore[misc]
+                tail = within(TIME_LIMIT, lambda number=number, target=target: _tail(pid, number, target, age))  # type: ignore[misc]
             except (TimeoutError, OSError):
                 continue
             if tail is not None:
@@ -81,7 +83,7 @@ def log_of(pid: int) -> LogTail | None:
     return None
 
 
-def _tail(pid: int, number: int, target: str) -> LogTail | None:
+def _tail(pid: int, number: int, target: str, age: float | None) -> LogTail | None:
     # Through the descriptor it is found also where the file was moved or lies in a container.
     file = proc.PROC / str(pid) / "fd" / str(number)
     status = file.stat()
@@ -90,9 +92,15 @@ def _tail(pid: int, number: int, target: str) -> LogTail | None:
     with file.open("rb") as opened:
         opened.seek(max(0, status.st_size - _TAIL))
         read = opened.read(_TAIL)
-    lines = [line.rpartition("\r")[2][:_WIDEST] for line in read.decode("utf-8", "replace").split("\n")]
+    text = read.decode("utf-8", "replace")
+    lines = [line.rpartition("\r")[2][:_WIDEST] for line in text.split("\n")]
     kept = redact.lines(plain(line) for line in lines if line.strip())[-LINES:]
-    return LogTail(file=plain(target), quiet=round(max(0.0, time.time() - status.st_mtime), 1), lines=tuple(kept))
+    quiet = round(max(0.0, time.time() - status.st_mtime), 1)
+    # What another run wrote before it into the same file was not written in the time of this process.
+    own = age is not None and (not proc.appends(pid, number) or str(pid) in Path(target).name)
+    lasted = age - quiet if age is not None and own and age > quiet else None
+    limit = pace.limit(text.splitlines(), len(read) / status.st_size if status.st_size else 0.0, lasted)
+    return LogTail(file=plain(target), quiet=quiet, lines=tuple(kept), limit=limit and round(limit, 1))
 
 
 def private_folder(path: Path) -> None:

@@ -135,7 +135,8 @@ def _collective(entry: dict[Any, Any]) -> Collective:
         number=_number(entry.get("collective_seq_id", entry.get("seq_id"))),
         # "nccl:all_reduce"
         operation=_text(entry.get("profiling_name")).rpartition(":")[2] or "?",
-        state=_text(entry.get("state")) or "?",
+        # The state of gloo's stays as it was; what is over is retired.
+        state="completed" if entry.get("retired") is True else _text(entry.get("state")) or "?",
         sizes=_sizes(entry.get("input_sizes")),
         created=created / 1e9 if isinstance(created, int) else None,
         frame=_frame(entry.get("frames")),

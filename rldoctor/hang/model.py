@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rldoctor.case import Case
+from rldoctor.facts.blocked import Blocked
 from rldoctor.logs.model import Frame
 
 # Under this name of ``Case.observations`` the record is kept.
@@ -18,7 +19,7 @@ class Thread:
     """One thread that runs Python. ``frames`` are those of the last sample, innermost last, ``earlier`` what other
     samples showed instead, each once. ``cpu`` is its use in cores over the time watched, ``state`` the kernel's letter
     (``S`` sleeps, ``R`` runs, ``D`` waits for a device, ``T`` is stopped), ``wait`` the kernel function that it sleeps
-    in."""
+    in, ``blocked`` what it waits on there."""
 
     id: int | None
     name: str
@@ -28,15 +29,18 @@ class Thread:
     cpu: float | None = None
     state: str | None = None
     wait: str | None = None
+    blocked: Blocked | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogTail:
-    """The file that a process writes its output to: its last lines, and how many seconds ago it was last written."""
+    """The file that a process writes its output to: its last lines, how many seconds ago it was last written, and for
+    how many it may be quiet by its own pace (see ``hang.pace``)."""
 
     file: str
     quiet: float
     lines: tuple[str, ...] = ()
+    limit: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ _LAUNCHERS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", ("PMIX_NAMESPACE",)),
 )
 _LARGEST = 1_000_000
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,15 @@ def world(environ: Mapping[str, str]) -> World | None:
         reported = [environ[name] for name in names if environ.get(name)]
         own = " ".join([rank_of, *reported]) if reported and len(reported) == len(names) else ""
         name = _meeting(environ) or own
-        return World(rank_of, rank, size, _number(environ.get(local_of)), name)
+        local = _number(environ.get(local_of))
+        return World(rank_of, rank, size, size if local is None and _on_one_node(environ) else local, name)
     return None
+
+
+def _on_one_node(environ: Mapping[str, str]) -> bool:
+    """Whether all ranks are here: they meet where only this host is reached, or srun was given one node."""
+    nodes = environ.get("SLURM_STEP_NUM_NODES") if "SLURM_PROCID" in environ and "RANK" not in environ else None
+    return environ.get("MASTER_ADDR") in _LOOPBACK or nodes == "1"
 
 
 def _meeting(environ: Mapping[str, str]) -> str:

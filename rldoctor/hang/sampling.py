@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from rldoctor.facts import proc
+from rldoctor.facts.blocked import Blocked, Kernel
 from rldoctor.facts.proc import Task
 from rldoctor.hang import stacks
 from rldoctor.hang.model import Thread
@@ -34,6 +35,7 @@ class Watched:
     switches: list[int] = field(default_factory=list)
     below: list[int] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
+    blocked: dict[int, Blocked] = field(default_factory=dict)
     unread: str | None = None
     ended: bool = False
 
@@ -89,6 +91,7 @@ class Watched:
             cpu=cpu,
             state=last.state if last and len({task.state for task in seen}) == 1 else "S" if last else None,
             wait=last.wait if last else None,
+            blocked=self.blocked.get(stack.thread) if stack.thread is not None else None,
         )
 
 
@@ -108,6 +111,7 @@ def watch(run: Run, seconds: float, py_spy: str | None) -> list[Watched]:
         for number in range(SAMPLES):
             time.sleep(max(0.0, started + seconds * number / (SAMPLES - 1) - time.monotonic()))
             _look(watched, py_spy, pool)
+        _ask_kernel(watched)
     finally:
         # After Ctrl-C nothing new is begun; a py-spy that runs ends within its own time limit.
         pool.shutdown(wait=True, cancel_futures=True)
@@ -139,6 +143,17 @@ def _look(watched: Sequence[Watched], py_spy: str | None, pool: ThreadPoolExecut
             one.unread = str(read)
         else:
             one.samples.append(read)
+
+
+def _ask_kernel(watched: Sequence[Watched]) -> None:
+    """What the threads that run Python wait on, after the last sample."""
+    kernel = Kernel(proc.table())
+    for one in watched:
+        pid = one.member.process.pid
+        threads = [s.thread for s in one.samples[-1]] if one.samples else [pid] if one.member.python else []
+        for thread in threads if not one.ended else ():
+            if thread is not None and (blocked := kernel.blocked(pid, thread)) is not None:
+                one.blocked[thread] = blocked
 
 
 def _stacks(py_spy: str, watched: Watched) -> tuple[Stack, ...] | UnreadableError:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from rldoctor.hang import compare
+from rldoctor.hang import compare, graph
+from rldoctor.hang import pace as paces
 from rldoctor.hang.compare import Behind, MissingPeers, Pending
+from rldoctor.hang.graph import Awaited, Unequal
 from rldoctor.hang.model import Hang, Seen
+from rldoctor.hang.pace import Pace
 from rldoctor.hang.process_state import ProcessState, process_states
 
 
@@ -61,6 +64,38 @@ class StalledRun:
     def behind(self) -> list[Behind]:
         """Groups in which the flight recorders show ranks at different collectives."""
         return compare.behind(self.record)
+
+    @cached_property
+    def awaited(self) -> list[Awaited]:
+        """Which rank waits for which, as their flight recorders have it."""
+        return graph.awaited(self.record.records)
+
+    @cached_property
+    def cycle(self) -> list[Awaited]:
+        """Ranks that wait for each other in a ring, as their flight recorders have it."""
+        return graph.cycle(self.awaited)
+
+    @cached_property
+    def unequal(self) -> list[Unequal]:
+        """Collectives that are not the same on all ranks of a group."""
+        return graph.unequal(self.record.records)
+
+    def chain(self, state: ProcessState) -> list[str]:
+        """What a process waits for beyond its own stack, link by link."""
+        return graph.chain(self.record, state)
+
+    @cached_property
+    def pace(self) -> Pace:
+        """How long the run may be quiet by its own pace, and how long it has been."""
+        return paces.pace(self.record)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether something stands that may be a slow step, and nothing tells how long the steps take."""
+        if self.pace.known:
+            return False
+        works = [one for one in self.still if one.wait is None or one.wait.kind != "work"]
+        return bool(works or self.together) or any(group.missing and not group.moving for group in self.missing_peers)
 
     @cached_property
     def last_output(self) -> float | None:

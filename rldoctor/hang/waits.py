@@ -68,6 +68,7 @@ _WRAPPER = re.compile(r"^(?:wrapper|decorate_context|__call__|log_wrapper|span_w
 _SYNCHRONISES = re.compile(r"\.(?:item|tolist|cpu|numpy)\(|synchronize\(|\.to\((?:device=)?[\"']cpu|\bnonzero\(")
 # A native object's wait has no frame of its own; outside the standard library that is torch's Work or Future.
 _AWAITS = re.compile(r"\.wait\(")
+_GROUP = re.compile(r"\b(?:process_)?group\s*=\s*([\w.\[\]\"']+(?:\(\))?)")
 _LIBRARY = re.compile(r"/lib(?:64)?/python\d[^/]*/(?!(?:site|dist)-packages/)|^<")
 
 WORDS = {
@@ -93,6 +94,12 @@ class Wait:
     kind: str
     operation: str
     caller: Frame | None
+
+    @property
+    def group(self) -> str:
+        """The group of a collective as its caller writes it (``self.tp_group``), empty where the line does not say."""
+        found = _GROUP.search(self.caller.code) if self.caller is not None and self.kind == "collective" else None
+        return found[1] if found is not None else ""
 
     @property
     def words(self) -> str:

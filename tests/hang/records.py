@@ -9,7 +9,7 @@ import msgspec
 
 from rldoctor.api import Case, Check, Finding
 from rldoctor.catalogue.registry import load
-from rldoctor.hang.model import NAME, Hang, Seen, Thread
+from rldoctor.hang.model import NAME, Hang, LogTail, Seen, Thread
 from rldoctor.judge import judge_one
 from rldoctor.logs.model import Frame
 from rldoctor.model import CheckResult
@@ -20,6 +20,10 @@ CORE = "/env/lib/python3.11/site-packages/vllm/v1/engine/core.py"
 CLIENT = "/env/lib/python3.11/site-packages/vllm/v1/engine/core_client.py"
 LLM = "/env/lib/python3.11/site-packages/vllm/entrypoints/llm.py"
 QUEUE = "/usr/lib/python3.11/queue.py"
+
+# A log that has been quiet for much longer than its steps take, and one of a run that is within its pace.
+STANDS = LogTail(file="/srv/run.log", quiet=900.0, limit=20.0)
+IN_PACE = LogTail(file="/srv/run.log", quiet=15.0, limit=20.0)
 
 MAIN = Frame("/srv/train.py", 40, "<module>", "train()")
 ALL_REDUCE = (
@@ -56,7 +60,8 @@ def seen(
     cpu = more.pop("cpu", 0.0)
     state = more.get("state", "S")
     thread = Thread(id=pid, name="MainThread", main=True, frames=frames, earlier=earlier, cpu=cpu, state=state)
-    reported = {"threads": (thread,), "samples": 5 if frames else 0, "state": state, "host": "one", "cpu": cpu, **more}
+    about = {"threads": (thread,), "samples": 5 if frames else 0, "state": state, "host": "one", "cpu": cpu}
+    reported = {**about, "log": STANDS, **more}
     return Seen(pid=pid, parent=1, role=role, name=reported.pop("name", "train.py"), **reported)
 
 

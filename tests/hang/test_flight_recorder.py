@@ -90,6 +90,11 @@ def test_a_pickle_that_calls_something_is_refused(
     assert not (tmp_path / "trapped").exists()
 
 
+def test_what_is_retired_is_over_whatever_its_state_says() -> None:
+    record = parsed({**DUMP, "entries": [{**ENTRY, "retired": True}, {**ENTRY, "retired": False}]})
+    assert [one.state for one in record.last] == ["completed", "scheduled"]
+
+
 def test_a_nest_of_lists_is_not_written_out() -> None:
     nest: list[Any] = []
     for _ in range(200):

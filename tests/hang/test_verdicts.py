@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.api import Finding, Outcome, Severity
+from rldoctor.facts.blocked import Blocked, Holder
 from rldoctor.hang.model import (
     Collective,
     FlightRecord,
@@ -16,6 +17,7 @@ from rldoctor.hang.model import (
     RayDemand,
     Thread,
 )
+from rldoctor.hang.view import StalledRun
 from rldoctor.logs.model import Frame
 from tests.hang.records import (
     ALL_REDUCE,
@@ -24,6 +26,7 @@ from tests.hang.records import (
     CORE,
     ENGINE_IDLE,
     GENERATE,
+    IN_PACE,
     LLM,
     LOGGER,
     MAIN,
@@ -62,10 +65,25 @@ class TestRanks:
         assert finding.severity is Severity.WARNING
         assert "98% of a core" in finding.message
 
-    def test_output_of_a_moment_ago_means_it_may_be_slow(self) -> None:
-        log = LogTail(file="/srv/run.log", quiet=4.0)
-        (finding,) = verdict(rank(0, ALL_REDUCE, log=log), rank(1, REWARD))["RLD321"]
+    def test_quiet_for_little_longer_than_its_steps_take_is_a_warning(self) -> None:
+        log = LogTail(file="/srv/run.log", quiet=40.0, limit=20.0)
+        (finding,) = verdict(rank(0, ALL_REDUCE, log=log), rank(1, REWARD, log=log))["RLD321"]
         assert finding.severity is Severity.WARNING
+
+    def test_quiet_for_no_longer_than_its_steps_take_is_no_stall(self) -> None:
+        assert verdict(rank(0, ALL_REDUCE, log=IN_PACE), rank(1, REWARD, log=IN_PACE)) == {}
+        assert verdict(rank(0, ALL_REDUCE, log=IN_PACE), rank(1, ALL_REDUCE, log=IN_PACE)) == {}
+
+    def test_where_nothing_tells_the_pace_it_is_not_judged(self) -> None:
+        for log in (None, LogTail(file="/srv/run.log", quiet=90.0)):
+            result = judged("RLD321", hang(rank(0, ALL_REDUCE, log=log), rank(1, REWARD, log=log)))
+            assert result.outcome is Outcome.NOT_CHECKED
+            assert "rank 1 is not there: it is at reward.py:5 in compute_score" in str(result.reason)
+            assert "rldoctor hang --seconds 60" in str(result.reason)
+
+    def test_ten_minutes_are_long_for_any_collective(self) -> None:
+        log = LogTail(file="/srv/run.log", quiet=700.0)
+        assert "RLD321" in verdict(rank(0, ALL_REDUCE, log=log), rank(1, REWARD, log=log))
 
     def test_a_rank_that_moves_is_no_stall(self) -> None:
         elsewhere = (MAIN, Frame("/srv/reward.py", 9, "parse"))
@@ -88,8 +106,53 @@ class TestRanks:
 
     def test_ranks_in_different_collectives(self) -> None:
         (finding,) = verdict(rank(0, ALL_REDUCE), rank(1, BROADCAST))["RLD321"]
-        assert "not in the same" in finding.message and finding.severity is Severity.ERROR
-        assert "broadcast" in finding.message and "all_reduce" in finding.message
+        assert finding.message == (
+            "every rank waits in a collective, and not in the same, so they call them in another order: rank 0 in "
+            "all_reduce at train.py:12, rank 1 in broadcast at train.py:20"
+        )
+        assert finding.severity is Severity.ERROR
+
+    def test_two_groups_in_opposite_order_by_the_lines_of_the_calls(self) -> None:
+        def call(group: str, line: int) -> tuple[Frame, ...]:
+            return (MAIN, Frame("/srv/train.py", line, "sync", f"dist.all_reduce(x, group={group})"), *ALL_REDUCE[2:])
+
+        first, second = call("self.tp_group", 8), call("self.dp_group", 9)
+        (finding,) = verdict(rank(0, first, size=3), rank(1, second, size=3), rank(2, first, size=3))["RLD321"]
+        assert finding.message.endswith(
+            "call them in another order: rank 1 in all_reduce of self.dp_group at train.py:9, ranks 0, 2 in all_reduce "
+            "of self.tp_group at train.py:8"
+        )
+
+    def test_the_two_ends_of_a_call_are_one_call(self) -> None:
+        def ends(function: str) -> tuple[Frame, ...]:
+            return (*ALL_REDUCE[:-1], Frame(C10D, 2000, function))
+
+        (finding,) = verdict(rank(0, ends("send")), rank(1, ends("recv")))["RLD321"]
+        assert "waits in the same collective" in finding.message
+
+    def test_what_the_missing_rank_waits_for_is_followed_to_its_end(self) -> None:
+        loads = (MAIN, Frame("/env/lib/python3.11/site-packages/torch/utils/data/dataloader.py", 1, "_try_get_data"))
+        item = (Frame("/srv/data.py", 7, "Prompts.__getitem__", "time.sleep(600)"),)
+        waits = rank(1, loads)
+        on = Blocked("poll", "pipe", holders=(Holder(200, "python"),))
+        waits = replace(waits, threads=(replace(waits.threads[0], blocked=on),))
+        worker = replace(seen(200, item, role="helper", name="train.py"), parent=101)
+        (finding,) = verdict(rank(0, ALL_REDUCE), waits, worker)["RLD321"]
+        assert finding.message.endswith(
+            "it waits for the data loader at train.py:40 in <module>; it reads a pipe that train.py (pid 200) writes "
+            "to, which is at data.py:7 in __getitem__"
+        )
+
+    def test_a_rank_that_was_not_started_yet(self) -> None:
+        young = {"age": 20.0, "log": None}
+        result = judged("RLD321", hang(*(rank(n, ALL_REDUCE, size=3, **young) for n in (0, 1))))
+        assert result.outcome is Outcome.NOT_CHECKED
+
+    def test_an_actor_that_ray_has_seen_end(self) -> None:
+        waits = seen(7, ALL_REDUCE, role="ray worker", name="ray::Trainer.fit")
+        dead = RayActor(kind="Trainer", name="trainer_1", state="DEAD", pid=8)
+        (finding,) = verdict(waits, ray=(RayCluster(address="a:1", actors=(dead,)),))["RLD321"]
+        assert finding.message.endswith("actor trainer_1 (pid 8) has ended") and finding.severity is Severity.ERROR
 
     def test_all_ranks_in_one_collective(self) -> None:
         (finding,) = verdict(rank(0, ALL_REDUCE), rank(1, ALL_REDUCE))["RLD321"]
@@ -166,8 +229,7 @@ class TestEngines:
         assert "still waits for the engine's answer" in said["RLD606"][0].message
 
     def test_a_lost_request(self) -> None:
-        log = LogTail(file="/srv/run.log", quiet=900.0)
-        (finding,) = verdict(seen(1, GENERATE, log=log), seen(2, ENGINE_IDLE, role="engine"))["RLD609"]
+        (finding,) = verdict(seen(1, GENERATE), seen(2, ENGINE_IDLE, role="engine"))["RLD609"]
         assert "a request or its answer is lost" in finding.message and finding.severity is Severity.ERROR
 
     def test_an_engine_that_steps_is_no_stall(self) -> None:
@@ -260,13 +322,50 @@ class TestFlightRecorders:
         record = hang(rank(0, ALL_REDUCE), rank(1, REWARD, SAVE), records=self.records)
         assert len(findings("RLD321", record)) == 1
 
+    def crossed(self, rank: str, *begun: tuple[str, int, str]) -> FlightRecord:
+        last = tuple(Collective(group=g, number=n, operation="all_reduce", state=state) for g, n, state in begun)
+        groups: dict[str, tuple[int, ...]] = {"tp": (0, 1, 2), "dp": (0, 1, 2)}
+        return FlightRecord(file=f"/tmp/rank_{rank}", written=1.0, rank=rank, groups=groups, last=last)
+
+    def test_two_groups_in_opposite_order_are_a_ring(self) -> None:
+        others = [("tp", 5, "scheduled"), ("dp", 4, "completed")]
+        records = (
+            self.crossed("0", *others),
+            self.crossed("1", ("tp", 4, "completed"), ("dp", 5, "scheduled")),
+            self.crossed("2", *others),
+        )
+        waiting = [rank(n, ALL_REDUCE, size=3, log=IN_PACE) for n in range(3)]
+        (finding,) = findings("RLD321", hang(*waiting, records=records))
+        assert finding.message == (
+            "ranks wait for each other: rank 0 waits in all_reduce number 5 of group tp for rank 1, rank 1 waits in "
+            "all_reduce number 5 of group dp for ranks 0, 2; the collectives are called in another order by rank 1 "
+            "than by ranks 0, 2"
+        )
+        assert finding.severity is Severity.ERROR  # no slow step ends a ring
+
+    def test_two_groups_of_which_one_rank_is_late_are_no_ring(self) -> None:
+        records = (
+            self.crossed("0", ("tp", 5, "scheduled")),
+            self.crossed("1", ("tp", 4, "completed")),
+            self.crossed("2", ("tp", 5, "scheduled")),
+        )
+        assert StalledRun(hang(records=records)).cycle == []
+
+    def test_one_number_with_two_operations(self) -> None:
+        other = Collective(group="0", number=27, operation="broadcast", state="scheduled")
+        records = (self.record(0, 27), replace(self.record(1, 27), last=(other,)))
+        (finding,) = findings("RLD321", hang(seen(1, REWARD), records=records))
+        assert finding.message == (
+            "collective number 27 of group 0 is not the same on all ranks: all_reduce on rank 0, broadcast on rank 1"
+        )
+
     def test_recorders_that_agree(self) -> None:
         assert findings("RLD321", hang(seen(1, REWARD), records=(self.record(0, 5), self.record(1, 5)))) == ()
 
 
 def test_nothing_that_moves_in_a_plain_program_says_where_it_stands() -> None:
     (finding,) = verdict(seen(1, REWARD))["RLD609"]
-    assert finding.severity is Severity.WARNING  # nothing tells for how long
+    assert finding.severity is Severity.ERROR
     assert "nothing moved for 5 s: train.py (pid 1): is at reward.py:5 in compute_score" in finding.message
 
 

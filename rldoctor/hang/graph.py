@@ -1,0 +1,159 @@
+"""Who waits for whom: from process to process by what the kernel says that a thread waits on, and from rank to rank by
+the collectives that flight recorders show as begun and not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rldoctor.hang.model import Collective, FlightRecord, Hang, Seen
+from rldoctor.hang.names import by_number
+from rldoctor.hang.process_state import ProcessState, telling
+
+# Of a chain of processes no more is told.
+_LONGEST = 6
+# What waits for a thread or a process that it started shows no other end; its children do.
+_CHILDREN = ("processes", "data", "lock", "queue")
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """One rank in a collective that not all members of its group have begun: ``absent`` are those."""
+
+    rank: str
+    collective: Collective
+    absent: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """One number of a group at which ranks did different things: what -> the ranks."""
+
+    group: str
+    number: int
+    ways: dict[str, tuple[str, ...]]
+
+
+def chain(hang: Hang, state: ProcessState) -> list[str]:
+    """What a process waits for beyond its own stack, link by link, as far as this machine shows it."""
+    by_pid = {(seen.host, seen.pid): seen for seen in hang.processes}
+    said: list[str] = []
+    at, visited = state, {state.seen.pid}
+    while len(said) < _LONGEST:
+        blocked = at.thread.blocked if at.thread is not None else None
+        if blocked is None:
+            child = _child(hang, at, visited)
+            if child is None:
+                break
+            said.append(f"it started {child.label}, which {child.where}")
+            visited.add(child.seen.pid)
+            at = child
+            continue
+        holder = next((one for one in blocked.holders if one.pid not in visited), None)
+        seen = by_pid.get((at.seen.host, holder.pid)) if holder is not None else None
+        then = _state(seen) if seen is not None else None
+        who = then.label if then is not None else f"{holder.name} (pid {holder.pid})" if holder is not None else ""
+        known = then is not None and then.place is not None
+        said.append(_ON[blocked.on].format(what=blocked.what, who=who or "nobody here")
+                    + (f", which {then.where}" if then is not None and known else ""))  # fmt: skip
+        if then is None:
+            break
+        visited.add(then.seen.pid)
+        at = then
+    return said
+
+
+_ON = {
+    "pipe": "it reads a pipe that {who} writes to",
+    "socket": "it reads from {what}, served by {who}",
+    "lock": "it waits for the lock on {what}, held by {who}",
+    "child": "it waits for {who} to end",
+    "file": "it reads {what}",
+}
+
+
+def _state(seen: Seen) -> ProcessState:
+    return ProcessState(seen, telling(seen.threads))
+
+
+def _child(hang: Hang, state: ProcessState, visited: set[int]) -> ProcessState | None:
+    """Of what a process started, the one that does not only wait for work."""
+    if state.wait is None or state.wait.kind not in _CHILDREN:
+        return None
+    below = [s for s in hang.processes if (s.host, s.parent) == (state.seen.host, state.seen.pid)]
+    found = [one for one in map(_state, below) if one.frames and one.seen.pid not in visited]
+    return next((one for one in found if one.wait is None or one.wait.kind not in ("work", *_CHILDREN)), None)
+
+
+def awaited(records: Sequence[FlightRecord]) -> list[Awaited]:
+    """The edges between ranks: who has begun a collective that members of its group have not, of those that dumped."""
+    newest = {
+        (record.rank, one.group): max(c.number for c in record.last if c.group == one.group)
+        for record in records
+        for one in record.last
+    }
+    dumped = {record.rank for record in records if record.last}
+    found = []
+    for record in records:
+        for one in _unfinished(record):
+            members = [str(rank) for rank in record.groups.get(one.group, ())]
+            late = [m for m in members if m in dumped and newest.get((m, one.group), -1) < one.number]
+            if record.rank is not None and late:
+                found.append(Awaited(record.rank, one, tuple(sorted(late, key=by_number))))
+    return found
+
+
+def _unfinished(record: FlightRecord) -> Iterator[Collective]:
+    """The first collective of each group that the rank has begun and not finished."""
+    first: dict[str, Collective] = {}
+    for one in record.last:
+        if one.state != "completed" and (one.group not in first or one.number < first[one.group].number):
+            first[one.group] = one
+    yield from first.values()
+
+
+def cycle(edges_of: Sequence[Awaited]) -> list[Awaited]:
+    """Ranks that wait for each other in a ring, each in a collective that the next has not begun; empty where none
+    do."""
+    edges: dict[str, list[tuple[str, Awaited]]] = {}
+    for one in edges_of:
+        edges.setdefault(one.rank, []).extend((late, one) for late in one.absent)
+    for start in sorted(edges, key=by_number):
+        path = _ring(start, edges)
+        if path:
+            return path
+    return []
+
+
+def _ring(start: str, edges: dict[str, list[tuple[str, Awaited]]]) -> list[Awaited]:
+    """The shortest way from a rank back to itself."""
+    ways: list[tuple[str, list[Awaited]]] = [(start, [])]
+    seen = set[str]()
+    while ways:
+        at, path = ways.pop(0)
+        for late, edge in edges.get(at, ()):
+            if late == start:
+                return [*path, edge]
+            if late not in seen:
+                seen.add(late)
+                ways.append((late, [*path, edge]))
+    return []
+
+
+def unequal(records: Sequence[FlightRecord]) -> list[Unequal]:
+    """Numbers at which members of a group called different collectives, or one whose sizes must agree with others."""
+    calls: dict[tuple[str, tuple[int, ...], int], dict[str, list[str]]] = {}
+    for record in records:
+        for one in record.last:
+            key = (one.group, record.groups.get(one.group, ()), one.number)
+            sizes = f" of {one.sizes}" if one.operation in _EVEN and one.sizes else ""
+            calls.setdefault(key, {}).setdefault(f"{one.operation}{sizes}", []).append(record.rank or "?")
+    return [
+        Unequal(group, number, {what: tuple(sorted(ranks, key=by_number)) for what, ranks in ways.items()})
+        for (group, _, number), ways in sorted(calls.items())
+        if len(ways) > 1
+    ]
+
+
+# Collectives to which every rank brings the same size.
+_EVEN = ("all_reduce", "allreduce", "broadcast", "reduce")
