@@ -180,8 +180,8 @@ def _understood(case: Case, report: Report) -> Missing | None:
     if incident.suspects:
         return Missing(what="what became of the run is not understood; these lines look like a failure")
     return Missing(
-        what="nothing in it shows that a run went on: no step, no last word, no failure",
-        how="hand over the log of the trainer itself",
+        what=f"nothing in {report.target} shows that a run went on: no step, no last word, no failure",
+        how="hand over the log of the trainer itself; rldoctor check judges launch files",
     )
 
 

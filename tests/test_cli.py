@@ -243,6 +243,52 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
     assert last.startswith(f"rldoctor: a mistake in rldoctor itself, nothing was judged: {type(error).__name__}: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("check", ""), "an empty argument: is a variable of the shell not set?"),
+        (("check", "run.sh", "--select", ""), "an empty argument: is a variable of the shell not set?"),
+        (("check", "run.sh", "missing.sh"), "missing.sh: no such file"),
+        (("check", "loop.sh"), "loop.sh: no such file"),
+        (("check", "binary.sh"), "binary.sh:1: a binary file, not a launch file"),
+        (("check", "words.txt"), "words.txt: starts nothing that rldoctor knows (--framework NAME forces a reading)"),
+        (("check", "run.sh", "words.txt"), "words.txt: starts nothing that rldoctor knows"),
+        (("check", "run.sh", "--assume", "vllm==abc"), "--assume vllm==abc: 'abc' is not a version of vllm"),
+        (("check", "run.sh", "--assume", "vlm==0.8.5"), "no check reads a package vlm; did you mean vllm?"),
+        (("check", "run.sh", "--assume", "0xH100-80GB"), "no such file; did you mean 1xH100-80GB?"),
+        (("check", "run.sh", "--assume", "8xH1000"), "no such file; did you mean 8xH100-80GB?"),
+        (("check", "run.sh", "--fail-on", "warnings"), "unknown --fail-on 'warnings'; known are error, warning, never"),
+        (("check", "run.sh", "--assum", "machine.json"), "No such option: --assum (Possible options: --assume)"),
+        (("triage", "words.txt", "missing.log"), "missing.log does not exist"),
+        (("triage", "torn.gz"), "cannot read torn.gz: the compressed file is truncated"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_never_green(
+    launch: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, arguments: tuple[str, ...], line: str
+) -> None:
+    monkeypatch.chdir(launch)
+    Path("loop.sh").symlink_to("loop.sh")
+    Path("binary.sh").write_bytes(bytes(range(256)))
+    Path("words.txt").write_text("hello world\n")
+    Path("torn.gz").write_bytes(b"\x1f\x8b\x08" + b"x" * 100)
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    shown = capsys.readouterr()
+    assert (left.value.code, shown.out, len(shown.err.splitlines())) == (2, "", 1)
+    assert line in shown.err
+
+
+def test_windows_line_endings_change_no_verdict(launch: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(launch)
+    Path("windows.sh").write_bytes(Path("run.sh").read_bytes().replace(b"\n", b"\r\n"))
+    said = []
+    for file in ("run.sh", "windows.sh"):
+        with pytest.raises(SystemExit):
+            cli.main(["check", file, "--level", "static", "--assume", "machine.json", "--format", "json"])
+        said.append([finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]])
+    assert said[0] == said[1] != []
+
+
 def test_several_bundles_say_whose_finding_it_is(launch: Path) -> None:
     for node, vllm in (("node-1.json", "0.7.3"), ("node-2.json", "0.7.3")):
         packages = Packages(python="3.12", distributions=(Distribution(name="vllm", version=vllm),))

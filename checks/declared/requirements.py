@@ -93,7 +93,7 @@ def judge(
     needs = needs_of(case)
     fits: list[str] = []
     open_questions: list[str] = []
-    found = False
+    misfits: dict[tuple[str, Severity], list[Misfit]] = {}
     for (by, on), demands in _pairs(needs.demands, belongs).items():
         installed = find(case.packages, on) if on != "python" else None
         version = case.packages.python if on == "python" else installed.version if installed else None
@@ -105,12 +105,13 @@ def judge(
             continue
         unmet = tuple(d for d in demands if not _met(d, version))
         if unmet:
-            found = True
             misfit = Misfit(by=unmet[0].by, on=on, version=version, installed=installed, demands=unmet)
-            yield _finding(case, check, misfit, severity(misfit))
+            misfits.setdefault((on, severity(misfit)), []).append(misfit)
         else:
             fits.append(f"{by} {demands[0].by.version} and {on} {version}")
-    if found:
+    for (_, grave), ones in misfits.items():
+        yield _finding(case, check, ones, grave)
+    if misfits:
         return
     open_questions += [why for name, why in needs.undeclared.items() if name in asked]
     if open_questions and not fits:
@@ -140,39 +141,56 @@ def _alone(demand: Demand, part: str) -> Demand:
     return Demand(by=demand.by, on=demand.on, specifier=part, source=demand.source)
 
 
-def _finding(case: Case, check: Check, misfit: Misfit, severity: Severity) -> Finding:
-    declared, known, by = misfit.declared, misfit.known, misfit.by
-    first = declared or misfit.demands[0]
-    verb = "declares" if declared else "works only with"
+def _finding(case: Case, check: Check, misfits: list[Misfit], severity: Severity) -> Finding:
+    """One finding for what packages demand in vain of the same one: one change of it serves them all."""
+    first, *others = misfits
     present = "is installed" if case.packages and case.packages.complete else "is assumed"
-    on = misfit.installed.name if misfit.installed else misfit.on
-    message = f"{by.name} {by.version} {verb} {misfit.on}{first.specifier}, and {on} {misfit.version} {present}"
-    if known:
-        message += f": {known.reason}"
-    elif misfit.tolerated:
-        message += f"; another extra of {by.name} lets it in ({misfit.on}{first.alternative}), untested"
+    on = first.installed.name if first.installed else first.on
+    message = f"{_demanded(first)}, and {on} {first.version} {present}{_why(first)}"
+    message += "".join(f"; {_demanded(misfit)}{_why(misfit)}" for misfit in others)
     evidence = [
-        Evidence(text=f"{by.name} {by.version}: {misfit.on}{d.specifier}", source=d.url or d.source)
+        Evidence(text=f"{misfit.by.name} {misfit.by.version}: {misfit.on}{d.specifier}", source=d.url or d.source)
+        for misfit in misfits
         for d in misfit.demands
     ]
-    place = (misfit.installed.location if misfit.installed else None) or None
-    evidence.append(Evidence(text=f"{on} {misfit.version}", source=place))
+    place = (first.installed.location if first.installed else None) or None
+    evidence.append(Evidence(text=f"{on} {first.version}", source=place))
     return check.finding(
         message,
         severity=severity,
         evidence=tuple(evidence),
-        fixes=tuple(_fixes(case, misfit)),
-        url=known.url if known else None,
+        fixes=tuple(_fixes(case, misfits)),
+        url=next((misfit.known.url for misfit in misfits if misfit.known), None),
     )
 
 
-def _fixes(case: Case, misfit: Misfit) -> Iterator[Fix]:
+def _demanded(misfit: Misfit) -> str:
+    verb = "declares" if misfit.declared else "works only with"
+    specifier = (misfit.declared or misfit.demands[0]).specifier
+    return f"{misfit.by.name} {misfit.by.version} {verb} {misfit.on}{specifier}"
+
+
+def _why(misfit: Misfit) -> str:
+    """What is known to break, or that another extra of the package lets the version in."""
+    if misfit.known:
+        return f": {misfit.known.reason}"
+    if misfit.tolerated:
+        alternative = (misfit.declared or misfit.demands[0]).alternative
+        return f"; another extra of {misfit.by.name} lets it in ({misfit.on}{alternative}), untested"
+    return ""
+
+
+def _fixes(case: Case, misfits: list[Misfit]) -> Iterator[Fix]:
+    """The change of what is demanded; or, where one package alone demands it, another release of that one."""
+    misfit, *others = misfits
     if misfit.on == "python":
         yield Fix(
             title=f"use a Python that {misfit.by.name} {misfit.by.version} declares: {misfit.demands[0].specifier}"
         )
     else:
         yield _change_demanded(case, misfit)
+    if others:
+        return
     versions = accepting_releases(case, misfit.demands[0], misfit.version)
     if versions:
         name = published_name(misfit.by)
@@ -198,9 +216,8 @@ def _change_demanded(case: Case, misfit: Misfit) -> Fix:
     if not releases and acceptable_releases(case, name, ()):
         opinions = ", ".join(dict.fromkeys(f"{d.by.name} {d.by.version}: {d.specifier}" for d in demands))
         return Fix(
-            title=f"no release of {name} is accepted by all ({opinions}): move {misfit.by.name} as well",
-            commands=(install(case, shlex.quote(f"{name}{combined_specifier(misfit.demands)}")),),
-            applicability=Applicability.UNSAFE,
+            title=f"no release of {name} is accepted by all ({opinions}): take releases that go together",
+            commands=("rldoctor compat",),
         )
     newest = f"; the newest is {name}=={releases[-1]}" if releases and "==" not in wanted else ""
     version = releases[-1] if releases else None

@@ -150,7 +150,6 @@ def _enlarge(case: Case) -> Fix:
         title=f"{title} (--shm-size=16g or --ipc=host with Docker)",
         commands=(command,),
         applicability=Applicability.DISPLAY,
-        side_effects="none until it is used",
     )
 
 

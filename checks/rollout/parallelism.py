@@ -228,7 +228,11 @@ def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
 def _smaller(option: str, of: int | None, by: int | None) -> Iterator[Fix]:
     size = next((size for size in range(min(by, of), 0, -1) if of % size == 0), None) if of and by else None
     if option and size:
-        yield Fix.unsafe(f"{size} divides {of}", {option: size}, side_effects="each device holds more of the model")
+        yield Fix.unsafe(
+            f"a parallel size of {size}, which divides {of}",
+            {option: size},
+            side_effects="each device holds more of the model",
+        )
         return
     yield Fix(
         title="lower the tensor parallel size (engine.tensor_parallel_size) to one that divides heads, "

@@ -74,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     redact.begin(os.environ)
     try:
         signal.signal(signal.SIGTERM, _terminated)
+        _refuse_empty(sys.argv[1:] if arguments is None else arguments)
         code = app(args=arguments, prog_name="rldoctor", standalone_mode=False)
     except InputError as error:
         progress(str(error))
@@ -104,6 +105,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == ExitCode.INTERRUPTED:  # typer makes this code of Ctrl-C without a word
         progress("interrupted")
     sys.exit(int(code or 0))
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Raises :class:`InputError` for an empty argument, which would be read as the folder one is in, or as all codes.
+    What stands behind ``--`` is the launch's own."""
+    for argument in arguments:
+        if argument == "--":
+            return
+        if not argument:
+            raise InputError("an empty argument: is a variable of the shell not set?")
 
 
 class Terminated(BaseException):

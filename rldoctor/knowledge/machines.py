@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from rldoctor.knowledge import table
 
 _NAMED = re.compile(r"(?:(?P<count>\d{1,4})x)?(?P<name>[A-Za-z0-9-]+)")
+# The GPUs of one machine, or of a pool that is judged as one.
+MOST = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ def named(text: str) -> tuple[int, Device] | None:
     known = {name.lower(): device for name, device in devices().items()}
     device = known.get(found["name"].lower()) if found else None
     count = int(found["count"] or 1) if found else 0
-    return (count, device) if device is not None and 1 <= count <= 1024 else None
+    return (count, device) if device is not None and 1 <= count <= MOST else None
 
 
 def nearest(text: str) -> str | None:
@@ -39,4 +41,5 @@ def nearest(text: str) -> str | None:
     found = _NAMED.fullmatch(text)
     by_lower = {name.lower(): name for name in devices()}
     near = get_close_matches(found["name"].lower(), by_lower, 1, cutoff=0.5) if found else []
-    return f"{found['count'] or 1}x{by_lower[near[0]]}" if found and near else None
+    count = int(found["count"] or 1) if found else 0
+    return f"{min(max(count, 1), MOST)}x{by_lower[near[0]]}" if near else None

@@ -43,7 +43,7 @@ def said(dates: Mapping[str, tuple[str, ...]], root: LoggedException | None) -> 
     """Notes: the releases, and that later ones do not have the function that raised."""
     for package, releases in dates.items():
         first, last = releases[0], releases[-1]
-        yield f"{package} {first if first == last else f'{first} to {last}'} by the lines of its frames"
+        yield f"the traceback's line numbers are those of {package} {first if first == last else f'{first} to {last}'}"
     inner = root.frames[-1] if root is not None and root.frames else None
     position = _position(inner) if inner is not None else None
     table = _table(position.module.partition(".")[0]) if position is not None else None

@@ -227,6 +227,12 @@ class LogEvent:
         exception = whole.text if whole else ""
         return "\n".join(p for p in (self.line, exception, *self.after) if p)[:TEXT_LIMIT]
 
+    @property
+    def is_code(self) -> bool:
+        """Whether the line is source that the traceback quotes."""
+        frames = self.exception.frames if self.exception is not None else ()
+        return any(frame.code and frame.code.strip() == self.line.strip() for frame in frames)
+
     def search(self, pattern: str, flags: int = 0) -> re.Match[str] | None:
         """The first match of a regular expression in :attr:`text`."""
         return re.search(pattern, self.text, flags)

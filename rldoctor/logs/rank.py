@@ -71,25 +71,32 @@ def ranked(found: Sequence[Found], run: LogRun, precedence: Precedence) -> tuple
     return tuple(best[code].finding for code in _constrained(order, best, precedence))
 
 
-_Key = tuple[int, int, int, float, int, int, str]
+_Key = tuple[int, int, int, float, int, int, int, str]
 
 
 def _key(item: Found, run: LogRun, elsewhere: frozenset[str]) -> _Key:
     event = item.event
-    severity = _SEVERITY[item.finding.severity]
+    severity = _severity(item)
     if event is None:
-        return (_group(item, run, elsewhere), severity, 0, 0.0, 0, 0, item.code)
+        return (_group(item, run, elsewhere), severity, 0, 0.0, 0, 0, 0, item.code)
     time = event.time if len(run.sources) > 1 and event.time is not None else 0.0
-    in_message = int(event.exception is not None and event.literal not in event.exception.message)
+    # A line of source that a traceback quotes has the message's names, the message its values.
+    raised = event.exception
+    quoted = int(raised is not None and (event.literal not in raised.message or event.is_code))
     return (
         _group(item, run, elsewhere),
         severity,
         closeness(event),
         time,
-        event.number + in_message,
+        event.number + quoted,
+        quoted,
         -len(event.literal),
         item.code,
     )
+
+
+def _severity(item: Found) -> int:
+    return _SEVERITY[item.finding.severity]
 
 
 def _group(item: Found, run: LogRun, elsewhere: frozenset[str]) -> int:
@@ -112,6 +119,9 @@ def _constrained(order: list[str], best: dict[str, Found], precedence: Precedenc
     for first, second in precedence.before:
         if first in order and second in order and order.index(first) > order.index(second):
             if best[first].role is not best[second].role:
+                continue
+            # Of what the metrics show the graver comes first.
+            if best[first].measured and _severity(best[first]) > _severity(best[second]):
                 continue
             # A risk comes before what it causes where that was measured, never before what was said of a failure.
             if best[first].declared and not (best[second].measured or best[second].declared):

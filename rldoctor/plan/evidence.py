@@ -24,7 +24,18 @@ def plan_of(case: Case) -> RolloutPlan:
 def cite(plan: RolloutPlan, *options: str) -> tuple[Evidence, ...]:
     """One line of evidence for each of the options that the plan has: native name, value, and where it stands."""
     found = ((option, plan.get(option)) for option in options)
-    return tuple(_line(plan, option, setting) for option, setting in found if setting is not None)
+    return tuple(
+        _line(plan, option, setting)
+        for option, setting in found
+        if setting is not None and not _is_idle(option, setting)
+    )
+
+
+def _is_idle(option: str, setting: Setting) -> bool:
+    """Whether this is a default on which nothing rests: unset, left to the engine, or ranks that are not divided."""
+    if setting.source is not Source.DEFAULT or setting.unknown is not None:
+        return False
+    return setting.value in (None, "auto") or (setting.value == 1 and option.endswith("_parallel_size"))
 
 
 def _line(plan: RolloutPlan, option: str, setting: Setting) -> Evidence:

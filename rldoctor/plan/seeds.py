@@ -71,11 +71,25 @@ class SeedTopology:
         return "\n".join([*lines, *rows])
 
 
+# What the number of replicas and their seeds are counted from.
+_COUNTED = (
+    "engine.tensor_parallel_size",
+    "engine.pipeline_parallel_size",
+    "placement.engine_gpus",
+    "placement.engines",
+    "placement.gpus_per_node",
+    "seed.engine",
+    "engine.seed",
+)
+
+
 def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
     """The seeds of a plan's engines (of the rollout server's, where the file starts one), or None where the number of
     replicas or the rule is not known."""
     launch = plan.server or plan
     rule = launch.value("seed.per_replica")
+    if any(setting is not None and setting.unknown is not None for setting in map(launch.get, _COUNTED)):
+        return None
     size = launch.value("engine.tensor_parallel_size", 1) * launch.value("engine.pipeline_parallel_size", 1)
     devices, engines = launch.value("placement.engine_gpus"), launch.value("placement.engines")
     replicas = devices // size if devices and devices % size == 0 else engines

@@ -39,7 +39,7 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
     """Prints the report on a console."""
     state = words.verdict_of(report).state
     findings = list(report.findings)
-    if state is State.NOT_JUDGED or not findings:
+    if state is State.NOT_JUDGED or not findings or words.is_well(report):
         if detail is not Detail.FINDINGS or state is State.NOT_JUDGED:
             console.print(Text(words.headline(report), style=OF_STATE[state]))
         for suspect in report.incident.suspects if report.incident is not None else ():
@@ -53,7 +53,7 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
         console.print(Text(f"note: {note}", style="dim"))
     if detail is Detail.ALL:
         _print_rest(console, report)
-    if findings:
+    if findings and not words.is_well(report):
         console.print(Text(f"judged: {report.target}", style="dim"))
     console.print(Text(sentence(report) if detail is Detail.ALL else words.rest(report), style="dim"))
 

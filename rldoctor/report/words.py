@@ -39,19 +39,28 @@ def headline(report: Report) -> str:
     judged = verdict_of(report)
     if judged.state is State.NOT_JUDGED:
         return f"cannot judge: {'; '.join(str(missing) for missing in judged.missing)}"
-    if report.findings:
+    if report.findings and not is_well(report):
         return head(report.findings[0], report.incident)
     if report.incident is not None:
         return f"{ending(report.incident)}: no problem found in {report.target}"
     return f"passed: no problem found: {report.target}"
 
 
+def is_well(report: Report) -> bool:
+    """Whether the answer is that no problem was found: what there is to say beside it are notes."""
+    went_on = report.incident is None or report.incident.kind in ("finished", "unfinished")
+    noted = all(finding.severity is Severity.NOTE for finding in report.findings)
+    return went_on and noted and verdict_of(report).state is State.PASSED
+
+
 def head(finding: Finding, incident: Incident | None = None) -> str:
     """A finding in one line; the one that explains an ``incident`` begins with how the run ended."""
     code = finding.code
     if incident is not None:
-        healthy = incident.kind in ("finished", "unfinished") or finding.severity is not Severity.ERROR
-        code = f"{ending(incident)}{f', {finding.severity.value}' if healthy else ''}: {code}"
+        # That a run failed, or learned nothing, is no matter of degree; what is found in one that went on is.
+        severe = finding.severity is Severity.ERROR and incident.kind == "unhealthy"
+        graded = not severe and incident.kind not in ("crashed", "stalled")
+        code = f"{ending(incident)}{f', {finding.severity.value}' if graded else ''}: {code}"
     else:
         code = f"{finding.severity.value} {code}"
     where = place(finding, incident)

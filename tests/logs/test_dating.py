@@ -54,7 +54,7 @@ def test_one_release_is_a_version() -> None:
     version, notes = reported(triaged(("core", "step", 45), ("worker", "run", 60)))
     assert version == "0.8.2"
     assert notes == (
-        "vllm 0.8.2 to 0.8.2.post1 by the lines of its frames",
+        "the traceback's line numbers are those of vllm 0.8.2 to 0.8.2.post1",
         "run of vllm.worker is not in releases after 0.8.2.post1",
     )
 
@@ -62,7 +62,7 @@ def test_one_release_is_a_version() -> None:
 def test_several_releases_are_reported_and_no_version() -> None:
     version, notes = reported(triaged(("core", "step", 45), ("core", "add", 65)))
     assert version is None
-    assert notes == ("vllm 0.8.1 to 0.8.2.post1 by the lines of its frames",)
+    assert notes == ("the traceback's line numbers are those of vllm 0.8.1 to 0.8.2.post1",)
 
 
 def test_what_the_log_says_of_itself_counts_more() -> None:

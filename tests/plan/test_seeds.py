@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from rldoctor.api import Setting
 from rldoctor.api.seeds import SeedTopology, completions_per_request, replicas_per_prompt, seed_topology
 from tests.checks.launches import launch
 
@@ -96,3 +100,12 @@ def test_how_many_completions_a_request_draws() -> None:
     assert each(sampling__n=8) == 8
     assert each(batch__per_request=1) == 1
     assert each() is None
+
+
+@pytest.mark.parametrize("option", ["engine.tensor_parallel_size", "placement.engine_gpus", "seed.engine"])
+def test_what_cannot_be_read_is_counted_by_nobody(option: str) -> None:
+    rule: dict[str, Any] = {"seed__per_replica": "same", "seed__engine": 3}
+    known = launch("verl", engine__tensor_parallel_size=2, placement__engine_gpus=8, **rule).plan
+    assert known is not None and (counted := seed_topology(known)) is not None and counted.replicas == 4
+    unread = Setting(value=None, key=option, unknown="$COUNT is not set")
+    assert seed_topology(replace(known, settings={**known.settings, option: unread})) is None

@@ -126,6 +126,14 @@ def test_the_answer_is_the_first_line_and_the_rest_is_counted() -> None:
     assert not any("RLD105" in line or "RLD301" in line for line in lines)
 
 
+def test_a_note_does_not_stand_before_the_answer() -> None:
+    noted = replace(REPORT, results=(replace(REPORT.results[0], findings=(replace(BUDGET, severity=Severity.NOTE),)),))
+    lines = report.renderer("rich")(noted).splitlines()
+    assert lines[0] == f"passed: no problem found: {REPORT.target}"
+    assert lines[1] == f"note RLD202 (run.sh:7): {BUDGET.message}"
+    assert not any(line.startswith("judged:") for line in lines)
+
+
 def test_v_shows_every_check_and_q_the_findings_alone() -> None:
     everything = report.renderer("rich", detail=Detail.ALL)(REPORT)
     assert "? not-checked: no level imports  RLD105" in everything

@@ -57,6 +57,7 @@ _STATUS = Fix(
 # single_controller/ray/base.py: a pool has one group for each node, STRICT_PACK.
 PACKED = ("verl", "EasyR1")
 NEEDED, EACH, NODES = "ray.gpus_needed", "placement.gpus_per_node", "placement.nodes"
+_RANKS = "engine.tensor_parallel_size"
 
 
 @check.declared(needs=["plan"])
@@ -95,7 +96,7 @@ def bundles_of_the_group(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     if plan.framework != "OpenRLHF" or plan.value("placement.mode") != "colocate":
         raise NotApplicable("the engines have a placement group of their own")
-    ranks, bundles = plan.value("engine.tensor_parallel_size", 1), plan.value("placement.trainer_gpus")
+    ranks, bundles = plan.value(_RANKS, 1), plan.value("placement.trainer_gpus")
     engines = plan.value("placement.engines")
     if engines * ranks <= bundles:
         yield Reach(f"{engines} engines of {ranks} in {bundles} bundles")
@@ -103,7 +104,7 @@ def bundles_of_the_group(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"{engines} colocated engines of {ranks} GPU{'s' if ranks > 1 else ''} need {engines * ranks} bundles, and the "
         f"actor's placement group has {bundles}",
-        evidence=cite(plan, "placement.engines", "engine.tensor_parallel_size", "placement.trainer_gpus"),
+        evidence=cite(plan, "placement.engines", _RANKS, "placement.trainer_gpus"),
         fixes=tuple(
             Fix.safe(f"{bundles // ranks} engines", {"placement.engines": bundles // ranks})
             for _ in range(bundles % ranks == 0)
@@ -142,7 +143,7 @@ def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case)
     return check.finding(
         f"the run asks Ray for {asked}{f' ({parts})' if parts else ''}, and {has}: it stays pending, or is refused",
         evidence=(
-            *cite(plan, NEEDED, EACH, NODES, "placement.engines", "engine.tensor_parallel_size"),
+            *cite(plan, NEEDED, EACH, NODES, *(("placement.engines", _RANKS) if "engine" in roles else ())),
             *seen.evidence,
             *nodes,
         ),
@@ -164,7 +165,7 @@ def _smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
             {"placement.mode": "colocate"},
             side_effects="the engine's share of memory must be smaller, or it must sleep",
         )
-    size = plan.value("engine.tensor_parallel_size", 1)
+    size = plan.value(_RANKS, 1)
     others = sum(count for role, count in roles.items() if role not in ("engine",)) if roles else None
     if engines and others is not None and not shared and each * nodes - others >= size:
         yield Fix.unsafe(

@@ -44,6 +44,15 @@ def test_an_index_without_weights() -> None:
     assert "lists weights and the directory holds none" in finding.message
 
 
+def test_the_values_of_a_message_and_not_the_names_of_its_source() -> None:
+    text = traceback(
+        "OSError: It looks like the config file at '/data/m/config.json' is not a valid JSON file.",
+        "transformers/configuration_utils.py _get_config_dict",
+        code="""raise OSError(f"It looks like the config file at '{path}' is not a valid JSON file.")""",
+    )
+    assert found(check, text)[0].message == "a config file of the model is not valid JSON: /data/m/config.json"
+
+
 def test_what_a_cache_lacks_is_downloaded() -> None:
     for files in ({"model-00001-of-00002.safetensors": 1 << 30}, {"model.safetensors.index.json": 9}):
         model = ModelFiles(path="m", config={"model_type": "qwen2"}, files=files, cached=True)
