@@ -114,6 +114,8 @@ check.signature(
     "an aicore error",
     "error code is 507015",
     "error code is 507057",
+    "ACL stream synchronize failed, error code:507",
+    "AclrtSynchronizeStreamWithTimeout(stream()), error code is 507",
     says="a kernel failed on an Ascend device: {error}",
     fixes=(
         Fix.safe("let every call wait for its kernel, so that the stack names it", {"env.ASCEND_LAUNCH_BLOCKING": "1"}),

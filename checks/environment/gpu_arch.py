@@ -149,6 +149,8 @@ def _serves(case: Case, version: str, capability: str) -> bool:
     "CUDA error: invalid device function",
     "' is not defined for option 'gpu-name'",
     "PTXASError: PTXAS error: ",
+    "ptxas fatal   : Value 'sm_",
+    "/ptxas', ",
     "Unsupported gpu architecture 'compute_",
 )
 def refused_by_the_device(case: Case, event: LogEvent) -> Iterator[Finding]:
@@ -158,22 +160,30 @@ def refused_by_the_device(case: Case, event: LogEvent) -> Iterator[Finding]:
     around = "\n".join((*event.before, event.text))
     if event.literal.startswith("PTXASError") and "gpu-name" not in around:
         return
-    reported = re.search(r"(?:sm_|compute_|CUDA capability )(\d+)(\d)a?\b(?= is not|' is not|')", around)
+    if event.literal.startswith("/ptxas") and re.search(r"'--gpu-name=.*non-zero exit status", event.line) is None:
+        return
+    reported = re.search(r"(?:sm_|compute_|CUDA capability )(\d+)(\d)a?\b(?= is not|' is not|')", event.line + around)
     capability = f"{reported[1]}.{reported[2]}" if reported else None
     device = f"a GPU of compute capability {capability}" if capability else "this GPU"
     package = find(case.packages, "torch") if case.packages else None
     fixes = tuple(_fixes(case, package, capability)) if package is not None and capability else ()
-    compiler = event.literal.startswith(("Unsupported gpu", "PTXASError")) or "gpu-name" in event.literal
+    compiler = event.literal.startswith(("Unsupported gpu", "PTXASError", "ptxas", "/ptxas")) or (
+        "gpu-name" in event.literal
+    )
     yield check.finding(
         f"Triton's or CUDA's compiler does not know {device}"
         if compiler
         else f"{named('torch', case)}, vLLM or an extension holds no kernels for {device}",
         severity=weight(event),
-        fixes=fixes or _OF_EITHER_AGE,
+        fixes=(*(fixes or _OF_EITHER_AGE), *((_OWN_PTXAS,) if "ptxas" in event.literal.lower() else ())),
         url="https://github.com/vllm-project/vllm/issues/14452",
     )
 
 
+_OWN_PTXAS = Fix(
+    title="or let Triton take the ptxas of an installed CUDA toolkit that knows this GPU (13 for 10.3, 11.0 and 12.1)",
+    commands=("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",),
+)
 _OF_EITHER_AGE = (
     Fix(
         title="on a new GPU (Blackwell: 10.0, 12.0): a vLLM from 0.10 on with its torch (CUDA 12.8 or newer), or the "

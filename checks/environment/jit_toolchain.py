@@ -164,11 +164,36 @@ check.signature(
     "torch._dynamo.exc.TorchRuntimeError: ",
     "torch._dynamo.exc.Unsupported: ",
     "torch._dynamo.exc.FailOnRecompileLimitHit: ",
-    unless=("C compiler", "CxxCompiler", "Python.h", "out of memory", "PTXASError", "OutOfResources", "nvcc"),
+    "torch._dynamo.exc.UserError: ",
+    unless=(
+        "raised exception ",
+        "C compiler",
+        "CxxCompiler",
+        "Python.h",
+        "out of memory",
+        "PTXASError",
+        "OutOfResources",
+        "nvcc",
+    ),
     pattern=r"torch\._(?:dynamo|inductor)\.exc\.(?P<kind>\w+): (?P<why>[^\n]{0,200})",
     says="torch.compile fails ({kind}): {why}",
     fixes=_NO_COMPILATION,
     url="https://docs.vllm.ai/en/latest/design/debug_vllm_compile/",
+)
+# What the compiled function raises itself, it would raise without compilation too.
+check.signature(
+    "Developer debug context: raised exception ",
+    "torch._dynamo.exc.Unsupported: Observed exception",
+    pattern=r"raised exception (?P<kind>\w+)\(\[?(?:(?P<quote>[\"'])(?P<why>[^\n]{1,200}?)(?P=quote))?",
+    unless=("Unknown loss type: ",),
+    says="what torch.compile traces raises {kind}[[: {why}]]: it would without compilation, too",
+    fixes=(
+        Fix(
+            title="correct what is said there; run once without compilation, for a traceback of its own",
+            commands=("export TORCH_COMPILE_DISABLE=1",),
+        ),
+    ),
+    url="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
 )
 check.signature(
     "LLVM ERROR: ",

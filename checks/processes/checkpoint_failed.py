@@ -23,7 +23,7 @@ References
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach
 from rldoctor.api.hang import stalled_run
@@ -75,6 +75,7 @@ def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
     "enforce fail at inline_container.cc",
     "No space left on device",
     "Disk quota exceeded",
+    " failed with Input/output error",
     unless=("unable to allocate shared memory", "/dev/shm"),
 )
 def cannot_write(case: Case, event: LogEvent) -> Iterator[Finding]:
@@ -153,4 +154,61 @@ check.signature(
         ),
     ),
     url="https://www.deepspeed.ai/tutorials/universal-checkpointing/",
+)
+
+
+def _of_state(case: Case, event: LogEvent, words: Mapping[str, str]) -> Iterator[Fix]:
+    """What to load it into, by what differs."""
+    name = words.get("name", "")
+    if "Peft" in words["model"] or "base_layer" in name or "lora_" in name:
+        yield Fix(
+            title="an adapter's checkpoint holds the adapter alone: load the base model, then the adapter "
+            "(PeftModel.from_pretrained), and resume without FSDP's or DeepSpeed's full state"
+        )
+    elif "embed" in name or "lm_head" in name or "score" in name:
+        yield Fix(
+            title="load it into the model that wrote it: the same vocabulary size (added tokens, padding) and head"
+        )
+    else:
+        yield Fix(
+            title="load it into the model that wrote it: the same architecture, wrapping (module., _orig_mod.) and "
+            "adapters"
+        )
+    yield Fix(title="or start from the weights that the framework exports for inference, not from its training state")
+
+
+# torch.nn.Module.load_state_dict and the planner of torch.distributed.checkpoint.
+_NAMES = r"(?:Missing|Unexpected) key\(s\) in state_dict: \"(?P<name>[^\"\n]{1,200})"
+check.signature(
+    "Error(s) in loading state_dict for ",
+    pattern=r"loading state_dict for (?P<model>\w+):?[\s\S]{0,20}?(?:" + _NAMES[:-1] + r")[\w.]*\._extra_state)",
+    says="the checkpoint of {model} has none of Transformer Engine's extra state ({name}...), which this release of "
+    "Megatron-Core asks for",
+    fixes=(
+        Fix(title="load it as weights of another release: --dist-ckpt-strictness log_unexpected, or strict=False"),
+        Fix(title="or take the Megatron-Core and Transformer Engine that wrote the checkpoint, or convert it anew"),
+    ),
+    url="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
+)
+check.signature(
+    "Error(s) in loading state_dict for ",
+    pattern=r"loading state_dict for (?P<model>\w+)",
+    details=(
+        _NAMES,
+        r"size mismatch for (?P<name_2>[\w.]{1,200}): copying a param with shape torch.Size\(\[(?P<had>[\d, ]*)\]\) "
+        r"from checkpoint, the shape in current model is torch.Size\(\[(?P<has>[\d, ]*)\]\)",
+    ),
+    unless=("._extra_state",),
+    says="the checkpoint does not fit {model}[[: {name}]][[ has the shape [{had}] there and [{has}] in the model]]",
+    fixes=_of_state,
+)
+check.signature(
+    "Missing key in checkpoint state_dict: ",
+    pattern=r"Missing key in checkpoint state_dict: (?P<name>[\w.]{1,300})",
+    says="the checkpoint has no {name}, which this run asks for: it was written with other parts or trained weights",
+    fixes=(
+        Fix(title="resume with the model, the adapters and the optimizer of the run that wrote it"),
+        Fix(title="or load the weights alone, and let the optimizer begin anew"),
+    ),
+    url="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
 )

@@ -20,7 +20,6 @@ How sure it is
 
 The fix and its cost
     None is known. The finding names the package, the function, the release and the exact phrase to search for.
-    Where a program beside the training failed (a tracker without a key), its own remedy is named.
 
 References
     https://github.com/vllm-project/vllm/issues
@@ -185,7 +184,7 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
             *run.new,
             *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
         ),
-        fixes=(*_of_services(root), *(found.fixes if found is not None else ()), _of_log(case, run, root)),
+        fixes=(*(found.fixes if found is not None else ()), _of_log(case, run, root)),
     )
 
 
@@ -197,11 +196,6 @@ def _of_log(case: Case, run: LogRun, root: LoggedException) -> Fix:
     name = distribution(package, case.packages)
     release = run.versions.get(name) or version_of(name, case) if name else ""
     return _search(f"{link.type}: {link.message}" if link.message else link.type, name, release, function)
-
-
-def _of_services(root: LoggedException) -> Iterator[Fix]:
-    said = "\n".join(f"{link.type}: {link.message}" for link in root.chain)
-    yield from (fix for pattern, fixes in SERVICES if re.search(pattern, said) for fix in fixes)
 
 
 def _telling(root: LoggedException) -> LoggedException:
@@ -306,58 +300,3 @@ def _search(said: str, package: str = "", release: str = "", function: str = "")
     words = f"{kind} " if kind and kind not in phrase else ""
     place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part and package)
     return Fix(title=f'search phrase: {words}"{phrase}"' + (f", raised by {place}" if place else ""))
-
-
-# What programs beside the training need, by their own words, and the remedy that they name. They are no fault of the
-# training, and end it all the same.
-_NO_TRACKER = Fix(
-    title="or do not report there (transformers, TRL, ms-swift: report_to none; verl, EasyR1: "
-    "trainer.logger=['console'])"
-)
-SERVICES: tuple[tuple[str, tuple[Fix, ...]], ...] = (
-    (
-        r"wandb[\s\S]*(?:api_key not configured|No API key configured|API key must be|Invalid API key)",
-        (
-            Fix(
-                title="give wandb its key where the process runs: WANDB_API_KEY in the job's environment (on "
-                "Ray also in "
-                "runtime_env), as there is no terminal to type it",
-                commands=("wandb login --verify",),
-            ),
-            Fix(title="or keep the records on the node", commands=("export WANDB_MODE=offline",)),
-            _NO_TRACKER,
-        ),
-    ),
-    (
-        r"wandb[\s\S]*(?:CommError|Run initialization has timed out|Failed to establish|upsertBucket)",
-        (
-            Fix(
-                title="wandb's server is not reached: keep the records on the node",
-                commands=("export WANDB_MODE=offline",),
-            ),
-            _NO_TRACKER,
-        ),
-    ),
-    (
-        r"swanlab[\s\S]*(?:(?i:api[_ ]?key)|KeyFileError|login)",
-        (
-            Fix(
-                title="give SwanLab its key where the process runs",
-                commands=("export SWANLAB_API_KEY=KEY", "swanlab login"),
-            ),
-            Fix(title="or keep the records on the node", commands=("export SWANLAB_MODE=local",)),
-            _NO_TRACKER,
-        ),
-    ),
-    (
-        r"(?i:mlflow)[\s\S]*(?:API request to|Connection refused|Max "
-        r"retries|INVALID_PARAMETER|RESOURCE_DOES_NOT_EXIST)",
-        (
-            Fix(
-                title="name an MLflow server that is up, or a folder",
-                commands=("export MLFLOW_TRACKING_URI=file:///path/mlruns",),
-            ),
-            _NO_TRACKER,
-        ),
-    ),
-)

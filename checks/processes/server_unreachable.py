@@ -258,6 +258,22 @@ check.signature(
 )
 
 
+check.signature(
+    "RuntimeError: server launch failed",
+    "Waiting generation servers timeout",
+    says="the trainer gave up waiting for its rollout servers: they did not come up, or too late",
+    fixes=(
+        Fix(
+            title="judge the servers' logs too: what ended them or what they wait for stands there",
+            commands=("rldoctor triage FOLDER_OF_LOGS",),
+        ),
+        Fix(title="where they only load long: a longer set-up time limit in the trainer's configuration"),
+        _NO_PROXY,
+    ),
+    url="https://docs.sglang.ai/advanced_features/server_arguments.html",
+)
+
+
 # `ray.init(address='auto')` where no Ray runs.
 check.signature(
     "Could not find any running Ray instance",

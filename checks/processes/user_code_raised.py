@@ -213,3 +213,25 @@ check.signature(
         Fix(title="or give a token that may read it", commands=("hf auth login",)),
     ),
 )
+
+# pyarrow's words; what follows the launch's own path is the user's data.
+_NO_PARQUET = Fix(
+    title="where the data set was cloned with git: the file is a pointer until git LFS has fetched it",
+    commands=("git lfs install && git lfs pull",),
+)
+check.signature(
+    "Parquet magic bytes not found in footer",
+    "Parquet file size is 0 bytes",
+    details=(r"Could not open Parquet input source '(?P<file>[^'\n]{1,300})'",),
+    says="a file of the data set is no Parquet file[[: {file}]]",
+    fixes=(_NO_PARQUET, Fix(title="else write it again, or fetch it again: it is cut off or of another format")),
+    url="https://huggingface.co/docs/hub/datasets-downloading",
+)
+check.signature(
+    "Nested data conversions not implemented for chunked array outputs",
+    says="a column of the data set holds nested values, more of them in one row group than pyarrow can read at once",
+    fixes=(
+        Fix(title="write the file with smaller row groups: to_parquet(PATH, row_group_size=1000), or as JSON lines"),
+    ),
+    url="https://github.com/apache/arrow/issues/32723",
+)

@@ -1,11 +1,12 @@
 """Exceptions of which the log holds their own line alone: printed without a traceback, in a box that is none, or cut
-off by whoever took the end of a log. They count only at the end of a log that shows no exception otherwise."""
+off by whoever took the end of a log; and frames alone, of which both ends are cut off. They count only at the end of a
+log that shows no exception otherwise."""
 
 from __future__ import annotations
 
 import re
 
-from rldoctor.logs.forms import EXCEPTION
+from rldoctor.logs.forms import EXCEPTION, names_function
 from rldoctor.logs.model import Origin
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import Samples, is_quoted
@@ -15,7 +16,12 @@ from rldoctor.logs.tracebacks import TracebackParser
 # Lines of the end that are looked at.
 _LINES = 60
 # Narrower than what a traceback may end in, and never ``Error`` alone: nothing else says that an exception is due.
-_NAMED = re.compile(r"(?<=\w)(?:Error|Exception|Timeout|NotMet)(?:\(\w+\))?$")
+_NAMED = re.compile(
+    r"(?<=\w)(?:Error|Exception|Timeout|NotMet)(?:\(\w+\))?$|"
+    r"^(?:\w+\.)*(?:exc|exceptions?|errors?|lib)\.(?:\w+\.)*[A-Z]\w+$"
+)
+# So many frames at the very end are what is left of a traceback whose beginning and end are cut away.
+_FRAMES = 3
 _QUIET = ("DEBUG", "INFO", "WARNING")
 
 
@@ -34,9 +40,30 @@ def add_endings(record: FileRecord) -> None:
             _store(record, open_.pop(line.origin), lines)
         if samples.shower is None and _names_one(line):
             parser = open_[line.origin] = TracebackParser(line.origin, record.name)
-            parser.begin_bare(line, number)
+            parser.begin_bare(line, number, _NAMED)
     for parser in open_.values():
         _store(record, parser, lines)
+    if not record.exceptions:
+        _add_torn(record, lines)
+
+
+def _add_torn(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
+    """Adds the frames with which the log ends, where it shows neither the traceback's beginning nor its exception."""
+    written = [number for number, line in lines if line.text.strip()]
+    samples = Samples()
+    open_: dict[Origin, TracebackParser] = {}
+    for number, line in lines:
+        samples.follow(line)
+        parser = open_.get(line.origin)
+        if parser is not None and not parser.feed(line, number):
+            parser = open_.pop(line.origin)
+        if parser is None and samples.shower is None and line.level not in _QUIET and names_function(line.text):
+            parser = open_[line.origin] = TracebackParser(line.origin, record.name)
+            parser.torn_frames = _FRAMES
+            parser.begin_torn(line, number)
+    for parser in open_.values():
+        if written and parser.last >= written[-1]:
+            _store(record, parser, lines)
 
 
 def _names_one(line: Line) -> bool:

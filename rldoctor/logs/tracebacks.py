@@ -19,6 +19,7 @@ _REMOTE_ABOUT = re.compile(r"\(pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^,)\s]+))?")
 # What Ray says before the remote traceback that a message carries: nothing, or that an actor was not even created.
 _CARRIED = re.compile(r"(?P<said>(?:[^\n]{0,120}error raised in its creation task, )?)(?P<remote>ray::.*)")
 _REMOTE_ACTOR = re.compile(r"ray::(?P<actor>[\w<>:-]+)")
+_OF_TYPE = re.compile(r"RayTaskError\((\w{1,100})\)$")
 # What the hub's client raises has its reason behind an empty line.
 _IN_PARAGRAPHS = re.compile(r"\d{3} (?:Client|Server) Error\b")
 _RULE = re.compile(r"={20,}$")
@@ -57,6 +58,7 @@ class TracebackParser:
         self._group_head: Draft | None = None
         self._notebook = False
         self._torn = False
+        self.torn_frames = _MOST_FRAMES
 
     def begin(self, line: Line, number: int, header: str = "") -> None:
         """Opens a traceback at its ``Traceback`` line, at a Ray remote header, or at the one line of an exception
@@ -73,10 +75,11 @@ class TracebackParser:
         if text.startswith("ray::") or " ray::" in text:
             self._remote_header(text[text.find("ray::") :])
 
-    def begin_bare(self, line: Line, number: int) -> bool:
-        """Opens at a line like ``httpx.ConnectError: ...`` that was printed without a traceback."""
+    def begin_bare(self, line: Line, number: int, named: re.Pattern[str] = forms.USUAL) -> bool:
+        """Opens at a line like ``httpx.ConnectError: ...`` that was printed without a traceback, where the type's name
+        is one of those ``named``."""
         match = forms.EXCEPTION.match(line.text.strip())
-        if match is None or not forms.USUAL.search(match["type"]):
+        if match is None or not named.search(match["type"]):
             return False
         self.begin(line, number)
         self._take_type(match)
@@ -84,7 +87,7 @@ class TracebackParser:
 
     def begin_torn(self, line: Line, number: int) -> None:
         """Opens at a frame whose ``Traceback`` line is not in the log; nothing is made of it unless an exception
-        follows."""
+        follows, or ``torn_frames`` of them."""
         self.begin(line, number)
         self._torn = True
         self.feed(line, number)
@@ -101,10 +104,16 @@ class TracebackParser:
         return took
 
     def result(self) -> LoggedException | None:
-        """The exception as far as it was read, or None where nothing of it was."""
+        """The exception as far as it was read, or None where nothing of it was. Where the log ends inside of it, Ray's
+        carrier still names its type."""
         self.open = False
+        carried = _OF_TYPE.search(self._outer[-1].type) if self._outer else None
+        if carried is not None and not self._draft.type and self._draft.frames:
+            self._draft.type = carried[1]
         draft = self._folded(self._draft)
-        if not draft.type and (self._torn or not draft.frames):
+        if not draft.type and not draft.frames and draft.cause is not None:
+            draft = draft.cause
+        if not draft.type and (len(draft.frames) < self.torn_frames if self._torn else not draft.frames):
             return None
         base = LoggedException(type="", origin=self.origin, source=self.source, line=self.first, time=self.time)
         return draft.built(base)

@@ -237,6 +237,130 @@ FIRES: list[tuple[str, str, str]] = [
         "RLD104",
         "DeepSpeed 0.16.4 and later have renamed",
     ),
+    (
+        raised("RuntimeError", "ACL stream synchronize failed, error code:507034", f"{SITE}/vllm_ascend/worker.py f"),
+        "RLD305",
+        "a kernel failed on an Ascend device",
+    ),
+    (
+        raised(
+            "requests.exceptions.HTTPError",
+            "401 Client Error: Unauthorized for url: https://huggingface.co/acme/model-7b/resolve/main/config.json",
+            f"{SITE}/huggingface_hub/utils/_http.py hf_raise_for_status",
+        ),
+        "RLD115",
+        "the hub does not give acme/model-7b to this node",
+    ),
+    (
+        "2025-10-28 14:50:18.369\tERROR The worker group startup timed out after 30.0 seconds waiting for 8 workers.\n",
+        "RLD602",
+        "Ray cannot place a group",
+    ),
+    (
+        "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'\n",
+        "RLD107",
+        "compiler does not know a GPU of compute capability 12.1",
+    ),
+    (
+        raised(
+            "subprocess.CalledProcessError",
+            f"Command '['{SITE}/triton/backends/nvidia/bin/ptxas', '-lineinfo', '-v', '--gpu-name=sm_100', "
+            "'/tmp/a.ptx', '-o', '/tmp/a.ptx.o']' returned non-zero exit status 255.",
+            f"{SITE}/triton/backends/nvidia/compiler.py make_cubin",
+        ),
+        "RLD107",
+        "compiler does not know a GPU of compute capability 10.0",
+    ),
+    (
+        raised("RuntimeError", "write(): fd 29 failed with Input/output error", f"{SITE}/torch/serialization.py save"),
+        "RLD610",
+        "saving a checkpoint failed",
+    ),
+    (
+        raised(
+            "RuntimeError",
+            'Error(s) in loading state_dict for PeftModelForCausalLM:\n\tMissing key(s) in state_dict: "base_model.x"',
+            f"{SITE}/torch/nn/modules/module.py load_state_dict",
+        ),
+        "RLD610",
+        "does not fit PeftModelForCausalLM: base_model.x",
+    ),
+    (
+        raised(
+            "RuntimeError",
+            "Error(s) in loading state_dict for Qwen2ForCausalLM:\n\tsize mismatch for lm_head.weight: copying a "
+            "param with shape torch.Size([151936, 896]) from checkpoint, the shape in current model is "
+            "torch.Size([151665, 896]).",
+            f"{SITE}/torch/nn/modules/module.py load_state_dict",
+        ),
+        "RLD610",
+        "has the shape [151936, 896] there and [151665, 896] in the model",
+    ),
+    (
+        raised(
+            "RuntimeError",
+            "Error(s) in loading state_dict for GPTModel:\n\tMissing key(s) in state_dict: "
+            '"decoder.layers.0.self_attention.linear_qkv._extra_state".',
+            f"{SITE}/torch/nn/modules/module.py load_state_dict",
+        ),
+        "RLD610",
+        "extra state",
+    ),
+    (
+        raised(
+            "RuntimeError",
+            "Missing key in checkpoint state_dict: optim.state.head.weight.exp_avg.",
+            f"{SITE}/torch/x.py f",
+        ),
+        "RLD610",
+        "the checkpoint has no optim.state.head.weight.exp_avg",
+    ),
+    (
+        raised(
+            "pyarrow.lib.ArrowInvalid", "Parquet magic bytes not found in footer. Either", f"{SITE}/pyarrow/core.py f"
+        ),
+        "RLD902",
+        "no Parquet file",
+    ),
+    (
+        raised(
+            "jinja2.exceptions.TemplateError",
+            "This model only supports single tool-calls at once!",
+            f"{SITE}/jinja2/environment.py handle_exception",
+        ),
+        "RLD215",
+        "refuses the conversation: This model only supports single tool-calls at once!",
+    ),
+    (
+        raised(
+            "TypeError",
+            "Object of type Undefined is not JSON serializable",
+            f"{SITE}/transformers/utils/chat_template_utils.py render_jinja_template",
+        ),
+        "RLD215",
+        "as JSON",
+    ),
+    (
+        raised(
+            "torch._dynamo.exc.Unsupported",
+            'Observed exception\n  Developer debug context: raised exception ValueError(["no such mode"])',
+            f"{SITE}/torch/_dynamo/exc.py unimplemented_v2",
+        ),
+        "RLD112",
+        "raises ValueError: no such mode",
+    ),
+    (
+        '  File "/x/rl/verl/trainer/main.py", line 94, in run\n    trainer.fit()\n'
+        "ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.update_actor() (pid=118848, ip=10.130.71.7)\n"
+        '  File "/x/rl/verl/single_controller/ray/base.py", line 432, in func\n    return getattr(self.worker_dict\n',
+        "RLD206",
+        "a worker of Ray ran out of device memory in WorkerDict.update_actor",
+    ),
+    (
+        raised("RuntimeError", "server launch failed", f"{SITE}/acme/engine.py _wait_for_server"),
+        "RLD607",
+        "gave up waiting for its rollout servers",
+    ),
 ]
 
 QUIET: list[tuple[str, str]] = [
@@ -251,6 +375,11 @@ QUIET: list[tuple[str, str]] = [
     (raised("Exception", "Please check the API server", "/home/user/reward.py f"), "RLD607"),
     (raised("TypeError", "sampler() takes 1 positional argument but 2 were given", f"{SITE}/torch/x.py f"), "RLD104"),
     (raised("RuntimeError", "the package is not installed", f"{SITE}/acme/x.py f"), "RLD108"),
+    (raised("TypeError", "Object of type Undefined is not JSON serializable", "/home/user/x.py f"), "RLD215"),
+    (raised("UndefinedError", "'x' is undefined", "/home/user/x.py f"), "RLD215"),
+    (raised("subprocess.CalledProcessError", "Command '['/usr/bin/ptxas', '-V']' failed", "/home/u/x.py f"), "RLD107"),
+    (raised("RuntimeError", "read(): fd 3 failed with Input/output error", f"{SITE}/acme/x.py f"), "RLD610"),
+    (STEPS + "Health check: 401 Client Error: Unauthorized for url: http://10.0.0.1/x\n" + HEALTHY, "RLD115"),
     (raised("RuntimeError", "a recent driver is not installed", f"{SITE}/acme/x.py f"), "RLD108"),
 ]
 
@@ -272,18 +401,6 @@ def test_a_time_limit_after_a_failure_is_no_cause() -> None:
     crash = raised("RuntimeError", "flux drained", f"{SITE}/acme/flux.py step")
     found = triage_text(crash + SLURM.format(why="DUE TO TIME LIMIT ")).findings
     assert found[0].code == "RLD900"
-
-
-@pytest.mark.parametrize(
-    ("message", "command"),
-    [
-        ("api_key not configured (no-tty). call wandb.login(key=[your_api_key])", "wandb login --verify"),
-        ("Run initialization has timed out after 90.0 sec.", "export WANDB_MODE=offline"),
-    ],
-)
-def test_a_tracker_names_its_own_remedy(message: str, command: str) -> None:
-    found = unknown(raised("wandb.errors.errors.CommError", message, f"{SITE}/wandb/sdk/wandb_init.py init"))
-    assert command in [text for fix in found.fixes for text in fix.commands]
 
 
 def test_what_to_look_for_is_named() -> None:

@@ -68,3 +68,40 @@ def test_ray_ends_itself() -> None:
     # https://github.com/verl-project/verl/issues/2380
     line = "[2025-07-06 07:14:27,052 C 2915798 2915798] task_receiver.cc:219:  Check failed: objects_valid \n"
     assert incident("(TaskRunner pid=2915798) " + line).kind == "crashed"
+
+
+FRAMES = TORN.rpartition("[rank1]: KeyError")[0]
+
+
+def test_frames_whose_beginning_and_end_were_cut_off() -> None:
+    deeper = FRAMES + FRAMES.replace("reward.py", "parse.py")
+    found = incident(deeper)
+    assert (found.kind, found.first_rank) == ("crashed", "1")
+    assert found.user_frame is not None and found.user_frame.startswith("/home/user/rl/parse.py")
+    assert incident(FRAMES).kind == "unfinished"  # too few to be sure
+    assert incident(deeper + HEALTHY).kind == "finished"
+
+
+def test_a_traceback_that_ends_behind_the_separator() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/opt/venv/lib/python3.11/subprocess.py", line 571, in run\n'
+        "    raise CalledProcessError(retcode)\nsubprocess.CalledProcessError: Command 'ptxas' failed.\n\n"
+        "During handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n"
+    )
+    assert incident(text).exception == "subprocess.CalledProcessError: Command 'ptxas' failed."
+
+
+def test_ray_names_the_type_of_what_is_cut_off() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/home/user/rl/train.py", line 3, in <module>\n    trainer.fit()\n'
+        "ray.exceptions.RayTaskError(KeyError): ray::Worker.step() (pid=7, ip=10.0.0.1)\n"
+        '  File "/home/user/rl/worker.py", line 31, in step\n    rows[name]\n'
+    )
+    assert incident(text).exception == "KeyError"
+
+
+def test_an_exception_alone_by_the_module_that_holds_it() -> None:
+    for line in ("pyarrow.lib.ArrowInvalid: no Parquet file", "acme.exceptions.Refused: not today"):
+        assert incident(line + "\n").exception == line
+        assert incident(HEALTHY + line + "\n").kind == "crashed"
+    assert incident(HEALTHY + "acme.models.Qwen2: loaded in 3 s\n").kind == "finished"

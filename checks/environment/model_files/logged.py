@@ -83,6 +83,14 @@ REFUSALS = (
         unless=("/datasets/",),
     ),
     Refusal(
+        ("401 Client Error: Unauthorized for url: ", "403 Client Error: Forbidden for url: "),
+        r"40[13] Client Error: \w+ for url: https?://(?:huggingface\.co|hf-mirror\.com)/(?:api/models/)?"
+        r"([\w.-]+/[\w.-]*\w)(?=/(?:resolve|raw|tree|revision)/|\s|$)",
+        "the hub does not give {0} to this node: there is no such model, or its token may not read it",
+        (_PATH, _TOKEN),
+        unless=("/datasets/", "gated repo"),
+    ),
+    Refusal(
         ("429 Client Error: Too Many Requests",),
         r"Too Many Requests for url: (\S+)",
         "the hub refuses further requests from this address ({0})",

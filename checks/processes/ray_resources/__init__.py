@@ -261,6 +261,7 @@ check.signature(
     "You don't have enough GPUs available in a current node",
     "Current node has no GPU available",
     "required GPUs exceeds the total number of available GPUs in the",
+    "The worker group startup timed out after ",
 )
 def group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """NeMo-RL's, vLLM's and SkyRL's own words for a group that does not come about."""

@@ -68,12 +68,42 @@ check.signature(
     ),
     url=URL,
 )
+# Whatever a template raises comes through one of these functions of transformers, or from its own text.
+_RENDERS = r"apply_chat_template|render_jinja_template|_compile_jinja_template|<template>|chat_template"
+_MESSAGES = (
+    Fix(title='write each message as {"role": ..., "content": ...}, with content of the type that it takes'),
+    MEND,
+)
 check.signature(
     "jinja2.exceptions.UndefinedError",
-    pattern=r"UndefinedError: (?P<what>[^\n]{1,200})",
+    "UndefinedError: ",
+    pattern=r"(?s)(?=.*(?:jinja2|" + _RENDERS + r")).*UndefinedError: (?P<what>[^\n]{1,200})",
+    exception=("UndefinedError", "jinja2.exceptions.UndefinedError"),
     says="the chat template reads a field that a message does not have: {what}",
+    fixes=_MESSAGES,
+    url=URL,
+)
+check.signature(
+    "Object of type Undefined is not JSON serializable",
+    pattern=r"(?s)" + _RENDERS,
+    says="the chat template writes a field of a tool or a tool call as JSON, and it is not there",
     fixes=(
-        Fix(title='write each message as {"role": ..., "content": ...}, with content of the type that it takes'),
+        Fix(
+            title="write each tool call whole: its name and arguments (an empty object where there are none); the "
+            'tools as {"type": "function", "function": {...}}'
+        ),
+        MEND,
+    ),
+    url=URL,
+)
+check.signature(
+    "jinja2.exceptions.TemplateError: ",
+    "jinja2.exceptions.SecurityError: ",
+    pattern=r"(?:TemplateError|SecurityError): (?P<what>[^\n]{1,200})",
+    unless=("onversation roles must alternate", "System role not supported", "Only user and assistant roles are"),
+    says="the chat template refuses the conversation: {what}",
+    fixes=(
+        Fix(title="write the conversation as the template asks (its own words say what), tool calls included"),
         MEND,
     ),
     url=URL,

@@ -74,6 +74,17 @@ def allocator_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(message, fixes=fixes, url="https://docs.vllm.ai/en/latest/configuration/conserving_memory.html")
 
 
+# All that is left of it where the worker's own words are cut off.
+check.signature(
+    "RayTaskError(OutOfMemoryError): ",
+    unless=("CUDA out of memory", "NPU out of memory", "HIP out of memory", "running low on memory", "Task was killed"),
+    says="a worker of Ray ran out of device memory[[ in {function}]]; its own words are not in this log",
+    details=(r"RayTaskError\(OutOfMemoryError\): ray::(?P<function>[\w.]+)\(\)",),
+    fixes=lambda case, event, words: (_SMALLER_BATCH, _less_engine(event)),
+    url="https://docs.vllm.ai/en/latest/configuration/conserving_memory.html",
+)
+
+
 @check.logged("is less than desired GPU memory utilization")
 def share_not_free(case: Case, event: LogEvent) -> Iterator[Finding]:
     """vLLM 0.9 and later compares at start: ``Free memory on device (3.22/4.0 GiB) on startup is less than

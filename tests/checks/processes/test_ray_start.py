@@ -1,0 +1,57 @@
+"""RLD612: Ray does not start on a node."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.processes.ray_start import check
+
+from tests.logs.asking import finding, findings, raised
+from tests.logs.excerpts import HEALTHY
+
+RAY = "/opt/venv/lib/python3.11/site-packages/ray/_private"
+SOCKET = "/mnt/ray/sockets/plasma_store"
+SLOW = "Timed out after {} seconds while waiting for node to startup. Did not find socket name " + SOCKET
+GONE = "The current node timed out during startup. This could happen because some of the raylet failed to startup"
+
+
+@pytest.mark.parametrize("seconds", [30, 60])
+def test_the_raylet_does_not_come_up(seconds: int) -> None:
+    found = finding(check, raised("TimeoutError", SLOW.format(seconds), f"{RAY}/services.py wait_for_node"))
+    assert "/mnt/ray/sockets/plasma_store" in found.message
+    assert any("raylet.out" in command for fix in found.fixes for command in fix.commands)
+
+
+def test_older_words() -> None:
+    assert "did not come up" in finding(check, raised("Exception", GONE, f"{RAY}/node.py __init__")).message
+
+
+def test_the_path_is_too_long() -> None:
+    text = raised(
+        "OSError", f"validate_socket_filename failed: AF_UNIX path length cannot exceed 107 bytes: /{'n' * 110}"
+    )
+    assert "longer than 107 bytes" in finding(check, text).message
+
+
+def test_one_runs_already() -> None:
+    text = raised(
+        "ConnectionError",
+        "Ray is trying to start at 10.0.0.4:6379, but is already running at 10.0.0.4:6379. Please specify another",
+        f"{RAY}/../scripts/scripts.py start",
+    )
+    assert "runs already at 10.0.0.4:6379" in finding(check, text).message
+
+
+def test_processes_ended() -> None:
+    text = "10:00:00,001 ERR scripts.py:97 -- Some Ray subprocesses exited unexpectedly:\n  raylet [exit code=1]\n"
+    assert "raylet, exit code 1" in finding(check, text).message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INFO waiting for node to startup\n" + HEALTHY,
+        raised("TimeoutError", "Timed out after 30 seconds while waiting for the dashboard."),
+    ],
+)
+def test_quiet(text: str) -> None:
+    assert findings(check, text) == []
