@@ -327,10 +327,10 @@ def names_culprit(kind: str, pid: int, report: dict[str, Any]) -> bool:
     if not grave:
         return False
     said = grave[0]["message"]
-    who = rf"(?:\brank {CULPRIT}\b|\(pid {pid}\))"
+    who = rf"(?:\brank {CULPRIT}\b|[\w:.]+ \(pid {pid}\b[^)]*\))"
     patterns = {
         "sleep": rf"{who} is not there: .* in sleep\b",
-        "missing": rf"{who} (?:has no process|is not among)|{who}.*has ended",
+        "missing": rf"{who} (?:has no process|is not among)|{who}.*has ended|{who} died",
         "order": rf"another order(?: by|:) {who}",
         "stopped": rf"{who} is stopped",
         "waits": rf"{who} is not there: ",

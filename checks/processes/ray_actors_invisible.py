@@ -17,38 +17,44 @@ How sure it is
 
 The fix and its cost
     Join the running cluster with its address and the driver's namespace. Where the framework's own source calls
-    ``ray.init`` without them, only a release that does it, or ``RAY_ADDRESS`` in the environment, helps.
+    ``ray.init`` without them, only a release that does it, or ``RAY_ADDRESS`` in the environment, helps. From level
+    ``devices`` on a Ray of our own is started and its actors are looked up from another process, as the engine does it:
+    that reproduces the fault on the Ray at hand, and proves the address.
 
 References
     https://docs.ray.io/en/latest/ray-core/namespaces.html
     https://github.com/verl-project/verl/issues/1365, https://github.com/rllm-org/rllm/issues/166
     ``verl/workers/rollout/vllm_rollout/vllm_async_server.py`` 0.4.0 and 0.4.1 line 53, 0.5.0 line 55; gone in 0.6.0
+    ``ray.init``: https://docs.ray.io/en/latest/ray-core/api/doc/ray.init.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rldoctor.api import (
     Case,
     Check,
+    Evidence,
     Finding,
     Fix,
+    Grade,
     LogEvent,
     NotApplicable,
+    NotChecked,
     Reach,
     RolloutPlan,
     cite,
     plan_of,
-    version_within,
 )
 
 check = Check("RLD601", "ray-actors-invisible", __doc__, before=("RLD603",))
 
 ADDRESS = "env.RAY_ADDRESS"
-# The executor of these releases runs in the engine's own process, and joins Ray there with a namespace alone.
-ALWAYS, WITH_RAY_EXECUTOR = ">=0.4,<0.5", ">=0.5,<0.6"
-EXECUTOR = "env.VERL_VLLM_DISTRIBUTED_BACKEND"
+JOINS = "ray.engine_joins"
+PROBE = "ray_lookup"
+_ISSUE = "https://github.com/verl-project/verl/issues/1365"
 
 _JOIN = Fix.unsafe(
     "join the running Ray instance: start every process with RAY_ADDRESS=auto (or the head's address)",
@@ -59,37 +65,87 @@ _JOIN = Fix.unsafe(
 
 @check.declared(needs=["plan.rollout.async_engine"])
 def engine_joins_without_address(case: Case) -> Iterator[Finding | Reach]:
-    """verl's ExternalRayDistributedExecutor on a machine where nobody ran ``ray start``."""
+    """An executor that joins Ray in the engine's own process, on a machine where nobody ran ``ray start``."""
     plan = plan_of(case)
-    asynchronous = plan.value("rollout.async_engine") and plan.value("rollout.backend", "vllm") == "vllm"
-    if plan.framework != "verl" or plan.version is None or not asynchronous:
-        raise NotApplicable("a matter of verl's asynchronous rollouts with vLLM")
-    by_ray = version_within(plan.version, ALWAYS) or (
-        version_within(plan.version, WITH_RAY_EXECUTOR) and plan.value(EXECUTOR) == "ray"
-    )
-    if not by_ray:
-        yield Reach(f"the engine of verl {plan.version} does not join Ray by itself")
+    if not plan.value(JOINS) and plan.version is not None:
+        yield Reach(f"the engine of {plan.framework} {plan.version} does not join Ray by itself")
         return
-    if _names_a_cluster(plan):
-        yield Reach("the launch joins a running Ray cluster, whose address the engine's process finds")
+    plan = _joining(case)
+    if PROBE in case.observations:
+        yield Reach("actors were looked up on a Ray of our own")
         return
     yield check.finding(
-        f"verl {plan.version} calls ray.init in the engine's process without an address, and the launch names no Ray "
-        "cluster: the engine starts an instance of its own, which has 0 of the rollout actors",
-        evidence=cite(plan, "rollout.async_engine", "rollout.backend", EXECUTOR, "placement.gpus_per_node"),
-        fixes=(
-            Fix(
-                title="run Ray as a cluster of its own, so that every process on the machine finds it",
-                commands=("ray start --head", "export RAY_ADDRESS=auto"),
+        f"{plan.framework} {plan.version} calls ray.init in the engine's process without an address, and the launch "
+        "names no Ray cluster: the engine starts an instance of its own, which has 0 of the rollout actors",
+        evidence=_cited(plan),
+        fixes=_fixes(proven=None),
+        url=_ISSUE,
+    )
+
+
+@check.observed(needs=["plan.rollout.async_engine", f"observations.{PROBE}"])
+def looked_up_without_address(case: Case) -> Iterator[Finding | Reach]:
+    """The same look-up from another process, with the Ray at hand."""
+    plan = _joining(case)
+    for job in case.observations[PROBE].values():
+        records = job["records"]
+        ways, made = records.get("ways", {}), records.get("made", {})
+        if "no address" not in ways or "address" not in ways:
+            raise NotChecked(f"a Ray of our own did not come up or did not answer ({job['ended']})")
+        alone, joined = ways["no address"], ways["address"]
+        if alone.get("found") == made["actors"]:
+            yield Reach(f"without an address a process finds all {made['actors']} actors of Ray {records['version']}")
+            continue
+        proof = f"looked up again with RAY_ADDRESS: {made['actors']} of {made['actors']} actors found"
+        yield check.finding(
+            f"{plan.framework} {plan.version} calls ray.init in the engine's process without an address; with Ray "
+            f"{records['version']} such a process {_came_to(alone, made)}",
+            grade=Grade.REPRODUCED,
+            evidence=(
+                *_cited(plan),
+                *(Evidence(text=f"{way}: {_came_to(one, made)}", source=PROBE) for way, one in ways.items()),
             ),
-            Fix.unsafe(
-                "or sample synchronously",
-                {"rollout.async_engine": False},
-                side_effects="no tools or dialogues of several turns",
-            ),
-            Fix(title="verl 0.6 and later talk to the engine over HTTP", commands=('pip install "verl>=0.6"',)),
+            fixes=_fixes(proven=proof if joined.get("found") == made["actors"] else None),
+            url=_ISSUE,
+        )
+
+
+def _joining(case: Case) -> RolloutPlan:
+    """The launch, where its engine joins Ray by itself and finds no address.
+
+    Raises :class:`NotApplicable` elsewhere."""
+    plan = plan_of(case)
+    if not plan.value(JOINS):
+        raise NotApplicable("the engine does not join Ray by itself")
+    if _names_a_cluster(plan):
+        raise NotApplicable("the launch joins a running Ray cluster, whose address the engine's process finds")
+    return plan
+
+
+def _came_to(way: Mapping[str, Any], made: Mapping[str, Any]) -> str:
+    if "error" in way:
+        return f"gets no answer: {way['error']}"
+    where = "joins the trainer's Ray" if way["address"] == made["address"] else "starts a Ray of its own"
+    return f"{where} and finds {way['found']} of {made['actors']} actors"
+
+
+def _cited(plan: RolloutPlan) -> tuple[Evidence, ...]:
+    return cite(plan, "rollout.async_engine", "rollout.backend", "placement.gpus_per_node")
+
+
+def _fixes(*, proven: str | None) -> tuple[Fix, ...]:
+    return (
+        Fix(
+            title="run Ray as a cluster of its own, so that every process on the machine finds it",
+            commands=("ray start --head", "export RAY_ADDRESS=auto"),
+            proven=proven,
         ),
-        url="https://github.com/verl-project/verl/issues/1365",
+        Fix.unsafe(
+            "or sample synchronously",
+            {"rollout.async_engine": False},
+            side_effects="no tools or dialogues of several turns",
+        ),
+        Fix(title="verl 0.6 and later talk to the engine over HTTP", commands=('pip install "verl>=0.6"',)),
     )
 
 

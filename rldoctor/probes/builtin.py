@@ -7,6 +7,7 @@ from rldoctor.probes.imports import imports
 from rldoctor.probes.own_step import own_step
 from rldoctor.probes.peers import peers
 from rldoctor.probes.placement import placement
+from rldoctor.probes.ray_lookup import ray_lookup
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
@@ -36,6 +37,7 @@ __all__ = [
     "own_step",
     "peers",
     "placement",
+    "ray_lookup",
     "requests",
     "rollout",
     "sampling",

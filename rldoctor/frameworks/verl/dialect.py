@@ -27,6 +27,18 @@ def _served(draft: Draft) -> bool:
     return draft.value("rollout.async_engine") is True or between(draft, "verl", "0.7")
 
 
+def _joins(draft: Draft) -> None:
+    # vllm_async_server.py: ExternalRayDistributedExecutor calls ray.init(namespace=...) in the engine's own process, in
+    # 0.4.0 and 0.4.1 line 53, in 0.5.0 line 55, where another executor is the default; gone in 0.6.0.
+    named = "env.VERL_VLLM_DISTRIBUTED_BACKEND"
+    by_ray = between(draft, "verl", "0.4", "0.5") or (
+        between(draft, "verl", "0.5", "0.6") and draft.value(named) == "ray"
+    )
+    if by_ray and draft.value("rollout.async_engine") and draft.value("rollout.backend", "vllm") == "vllm":
+        how = "its executor calls ray.init without an address"
+        draft.derive("ray.engine_joins", True, how, "rollout.async_engine", named)
+
+
 def _placement(draft: Draft) -> None:
     # rollout.nnodes > 0 gives the engines devices of their own (verl/experimental, *_off_policy, fully_async_policy).
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
@@ -232,7 +244,7 @@ class Verl(Dialect):
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
     owners: ClassVar[Mapping[str, str]] = {f"{_ROLLOUT}.engine_kwargs.vllm.": "vllm:EngineArgs"}
-    derivations = (_dropped, _trainer, _placement, _lengths, _seeds, _engine, _sleep, _batch)
+    derivations = (_dropped, _trainer, _joins, _placement, _lengths, _seeds, _engine, _sleep, _batch)
 
     def natives(self, launch: Launch) -> Iterator[Native]:
         """``main_generation`` has the sections of ``actor_rollout_ref`` at the top."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+import pytest
 from rldoctor_checks.processes.ray_actors_invisible import check
 
-from rldoctor.api import Outcome
+from rldoctor.api import Case, Grade, Outcome
+from rldoctor.catalogue.probe import Job, Request
+from rldoctor.judge import judge_one
+from rldoctor.probes.ray_lookup import ray_lookup
+from rldoctor.probes.runner import run_job
 from tests.checks import launches
 from tests.logs.asking import finding, findings, raised
 
@@ -40,7 +48,10 @@ def test_as_many_actors_as_expected_are_no_fault() -> None:
     )
 
 
-ASYNCHRONOUS: dict[str, Any] = {"rollout__async_engine": True, "rollout__backend": "vllm", "placement__nodes": 1}
+ASYNCHRONOUS: dict[str, Any] = {
+    "rollout__async_engine": True, "rollout__backend": "vllm", "placement__nodes": 1, "ray__engine_joins": True,
+}  # fmt: skip
+ELSEWHERE = {**ASYNCHRONOUS, "ray__engine_joins": False}
 
 
 def test_an_engine_that_joins_ray_without_an_address() -> None:
@@ -56,13 +67,67 @@ def test_a_launch_that_names_its_cluster() -> None:
     assert launches.quiet(check, "verl", version="0.4.1", **{**ASYNCHRONOUS, "placement__nodes": 2})
 
 
-def test_other_releases_and_executors() -> None:
-    assert launches.judged(check, "verl", version="0.6.0", **ASYNCHRONOUS).outcome is Outcome.PASS
-    assert launches.quiet(check, "verl", version="0.5.0", **ASYNCHRONOUS)
-    ray: dict[str, Any] = {"env__VERL_VLLM_DISTRIBUTED_BACKEND": "ray"}
-    assert launches.finding(check, "verl", version="0.5.0", **ASYNCHRONOUS, **ray)
-    assert launches.quiet(check, "verl", version="0.4.1", **{**ASYNCHRONOUS, "rollout__backend": "sglang"})
-    assert launches.quiet(check, "verl", version="0.4.1", rollout__async_engine=False)
+LAUNCH = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.{} trainer.n_gpus_per_node=1\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "before", "options", "joins"),
+    [
+        ("0.4.1", "", "mode=async", True),
+        ("0.5.0", "", "mode=async", False),
+        ("0.5.0", "export VERL_VLLM_DISTRIBUTED_BACKEND=ray\n", "mode=async", True),
+        ("0.6.0", "export VERL_VLLM_DISTRIBUTED_BACKEND=ray\n", "mode=async", False),
+        ("0.4.1", "", "mode=sync", False),
+        ("0.4.1", "", "mode=async actor_rollout_ref.rollout.name=sglang", False),
+    ],
+)
+def test_other_releases_and_executors(tmp_path: Path, version: str, before: str, options: str, joins: bool) -> None:
+    file = launches.LaunchFile(tmp_path, before + LAUNCH.format(options), {"verl": version, "vllm": "0.8.5"})
+    assert bool(file.findings(check)) is joins
+
+
+def test_an_engine_that_does_not_join_passes() -> None:
+    assert launches.judged(check, "verl", version="0.6.0", **ELSEWHERE).outcome is Outcome.PASS
+
+
+def looked_up(found: int, address: str = "here:2") -> Case:
+    """A launch, and what the probe recorded: so many actors without an address."""
+    ways = {
+        "no address": {"address": address, "found": found},
+        "address": {"address": "here:1", "found": 2},
+        "no namespace": {"address": "here:1", "found": 0},
+    }
+    records = {"version": "2.60.0", "made": {"actors": 2, "address": "here:1"}, "ways": ways}
+    case = launches.launch("verl", "0.4.1", **ASYNCHRONOUS)
+    return replace(case, observations={"ray_lookup": {"actors": {"ended": "done", "records": records}}})
+
+
+def test_the_look_up_that_finds_none_is_reproduced_and_its_fix_proven() -> None:
+    result = judge_one(check, looked_up(0))
+    (found,) = result.findings
+    assert found.grade is Grade.REPRODUCED
+    assert "starts a Ray of its own and finds 0 of 2 actors" in found.message
+    assert found.fixes[0].proven == "looked up again with RAY_ADDRESS: 2 of 2 actors found"
+    assert "no namespace: joins the trainer's Ray and finds 0 of 2 actors" in [one.text for one in found.evidence]
+
+
+def test_a_ray_that_is_found_without_an_address_passes() -> None:
+    assert judge_one(check, looked_up(2, "here:1")).outcome is Outcome.PASS
+
+
+@pytest.mark.ray
+@pytest.mark.alone
+def test_a_real_ray(python_with_ray: Path) -> None:
+    left = set(psutil.pids())
+    job = Job(arguments={"actors": 2, "seconds": 90.0}, time_limit=300.0)
+    result = run_job(ray_lookup.child, job, "ray_lookup", Request(python=python_with_ray, environ=dict(os.environ)))
+    assert result.ended == "done", result
+    ways = result.records["ways"]
+    assert {way: one["found"] for way, one in ways.items()} == {"no address": 0, "address": 2, "no namespace": 0}
+    ours = result.records["made"]["address"]
+    assert ways["no address"]["address"] != ours == ways["address"]["address"] == ways["no namespace"]["address"]
+    after = [process for process in psutil.process_iter(["cmdline"]) if process.pid not in left]
+    assert not [process for process in after if "/rld-" in " ".join(process.info["cmdline"] or [])]
 
 
 def test_the_fix_in_verls_words(tmp_path: Path) -> None:
