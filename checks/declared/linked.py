@@ -15,6 +15,8 @@ _ASKS = {
     "module": "imports {name}; {of} has no such module",
     "attribute": "uses {owner}.{name}; {of} does not define it",
     "argument": "passes {name} to {owner}; that of {of} does not take it",
+    "positions": "calls {owner} with {name} arguments by position; that of {of} takes fewer",
+    "override": "puts a method in the place of {owner} that takes no {name}, which {of} passes to it",
     "missing-argument": "calls {owner} without {name}; that of {of} requires it",
 }
 _SHOWN = 6  # problems cited as evidence

@@ -11,10 +11,13 @@ from rldoctor.link.provided import Definition, Provider
 # Decorators that leave the signature as it is written.
 _HARMLESS = frozenset({"no_grad", "inference_mode", "lru_cache", "cache", "contextmanager", "deprecated", "requires"})
 
+_DEEPEST = 8  # classes above one another
+
 
 @dataclass(frozen=True)
 class Misfit:
-    """``argument``: the callable takes no such keyword. ``missing-argument``: it requires one that is not given."""
+    """``argument``: the callable takes no such keyword. ``missing-argument``: it requires one that is not given.
+    ``positions``: it takes fewer by position than are given (``name`` is their number)."""
 
     kind: str
     name: str
@@ -33,6 +36,8 @@ def misfits(provider: Provider, definition: Definition, call: ast.Call) -> Itera
     named = {*positional, *(a.arg for a in arguments.kwonlyargs)} - only_positional
     if arguments.kwarg is None:
         yield from (Misfit("argument", k) for k in keywords if k is not None and k not in named)
+    if arguments.vararg is None and not starred and len(call.args) > len(positional):
+        yield Misfit("positions", str(len(call.args)))
     if starred or None in keywords:
         return
     required = (
@@ -45,8 +50,9 @@ def misfits(provider: Provider, definition: Definition, call: ast.Call) -> Itera
     yield from (Misfit("missing-argument", name) for name in required if name not in given)
 
 
-def _signature(provider: Provider, definition: Definition) -> tuple[ast.arguments, int] | None:
-    """The parameters of a function or of a class's ``__init__``, and how many of them are bound already."""
+def _signature(provider: Provider, definition: Definition, depth: int = 0) -> tuple[ast.arguments, int] | None:
+    """The parameters of a function or of a class's ``__init__``, which may be inherited, and how many of them are bound
+    already."""
     node = definition.node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return (node.args, 0) if all(_name(d) in _HARMLESS for d in node.decorator_list) else None
@@ -56,9 +62,21 @@ def _signature(provider: Provider, definition: Definition) -> tuple[ast.argument
         if isinstance(statement, ast.FunctionDef) and statement.name == "__new__":
             return None
     init = next((s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
-    if init is None or init.decorator_list:
+    if init is None:
+        return _inherited(provider, definition, node, depth)
+    return None if init.decorator_list else (init.args, 1)
+
+
+def _inherited(
+    provider: Provider, definition: Definition, node: ast.ClassDef, depth: int
+) -> tuple[ast.arguments, int] | None:
+    """The signature of the only class above, where its own name leads to it."""
+    if len(node.bases) != 1 or not isinstance(node.bases[0], ast.Name) or depth > _DEEPEST:
         return None
-    return init.args, 1
+    above = provider.definition(definition.source.name, node.bases[0].id)
+    if above is None or not isinstance(above.node, ast.ClassDef):
+        return None
+    return _signature(provider, above, depth + 1)
 
 
 def _name(node: ast.expr) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rldoctor.link.calls import misfits
 from rldoctor.link.locate import Kind
+from rldoctor.link.overrides import unfit_overrides
 from rldoctor.link.problems import Problem, When
 from rldoctor.link.provided import Answer, Provider
 from rldoctor.link.sources import Source, Sources
@@ -376,8 +377,24 @@ class Follower:
         inner = Frame(frame.source, {}, frame.certain, {**frame.within, **frame.names}, frame.local)
         inner.future_annotations = frame.future_annotations
         outcome = self.follow(node.body, inner)
+        self._replaces(node, frame)
         frame.names[node.name] = NOT_KNOWN if frame.local else Object(frame.source.name, node.name)
         return outcome
+
+    def _replaces(self, node: ast.ClassDef, frame: Frame) -> None:
+        """Notes what a class of another package passes to methods that stand for its own, and that these do not take.
+        They fail when they are called."""
+        for base in node.bases:
+            above = self.evaluate(base, frame)
+            if not isinstance(above, Object) or above.module.partition(".")[0] not in self.other:
+                continue
+            definition = self.provider.definition(above.module, above.name)
+            if definition is None or not isinstance(definition.node, ast.ClassDef):
+                continue
+            for unfit in unfit_overrides(self.sources, definition, node):
+                owner = f"{definition.source.name}.{above.name}.{unfit.method.name}"
+                found = self._problem("override", unfit.method, unfit.argument, owner, frame)
+                self._add((replace(found, when=When.CALL),))
 
     # Expressions
 
@@ -540,8 +557,11 @@ class Follower:
             return None
         if self._caught(type_):
             return Raised(type_, problems)
-        self.problems += [problem for problem in problems if problem not in self.problems]
+        self._add(problems)
         return None
+
+    def _add(self, problems: tuple[Problem, ...]) -> None:
+        self.problems += [problem for problem in problems if problem not in self.problems]
 
 
 _VERSION_PARTS = frozenset({"base_version", "public", "major", "minor", "micro", "release"})

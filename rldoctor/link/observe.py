@@ -54,7 +54,7 @@ OTHERS = frozenset(
         *(layer.package for record in frameworks() for layer in record.over),
     ]
 )
-_FORMAT = 2  # of what the cache keeps
+_FORMAT = 3  # of what the cache keeps
 _KEPT = 64  # results in the cache folder
 
 

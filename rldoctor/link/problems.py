@@ -20,8 +20,9 @@ class When(Enum):
 class Problem:
     """``file:line`` of package ``by`` asks ``owner`` (a module or callable of the package ``of``) for ``name``.
 
-    ``kind`` is ``name``, ``module``, ``attribute``, ``argument`` or ``missing-argument``; ``entry`` the module through
-    which the launch reaches the file."""
+    ``kind`` is ``name``, ``module``, ``attribute``, ``argument``, ``missing-argument``, ``positions`` (``name`` is how
+    many are given) or ``override`` (a method that stands for ``owner`` and takes no ``name``, which ``of`` passes to
+    it); ``entry`` is the module through which the launch reaches the file."""
 
     kind: str
     by: str

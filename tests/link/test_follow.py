@@ -109,6 +109,52 @@ def test_calls_are_held_against_the_signature(link: Link) -> None:
     ]
 
 
+def test_positions_are_counted_and_a_signature_may_be_inherited(link: Link) -> None:
+    engine = """
+        class Base:
+            def __init__(self, model, *, dtype='auto'): ...
+        class LLM(Base): ...
+        class Made(type(Base)): ...
+        """
+    text = """
+        from vllm.entrypoints.llm import LLM, Made
+        def build(some):
+            LLM("model", "auto")
+            LLM(*some)
+            LLM(model="model", dtype="auto")
+            Made(1, 2, 3)
+        """
+    assert link(text, {"vllm/entrypoints/llm.py": engine}, functions=True) == [
+        "call: trl/trainer/grpo_trainer.py:4 positions 2 of vllm.entrypoints.llm.LLM"
+    ]
+
+
+def test_a_method_in_the_place_of_another_takes_what_is_passed_to_it(link: Link) -> None:
+    above = """
+        class Trainer:
+            def training_step(self, model, inputs):
+                return self.compute_loss(model, inputs, num_items_in_batch=1)
+            def compute_loss(self, model, inputs, num_items_in_batch=None): ...
+            def log(self, logs, start_time=None): ...
+            def train(self):
+                self.log({}, start_time=0)
+        """
+    text = """
+        from transformers.trainer import Trainer
+        class Old(Trainer):
+            def compute_loss(self, model, inputs): ...
+            def log(self, *args, **kwargs): ...
+        class New(Trainer):
+            def compute_loss(self, model, inputs, num_items_in_batch=None): ...
+        class Own(Trainer):
+            def training_step(self, model, inputs): ...
+            def compute_loss(self, model, inputs): ...
+        """
+    assert link(text, {"transformers/trainer.py": above}) == [
+        "call: trl/trainer/grpo_trainer.py:4 override num_items_in_batch of transformers.trainer.Trainer.compute_loss"
+    ]
+
+
 def test_a_package_that_is_not_installed_is_another_checks_question(link: Link) -> None:
     assert link("import deepspeed\nfrom peft import Nothing\n") == []
 

