@@ -238,6 +238,9 @@ def _job_failed(what: str, job: Job, where: list[str], others: Sequence[str] = (
         evidence.append(
             Evidence(text="the kernel killed a process for want of memory meanwhile", source="/proc/vmstat")
         )
+    if played := records(job).get("played"):
+        done = f"after {played['requests']} requests in {played['cycles']} cycles of {', '.join(played['parts'])}"
+        evidence.insert(0, Evidence(text=done, source="soak"))
     if others:
         evidence.append(Evidence(text=f"the same on {', '.join(others)}", source="rollout probe"))
     evidence.append(Evidence(text=f"its whole output after {job.get('seconds', 0):.0f} s", source=str(job.get("log"))))

@@ -3,7 +3,7 @@
 What it looks for
     Ray's memory monitor (``killed due to the node running low on memory``), the kernel's and the cgroup's out-of-memory
     killer, Slurm's ``oom_kill event``, and allocations on the CPU that were refused. A bare ``Killed`` is no proof and
-    does not count. Under ``--soak``: memory of the engine's processes that grows in every window.
+    does not count. Under ``--soak``: memory of the engine's processes that grows with the cycles.
 
 Why it hurts
     Offloaded parameters and optimizer states, sleeping engines (their weights move to host memory), data loaders and
@@ -11,7 +11,8 @@ Why it hurts
 
 How sure it is
     The killer's own line names the process. Which part of the job grew is not in it. Growth counts from a third of the
-    soak on, when caches and pools are filled, and only where it never pauses.
+    soak on, when caches and pools are filled, where it goes on to the end, and where a line through the measures has a
+    slope of eight times its uncertainty; the noise is said, and how little would have shown.
 
 The fix and its cost
     Less offloading to the host or fewer processes per node; more memory, or a higher limit of the container. Switching
@@ -29,7 +30,7 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Severity
 
 from ..observed.rollout import describe
-from ..observed.soak import growth, reach, soaked
+from ..observed.soak import DEVICE, HOST, reach, soaked, trend
 
 check = Check(
     "RLD604",
@@ -52,15 +53,16 @@ _MORE = Fix(title="give the node or container more memory (docker run --memory, 
 def grows_under_traffic(case: Case) -> Iterator[Finding | Reach]:
     """The engine's processes take more host memory with every round of the same traffic."""
     job, windows = soaked(case)
-    grown = growth(windows, "host")
-    if grown is None:
-        yield reach(windows, "host memory")
+    seen = [one for one in (trend(windows, HOST), trend(windows, DEVICE)) if one is not None]
+    grown = [one for one in seen if one.grows]
+    if not grown:
+        yield reach(windows, seen)
         return
     yield check.finding(
-        f"host memory of {describe(job)} grows by {grown.per_hour:.1f} GiB an hour under steady traffic",
+        f"{grown[0].quantity.what} of {describe(job)} grows under steady traffic by {grown[0].rate}",
         severity=Severity.WARNING,
         grade=Grade.OBSERVED,
-        evidence=(grown.evidence("resident memory of the engine's processes"),),
+        evidence=tuple(one.evidence() for one in grown),
         fixes=(Fix(title="start the engine anew every so many steps, or take another vLLM release"), _MORE),
     )
 

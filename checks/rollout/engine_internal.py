@@ -5,7 +5,8 @@ What it looks for
     the feature that was on when others met it.
     In a running engine: an assertion, a missing key or an index beyond its list in vLLM's scheduler, block manager or
     worker while traffic ran, and requests of a single caller that are lost, mixed up, answered twice or go on after
-    they were aborted. Under ``--soak``: free KV blocks that become fewer round by round.
+    they were aborted. Under ``--soak``: free KV blocks that become
+    fewer cycle by cycle, files, sockets, threads, processes and shared memory that become more, steps that take longer.
 
 Why it hurts
     The engine's process dies in the middle of a run; the trainer sees ``EngineDeadError`` or waits.
@@ -29,7 +30,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from rldoctor.api import (
     Applicability,
@@ -52,7 +52,7 @@ from ..exceptions import places, root_of
 from ..observed import least_answers
 from ..observed.agreement import grade_of
 from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
-from ..observed.soak import reach, soaked
+from ..observed.soak import BLOCKS, OPEN, Quantity, reach, soaked, trend
 from ..observed.traces import faults, unscheduled
 from .token_budget import beyond_the_budget
 
@@ -65,8 +65,10 @@ _BOOKS = re.compile(r"/vllm/(?:v1/)?core/(?:scheduler|sched/|block|kv_cache)|/vl
 BOOKKEEPING = ("AssertionError", "KeyError", "IndexError")
 SHOWN = 4
 
-# One block fewer may be held by what a round began; a leak goes on.
-FEWEST_FALLS = 3
+# Of the quicker steps, which take milliseconds. A busy machine slows them down, too, but not steadily and by half.
+STEP = Quantity("step", "step time", "ms", 0.0, scale=1e-3)
+SLOWER = 1.5
+MORE_THAN_SOCKETS = 1.2
 
 _RELEASE = Fix(
     title="take another vLLM release within what the framework declares, and look the assertion up in vLLM's issues",
@@ -79,28 +81,52 @@ def _off(what: str, option: str, value: object, costs: str) -> Fix:
     return Fix(title=f"switch {what} off", applicability=Applicability.UNSAFE, edits=edits, side_effects=costs)
 
 
+_ANEW = Fix(title="start the engine anew every so many steps")
 _SYNCHRONOUS = _off("asynchronous scheduling", "engine.async_scheduling", False, "steps no longer overlap")
 _NO_MM_CACHE = _off("the multimodal cache", "engine.mm_processor_cache_gb", 0, "images are processed each time")
 _NO_PREFIX = _off("prefix caching", "engine.enable_prefix_caching", False, "equal prompts are prefilled again")
 
 
 @check.observed(needs=["observations.soak"])
-def loses_blocks(case: Case) -> Iterator[Finding | Reach]:
-    """While nothing runs the KV cache has fewer free blocks than after the rounds before: some are never given back."""
+def leaks(case: Case) -> Iterator[Finding | Reach]:
+    """Cycle by cycle the engine has fewer free KV blocks while nothing runs, or more files, threads or processes."""
     job, windows = soaked(case)
-    free = [window["free_blocks"] for window in windows if window["free_blocks"] is not None]
-    falls = sum(later < earlier for earlier, later in pairwise(free))
-    rises = sum(later > earlier for earlier, later in pairwise(free))
-    if rises or falls < FEWEST_FALLS:
-        yield reach(windows, "free KV blocks")
-        return
-    yield check.finding(
-        f"{describe(job)} loses KV blocks under traffic: {free[0]} are free at first and {free[-1]} at last",
-        severity=Severity.WARNING,
-        grade=Grade.OBSERVED,
-        evidence=(Evidence(text=f"free blocks while nothing runs: {free}", source="soak"),),
-        fixes=(_NO_PREFIX, _RELEASE),
-    )
+    seen = [one for one in (trend(windows, quantity) for quantity in (BLOCKS, *OPEN)) if one is not None]
+    grown = [one for one in seen if one.grows]
+    sockets = sum(one.per_cycle for one in grown if one.quantity.name == "sockets")
+    # Every socket is an open file.
+    for one in [one for one in grown if one.quantity.name != "files" or one.per_cycle > MORE_THAN_SOCKETS * sockets]:
+        lost = one.quantity.falls
+        yield check.finding(
+            f"{describe(job)} {'loses' if lost else 'leaks'} {one.quantity.what.removeprefix('free ')} under traffic: "
+            f"{one.rate}",
+            severity=Severity.WARNING,
+            grade=Grade.OBSERVED,
+            evidence=(one.evidence(),),
+            fixes=(_NO_PREFIX, _RELEASE) if lost else (_RELEASE, _ANEW),
+        )
+    if not grown:
+        yield reach(windows, seen)
+
+
+@check.observed(needs=["observations.soak"])
+def slows_down(case: Case) -> Iterator[Finding | Reach]:
+    """The engine's quicker steps, which other work on the machine hardly touches, take longer cycle by cycle."""
+    job, windows = soaked(case)
+    steps = trend(windows, STEP)
+    if steps is None:
+        raise NotChecked("the engine's steps were not timed")
+    if steps.grows and steps.values[-1] >= SLOWER * steps.values[0]:
+        yield check.finding(
+            f"{describe(job)} becomes slower under steady traffic: a step takes {steps.said(steps.values[0])} at first "
+            f"and {steps.said(steps.values[-1])} {steps.cycles} cycles later",
+            severity=Severity.WARNING,
+            grade=Grade.OBSERVED,
+            evidence=(steps.evidence(),),
+            fixes=(_RELEASE, _ANEW),
+        )
+    else:
+        yield Reach(f"steps of {steps.said(min(steps.values))} to {steps.said(max(steps.values))}")
 
 
 @check.observed(needs=["observations.rollout"])

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, Reach
+from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, Reach, Severity
 
 from ..observed.agreement import masked
 from ..observed.draws import draws, power, sampled
@@ -45,6 +45,7 @@ from ..observed.rollout import (
     rollouts,
     runs,
 )
+from ..observed.soak import soaked, turned
 
 check = Check("RLD404", "outputs-corrupt", __doc__)
 
@@ -74,6 +75,28 @@ def no_numbers(case: Case) -> Iterator[Finding | Reach]:
             )
         reported = [value for row in rows for value in row["logprobs"]]
         yield Reach(f"{len(reported) - reported.count(None)} finite log-probabilities from {describe(job)}")
+
+
+@check.observed(needs=["observations.soak"])
+def turns(case: Case) -> Iterator[Finding | Reach]:
+    """One greedy request is answered otherwise from some cycle on, while its weights are the same."""
+    job, windows = soaked(case)
+    turn = turned(windows)
+    if turn is None:
+        yield Reach(f"a greedy request is answered alike through {windows[-1]['cycles']} cycles")
+        return
+    before, after = windows[turn - 1], windows[turn]
+    requests = sum(window["requests"] for window in windows[:turn])
+    yield check.finding(
+        f"{describe(job)} answers a greedy request otherwise after {requests} requests, with the same weights",
+        severity=Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=(
+            Evidence(text=f"token ids {before['canary']['token_ids']} after {before['cycles']} cycles", source="soak"),
+            Evidence(text=f"token ids {after['canary']['token_ids']} after {after['cycles']} cycles", source="soak"),
+        ),
+        fixes=_fixes(job),
+    )
 
 
 @check.observed(needs=["observations.chunked_prefill"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.model import Level
+from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.counts import count
 
 RESPONSE = 8
@@ -19,22 +21,35 @@ SECONDS = 300.0
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
-    plan = case.plan
-    if plan is None or plan.value("engine.enable_lora") is not True or plan.value("lora.merged") is True:
+    if case.plan is None or not serves_adapters(case.plan):
         raise NotApplicable("no launch gives adapters to the engine")
+    given = lora_of(case.plan)
+    arguments = {**given, "response": RESPONSE}
+    return {"lora": Run(engine=Engine(options=engine_of(given)), arguments=arguments, time_limit=SECONDS)}
+
+
+def serves_adapters(plan: RolloutPlan) -> bool:
+    """Whether the engine gets the trainer's adapters as such."""
+    return plan.value("engine.enable_lora") is True and plan.value("lora.merged") is not True
+
+
+def lora_of(plan: RolloutPlan) -> dict[str, Any]:
+    """The adapters that the launch trains: ``rank``, ``alpha``, ``targets``, and the engine's ``limit`` of ranks."""
     limit = count(plan, "engine.max_lora_rank") or LIMIT
     rank = min(count(plan, "lora.rank") or RANK, limit)
     alpha, targets = plan.value("lora.alpha"), plan.value("lora.target_modules")
-    arguments = {
+    return {
         "rank": rank,
         # With a scale of 1 an engine that leaves it out would not be seen.
         "alpha": alpha if isinstance(alpha, int | float) and alpha > 0 and alpha != rank else 2 * rank,
         "targets": targets if isinstance(targets, list) else None,
         "limit": limit,
-        "response": RESPONSE,
     }
-    engine = Engine(options={"enable_lora": True, "max_lora_rank": limit, "max_loras": 1})
-    return {"lora": Run(engine=engine, arguments=arguments, time_limit=SECONDS)}
+
+
+def engine_of(adapter: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine's options for such adapters."""
+    return {"enable_lora": True, "max_lora_rank": adapter["limit"], "max_loras": 1}
 
 
 lora = Scenario(

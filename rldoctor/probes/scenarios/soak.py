@@ -1,4 +1,4 @@
-"""The ``soak`` scenario: the launch's traffic kept up for minutes, to see what grows, slows down, stalls or drifts."""
+"""The ``soak`` scenario: cycles of traffic, updates and adapters for minutes, to see what grows, slows down, stalls."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
-from rldoctor.catalogue.scenario import Basis, Run, Scenario
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.model import Level
+from rldoctor.probes.scenarios.lora import engine_of, lora_of, serves_adapters
 
 # Beyond the minutes asked for: the round that is under way when they are over.
 LAST_ROUND = 120.0
@@ -22,13 +23,24 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     room = basis.model_len - 2
     response = min(basis.response, room // 2)
     seconds = request.soak * 60
+    plan = case.plan
+    adapter = lora_of(plan) if plan is not None and serves_adapters(plan) else None
+    level = (
+        plan.value("sleep.level", 1) if plan is not None and plan.value("engine.enable_sleep_mode") is True else None
+    )
     arguments = {
         "prompt": min(basis.prompt, room - response),
         "response": response,
         "seconds": seconds,
         "windows": WINDOWS,
+        # A real model's weights are not loaded twice, and an engine with adapters has other names.
+        "update": adapter is None and request.model is None,
+        "adapter": adapter,
+        # Level 2 throws the weights away; what gives them back is the sleep scenario's.
+        "sleep": 1 if level == 1 and basis.device == "cuda" else None,
     }
-    return {"traffic": Run(arguments=arguments, time_limit=seconds + LAST_ROUND)}
+    engine = Engine(options=engine_of(adapter) if adapter is not None else {})
+    return {"traffic": Run(engine=engine, arguments=arguments, time_limit=seconds + LAST_ROUND)}
 
 
 soak = Scenario(

@@ -1,15 +1,18 @@
-"""The soak scenario: traffic kept up on a real engine, healthy and leaking."""
+"""The soak scenario: a life in small on a real engine, healthy and with what leaks; what counts as growth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from rldoctor_checks.processes import host_memory
+from rldoctor_checks.processes import failure_unrecognised, host_memory
 from rldoctor_checks.rollout import engine_internal
+from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Case, Grade, NotApplicable, Outcome
 from rldoctor.api.probes import Basis, Request
@@ -19,21 +22,32 @@ from tests.live import scenario_case
 from tests.plans import case
 
 SHORT = case(lengths__prompt=64, lengths__response=16, engine__max_model_len=256).plan
+SERVES_ADAPTERS = case(engine__enable_lora=True, lora__rank=8, engine__enable_sleep_mode=True).plan
+MIB = 1 << 20
+CHECKS = (host_memory.check, engine_internal.check, outputs_corrupt.check)
 
 
 @pytest.fixture(scope="module")
-def soaked(patient: Path) -> Callable[..., Case]:
-    """A soak of less than a minute, with a fault where one is named."""
+def remove_shared_memory() -> Iterator[None]:
+    """What the fault leaves in /dev/shm."""
+    yield
+    for file in Path("/dev/shm").glob("rldoctor-test-*"):
+        file.unlink()
+
+
+@pytest.fixture(scope="module")
+def soaked(patient: Path, remove_shared_memory: None) -> Callable[..., Case]:
+    """A soak of half a minute, with faults where they are named."""
 
     @cache
-    def run(fault: str | None = None) -> Case:
+    def run(*faults: str) -> Case:
         return scenario_case(
             patient,
             soak,
-            fault=f"soak:{fault}" if fault else None,
+            fault=",".join(f"soak:{fault}" for fault in faults) or None,
             plan=SHORT,
-            engine={"num_gpu_blocks_override": 20_000},  # a leak must not bring the traffic to a halt
-            request=Request(python=patient, soak=0.7),
+            engine={"num_gpu_blocks_override": 4_000},  # a leak must not bring the traffic to a halt
+            request=Request(python=patient, soak=0.5),
         )
 
     return run
@@ -46,30 +60,129 @@ def test_it_is_played_only_where_minutes_were_asked_for() -> None:
     assert run.arguments["seconds"] == 120 and run.time_limit > 120
 
 
+def test_a_cycle_has_what_the_launch_does_to_its_engine() -> None:
+    (plain,) = soak.runs(Case(), Request(soak=2), Basis()).values()
+    assert [plain.arguments[name] for name in ("update", "adapter", "sleep")] == [True, None, None]
+    served = Case(plan=SERVES_ADAPTERS)
+    (run,) = soak.runs(served, Request(soak=2), Basis(device="cuda")).values()
+    assert (run.arguments["update"], run.arguments["adapter"]["rank"], run.arguments["sleep"]) == (False, 8, 1)
+    assert run.engine.options["enable_lora"] is True
+    # vLLM has no sleep mode on the CPU.
+    (run,) = soak.runs(served, Request(soak=2), Basis(device="cpu")).values()
+    assert run.arguments["sleep"] is None
+
+
 @pytest.mark.engine
 def test_a_healthy_engine_stays_as_it_is(soaked: Callable[..., Case]) -> None:
     reported = soaked()
     job = reported.observations["soak"]["traffic"]
     assert job["ended"] == "done", job["tail"][-5:]
-    windows = job["records"]["windows"]
-    assert all(window["unfinished"] == 0 for window in windows)
-    assert len({tuple(window["canary"]["token_ids"]) for window in windows}) == 1
-    for check in (host_memory.check, engine_internal.check):
-        result = judge_one(check, reported)
-        assert result.outcome is Outcome.PASS and "requests in" in str(result.reason)
+    assert job["records"]["played"]["parts"] == ["traffic", "update"]
+    assert all(window["unfinished"] == 0 for window in job["records"]["windows"])
+    for check in CHECKS:
+        assert judge_one(check, reported).findings == ()
+    reason = str(judge_one(host_memory.check, reported).reason)
+    assert f"{job['records']['played']['requests']} requests in" in reason and "MiB a cycle on)" in reason
 
 
 @pytest.mark.engine
-def test_memory_and_blocks_that_do_not_come_back_are_found(soaked: Callable[..., Case]) -> None:
-    reported = soaked("leaks")
+def test_all_that_leaks_is_named_with_what_a_cycle_loses(soaked: Callable[..., Case]) -> None:
+    reported = soaked("leaks", "slower")
     (grown,) = judge_one(host_memory.check, reported).findings
-    assert grown.grade is Grade.OBSERVED and "GiB an hour under steady traffic" in grown.message
-    (lost,) = judge_one(engine_internal.check, reported).findings
-    assert "loses KV blocks under traffic" in lost.message
+    assert grown.grade is Grade.OBSERVED and "host memory" in grown.message and "GiB in 1000 cycles" in grown.message
+    found = [one.message for one in judge_one(engine_internal.check, reported).findings]
+    for lost in (
+        "loses KV blocks",
+        "open sockets",
+        "open files",
+        "threads",
+        "processes",
+        "files in /dev/shm",
+        "slower",
+    ):
+        assert any(lost in message for message in found), (lost, found)
+    (blocks,) = [message for message in found if "KV blocks" in message]
+    assert 0.8 < float(blocks.rpartition("under traffic: ")[2].split()[0]) < 1.2
+
+
+def windows(**series: list[float]) -> Case:
+    """A soak of three cycles a window in which these quantities went so."""
+    count = len(next(iter(series.values())))
+    rows: list[dict[str, Any]] = [
+        {"seconds": 10.0 * i, "cycles": 3 * i, "requests": 36, "canary": {"token_ids": [1, 2]}}
+        for i in range(1, count + 1)
+    ]
+    for name, values in series.items():
+        for row, value in zip(rows, values, strict=True):
+            row[name] = value
+    job = {"ended": "done", "boot": "miniature", "records": {"windows": rows}}
+    return replace(Case(), observations={"soak": {"traffic": job}})
+
+
+def found(reported: Case) -> list[str]:
+    return [one.message for check in CHECKS for one in judge_one(check, reported).findings]
+
+
+QUIET: dict[str, list[Any]] = {
+    "one step": [900 * MIB] * 6 + [960 * MIB] * 6,
+    "two steps": [900 * MIB] * 6 + [930 * MIB] * 3 + [960 * MIB] * 3,
+    "a pool that fills": [MIB * (1000 - 200 * math.exp(-i / 3)) for i in range(12)],
+    "up and down": [MIB * (900 + 30 * (i % 3)) for i in range(12)],
+    "a little": [MIB * (900 + i) for i in range(12)],
+    "falling": [MIB * (900 - 20 * i) for i in range(12)],
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_is_no_growth(name: str) -> None:
+    assert found(windows(host=QUIET[name])) == []
+
+
+def test_growth_is_told_by_the_cycle() -> None:
+    (said,) = found(windows(host=[MIB * (900 + 15 * i + i % 2) for i in range(12)]))
+    assert "by 5." in said and "MiB a cycle: 4.9 GiB in 1000 cycles" in said
+    (said,) = found(windows(free_blocks=[300.0 - 3 * i for i in range(12)]))
+    assert "loses KV blocks under traffic: 1 blocks a cycle" in said
+    # Sockets are files; what has as many files too many has no other leak.
+    sockets = [13.0 + 3 * i for i in range(12)]
+    assert len(found(windows(sockets=sockets, files=[40 + value for value in sockets]))) == 1
+    assert len(found(windows(sockets=sockets, files=[40 + 3 * value for value in sockets]))) == 2
+
+
+def test_steps_that_take_longer() -> None:
+    assert (
+        found(windows(step=[0.004, 0.016, 0.003, 0.012, 0.005, 0.017, 0.012, 0.003, 0.009, 0.003, 0.016, 0.004])) == []
+    )
+    (said,) = found(windows(step=[0.004 * (1 + 0.1 * i) for i in range(12)]))
+    assert "becomes slower under steady traffic: a step takes 5.6 ms at first and 8.4 ms" in said
+
+
+def test_an_answer_that_turns_is_told_with_the_requests_before_it() -> None:
+    turned = windows(host=[900.0 * MIB] * 12)
+    rows = turned.observations["soak"]["traffic"]["records"]["windows"]
+    rows[5]["canary"] = {"token_ids": [1, 3]}
+    assert found(turned) == []  # once is rounding
+    for row in rows[5:]:
+        row["canary"] = {"token_ids": [1, 3]}
+    (said,) = found(turned)
+    assert "answers a greedy request otherwise after 180 requests" in said
+
+
+def test_an_engine_that_breaks_is_told_with_the_requests_before_it() -> None:
+    played = {"cycles": 8, "requests": 96, "parts": ["traffic", "update"]}
+    error = {"type": "RuntimeError", "message": "the request table is full", "frames": []}
+    job = {
+        "ended": "raised",
+        "boot": "miniature",
+        "records": {"stage": "soak: traffic", "played": played},
+        "error": error,
+    }
+    reported = Case(observations={"rollout": {}, "soak": {"traffic": job}})
+    (one,) = judge_one(failure_unrecognised.check, reported).findings
+    assert one.evidence[0].text == "after 96 requests in 8 cycles of traffic, update"
 
 
 def test_a_soak_that_was_too_short_tells_nothing() -> None:
-    job = {"ended": "done", "boot": "miniature", "records": {"windows": [{"host": 1, "seconds": 1.0}]}}
-    short = replace(Case(), observations={"soak": {"traffic": job}})
+    short = windows(host=[1.0])
     result = judge_one(host_memory.check, short)
     assert result.outcome is Outcome.NOT_CHECKED and "--soak with more minutes" in str(result.reason)

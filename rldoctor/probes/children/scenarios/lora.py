@@ -34,17 +34,17 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         return
     running.record("trainer", trainer.facts())
     base = trainer.weights()
-    modules = _modules(trainer, arguments["targets"])
+    modules = modules_of(trainer, arguments["targets"])
     rank, alpha = arguments["rank"], arguments["alpha"]
     plain = _sampled(running, arguments, None)
     first, strength = _moving(trainer, base, modules, rank, alpha / rank, plain)
-    second = _adapter(base, modules, rank, strength, seed=2)
+    second = make_adapter(base, modules, rank, strength, seed=2)
     reported = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
     running.record("adapters", reported)
     found = {"none": plain}
     for number, (name, adapter) in enumerate((("first", first), ("second", second)), start=1):
-        directory = _write(Path(f"adapter-{name}"), adapter, rank, alpha)
-        found[name] = _sampled(running, arguments, _request(name, number, directory))
+        directory = write_adapter(Path(f"adapter-{name}"), adapter, rank, alpha)
+        found[name] = _sampled(running, arguments, lora_request(name, number, directory))
     for name, adapter, scale in (
         ("base", {}, 0.0),
         ("first", first, alpha / rank),
@@ -64,14 +64,14 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     )
 
 
-def _modules(trainer: Trainer, targets: list[str] | None) -> list[str]:
+def modules_of(trainer: Trainer, targets: list[str] | None) -> list[str]:
     names = tuple(targets) if targets else ALL
     linear = [n for n, module in trainer.model.named_modules() if isinstance(module, torch.nn.Linear)]
     wanted = [name for name in linear if name.rpartition(".")[2] in names]
     return wanted or [name for name in linear if name.rpartition(".")[2] in ALL]
 
 
-def _adapter(base: dict[str, Any], modules: list[str], rank: int, strength: float, seed: int) -> Adapter:
+def make_adapter(base: dict[str, Any], modules: list[str], rank: int, strength: float, seed: int) -> Adapter:
     chance = torch.Generator().manual_seed(seed)
     made = {}
     for module in modules:
@@ -99,7 +99,7 @@ def _moving(
     """An adapter that moves the log-probabilities of these completions, and its strength."""
     strength = STRENGTH
     for _ in range(MOST_DOUBLINGS):
-        adapter = _adapter(base, modules, rank, strength, seed=1)
+        adapter = make_adapter(base, modules, rank, strength, seed=1)
         trainer.load(_merged(base, adapter, scale))
         reported = [trainer.log_probabilities(row["prompt"], row["token_ids"])[0] for row in plain]
         steps = [abs(a - b) for row, now in zip(plain, reported) for a, b in zip(row["engine"], now)]  # noqa: B905
@@ -109,7 +109,7 @@ def _moving(
     return adapter, strength
 
 
-def _write(directory: Path, adapter: Adapter, rank: int, alpha: float) -> str:
+def write_adapter(directory: Path, adapter: Adapter, rank: int, alpha: float) -> str:
     """As PEFT saves an adapter (https://huggingface.co/docs/peft/developer_guides/checkpoint)."""
     from safetensors.torch import save_file
 
@@ -132,7 +132,7 @@ def _write(directory: Path, adapter: Adapter, rank: int, alpha: float) -> str:
     return str(directory.resolve())
 
 
-def _request(name: str, number: int, directory: str) -> Any:
+def lora_request(name: str, number: int, directory: str) -> Any:
     from vllm.lora.request import LoRARequest
 
     return LoRARequest(name, number, directory)
@@ -155,9 +155,9 @@ def _sampled(running: RunningEngine, arguments: dict[str, Any], adapter: Any) ->
 def _above(running: RunningEngine, base: dict[str, Any], modules: list[str], limit: int) -> dict[str, Any]:
     """What becomes of an adapter of a larger rank than the engine has room for."""
     rank = 2 * limit
-    directory = _write(Path("adapter-above"), _adapter(base, modules, rank, STRENGTH, seed=3), rank, rank)
+    directory = write_adapter(Path("adapter-above"), make_adapter(base, modules, rank, STRENGTH, seed=3), rank, rank)
     try:
-        running.engine.llm_engine.add_lora(_request("above", 3, directory))
+        running.engine.llm_engine.add_lora(lora_request("above", 3, directory))
     except Exception as error:
         return {"rank": rank, "exceptions": chain(error)}
     return {"rank": rank, "exceptions": None}

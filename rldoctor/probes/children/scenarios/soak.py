@@ -1,50 +1,124 @@
-"""Keeps traffic up for a while and takes the engine's measure at regular times.
+"""A life in small: cycles of traffic with aborts, new weights, another adapter, sleep and wake-up, with the engine's
+measure taken at regular times.
 
-Arguments: ``prompt`` and ``response`` (tokens, the longest of each), ``seconds``, ``windows`` (measures to take).
-Records: ``windows``, a row for each: ``seconds`` since the start, ``host`` and ``device`` memory in bytes (None without
-a device), ``free_blocks`` of the KV cache while nothing runs (None where the engine does not tell), ``requests``
-finished and ``unfinished``, ``tokens`` sampled in it, ``longest_step`` in seconds, ``canary`` (one greedy request:
-``token_ids``, ``logprobs``); ``reach``."""
+Arguments: ``prompt`` and ``response`` (tokens, the longest of each), ``seconds``, ``windows`` (measures to take),
+``update`` (whether weights are sent), ``adapter`` (``rank`` and ``alpha``, or None), ``sleep`` (a level, or None).
+Records: ``played`` (``cycles`` and ``requests`` so far, ``parts`` of a cycle), ``windows``, a row for each: ``seconds``
+since the start, ``cycles`` so far, what is ``held`` (see ``held``), ``device`` memory in bytes (None without a device),
+``free_blocks`` of the KV cache while nothing runs (None where the engine does not tell), ``requests`` finished and
+``unfinished``, ``tokens`` sampled in it, ``step`` (the time of its quicker steps in seconds) and ``longest_step``,
+``canary`` (one greedy request: ``token_ids``, ``logprobs``); ``unread`` (parts of a cycle that could not be played, and
+why), ``reach``."""
 
 from __future__ import annotations
 
-import os
+import importlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import held
 from engine_facts import first
 from running_engine import RunningEngine
+from syncing import Sync, SyncError
 from traffic import Arrival, Trace, drive
+from trainer import Trainer, TrainerError
 
 ROUND = 12
 SPACING = 2
 CANARY = {"temperature": 0.0, "max_tokens": 16, "logprobs": 1, "ignore_eos": True}
 # Where the number of free blocks stands, V1 and V0.
 POOLS = ("llm_engine.engine_core.engine_core.scheduler.kv_cache_manager.block_pool",)
+# A tenth of the steps is quicker than what stands for all of them: what others do on the machine slows down the rest.
+QUICK = 0.1
+Part = Callable[[int], None]
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
-    began, number = time.monotonic(), 0
+    began, life = time.monotonic(), _Life(running, arguments)
     due = [arguments["seconds"] * (i + 1) / arguments["windows"] for i in range(arguments["windows"])]
     windows: list[dict[str, Any]] = []
     while due:
         traces: list[Trace] = []
         while not traces or time.monotonic() - began < due[0]:
-            traces.append(drive(running, [_arrival(running, number * ROUND + i, i, arguments) for i in range(ROUND)]))
-            number += 1
+            traces.append(life.cycle())
         due = [moment for moment in due if moment > time.monotonic() - began]
-        windows.append(_window(running, traces, time.monotonic() - began))
+        windows.append(life.window(traces, time.monotonic() - began))
         running.record("windows", windows)
         running.record(
             "reach",
             {
-                "requests": number * ROUND,
+                "requests": life.requests,
+                "cycles": life.cycles,
                 "sampled_tokens": sum(window["tokens"] for window in windows),
                 "longest": arguments["prompt"] + arguments["response"],
                 "seconds": round(time.monotonic() - began, 1),
             },
         )
+
+
+class _Life:
+    """An engine with what its trainer would do to it."""
+
+    def __init__(self, running: RunningEngine, arguments: dict[str, Any]) -> None:
+        self.running, self.arguments = running, arguments
+        self.cycles = self.requests = 0
+        self.steps: list[float] = []
+        unread: dict[str, str] = {}
+        self.parts: dict[str, Part] = {}
+        for name, prepare in (("update", _update), ("adapter", _adapter), ("sleep", _sleep)):
+            if arguments.get(name):
+                try:
+                    self.parts[name] = prepare(running, arguments[name])
+                except (TrainerError, SyncError) as why:
+                    unread[name] = str(why)
+        running.record("unread", unread)
+        self._time_steps()
+
+    def cycle(self) -> Trace:
+        arrivals = [_arrival(self.running, self.requests + i, i, self.arguments) for i in range(ROUND)]
+        trace = drive(self.running, arrivals)
+        for part in self.parts.values():
+            part(self.cycles)
+        self.cycles += 1
+        self.requests += ROUND
+        self.running.record(
+            "played", {"cycles": self.cycles, "requests": self.requests, "parts": ["traffic", *self.parts]}
+        )
+        return trace
+
+    def window(self, traces: list[Trace], seconds: float) -> dict[str, Any]:
+        answers = [answer for trace in traces for answer in trace.answers.values()]
+        count = getattr(first(self.running.engine, POOLS), "get_num_free_blocks", None)
+        (canary,) = self.running.generate({"canary": (self.running.prompt(32), CANARY)})
+        held.settle()
+        steps, self.steps = sorted(self.steps), []
+        return {
+            "seconds": round(seconds, 1),
+            "cycles": self.cycles,
+            **held.held(),
+            "device": _device_memory(),
+            "free_blocks": None if count is None else int(count()),
+            "requests": len(answers),
+            "unfinished": sum(not (answer["finish_reason"] or answer["aborted"]) for answer in answers),
+            "tokens": sum(len(answer["token_ids"]) for answer in answers),
+            "step": round(steps[int(len(steps) * QUICK)], 6) if steps else None,
+            "longest_step": max(trace.longest_step for trace in traces),
+            "canary": {name: canary[name] for name in ("token_ids", "logprobs")},
+        }
+
+    def _time_steps(self) -> None:
+        engine = self.running.engine.llm_engine
+        step = engine.step
+
+        def timed() -> Any:
+            began = time.perf_counter()
+            outputs = step()
+            self.steps.append(time.perf_counter() - began)
+            return outputs
+
+        engine.step = timed
 
 
 def _arrival(running: RunningEngine, name: int, place: int, arguments: dict[str, Any]) -> Arrival:
@@ -59,35 +133,41 @@ def _arrival(running: RunningEngine, name: int, place: int, arguments: dict[str,
     )
 
 
-def _window(running: RunningEngine, traces: list[Trace], seconds: float) -> dict[str, Any]:
-    answers = [answer for trace in traces for answer in trace.answers.values()]
-    pool = first(running.engine, POOLS)
-    count = getattr(pool, "get_num_free_blocks", None)
-    (canary,) = running.generate({"canary": (running.prompt(32), CANARY)})
-    return {
-        "seconds": round(seconds, 1),
-        "host": _host_memory(),
-        "device": _device_memory(),
-        "free_blocks": None if count is None else int(count()),
-        "requests": len(answers),
-        "unfinished": sum(not (answer["finish_reason"] or answer["aborted"]) for answer in answers),
-        "tokens": sum(len(answer["token_ids"]) for answer in answers),
-        "longest_step": max(trace.longest_step for trace in traces),
-        "canary": {name: canary[name] for name in ("token_ids", "logprobs")},
-    }
+def _update(running: RunningEngine, _: Any) -> Part:
+    """The weights that it has, sent as new ones. Raises :class:`TrainerError` and :class:`SyncError`."""
+    sync, weights = Sync(running, one_by_one=False), Trainer(running).weights()
+
+    def update(_: int) -> None:
+        sync.send(weights.items())
+        running.engine.reset_prefix_cache()
+
+    return update
 
 
-def _host_memory() -> int:
-    """Resident memory of this process and its children, in bytes."""
-    pages = 0
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(fields[2]) == os.getpgrp():  # the child's whole tree is one process group
-            pages += int(fields[21])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def _adapter(running: RunningEngine, wanted: dict[str, Any]) -> Part:
+    """Another adapter each time, under a new number, as trainers give them. Raises :class:`TrainerError`."""
+    lora: Any = importlib.import_module("lora")  # beside this file
+    trainer = Trainer(running)
+    base, modules = trainer.weights(), lora.modules_of(trainer, wanted["targets"])
+    rank, alpha = wanted["rank"], wanted["alpha"]
+    made = [lora.make_adapter(base, modules, rank, lora.STRENGTH, seed=seed) for seed in (1, 2)]
+    folders = [lora.write_adapter(Path(f"soak-{i}"), one, rank, alpha) for i, one in enumerate(made)]
+
+    def swap(cycle: int) -> None:
+        engine = running.engine.llm_engine
+        if cycle:
+            engine.remove_lora(cycle)
+        engine.add_lora(lora.lora_request(f"soak {cycle}", cycle + 1, folders[cycle % 2]))
+
+    return swap
+
+
+def _sleep(running: RunningEngine, level: int) -> Part:
+    def nap(_: int) -> None:
+        running.engine.sleep(level=level)
+        running.engine.wake_up()
+
+    return nap
 
 
 def _device_memory() -> int | None:
