@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import NotChecked
+from rldoctor.api import Case, NotChecked
 
-from .agreement import Difference, difference
+from .agreement import Difference, difference, noise_of
+from .rollout import Job, records, require
 
 Trace = Mapping[str, Any]
 Answer = Mapping[str, Any]
@@ -89,6 +90,39 @@ def compared(one: Trace, other: Trace) -> Comparison:
         else:
             partings.append(_parting(name, place, mine, its))
     return Comparison(equal, tuple(partings), difference(here, there))
+
+
+@dataclass(frozen=True)
+class Against:
+    """Answers beside what the trainer gives for the same tokens: how many ``requests``, how far the ``wrong`` ones are
+    off, by name, and how far ``all`` tokens together."""
+
+    requests: int
+    wrong: Mapping[str, Difference]
+    all: Difference
+
+    @property
+    def worst(self) -> Difference:
+        return max(self.wrong.values(), key=lambda one: one.mean)
+
+
+def against_trainer(job: Job) -> Against:
+    """Raises :class:`NotChecked` where one of the two was not recorded."""
+    answers, trainer = require(job, "trace")["answers"], require(job, "trainer")
+    pairs = {name: (answers[name]["logprobs"], values) for name, values in trainer.items()}
+    apart = {name: difference(*pair) for name, pair in pairs.items()}
+    every = difference(*([value for pair in pairs.values() for value in pair[side]] for side in (0, 1)))
+    noise = noise_of(job)
+    return Against(len(apart), {name: one for name, one in apart.items() if one.beyond(noise)}, every)
+
+
+def decided_by_chunks(case: Case) -> bool:
+    """Whether the engine that prefills in chunks answers otherwise than the trainer, and the one that does not as it
+    would; False where they were not both run beside it."""
+    jobs = case.observations.get("chunked_prefill", {})
+    if not all("trainer" in records(jobs.get(name, {})) for name in ("on", "off")):
+        return False
+    return bool(against_trainer(jobs["on"]).wrong) and not against_trainer(jobs["off"]).wrong
 
 
 def _parting(name: str, place: int, one: Answer, other: Answer) -> Parting:

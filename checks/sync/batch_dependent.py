@@ -29,7 +29,6 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rldoctor.api import (
     Applicability,
@@ -51,8 +50,9 @@ from rldoctor.api import (
 )
 from rldoctor.api.engine import release
 
-from ..observed.agreement import Noise, difference, noise_of
+from ..observed.agreement import alone_is_wrong, in_batch
 from ..observed.rollout import describe, records, require, runs
+from ..observed.traces import decided_by_chunks
 
 check = Check("RLD405", "outputs-batch-dependent", __doc__)
 
@@ -140,19 +140,17 @@ def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
     """One greedy request, twice, in batches of other sizes."""
     demanded = case.plan is not None and str(case.plan.value(SWITCH, "0")) == "1"
     for job in runs(case, "agreement"):
-        reported = require(job, "greedy")
-        alone, batched = reported["alone"], reported["batched"]
-        both = zip(alone["token_ids"], batched["token_ids"], strict=False)
-        same = next((place for place, (one, other) in enumerate(both) if one != other), len(alone["token_ids"]))
-        equal = same == len(alone["token_ids"]) == len(batched["token_ids"])
-        # What follows another token is another text; the token itself was chosen after the same ones.
-        apart = difference(alone["logprobs"][: same + 1], batched["logprobs"][: same + 1])
-        noise = noise_of(job)
+        found = in_batch(job)
+        if decided_by_chunks(case):
+            raise NotApplicable("an engine that prefills whole prompts agrees with transformers (RLD201)")
+        if alone_is_wrong(job):
+            raise NotApplicable("engine and transformers differ on a request that is alone (RLD403)")
+        reported, apart, equal = require(job, "greedy"), found.apart, found.equal
         said = f"alone and among {reported['batch'] - 1}: log-probabilities up to {apart.largest:.2g} apart" + (
-            "" if equal else f", another token after {same} equal ones"
+            "" if equal else f", another token after {found.same} equal ones"
         )
         evidence = (Evidence(text=said, source="agreement probe"),)
-        if apart.beyond(noise) or not (equal or _close(alone, batched, same, noise)):
+        if found.beyond:
             yield check.finding(
                 f"a greedy request to {describe(job)} is answered otherwise among {reported['batch'] - 1} others than "
                 "alone, by more than rounding",
@@ -173,12 +171,6 @@ def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
                 ),
             )
         yield Reach(said)
-
-
-def _close(alone: dict[str, Any], batched: dict[str, Any], place: int, noise: Noise) -> bool:
-    """Whether the two best tokens were so close that rounding may swap them."""
-    margins = [reported["margins"][place] for reported in (alone, batched) if place < len(reported["margins"])]
-    return all(margin is not None and margin <= 2 * noise.largest for margin in margins) and bool(margins)
 
 
 @check.logged("batch_invariant mode requires an attention backend in ")

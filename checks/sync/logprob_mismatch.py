@@ -19,7 +19,7 @@ How sure it is
     bfloat16 is about 0.01 per token, and spikes pass: the median over at least three steps is asked, fewer steps only
     where the difference is ten times the bound or so (stale weights, another temperature, a wrong model). Sampling
     with top_p, top_k or min_p biases TRL's difference by the mass that is cut off. Running engines are judged by mean
-    and largest difference, by precision: for miniatures in bfloat16 0.06 and 0.25, for real models 0.1 and 1 (sources
+    and largest difference, by precision: for miniatures in bfloat16 0.12 and 0.5, for real models 0.1 and 1 (sources
     in ``rollout/agreement.py``).
 
     ============================== ======= ====== ==================================================================
@@ -65,8 +65,19 @@ from rldoctor.api import (
     cite,
 )
 
-from ..observed.agreement import between, difference, grade_of, lengths, masked, noise_of
+from ..observed.agreement import (
+    apart_from_trainer,
+    between,
+    decided_by_the_batch,
+    difference,
+    grade_of,
+    lengths,
+    masked,
+    noise_of,
+    power_of,
+)
 from ..observed.rollout import Job, describe, records, require, runs
+from ..observed.traces import against_trainer, decided_by_chunks
 from ..observed.trends import FEWEST, Run, finite, tail
 from .weights_stale import grows
 
@@ -206,7 +217,8 @@ def engine_and_transformers(case: Case) -> Iterator[Finding | Reach]:
         rows, trainer = require(job, "plain"), require(job, "trainer")
         apart = between(rows, "engine", "trainer")
         if not apart.beyond(noise_of(job)):
-            yield Reach(f"{describe(job)} and transformers: {apart}, {lengths(case, job)}")
+            power = power_of(job, noise_of(job))
+            yield Reach(f"{describe(job)} and transformers: {apart}, {lengths(case, job)}{power and '; '}{power}")
             continue
         if not between(rows, "prefill", "trainer").beyond(noise_of(job)):
             raise NotApplicable("the engine's prefill agrees with transformers: its decoding is at fault")
@@ -228,7 +240,7 @@ def across_the_vocabulary(case: Case) -> Iterator[Finding | Reach]:
             raise NotApplicable("engine and transformers disagree on sampled tokens already")
         apart = difference(reported["engine"], reported["trainer"])
         if not apart.beyond(noise_of(job)):
-            yield Reach(f"{apart.tokens} tokens of the whole vocabulary: {apart}")
+            yield _seen(job, f"{apart.tokens} tokens of the whole vocabulary: {apart}")
             continue
         steps = [abs(a - b) for a, b in zip(reported["engine"], reported["trainer"], strict=True)]
         worst = reported["token_ids"][1 + steps.index(max(steps))]
@@ -245,9 +257,12 @@ def across_the_vocabulary(case: Case) -> Iterator[Finding | Reach]:
 def decode_and_prefill(case: Case) -> Iterator[Finding | Reach]:
     """The same tokens in one engine: sampled, and read in a prompt."""
     for job in _reported(case):
-        apart = between(require(job, "plain"), "engine", "prefill")
+        rows = require(job, "plain")
+        if "trainer" in rows[0] and between(rows, "prefill", "trainer").beyond(noise_of(job)):
+            raise NotApplicable("engine and transformers differ in a prompt already")
+        apart = between(rows, "engine", "prefill")
         if not apart.beyond(noise_of(job)):
-            yield Reach(f"decode and prefill: {apart}")
+            yield _seen(job, f"decode and prefill: {apart}")
             continue
         yield _computes_otherwise(
             f"{describe(job)} gives tokens that it decodes other log-probabilities than the same tokens in a prompt: "
@@ -258,13 +273,76 @@ def decode_and_prefill(case: Case) -> Iterator[Finding | Reach]:
         )
 
 
+@check.observed(needs=["observations.agreement"])
+def from_cached_prefixes(case: Case) -> Iterator[Finding | Reach]:
+    """Prompts that the engine has computed before, in whole or in part, against transformers."""
+    for job in _reported(case):
+        rows = records(job).get("cached")
+        if not rows:
+            raise NotApplicable("no prompt that is longer than a block of the KV cache was asked for again")
+        if between(require(job, "plain"), "engine", "trainer").beyond(noise_of(job)):
+            raise NotApplicable("engine and transformers disagree on new prompts already")
+        apart = {row["request"]: between([row], "engine", "trainer") for row in rows}
+        wrong = {name: one for name, one in apart.items() if one.beyond(noise_of(job))}
+        if not wrong:
+            yield _seen(job, f"{len(rows)} prompts that begin as earlier ones do agree with transformers")
+            continue
+        name, worst = next(iter(wrong.items()))
+        yield _computes_otherwise(
+            f"{describe(job)} continues prompts that begin as earlier ones do with other log-probabilities than "
+            f"transformers: {worst.mean:.2g} apart on average; its prefix cache is at fault",
+            case,
+            job,
+            f"earlier prompt, {name}: {worst}",
+        )
+
+
+@check.observed(needs=["observations.chunked_prefill"])
+def under_pressure(case: Case) -> Iterator[Finding | Reach]:
+    """Requests that share steps, overflow the cache and lose their place in it, against transformers."""
+    if any(apart_from_trainer(job) for job in case.observations.get("agreement", {}).values()):
+        raise NotApplicable("engine and transformers disagree without pressure already")
+    by_run = {name: job for name, job in case.observations["chunked_prefill"].items() if "trainer" in records(job)}
+    apart = {name: against_trainer(job) for name, job in by_run.items()}
+    wrong = {name: found for name, found in apart.items() if found.wrong}
+    if not apart:
+        raise NotApplicable("the trainer's model was not run beside this traffic")
+    if len(wrong) < len(apart):
+        if wrong:
+            raise NotApplicable("only one of two engines is wrong: it is their difference (RLD201)")
+        for name, found in apart.items():
+            preempted = require(by_run[name], "trace").get("preemptions")
+            yield Reach(f"{found.requests} requests under pressure, {preempted} preemptions: {found.all}")
+        return
+    found, job = next(iter(wrong.values())), by_run[next(iter(wrong))]
+    preempted = require(job, "trace").get("preemptions")
+    yield _computes_otherwise(
+        f"{describe(job)} gives {len(found.wrong)} of {found.requests} requests other log-probabilities than "
+        f"transformers where they overflow the KV cache: {found.worst.mean:.2g} apart on average ({preempted} "
+        "preemptions)",
+        case,
+        job,
+        f"{next(iter(found.wrong))}: {found.worst}",
+    )
+
+
+def _seen(job: Job, what: str) -> Reach:
+    """A pass. Raises :class:`NotChecked` where a difference that matters would not have shown."""
+    power_of(job, noise_of(job))
+    return Reach(what)
+
+
 def _reported(case: Case) -> Iterator[Job]:
+    if decided_by_chunks(case):
+        raise NotApplicable("an engine that prefills whole prompts agrees with transformers (RLD201)")
     for job in runs(case, "agreement"):
         mode = records(job).get("engine", {}).get("logprobs_mode")
         if str(mode).endswith("logits"):
             raise NotApplicable(f"the engine tells logits (logprobs_mode {mode}, RLD213)")
         if "vocabulary" in records(job) and masked(job):
             raise NotApplicable("the engine masks tokens, which makes the others likelier (RLD404)")
+        if decided_by_the_batch(job):
+            raise NotApplicable("a request that is alone agrees with transformers: the others in its batch decide")
         yield job
 
 

@@ -51,7 +51,7 @@ from rldoctor.api import (
     version_within,
 )
 
-from ..observed.agreement import Noise, between, difference, grade_of, noise_of
+from ..observed.agreement import Difference, Noise, between, difference, grade_of, noise_of
 from ..observed.rollout import Job, describe, records, require, runs
 from ..observed.trends import Run, finite
 
@@ -135,6 +135,14 @@ def engine_follows(case: Case) -> Iterator[Finding | Reach]:
                 (_ANOTHER_RELEASE,),
                 case,
             )
+        elif (others := _rows_apart(job)) is not None and others.beyond(noise):
+            yield _finding(
+                f"{describe(job)} follows the trainer on likely tokens after a weight sync and not on others: rows of "
+                "the embedding or of the head are still the old ones",
+                (*evidence, Evidence(text=f"a prompt from the whole vocabulary: {others}", source="weights probe")),
+                (_ANOTHER_RELEASE,),
+                case,
+            )
         elif again.beyond(noise):
             seen = Evidence(text=f"prompts seen before the sync: {again}", source="weights probe")
             yield _finding(
@@ -165,6 +173,7 @@ def sync_repeats(case: Case) -> Iterator[Finding | Reach]:
                     (_ANOTHER_RELEASE,),
                     case,
                 )
+                return
         yield Reach("the same weights once more, and in float32, change nothing")
 
 
@@ -176,6 +185,12 @@ def _synced(case: Case) -> Iterator[Job]:
         if "after" not in records(job) and "rejected" in records(job):
             raise NotApplicable("the engine refuses the trainer's weights (RLD401)")
         yield job
+
+
+def _rows_apart(job: Job) -> Difference | None:
+    """How far engine and trainer are apart on a prompt from the whole vocabulary after the sync."""
+    reported = records(job).get("vocabulary")
+    return difference(reported["engine"], reported["trainer"]) if reported else None
 
 
 def _fitting(job: Job, fresh: list[dict[str, Any]], noise: Noise) -> str:

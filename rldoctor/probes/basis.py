@@ -46,6 +46,10 @@ OTHERS_COUNTED_BEFORE = (0, 9, 1)
 # One process, so that the child can look into the engine; a cache that a small machine can spare.
 ENVIRON = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
+# A miniature's matrices are too small to share: threads that wait for each other cost more than they do, by far where
+# the machine has other work. Releases from EXACT_FROM on take "nobind".
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+
 # Variables of the launch that change how the engine computes. Others name files, hosts and keys of its own machine.
 VARIABLES = frozenset(
     {
@@ -131,6 +135,7 @@ def basis(case: Case, request: Request) -> Basis:
     version = release(case)
     if kind == "cpu" and version is not None and version >= EXACT_FROM and not runs_itself(case, request):
         options["dtype"] = EXACT
+        environ |= ONE_THREAD
     if case.plan is None or case.plan.value("rollout.backend", "vllm") != "vllm":
         length = min(_model_length(case) or LONGEST, LONGEST)
         return Basis(

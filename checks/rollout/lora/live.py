@@ -34,18 +34,24 @@ def applied(case: Case) -> Iterator[Finding | Reach]:
         rows, noise = require(job, "rows"), noise_of(job)
         if between([row for row in rows if row["case"] == "none"], "engine", "base").beyond(noise):
             raise NotApplicable("engine and trainer differ without an adapter already (RLD403)")
+        wrong: dict[str, str] = {}
+        evidence: list[Evidence] = []
         for name in ("first", "second"):
             under = [row for row in rows if row["case"] == name]
             apart = between(under, "engine", name)
             if not apart.beyond(noise):
                 yield Reach(f"{describe(job)} applies the {name} adapter: {apart}")
                 continue
+            wrong[name] = _instead(under, name, noise)
+            text = f"{name} adapter, engine against merged weights: {apart}"
+            evidence.append(Evidence(text=text, source="lora probe"))
+        if wrong:
+            how = "; ".join(f"{what} ({name})" for name, what in wrong.items())
             yield check.finding(
-                f"{describe(job)} does not apply the {name} of two adapters as transformers does: "
-                + _instead(under, name, noise),
+                f"{describe(job)} does not apply {len(wrong)} of two adapters as transformers does: {how}",
                 grade=Grade.OBSERVED,
                 evidence=(
-                    Evidence(text=f"engine against merged weights: {apart}", source="lora probe"),
+                    *evidence,
                     *(cite(case.plan, *SETTINGS) if case.plan is not None else ()),
                 ),
                 fixes=(

@@ -9,9 +9,10 @@ from typing import Any
 
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach
 
-from ...observed.agreement import Difference, difference, grade_of, noise_of
+from ...observed.agreement import Difference, apart_from_trainer, difference, grade_of, noise_of
 from ...observed.lengths import SIZES, engine_mismatch, failed_passes, message_of, positions, trainer_side
 from ...observed.rollout import Job, describe, failure_text, frames, records, require, rollouts, runs
+from ...observed.traces import decided_by_chunks
 from . import check
 from .fixes import COMPLETE, limited
 
@@ -232,6 +233,10 @@ def trainer_at_the_limit(case: Case) -> Iterator[Finding | Reach]:
 @check.observed(needs=["observations.lengths"])
 def parts_at_the_end(case: Case) -> Iterator[Finding | Reach]:
     """Engine and trainer agree at the beginning of a sequence and not at its end."""
+    if decided_by_chunks(case):
+        raise NotApplicable("an engine that prefills whole prompts agrees with transformers (RLD201)")
+    if any(apart_from_trainer(job) for job in case.observations.get("agreement", {}).values()):
+        raise NotApplicable("engine and trainer do not agree on ordinary prompts either (RLD403)")
     for job in runs(case, "lengths"):
         near, far = ends(job)
         reported = end_parts(job, near, far)

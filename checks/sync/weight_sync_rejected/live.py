@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
 
 from ...exceptions import root_of
-from ...observed.agreement import difference, noise_of
+from ...observed.agreement import between, difference, noise_of
 from ...observed.rollout import describe, records, require, runs
 from . import check
 from .fixes import for_name
@@ -46,6 +46,9 @@ def anything_goes(case: Case) -> Iterator[Finding | Reach]:
             raise NotApplicable(require(job, "way")["why"])
         if "refusals" not in records(job) and "rejected" in records(job):
             raise NotApplicable("the engine refuses the trainer's own weights")
+        fresh = [row for row in records(job).get("after", ()) if not row["seen"]]
+        if fresh and between(fresh, "engine", "trainer").beyond(noise_of(job)):
+            raise NotApplicable("the engine does not follow weights that fit either (RLD402)")
         for what, reported in require(job, "refusals").items():
             root = root_of(reported["exceptions"] or ())
             if root is not None:

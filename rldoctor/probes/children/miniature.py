@@ -6,6 +6,7 @@ ratio of heads, the rope and vocabulary settings and the tokenizer, and shrinks 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,17 @@ HEAD_DIM = 64  # vLLM's CPU attention takes 32 and more, its GPU kernels 64 and 
 LAYERS = 2
 MAX_EXPERTS = 8
 EVEN = 1.25  # kinds of nearly as many layers share a group size; 0.32 says 1.5, which makes fewer groups
+# How much larger than its input what a matrix puts out is. Scores of attention grow with the product of two; at 2.5 it
+# chooses, and among all positions.
+GAINS = {"q_proj": 1.6, "k_proj": 1.6, "q_norm": 1.6, "k_norm": 1.6}
+# By how much the weights of norms differ from what they are made with, and biases from zero.
+UNEVEN = 0.2
+# How large the logit of the end of an answer is beside those of other tokens.
+RARE = 0.2
+# The spread of logits in parts of that at which the likeliest of so many get a share that does not vanish.
+FEW = 1.2
+# Tokens whose logits are measured to bring them to the wanted spread, and how often.
+MEASURED, ROUNDS = 32, 3
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -171,13 +183,70 @@ def _like(directory: Path, config: dict[str, Any], files: str | None) -> dict[st
 
 
 def _write_any(directory: Path, config: dict[str, Any]) -> None:
-    """Weights of any architecture that transformers knows, as it initialises them."""
+    """Weights of any architecture that transformers knows."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(SEED)
-    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(str(directory)))
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(str(directory))).float()
+    sensitive(model)
     model.to(torch.bfloat16).save_pretrained(str(directory))
+
+
+def sensitive(model: Any) -> None:
+    """Weights in the place of those that transformers makes a model with, which are too small, and too regular, to tell
+    what is computed with them: every layer adds to the stream as much as it holds, attention chooses among all
+    positions, no norm is one and no bias zero, and the next token's distribution has the one to two nats of a real
+    model."""
+    import torch
+
+    chance = torch.Generator().manual_seed(SEED)
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(_drawn(name, parameter, chance))
+        ids = torch.randint(3, embedding.weight.shape[0] * 3 // 4, (1, MEASURED), generator=chance)
+        embedding.weight /= embedding(ids).std()  # some models multiply what they look up
+        tied = head is None or head.weight is embedding.weight
+        scaled = _last_norm(model) if tied else head.weight
+        if scaled is None:
+            return
+        # Some norms add one to their weight.
+        shift = 1.0 if tied and abs(float(scaled.mean())) < 0.5 else 0.0
+        if tied:  # of either sign: else the token that was read last is by far the likeliest
+            scaled.copy_((scaled + shift) * torch.randn(scaled.shape, generator=chance).sign() - shift)
+        for _ in range(ROUNDS):
+            spread = float(model.eval()(input_ids=ids).logits.float().std())
+            scaled.copy_((scaled + shift) * (_spread(embedding.weight.shape[0]) / spread) - shift)
+
+
+def _drawn(name: str, parameter: Any, chance: Any) -> Any:
+    """Values for a parameter, by its name and form."""
+    import torch
+
+    noise = torch.randn(parameter.shape, generator=chance)
+    kind = name.rpartition(".")[0].rpartition(".")[2]
+    if parameter.dim() > 1:
+        if "embed" in kind:
+            return noise
+        return noise * GAINS.get(kind, 1.0) / parameter.shape[-1] ** 0.5
+    if "norm" in kind:
+        return parameter * GAINS.get(kind, 1.0) + UNEVEN * noise
+    if name.endswith(("bias", "sinks")):
+        return UNEVEN * noise
+    return parameter
+
+
+def _spread(vocabulary: int) -> float:
+    """The standard deviation of logits at which so many of them leave one to two nats: beyond where, for independent
+    normal ones, few take it all (Derrida's random energy model)."""
+    return FEW * math.sqrt(2.0 * math.log(vocabulary))
+
+
+def _last_norm(model: Any) -> Any:
+    """The weight of the norm before the head, or None."""
+    found = [p for name, p in model.named_parameters() if "norm" in name.lower() and ".layers." not in name]
+    return next((p for p in reversed(found) if p.dim() == 1), None)
 
 
 def _write_qwen2(directory: Path, config: dict[str, Any]) -> None:
@@ -188,29 +257,26 @@ def _write_qwen2(directory: Path, config: dict[str, Any]) -> None:
     hidden, inner, vocab = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     head = hidden // config["num_attention_heads"]
     heads = {"q": config["num_attention_heads"], "k": config["num_key_value_heads"], "v": config["num_key_value_heads"]}
-
-    def matrix(rows: int, columns: int, scale: float) -> Any:
-        return torch.randn(rows, columns, generator=chance) * scale
-
-    # Scales at which every layer adds to the stream as much as it holds, and a distribution of one to two nats, as real
-    # models have: a flat one tells neither one temperature from another nor a weight that is a little off.
+    ones, zeros = torch.ones, torch.zeros
     weights = {
-        "model.embed_tokens.weight": matrix(vocab, hidden, 1.0),
-        "model.norm.weight": torch.ones(hidden),
-        "lm_head.weight": matrix(vocab, hidden, 0.3),
+        "model.embed_tokens.weight": zeros(vocab, hidden),
+        "model.norm.weight": ones(hidden),
+        "lm_head.weight": zeros(vocab, hidden),
     }
-    weights["lm_head.weight"][byte_tokenizer.END] = 0.0  # an answer that ends at once shows little
     for index in range(config["num_hidden_layers"]):
         layer = f"model.layers.{index}."
         for name, count in heads.items():
-            weights[f"{layer}self_attn.{name}_proj.weight"] = matrix(count * head, hidden, 0.1)
-            weights[f"{layer}self_attn.{name}_proj.bias"] = torch.zeros(count * head)
-        weights[layer + "self_attn.o_proj.weight"] = matrix(hidden, heads["q"] * head, 0.1)
-        weights[layer + "mlp.gate_proj.weight"] = matrix(inner, hidden, 0.1)
-        weights[layer + "mlp.up_proj.weight"] = matrix(inner, hidden, 0.1)
-        weights[layer + "mlp.down_proj.weight"] = matrix(hidden, inner, 0.1)
-        weights[layer + "input_layernorm.weight"] = torch.ones(hidden)
-        weights[layer + "post_attention_layernorm.weight"] = torch.ones(hidden)
+            weights[f"{layer}self_attn.{name}_proj.weight"] = zeros(count * head, hidden)
+            weights[f"{layer}self_attn.{name}_proj.bias"] = zeros(count * head)
+        weights[layer + "self_attn.o_proj.weight"] = zeros(hidden, heads["q"] * head)
+        weights[layer + "mlp.gate_proj.weight"] = zeros(inner, hidden)
+        weights[layer + "mlp.up_proj.weight"] = zeros(inner, hidden)
+        weights[layer + "mlp.down_proj.weight"] = zeros(hidden, inner)
+        weights[layer + "input_layernorm.weight"] = ones(hidden)
+        weights[layer + "post_attention_layernorm.weight"] = ones(hidden)
+    weights = {name: _drawn(name, tensor, chance) for name, tensor in weights.items()}
+    weights["lm_head.weight"] *= _spread(vocab)
+    weights["lm_head.weight"][byte_tokenizer.END] *= RARE  # an answer that ends at once shows little
     save_file(weights, str(directory / "model.safetensors"), metadata={"format": "pt"})
 
 

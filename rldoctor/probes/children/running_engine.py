@@ -15,6 +15,10 @@ from engine_facts import first
 
 # Where an engine in this process keeps what drives its ranks: V1, V0.
 EXECUTORS = ("llm_engine.engine_core.engine_core.model_executor", "llm_engine.model_executor")
+CACHES = ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config")
+LIMITS = ("llm_engine.vllm_config.model_config.max_model_len", "llm_engine.model_config.max_model_len")
+# Tokens of a prompt that goes through the vocabulary.
+COVERED = 768
 # A prompt (token ids) and the arguments of its SamplingParams.
 Request = tuple[Sequence[int], Mapping[str, Any]]
 
@@ -47,6 +51,16 @@ class RunningEngine:
         """Token ids run from 0 up to this."""
         config = self.made["config"]
         return int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size") or 1000)
+
+    @property
+    def limit(self) -> int:
+        """Tokens of the longest sequence."""
+        return int(first(self.engine, LIMITS))
+
+    @property
+    def block(self) -> int:
+        """Tokens of a block of the KV cache."""
+        return int(first(self.engine, CACHES).block_size)
 
     def tops(self, wanted: int) -> int:
         """How many of the likeliest tokens a request may ask for beside each sampled one: no more than the engine's
@@ -83,6 +97,25 @@ class RunningEngine:
         parameters = [SamplingParams(**given) for _, given in asked.values()]
         outputs = self.engine.generate(prompts, parameters, use_tqdm=False)
         return [row for (name, (_, given)), output in zip(asked.items(), outputs) for row in rows(name, given, output)]  # noqa: B905 - Python 3.9
+
+
+def scored(running: RunningEngine, sequences: Sequence[Sequence[int]]) -> list[list[Any]]:
+    """The log-probabilities of these sequences' tokens where they are prompts; None for the first of each."""
+    from vllm import SamplingParams
+
+    # At temperature 1, since V0 tells also these after temperature.
+    parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
+    prompts = [{"prompt_token_ids": list(ids)} for ids in sequences]
+    return [prompt_logprobs(output) for output in running.engine.generate(prompts, parameters, use_tqdm=False)]
+
+
+def covering(running: RunningEngine, longest: int) -> list[int]:
+    """A prompt that goes through the vocabulary: every token where it is small, else every n-th and both ends. A token
+    that the engine masks or computes otherwise is hardly ever sampled."""
+    count = min(running.vocabulary, COVERED, longest)
+    ids = sorted({(running.vocabulary - 1) * place // max(count - 1, 1) for place in range(count)})
+    # In a mixed order, so that neighbours in the vocabulary are not neighbours in the prompt.
+    return [ids[place * 89 % len(ids)] for place in range(len(ids))] if len(ids) % 89 else ids
 
 
 def rows(name: str, given: Mapping[str, Any], output: Any) -> list[dict[str, Any]]:

@@ -93,6 +93,25 @@ class Trainer:
         reported = [torch.log_softmax(logits / temperature, dim=-1).gather(1, wanted) for temperature in temperatures]
         return [values.squeeze(1).tolist() for values in reported]
 
+    def shown(self, by: float, judged: Sequence[tuple[Sequence[int], Sequence[int]]]) -> dict[str, dict[str, float]]:
+        """For each parameter the ``mean`` and the ``largest`` step of the log-probabilities of ``judged`` (prompts with
+        their tokens) where the values of that parameter alone are larger or smaller by the part ``by``, each for
+        itself: the scale of a whole matrix is nothing where a norm follows it."""
+
+        def reported() -> list[float]:
+            return [value for prompt, tokens in judged for value in self.log_probabilities(prompt, tokens)[0]]
+
+        right, found, chance = reported(), {}, torch.Generator().manual_seed(0)
+        for name, parameter in self.model.named_parameters():
+            held = parameter.detach().clone()
+            with torch.no_grad():
+                signs = torch.randn(parameter.shape, generator=chance).sign().to(parameter.device)
+                parameter.copy_(held * (1 + by * signs))
+                steps = [abs(one - other) for one, other in zip(right, reported())]  # noqa: B905 - Python 3.9
+                parameter.copy_(held)
+            found[name] = {"mean": sum(steps) / len(steps), "largest": max(steps)}
+        return found
+
     def next_logits(self, prompt: Sequence[int]) -> Any:
         """The logits of the token that follows a prompt: float32, one for each row of the vocabulary, on the CPU."""
         ids = torch.tensor([list(prompt)], device=self.device)

@@ -27,7 +27,7 @@ def seen(first: int = 5, logprob: float = -0.5) -> dict[str, Any]:
 SAME = {"scores": [-2.0] * 8, "seen": seen()}
 OTHER = {"scores": [-9.0] * 8, "seen": seen()}
 STALE = {"scores": [-2.0] * 8, "seen": seen(logprob=-4.0)}
-ANOTHER_TOKEN = {"scores": [-2.0] * 8, "seen": seen(9, logprob=-0.2)}
+ANOTHER_TOKEN = {"scores": [-2.0] * 8, "seen": seen(9, logprob=-0.01)}
 NO_NUMBERS = {"scores": ["nan"] * 8, "seen": seen()}
 # Rounding may choose the other one of two tokens that are about equally likely, and what follows is another text.
 NEAR_TIE = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rldoctor_checks.rollout import chunked_prefill, engine_internal, token_budget
-from rldoctor_checks.sync import outputs_corrupt
+from rldoctor_checks.sync import logprob_mismatch, outputs_corrupt
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, RolloutPlan, Setting
 from rldoctor.judge import judge_one
@@ -98,6 +98,27 @@ def test_the_same_tokens_with_other_probabilities() -> None:
     assert finding.grade is Grade.REPRODUCED
     assert "differ by 0.4 on average" in finding.message
     assert [edit.option for edit in finding.fixes[0].edits] == ["engine.enable_chunked_prefill"]
+
+
+def beside(on: dict[str, Any], off: dict[str, Any], trainer: float) -> Case:
+    """The same traffic, and for every token the same log-probability of the trainer's."""
+    jobs = job(on), job(off, WHOLE)
+    for one in jobs:
+        answers = one["records"]["trace"]["answers"]
+        one["records"]["trainer"] = {name: [trainer] * len(a["token_ids"]) for name, a in answers.items()}
+    return case(*jobs)
+
+
+def test_what_both_engines_answer_otherwise_than_the_trainer_is_not_the_chunks() -> None:
+    off = {"request 0": answer([1, 2, 3], logprob=-2.4), "request 1": answer([4, 5, 6], 256, logprob=-2.4)}
+    both = beside(SAME, off, trainer=-3.0)
+    assert findings(chunked_prefill.check, both) == ()
+    (finding,) = findings(logprob_mismatch.check, both)
+    assert "gives 2 of 2 requests other log-probabilities than transformers" in finding.message
+    one = beside(SAME, off, trainer=-2.0)
+    assert len(findings(chunked_prefill.check, one)) == 1 and findings(logprob_mismatch.check, one) == ()
+    passed = judge_one(logprob_mismatch.check, beside(SAME, SAME, trainer=-2.0))
+    assert passed.outcome is Outcome.PASS and "2 requests under pressure, 5 preemptions" in str(passed.reason)
 
 
 def test_the_budget_goes_with_it_where_the_launch_gives_one_that_is_too_small() -> None:

@@ -29,9 +29,10 @@ def heated(engine: float, temperature: float = 0.6) -> dict[str, Any]:
     return {"temperature": temperature, "rows": [{"engine": [engine] * TOKENS, "trainer": trainer}]}
 
 
-def answer(tokens: list[int], logprob: float = -0.5, margin: float = 1.0) -> dict[str, Any]:
+def answer(tokens: list[int], logprob: float = -0.5, margin: float = 1.0, **more: float) -> dict[str, Any]:
     count = len(tokens)
-    return {"prompt_tokens": 40, "token_ids": tokens, "logprobs": [logprob] * count, "margins": [margin] * count}
+    told = {"logprobs": logprob, "margins": margin, **more}
+    return {"prompt_tokens": 40, "token_ids": tokens, **{name: [value] * count for name, value in told.items()}}
 
 
 def reported(settings: dict[str, Any] | None = None, **records: Any) -> Case:
@@ -68,6 +69,30 @@ def test_an_engine_that_computes_otherwise_than_transformers() -> None:
 def test_an_engine_whose_decoding_is_at_fault() -> None:
     (finding,) = findings(logprob_mismatch.check, reported(plain=[row(engine=-2.4)]))
     assert "tokens that it decodes" in finding.message
+
+
+def test_an_engine_that_is_wrong_in_prompts_already_is_one_finding() -> None:
+    assert len(findings(logprob_mismatch.check, reported(plain=[row(engine=-2.4, prefill=-2.8)]))) == 1
+
+
+def test_a_pass_says_the_smallest_defect_that_would_have_shown() -> None:
+    # In bfloat16 the mean of miniatures has room for 0.12.
+    shown = {"a.weight": {"mean": 0.006, "largest": 0.01}, "b.weight": {"mean": 0.003, "largest": 0.01}}
+    flat = {"b.bias": {"mean": 0.0, "largest": 0.0}}
+    seen = judge_one(logprob_mismatch.check, reported(power={"by": 0.005, "shown": {**shown, **flat}}))
+    assert seen.outcome is Outcome.PASS
+    assert "a tensor off by 0.2 of its values would show, each of 3 (but for b.bias)" in str(seen.reason)
+    blind = judge_one(logprob_mismatch.check, reported(power={"by": 0.005, "shown": flat}))
+    assert blind.outcome is Outcome.NOT_CHECKED and "tells too little" in str(blind.reason)
+
+
+def test_a_prompt_that_is_continued_from_another_ones_cache() -> None:
+    (finding,) = findings(logprob_mismatch.check, reported(cached=[row(), row(engine=-2.6)]))
+    assert "its prefix cache is at fault" in finding.message
+    assert not findings(logprob_mismatch.check, reported(cached=[row()]))
+    # Where new prompts differ, too, that is the finding.
+    (finding,) = findings(logprob_mismatch.check, reported(cached=[row(engine=-2.6)], plain=[row(-2.6, -2.6)]))
+    assert "prefix cache" not in finding.message
 
 
 def test_an_eight_bit_cache_of_the_launch_is_what_the_fix_changes() -> None:
@@ -131,9 +156,18 @@ def test_a_request_that_others_reach_into() -> None:
     apart = {"alone": answer([5, 6, 7]), "batched": answer([5, 6, 7], logprob=-0.9), "batch": 16}
     (finding,) = findings(batch_dependent.check, reported(greedy=apart))
     assert "by more than rounding" in finding.message
-    other = {"alone": answer([5, 6, 7]), "batched": answer([5, 9, 7]), "batch": 16}
+    other = {"alone": answer([5, 6, 7], margin=3.0), "batched": answer([5, 9, 7], margin=3.0), "batch": 16}
     (finding,) = findings(batch_dependent.check, reported(greedy=other))
     assert "another token after 1 equal ones" in finding.evidence[0].text
+
+
+def test_what_the_batch_decides_is_said_once() -> None:
+    batch = {"alone": answer([5, 6, 7], trainer=-0.5), "batched": answer([5, 6, 7], logprob=-0.9), "batch": 16}
+    case = reported(greedy=batch, plain=[row(engine=-2.6)])
+    assert findings(batch_dependent.check, case) and not findings(logprob_mismatch.check, case)
+    wrong = {**batch, "alone": answer([5, 6, 7], trainer=-1.5)}
+    case = reported(greedy=wrong, plain=[row(engine=-2.6)])
+    assert not findings(batch_dependent.check, case) and findings(logprob_mismatch.check, case)
 
 
 def test_rounding_is_quiet_unless_invariance_is_asked_for() -> None:

@@ -66,6 +66,13 @@ def test_an_engine_that_keeps_its_weights() -> None:
     assert finding.message.endswith("it still samples with the old weights")
 
 
+def test_an_engine_that_keeps_one_row() -> None:
+    rows = {"token_ids": [3, 4, 5, 6], "engine": [-2.0, -2.0, -4.0], "trainer": [-2.0, -2.0, -2.0]}
+    (finding,) = findings(weights_stale.check, reported(vocabulary=rows))
+    assert "not on others: rows of the embedding or of the head" in finding.message
+    assert not findings(weights_stale.check, reported(vocabulary={**rows, "engine": rows["trainer"]}))
+
+
 def test_an_engine_that_keeps_one_layer() -> None:
     (finding,) = findings(weights_stale.check, reported(after=after(-2.5, -2.5)))
     assert finding.message.endswith("its model.layers.1 is still the old one")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import changes
 
 
 def one_late(llm: Any) -> None:
@@ -16,9 +19,64 @@ def one_late(llm: Any) -> None:
             lora_request = before[-2]
         return generate(*given, lora_request=lora_request, **named)
 
-    llm.generate = late
+    changes.put(llm, "generate", late)
 
 
 def anything_fits(llm: Any) -> None:
     """No rank is too large."""
-    llm.llm_engine.add_lora = lambda request: True
+    changes.put(llm.llm_engine, "add_lora", lambda request: True)
+
+
+def _loaded(change: Callable[[Any], None]) -> None:
+    """Every matrix of an adapter is changed when it is loaded."""
+    from vllm.lora.lora_weights import LoRALayerWeights
+
+    optimize = LoRALayerWeights.optimize
+
+    def changed(self: Any) -> Any:
+        change(self)
+        return optimize(self)
+
+    changes.put(LoRALayerWeights, "optimize", changed)
+
+
+def scale_of_its_root(llm: Any) -> None:
+    """``alpha / sqrt(r)``, as for adapters that were trained so, in place of ``alpha / r``."""
+
+    def other(weights: Any) -> None:
+        weights.scaling = weights.lora_alpha / weights.rank**0.5
+
+    _loaded(other)
+
+
+def one_module_left_out(llm: Any) -> None:
+    """The adapter of one matrix of one layer is never applied."""
+
+    def without(weights: Any) -> None:
+        if weights.module_name.endswith("layers.1.mlp.down_proj"):
+            weights.lora_b.zero_()
+
+    _loaded(without)
+
+
+def one_rank_left_out(llm: Any) -> None:
+    """The last rank of every adapter is lost."""
+
+    def without(weights: Any) -> None:
+        weights.lora_a[-1].zero_()
+
+    _loaded(without)
+
+
+def only_prompts(llm: Any) -> None:
+    """Steps that decode alone run without the adapter."""
+    from vllm.lora.layers import base_linear
+
+    apply = base_linear.BaseLinearLayerWithLoRA.apply
+
+    def bare(self: Any, given: Any, bias: Any = None) -> Any:
+        if given.shape[-2] > 8:
+            return apply(self, given, bias)
+        return self.base_layer.quant_method.apply(self.base_layer, given, bias)
+
+    changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", bare)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import changes
 import engine_facts
+import torch
 
 MODEL = tuple(f"{worker}.model_runner.model" for worker in engine_facts.WORKERS)
+RUNNER = tuple(f"{worker}.model_runner" for worker in engine_facts.WORKERS)
+SCHEDULER = ("llm_engine.engine_core.engine_core.scheduler",)
 # Decode steps of the scenarios hold a token for each of so many requests at most; prompts are longer.
 DECODING = 16
 
@@ -15,46 +19,271 @@ def model_of(llm: Any) -> Any:
     return engine_facts.first(llm, MODEL)
 
 
+def layer_of(llm: Any, index: int = 1) -> Any:
+    return model_of(llm).model.layers[index]
+
+
+def attentions(llm: Any) -> list[Any]:
+    return [module for module in model_of(llm).modules() if type(module).__name__ == "Attention"]
+
+
+def block_size(llm: Any) -> int:
+    return int(engine_facts.first(llm, ("llm_engine.vllm_config.cache_config",)).block_size)
+
+
+def metadata_of(named: Any) -> Any:
+    """What the attention of the step under way is told: one for each layer, or one for all."""
+    from vllm.forward_context import get_forward_context
+
+    told = get_forward_context().attn_metadata
+    return next(iter(told.values())) if isinstance(told, dict) else told
+
+
+# Weights. CPU builds pack matrices, so their products are changed.
+
+
+def _scaled(module: Any, factor: float, columns: slice = slice(None)) -> None:
+    def change(_: Any, out: Any) -> Any:
+        out = out.clone()
+        out[..., columns] *= factor
+        return out
+
+    changes.after(module, change)
+
+
 def layer_off(llm: Any) -> None:
-    """One matrix of one layer, off by half a percent. CPU builds pack matrices, so its product is changed."""
-    layer = model_of(llm).model.layers[1].mlp.down_proj
-    layer.register_forward_hook(
-        lambda _, __, out: (out[0] * 1.005, *out[1:]) if isinstance(out, tuple) else out * 1.005
+    """One matrix of one layer, off by half a percent."""
+    _scaled(layer_of(llm).mlp.down_proj, 1.005)
+
+
+def first_layer_off(llm: Any) -> None:
+    _scaled(layer_of(llm, 0).self_attn.o_proj, 1.005)
+
+
+def head_off(llm: Any) -> None:
+    """The values of one query head reach the output a percent too large."""
+    size = layer_of(llm).self_attn.head_dim
+
+    def change(given: Any) -> Any:
+        given = given.clone()
+        given[..., :size] *= 1.01
+        return (given,)
+
+    changes.before(layer_of(llm).self_attn.o_proj, change)
+
+
+def key_row_off(llm: Any) -> None:
+    """One row of the key matrix, off by five percent."""
+    attention = layer_of(llm).self_attn
+    _scaled(attention.qkv_proj, 1.05, slice(attention.q_size + 7, attention.q_size + 8))
+
+
+def norm_off(llm: Any) -> None:
+    """One weight of one layer norm, off by five percent."""
+    weight = layer_of(llm).post_attention_layernorm.weight
+    values = weight.detach().clone()
+    values[5] *= 1.05
+    weight.data.copy_(values)
+
+
+def norm_not_loaded(llm: Any) -> None:
+    """A layer norm that kept what it was made with."""
+    weight = layer_of(llm).input_layernorm.weight
+    weight.data.copy_(torch.ones_like(weight))
+
+
+def bias_dropped(llm: Any) -> None:
+    projection = layer_of(llm).self_attn.qkv_proj
+    changes.after(projection, lambda _, out: out - projection.bias)
+
+
+def last_embedding_off(llm: Any) -> None:
+    """The last row of the embedding, off by five percent."""
+    last = model_of(llm).config.vocab_size - 1
+    changes.after(
+        model_of(llm).model.embed_tokens, lambda given, out: torch.where((given[0] == last)[:, None], out * 1.05, out)
     )
+
+
+def last_logit_off(llm: Any) -> None:
+    """The last row of the head, off by twenty percent."""
+    _logits(llm, lambda logits: logits[:, -1].mul_(1.2))
+
+
+def bfloat16_layer(llm: Any) -> None:
+    """One matrix whose product is rounded to bfloat16."""
+    changes.after(layer_of(llm).mlp.down_proj, lambda _, out: out.bfloat16().to(out.dtype))
+
+
+def bfloat16_keys(llm: Any) -> None:
+    """A KV cache in bfloat16 under a model in float32."""
+    for module in attentions(llm):
+        changes.before(module, lambda query, key, value, *rest: (query, key.bfloat16().to(key), value, *rest))
+
+
+# Logits and what is told of them.
+
+
+def _logits(llm: Any, change: Any) -> None:
+    model = model_of(llm)
+    compute = model.compute_logits
+
+    def changed(*given: Any, **named: Any) -> Any:
+        logits = compute(*given, **named)
+        if logits is not None:
+            change(logits)
+        return logits
+
+    changes.put(model, "compute_logits", changed)
+
+
+def one_token_masked(llm: Any) -> None:
+    """One ordinary token can never come."""
+    _logits(llm, lambda logits: logits[:, 65].fill_(float("-inf")))
+
+
+def softcapped(llm: Any) -> None:
+    """Logits that are capped, and should not be."""
+    _logits(llm, lambda logits: logits.copy_(100 * torch.tanh(logits / 100)))
+
+
+def _logprobs(llm: Any, change: Any) -> None:
+    sampler = engine_facts.first(llm, tuple(f"{runner}.sampler" for runner in RUNNER))
+    compute = sampler.compute_logprobs
+    changes.put(sampler, "compute_logprobs", lambda logits: change(compute(logits)))
+
+
+def logprobs_scaled(llm: Any) -> None:
+    _logprobs(llm, lambda values: values * 1.02)
+
+
+def logprobs_shifted(llm: Any) -> None:
+    _logprobs(llm, lambda values: values + 0.01)
+
+
+def logprobs_of_the_neighbour(llm: Any) -> None:
+    """Each request is told the log-probabilities of the next one's place."""
+    _logprobs(llm, lambda values: values.roll(1, 0))
+
+
+# Positions.
+
+
+def _positions(llm: Any, change: Any) -> None:
+    changes.before_named(model_of(llm), lambda named: {"positions": change(named["positions"])})
 
 
 def decode_one_late(llm: Any) -> None:
     """Tokens that are decoded get the position before their own."""
+    _positions(llm, lambda p: (p - 1).clamp(min=0) if p.numel() <= DECODING else p)
 
-    def late(_: Any, given: Any, named: dict[str, Any]) -> Any:
-        positions = named["positions"]
-        if positions.numel() <= DECODING:
-            named = {**named, "positions": (positions - 1).clamp(min=0)}
-        return given, named
 
-    model_of(llm).register_forward_pre_hook(late, with_kwargs=True)
+def chunks_one_late(llm: Any) -> None:
+    """From its second chunk on a prompt's positions are one short."""
+    _positions(llm, lambda p: (p - 1).clamp(min=0) if p.numel() > DECODING and int(p[0]) > 0 else p)
+
+
+def batches_one_late(llm: Any) -> None:
+    """Positions of all but the first of a step's prompts begin one late: seen only where prompts share a step."""
+
+    def late(positions: Any) -> Any:
+        starts = (positions[1:] != positions[:-1] + 1).nonzero().flatten()
+        if positions.numel() <= DECODING or not len(starts):
+            return positions
+        moved = positions.clone()
+        moved[int(starts[0]) + 1 + 8 :] += 1
+        return moved
+
+    _positions(llm, late)
+
+
+def _late_after(llm: Any, border: int) -> None:
+    _positions(llm, lambda p: torch.where(p > border, p - 1, p))
+
+
+def one_late_after_16(llm: Any) -> None:
+    _late_after(llm, 16)
+
+
+def one_late_after_64(llm: Any) -> None:
+    _late_after(llm, 64)
+
+
+def one_late_after_1500(llm: Any) -> None:
+    _late_after(llm, 1500)
+
+
+def _tables(llm: Any, change: Any) -> None:
+    """``change(row numbers, frequencies)`` gives the angles of each rotary table."""
+    config = model_of(llm).config
+    for module in {id(m): m for m in model_of(llm).modules() if getattr(m, "cos_sin_cache", None) is not None}.values():
+        table = module.cos_sin_cache
+        rows, size = table.shape
+        base = (getattr(config, "rope_parameters", None) or {}).get("rope_theta", 1000000.0)
+        frequencies = base ** (-torch.arange(0, size, 2).double() / size)
+        angles = change(torch.arange(rows).double()[:, None], frequencies[None], base)
+        table.data.copy_(torch.cat([angles.cos(), angles.sin()], dim=-1).to(table))
+
+
+def rotary_base_off(llm: Any) -> None:
+    """A base that is one percent off."""
+    _tables(llm, lambda rows, at, base: rows * at * (1.01 ** -torch.linspace(0, 1, at.shape[1]).double()))
+
+
+def rotary_scaled(llm: Any) -> None:
+    """Positions that are stretched by half a percent."""
+    _tables(llm, lambda rows, at, base: rows * at / 1.005)
 
 
 def last_rotary_row(llm: Any) -> None:
     """The last row of the rotary table holds nothing."""
     for module in model_of(llm).modules():
         table = getattr(module, "cos_sin_cache", None)
-        if table is not None:
-            table[-1] = 0.0
+        if table is not None and float(table[-1].abs().sum()) > 0:
+            values = table.clone()
+            values[-1] = 0.0
+            table.data.copy_(values)
 
 
-def one_token_masked(llm: Any) -> None:
-    """One ordinary token can never come."""
-    model = model_of(llm)
-    compute = model.compute_logits
+# Attention and the KV cache.
 
-    def masked(*given: Any, **named: Any) -> Any:
-        logits = compute(*given, **named)
-        if logits is not None:
-            logits[:, 65] = float("-inf")
-        return logits
 
-    model.compute_logits = masked
+def attention_scale_off(llm: Any) -> None:
+    """Scores that are one percent too large."""
+    for module in attentions(llm):
+        changes.before(module, lambda query, *rest: (query * 1.01, *rest))
+
+
+def _keys(llm: Any, wrong: Any, factor: float = 1.05) -> None:
+    """Keys at the positions that ``wrong`` names are a little too long."""
+    seen: list[Any] = []
+
+    def watch(named: dict[str, Any]) -> dict[str, Any]:
+        seen[:] = [named["positions"]]
+        return {}
+
+    changes.before_named(model_of(llm), watch)
+    for module in attentions(llm):
+
+        def spoil(query: Any, key: Any, *rest: Any) -> Any:
+            at = wrong(seen[0])
+            if at is None or not bool(at.any()):
+                return None
+            key = key.clone()
+            key[: len(at)][at] *= factor
+            return (query, key, *rest)
+
+        changes.before(module, spoil)
+
+
+def keys_off_at_block_ends(llm: Any) -> None:
+    size = block_size(llm)
+    _keys(llm, lambda positions: positions % size == size - 1)
+
+
+def keys_off_where_decoding_begins_a_block(llm: Any) -> None:
+    size = block_size(llm)
+    _keys(llm, lambda positions: positions % size == 0 if positions.numel() <= DECODING else None, 2.0)
 
 
 def keys_off_at_chunk_ends(llm: Any) -> None:
@@ -63,17 +292,81 @@ def keys_off_at_chunk_ends(llm: Any) -> None:
     if not config.enable_chunked_prefill:
         return
     budget = config.max_num_batched_tokens
-    for module in model_of(llm).modules():
-        if type(module).__name__ == "Attention":
 
-            def spoil(_: Any, given: Any, budget: int = budget) -> Any:
-                query, key, *rest = given
-                if len(key) >= budget:
-                    key = key.clone()
-                    key[-1] *= 1.05
-                return (query, key, *rest)
+    def last(positions: Any) -> Any:
+        if positions.numel() < budget:
+            return None
+        at = torch.zeros_like(positions, dtype=torch.bool)
+        at[budget - 1] = True
+        return at
 
-            module.register_forward_pre_hook(spoil)
+    _keys(llm, last)
+
+
+def _tables_of_blocks(llm: Any, change: Any) -> None:
+    """``change(metadata)`` before the attention of every layer; what it changed is put back after it."""
+    for module in attentions(llm):
+
+        def spoil(*_: Any) -> None:
+            change(metadata_of(None))
+
+        changes.before(module, spoil)
+
+
+def another_requests_block(llm: Any) -> None:
+    """In a step of several requests the second reads the first one's first block."""
+
+    def swapped(metadata: Any) -> None:
+        if metadata is not None and len(metadata.seq_lens) > 1:
+            metadata.block_table[1, 0] = metadata.block_table[0, 0]
+
+    _tables_of_blocks(llm, swapped)
+
+
+def window_one_short(llm: Any) -> None:
+    """A sliding window that is one token short."""
+    for module in attentions(llm):
+        window = module.impl.sliding_window
+        kept = window if isinstance(window, tuple) else None
+        if kept is None and window > 0:
+            changes.put(module.impl, "sliding_window", window - 1)
+
+
+def prefixes_by_all_but_the_last_token(llm: Any) -> None:
+    """Blocks are found again though their last token differs."""
+    from vllm.v1.core import kv_cache_utils
+
+    hashed = kv_cache_utils.hash_block_tokens
+
+    def careless(function: Any, parent: Any, tokens: Any, *more: Any) -> Any:
+        return hashed(function, parent, [*list(tokens)[:-1], 0], *more)
+
+    changes.put(kv_cache_utils, "hash_block_tokens", careless)
+
+
+def resumed_without_its_last_token(llm: Any) -> None:
+    """After a preemption the last token's key and value are those of position 0."""
+    scheduler = engine_facts.first(llm, SCHEDULER)
+    preempt, lost = scheduler._preempt_request, []
+
+    def noticing(request: Any, *given: Any, **named: Any) -> Any:
+        lost.append(request.num_tokens - 1)
+        return preempt(request, *given, **named)
+
+    changes.put(scheduler, "_preempt_request", noticing)
+
+    def wrong(positions: Any) -> Any:
+        if not lost or positions.numel() <= DECODING:
+            return None
+        at = torch.zeros_like(positions, dtype=torch.bool)
+        for place in lost:
+            at |= positions == place
+        return at
+
+    _keys(llm, wrong, 1.5)
+
+
+# Text and adapters.
 
 
 def garbled_text(llm: Any) -> None:
@@ -82,15 +375,11 @@ def garbled_text(llm: Any) -> None:
 
     for kind in (detokenizer.FastIncrementalDetokenizer, detokenizer.SlowIncrementalDetokenizer):
         decode = kind.decode_next
-
-        def garbled(self: Any, token: int, decode: Any = decode) -> str:
-            return str(decode(self, token)).swapcase()
-
-        kind.decode_next = garbled
+        changes.put(kind, "decode_next", lambda self, token, decode=decode: str(decode(self, token)).swapcase())
 
 
 def adapters_without_scale(llm: Any) -> None:
     """``W + B A`` in place of ``W + alpha / r B A``."""
     from vllm.lora.lora_weights import LoRALayerWeights
 
-    LoRALayerWeights.optimize = lambda self: self
+    changes.put(LoRALayerWeights, "optimize", lambda self: self)

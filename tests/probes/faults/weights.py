@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import changes
 import engine_facts
 
 MODELS = tuple(f"{worker}.model_runner.model" for worker in engine_facts.WORKERS)
@@ -19,7 +20,7 @@ def _through(llm: Any, change: Callable[[Weights], Weights]) -> None:
     """Everything that is loaded from now on goes through a function first."""
     model = model_of(llm)
     load = model.load_weights
-    model.load_weights = lambda weights: load(change(weights))
+    changes.put(model, "load_weights", lambda weights: load(change(weights)))
 
 
 def stale_layer(llm: Any) -> None:
@@ -34,7 +35,7 @@ def ignored(llm: Any) -> None:
 
 def never_reset(llm: Any) -> None:
     """A prefix cache that outlives every update."""
-    llm.reset_prefix_cache = lambda *_, **__: True
+    changes.put(llm, "reset_prefix_cache", lambda *_, **__: True)
 
 
 def drifting(llm: Any) -> None:
@@ -71,3 +72,65 @@ def shapes_padded(llm: Any) -> None:
 def renamed(llm: Any) -> None:
     """A model whose parameters have other names than the trainer's."""
     _through(llm, lambda weights: [(name.replace("o_proj", "out_proj"), tensor) for name, tensor in weights])
+
+
+def _without(llm: Any, *parts: str) -> None:
+    """Tensors whose names end so never arrive."""
+    _through(llm, lambda weights: [pair for pair in weights if not pair[0].endswith(parts)])
+
+
+def stale_matrix(llm: Any) -> None:
+    """One matrix of one layer never gets its update."""
+    _without(llm, "layers.1.mlp.down_proj.weight")
+
+
+def stale_norm(llm: Any) -> None:
+    _without(llm, "layers.0.input_layernorm.weight")
+
+
+def stale_bias(llm: Any) -> None:
+    _without(llm, "layers.1.self_attn.v_proj.bias")
+
+
+def stale_head(llm: Any) -> None:
+    _without(llm, "lm_head.weight")
+
+
+def _tensor(llm: Any, end: str, change: Callable[[Any], Any]) -> None:
+    """One tensor arrives changed."""
+    _through(llm, lambda weights: [(name, change(one) if name.endswith(end) else one) for name, one in weights])
+
+
+def transposed(llm: Any) -> None:
+    """A square matrix arrives transposed."""
+    _tensor(llm, "layers.1.self_attn.o_proj.weight", lambda tensor: tensor.t().contiguous())
+
+
+def halves_swapped(llm: Any) -> None:
+    """The halves of a query matrix arrive in each other's place."""
+    _tensor(llm, "layers.0.self_attn.q_proj.weight", lambda tensor: tensor.roll(len(tensor) // 2, 0))
+
+
+def rounded(llm: Any) -> None:
+    """One matrix arrives in eight bits."""
+    import torch
+
+    _tensor(llm, "layers.1.mlp.gate_proj.weight", lambda tensor: tensor.to(torch.float8_e4m3fn).to(tensor.dtype))
+
+
+def last_row_left_out(llm: Any) -> None:
+    """The last row of the embedding stays zero."""
+    import torch
+
+    _tensor(llm, "embed_tokens.weight", lambda tensor: torch.cat([tensor[:-1], torch.zeros_like(tensor[-1:])]))
+
+
+def one_row_of_the_head_left_out(llm: Any) -> None:
+    """One row of the head, in the middle of the vocabulary, stays zero."""
+
+    def without(tensor: Any) -> Any:
+        tensor = tensor.clone()
+        tensor[131] = 0.0
+        return tensor
+
+    _tensor(llm, "lm_head.weight", without)

@@ -24,7 +24,7 @@ ADAPTERS = planned(engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine
 FAULTS: dict[str, tuple[set[str], tuple[Scenario, ...], RolloutPlan | None]] = {
     "layer_off": ({"RLD403"}, (agreement,), None),
     # It acts in steps that decode alone, so a batch that mixes prompts with decoding escapes it.
-    "decode_one_late": ({"RLD403", "RLD405"}, (agreement,), None),
+    "decode_one_late": ({"RLD403"}, (agreement,), None),
     "one_token_masked": ({"RLD404"}, (agreement,), None),
     "last_rotary_row": ({"RLD204"}, (rollout,), None),
     "keys_off_at_chunk_ends": ({"RLD201"}, (chunked_prefill,), None),

@@ -6,34 +6,42 @@ Arguments: ``prompt`` and ``response`` (tokens of the longest request), ``reques
 ``unread`` says why there is none), ``plain`` (one row per request at temperature 1: ``request``, ``prompt_tokens``,
 ``token_ids``, ``engine``, ``prefill``, ``trainer``), ``vocabulary`` (``token_ids`` of a prompt that takes tokens from
 the whole vocabulary, its first and last ids included, with ``engine`` and ``trainer`` for all but the first),
+``cached`` (rows as in ``plain``, of requests whose beginning the engine has computed before and of one that differs
+from such a one in the last token of its first block), ``power`` (``by``, and for each tensor of the model by how much
+the trainer's log-probabilities move where its values are off by that part: ``mean`` and ``largest``),
 ``heated`` (``temperature``, and rows with ``engine`` and ``trainer`` by temperature), ``greedy`` (the same request
-``alone`` and ``batched``: ``token_ids``, ``logprobs``, ``margins`` to the second best token), ``reach``."""
+``alone`` and ``batched``: ``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens
+also what the ``trainer`` gives), ``reach``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from running_engine import RunningEngine, logprobs, prompt_logprobs
+from running_engine import RunningEngine, covering, logprobs, scored
 from trainer import Trainer, TrainerError
 
 SHORTEST = 16
 HEATED_REQUESTS, HEATED_TOKENS = 4, 12
 BATCH = 16
-# Tokens of the prompt that goes through the vocabulary.
-COVERED = 768
+# By what part a tensor is off when the power of the comparison is measured, and on how many of the shorter rows.
+DEFECT, POWER_ROWS = 0.005, 2
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     trainer = _trainer(running)
-    plain = _plain(running, arguments, trainer)
+    prompts = _prompts(running, arguments)
+    plain = _plain(running, arguments, trainer, prompts)
     covered = _vocabulary(running, trainer)
+    cached = _cached(running, arguments, trainer, prompts)
+    _power(running, trainer, prompts, plain)
     heated = _heated(running, arguments, trainer)
-    greedy = _greedy(running, arguments)
-    tokens = [len(row["token_ids"]) for row in (*plain, *heated, greedy["alone"], greedy["batched"])]
+    greedy = _greedy(running, arguments, trainer)
+    tokens = [len(row["token_ids"]) for row in (*plain, *cached, *heated, greedy["alone"], greedy["batched"])]
     running.record(
         "reach",
         {
-            "requests": len(plain) + len(heated) + 1 + BATCH,
+            "requests": len(plain) + len(cached) + len(heated) + 1 + BATCH,
             "compared_tokens": sum(tokens) + covered,
             "longest": max(row["prompt_tokens"] + len(row["token_ids"]) for row in plain),
             "ranks": 1,
@@ -56,14 +64,30 @@ def _lengths(longest: int, count: int) -> list[int]:
     return [SHORTEST + (longest - SHORTEST) * i // max(count - 1, 1) for i in range(count)]
 
 
-def _plain(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None) -> list[dict[str, Any]]:
-    lengths = _lengths(max(arguments["prompt"], SHORTEST), arguments["requests"])
-    prompts = {f"plain {i}": running.prompt(length, salt=i) for i, length in enumerate(lengths)}
+def _prompts(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, list[int]]:
+    """All but the first and the last end one token before a block of the KV cache is full, at its end, or one behind
+    it."""
+    first, *inner, last = _lengths(max(arguments["prompt"], SHORTEST), arguments["requests"])
+    block = running.block
+    borders = [max(length // block, 1) * block + i % 3 - 1 for i, length in enumerate(inner)]
+    lengths = [first, *(min(length, last) for length in borders), last]
+    return {f"plain {i}": running.prompt(length, salt=i) for i, length in enumerate(lengths)}
+
+
+def _sampled(
+    running: RunningEngine, arguments: dict[str, Any], prompts: Mapping[str, list[int]]
+) -> list[dict[str, Any]]:
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
     reported = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
-    rows = [_row(row, len(prompts[row["request"]])) for row in reported]
+    return [_row(row, len(prompts[row["request"]])) for row in reported]
+
+
+def _plain(
+    running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
+) -> list[dict[str, Any]]:
+    rows = _sampled(running, arguments, prompts)
     running.record("plain", rows)
-    for row, values in zip(rows, _prefilled(running, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
+    for row, values in zip(rows, scored(running, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
         row["prefill"] = values[-len(row["token_ids"]) :]
     running.record("plain", rows)
     if trainer is not None:
@@ -73,29 +97,44 @@ def _plain(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer |
     return rows
 
 
+def _cached(
+    running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
+) -> list[dict[str, Any]]:
+    """A whole prompt that the engine may have in its prefix cache, the beginning of one, and one that only looks like
+    it."""
+    block = running.block
+    known = next((prompt for prompt in prompts.values() if len(prompt) > 2 * block), None)
+    if trainer is None or known is None:
+        return []
+    other = list(known)
+    other[block - 1] = 3 if other[block - 1] != 3 else 4
+    again = {"whole": known, "beginning": [*known[: 2 * block], *known[:8]], "another token": other}
+    rows = _sampled(running, arguments, again)
+    for row in rows:
+        row["trainer"] = trainer.log_probabilities(again[row["request"]], row["token_ids"])[0]
+    running.record("cached", rows)
+    return rows
+
+
+def _power(
+    running: RunningEngine, trainer: Trainer | None, prompts: Mapping[str, list[int]], rows: list[dict[str, Any]]
+) -> None:
+    """What a small defect would show. A real model, with a pass for each of its tensors, takes too long."""
+    if trainer is not None and running.made["weights"] == "written":
+        judged = [(prompts[row["request"]], row["token_ids"]) for row in rows[:POWER_ROWS]]
+        running.record("power", {"by": DEFECT, "shown": trainer.shown(DEFECT, judged)})
+
+
 def _vocabulary(running: RunningEngine, trainer: Trainer | None) -> int:
-    """A token that the engine masks or computes otherwise is hardly ever sampled; here every one has its turn where
-    the vocabulary is small, else every n-th and both ends. Returns how many were compared."""
+    """Returns how many tokens were compared."""
     if trainer is None:
         return 0
     # One token more is asked of the prompt.
-    count = min(running.vocabulary, COVERED, int(running.options.get("max_model_len", COVERED)) - 1)
-    ids = sorted({(running.vocabulary - 1) * place // max(count - 1, 1) for place in range(count)})
-    # In a mixed order, so that neighbours in the vocabulary are not neighbours in the prompt.
-    ids = [ids[place * 89 % len(ids)] for place in range(len(ids))] if len(ids) % 89 else ids
-    (engine,) = _prefilled(running, [ids])
+    ids = covering(running, running.limit - 1)
+    (engine,) = scored(running, [ids])
     reported = trainer.log_probabilities(ids[:1], ids[1:])[0]
     running.record("vocabulary", {"token_ids": ids, "engine": engine[1:], "trainer": reported})
     return len(reported)
-
-
-def _prefilled(running: RunningEngine, sequences: list[list[int]]) -> list[list[Any]]:
-    from vllm import SamplingParams
-
-    # At temperature 1, since V0 tells also these after temperature.
-    parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
-    prompts = [{"prompt_token_ids": ids} for ids in sequences]
-    return [prompt_logprobs(output) for output in running.engine.generate(prompts, parameters, use_tqdm=False)]
 
 
 def _heated(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None) -> list[dict[str, Any]]:
@@ -113,13 +152,16 @@ def _heated(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer 
     return rows
 
 
-def _greedy(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, Any]:
+def _greedy(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None) -> dict[str, Any]:
     given = {"temperature": 0.0, "max_tokens": arguments["response"], "logprobs": 2, "ignore_eos": True}
     lengths = _lengths(max(min(arguments["prompt"], 256), SHORTEST), BATCH)
     prompts = [running.prompt(length, salt=100 + i) for i, length in enumerate(lengths)]
     place = BATCH // 2
     reported = {"alone": _judged(running, [prompts[place]], given)[0]}
     reported["batched"] = _judged(running, prompts, given)[place]
+    if trainer is not None:
+        alone = reported["alone"]
+        alone["trainer"] = trainer.log_probabilities(prompts[place], alone["token_ids"])[0]
     running.record("greedy", {**reported, "batch": BATCH})
     return reported
 

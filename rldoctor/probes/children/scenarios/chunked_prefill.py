@@ -2,15 +2,17 @@
 in mid-flight.
 
 Arguments: ``prompt`` and ``response`` (tokens, the longest that the launch plans). Records: ``cache_tokens``, ``trace``
-(see ``traffic.Trace``; also where a step raised), ``reach``."""
+(see ``traffic.Trace``; also where a step raised), ``trainer`` (by request the trainer's log-probabilities of its
+tokens; ``unread`` says why there are none), ``reach``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from engine_facts import first
-from running_engine import RunningEngine
+from running_engine import CACHES, RunningEngine
 from traffic import Arrival, Trace, drive
+from trainer import Trainer, TrainerError
 
 # Steps between two arrivals: short enough that prefill and decode share steps, and that the first are still there when
 # the last comes.
@@ -28,8 +30,8 @@ MOST_STEPS = 2_000
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
-    cache = first(running.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
-    block, blocks = int(cache.block_size), int(cache.num_gpu_blocks)
+    cache = first(running.engine, CACHES)
+    block, blocks = running.block, int(cache.num_gpu_blocks)
     running.record("cache_tokens", block * blocks)
     prompt, response = arguments["prompt"], arguments["response"]
     lengths = prompts(prompt, block, blocks)
@@ -39,6 +41,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         drive(running, arrivals, MOST_STEPS, trace)
     finally:
         running.record("trace", trace.plain())
+    _trained(running, arrivals, trace)
     running.record(
         "reach",
         {
@@ -51,6 +54,19 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             "seconds": trace.seconds,
         },
     )
+
+
+def _trained(running: RunningEngine, arrivals: list[Arrival], trace: Trace) -> None:
+    try:
+        if running.made["weights"] == "own":
+            raise TrainerError("a real model is not run a second time over so much traffic")
+        trainer = Trainer(running)
+    except TrainerError as why:
+        running.record("unread", {"trainer": str(why)})
+        return
+    answered = {one.name: (one.prompt, trace.answers[one.name]["token_ids"]) for one in arrivals}
+    reported = {name: trainer.log_probabilities(*given)[0] for name, given in answered.items() if given[1]}
+    running.record("trainer", reported)
 
 
 def prompts(longest: int, block: int, blocks: int) -> list[int]:

@@ -13,13 +13,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from engine_facts import first
 from report import chain
 from running_engine import RunningEngine
 from trainer import TrainerError
 from trainer_passes import Passes
 
-LIMITS = ("llm_engine.vllm_config.model_config.max_model_len", "llm_engine.model_config.max_model_len")
 SHORT = 24
 # More than there is room for: the engine has to end the answer at the limit.
 BEYOND = 8
@@ -27,7 +25,7 @@ BEYOND = 8
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     began = time.monotonic()
-    limit, tail = int(first(running.engine, LIMITS)), arguments["tail"]
+    limit, tail = running.limit, arguments["tail"]
     running.record("limit", limit)
     engine = EngineSide(running)
     short = min(SHORT, limit - tail)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine_facts import first
 from running_engine import RunningEngine
-
-LIMITS = ("llm_engine.vllm_config.model_config.max_model_len", "llm_engine.model_config.max_model_len")
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
-    limit = int(first(running.engine, LIMITS))
+    limit = running.limit
     length = min(arguments["prompt"], limit - 1)
     for name, value in {"limit": limit, "least": arguments["least"], "most": arguments["most"]}.items():
         running.record(name, value)

@@ -2,13 +2,15 @@
 
 Arguments: ``prompt`` and ``response`` (tokens, the most that is to be used), ``one_by_one`` (how the framework sends),
 ``as_saved`` (whether under the names of checkpoints, not those of the trainer's parameters).
-Records: ``way`` (``name`` None where there is none, ``why``), ``change`` (``strength``, ``moved``: mean absolute change
-of the trainer's log-probabilities), ``before`` and ``after`` (rows: ``request``, ``seen`` before the update,
+Records: ``way`` (``name`` None where there is none, ``why``), ``change`` (``strength``, ``moved``: mean absolute
+change of the trainer's log-probabilities), ``before`` and ``after`` (rows: ``request``, ``seen`` before the update,
 ``engine``, ``trainer``, and after it ``old`` for the trainer's former weights), ``rejected`` (``what`` was sent that
-should have been taken, ``exceptions``; the last record then), ``sensitivity`` (for each part of the model, what the
-trainer tells of the same tokens where that part alone is old), ``scores`` (of fixed tokens after the sync, after the
-same ``again``, after the same in ``float32``), ``refusals`` (``name`` and ``shape``: ``sent``, ``exceptions`` or None,
-``scores`` before and after), ``restored`` (scores at the start and with the old weights back), ``reach``."""
+should have been taken, ``exceptions``; the last record then), ``sensitivity`` (for each layer, and each tensor, what
+the trainer tells of the same tokens where that part alone is old), ``vocabulary`` (after the update: ``token_ids`` of
+a prompt that takes tokens from the whole vocabulary, with ``engine`` and ``trainer`` for all but the first),
+``scores`` (of fixed tokens after the sync, after the same ``again``, after the same in ``float32``), ``refusals``
+(``name`` and ``shape``: ``sent``, ``exceptions`` or None, ``scores`` before and after), ``restored`` (scores at the
+start and with the old weights back), ``reach``."""
 
 from __future__ import annotations
 
@@ -17,9 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from engine_facts import first
 from report import chain
-from running_engine import RunningEngine, prompt_logprobs
+from running_engine import RunningEngine, covering, scored
 from syncing import Snapshot, Sync, SyncError
 from trainer import Trainer, TrainerError
 
@@ -28,7 +29,8 @@ REQUESTS = 3
 STRENGTH, MOVED, MOST_DOUBLINGS = 0.3, 0.5, 5
 SEED = 7
 SCORED, SCORED_TOKENS = 2, 48
-MOST_PARTS = 12
+# Layers and tensors that are tried as the old ones.
+MOST_PARTS = 64
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
@@ -53,9 +55,9 @@ class _Play:
     def __init__(self, running: RunningEngine, arguments: dict[str, Any], trainer: Trainer, sync: Sync) -> None:
         self.running, self.trainer, self.sync, self.response = running, trainer, sync, arguments["response"]
         self.named = trainer.as_saved if arguments["as_saved"] else dict
-        cache = first(running.engine, ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config"))
+        self.longest = arguments["prompt"]
         # Only full blocks are found again in the prefix cache.
-        length = min(2 * int(cache.block_size) + 8, arguments["prompt"])
+        length = min(2 * running.block + 8, self.longest)
         salts = {"seen": 0, "new": 50}
         self.prompts = {
             f"{kind} {i}": running.prompt(length, salt=salt + i)
@@ -75,6 +77,7 @@ class _Play:
         self.running.engine.reset_prefix_cache()
         after = [*self._sampled("seen"), *self._sampled("new")]
         self._reported(after, "trainer")
+        self._vocabulary()
         self.running.record("sensitivity", self._sensitivity(old, new, [row for row in after if not row["seen"]]))
         self.trainer.load(old)
         self._reported(after, "old")
@@ -128,19 +131,22 @@ class _Play:
 
     def _sensitivity(self, old: dict[str, Any], new: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
         reported = {}
-        for part in list(dict.fromkeys(map(_part, old)))[:MOST_PARTS]:
-            self.trainer.load({**new, **{name: tensor for name, tensor in old.items() if _part(name) == part}})
+        for part in list(dict.fromkeys((*map(_part, old), *old)))[:MOST_PARTS]:
+            self.trainer.load({**new, **{name: old[name] for name in old if part in (name, _part(name))}})
             reported[part] = self.trainer.of_rows(rows, self.prompts.__getitem__)
         return reported
 
+    def _vocabulary(self) -> None:
+        """A row of the embedding or of the head that stayed the old one."""
+        ids = covering(self.running, self.longest)
+        (engine,) = scored(self.running, [ids])
+        trainer = self.trainer.log_probabilities(ids[:1], ids[1:])[0]
+        self.running.record("vocabulary", {"token_ids": ids, "engine": engine[1:], "trainer": trainer})
+
     def _score(self) -> list[Any]:
         """Log-probabilities of fixed tokens, none of them from the prefix cache."""
-        from vllm import SamplingParams
-
-        parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
-        prompts = [{"prompt_token_ids": self.running.prompt(SCORED_TOKENS, salt=200 + i)} for i in range(SCORED)]
-        outputs = self.running.engine.generate(prompts, parameters, use_tqdm=False)
-        return [value for output in outputs for value in prompt_logprobs(output)[1:]]
+        prompts = [self.running.prompt(SCORED_TOKENS, salt=200 + i) for i in range(SCORED)]
+        return [value for values in scored(self.running, prompts) for value in values[1:]]
 
     def _scores(self, new: dict[str, Any]) -> None:
         scores = {"sync": self._score()}
