@@ -32,6 +32,20 @@ class Source:
         return self.first_line > 1
 
 
+def line_of(text: str, source: Source, above: int = 1) -> int:
+    """The line of ``source``, from its line ``above`` on, at which ``text`` begins in it; ``above`` where it does not
+    stand there as it is."""
+    written = text.splitlines()
+    skipped = next((number for number, row in enumerate(written) if row.strip()), None)
+    if skipped is None:
+        return above
+    rows = source.text.splitlines()
+    for number in range(above, len(rows) + 1):
+        if written[skipped].strip() in rows[number - 1]:
+            return max(number - skipped, 1) + source.first_line - 1
+    return above
+
+
 def open_source(path: Path) -> Source:
     """The text of ``path``. Raises :class:`InputError` with one line where it is no readable, reasonably small text."""
     try:
@@ -112,7 +126,7 @@ class Files:
                 return wanted if wanted.is_file() else self._cloned(wanted)
             if (self.base / wanted).is_file():
                 return self.base / wanted
-            for parent in self._above():
+            for parent in self.above():
                 if (parent / wanted).is_file():
                     return parent / wanted
         except (OSError, ValueError):
@@ -120,10 +134,17 @@ class Files:
         return None
 
     def _cloned(self, wanted: Path) -> Path | None:
-        """A file of the clone that the launch file lies in, by its path in another clone (``/root/NAME/...``)."""
-        for folder in self._above():
+        """A file of the clone that the launch file lies in, by its path in another clone (``/root/NAME/...``), or in a
+        container that calls the clone otherwise (``/workspace/scripts/train.sh``): then a folder has to fit as well."""
+        above = self.above()
+        for folder in above:
             if folder.name in wanted.parts:
                 path = folder.joinpath(*wanted.parts[wanted.parts.index(folder.name) + 1 :])
+                if path.is_file():
+                    return path
+        for start in range(2, len(wanted.parts) - 1):
+            for folder in above:
+                path = folder.joinpath(*wanted.parts[start:])
                 if path.is_file():
                     return path
         return None
@@ -135,12 +156,12 @@ class Files:
         if self.kept is not None:
             return any(f"/{Path(name)}/" in f"/{path}" for path in self.kept)
         try:
-            above = [] if Path(name).is_absolute() else self._above()
+            above = [] if Path(name).is_absolute() else self.above()
             return any((folder / name).is_dir() for folder in (self.base, *above))
         except OSError:
             return False
 
-    def _above(self) -> list[Path]:
+    def above(self) -> list[Path]:
         """The folders above the launch file, up to the first in which anybody may put files."""
         found: list[Path] = []
         for folder in list(self.base.resolve().parents)[:MAX_PARENTS]:

@@ -230,6 +230,7 @@ class Dialect:
 
     def take(self, draft: Draft, native: Native) -> None:
         """Files one native setting: understood, beside the matter, a dictionary to look into, or unread."""
+        native = self._unpaired(draft.launch, native)
         self.check_known(draft, native)
         native = self._completed(draft.launch, native)
         found = self.rule(native.key)
@@ -256,6 +257,15 @@ class Dialect:
             draft.beside += 1
         else:
             draft.unread.append(draft.record(native, None))
+
+    def _unpaired(self, launch: Launch, native: Native) -> Native:
+        """``--no_x`` as an option of its own, where the framework has one of that name and none that it would deny."""
+        if native.value is not False or not re.match(r"--no[-_]", native.spelled):
+            return native
+        options = launch.options(self.main_group(launch))
+        whole = f"no_{native.key}"
+        alone = options is not None and native.key not in options and whole in options
+        return replace(native, key=whole, value=True) if alone else native
 
     def _completed(self, launch: Launch, native: Native) -> Native:
         """An option under its whole name, where the framework's parser takes the start of one for it."""

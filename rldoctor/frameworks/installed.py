@@ -52,14 +52,15 @@ class InstalledOptions:
 
     def _extractor(self, framework: str) -> Extractor | None:
         if framework not in self._extractors:
+            layout = layout_of(framework)
+            markers = [folder + marker for folder in layout.roots for marker in layout.markers]
+            if not any((root / marker).is_file() for root in self.roots for marker in markers):
+                self._extractors[framework] = None
+                return None
             from rldoctor.tables.options.extract import Extractor  # costs more than a table, which most runs only need
 
-            layout = layout_of(framework)
             chain = ChainTree(DirectoryTree(root) for root in self.roots)
-            tree = PrefixTree(chain, layout.roots)
-            markers = [folder + marker for folder in layout.roots for marker in layout.markers]
-            found = any((root / marker).is_file() for root in self.roots for marker in markers)
-            self._extractors[framework] = Extractor(layout, tree) if found else None
+            self._extractors[framework] = Extractor(layout, PrefixTree(chain, layout.roots))
         return self._extractors[framework]
 
 

@@ -18,7 +18,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.unwrap import unwrap
-from rldoctor.launch.schedulers import kubernetes, slurm
+from rldoctor.launch.schedulers import kubernetes, skypilot, slurm
 from rldoctor.launch.schedulers.allocation import settled
 from rldoctor.plan.model import Form, Note, Place, Setting
 from rldoctor.plan.model import Source as From
@@ -131,8 +131,9 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
     script = tree.get("run")
     if isinstance(script, str) and "\n" in script:
         # A job description (SkyPilot and the like): the launch is the shell text under "run".
+        reader.shared.update(skypilot.settings(tree))
         inner = Source(script, source.file, (tree.line("run") or 0) + 1)
-        yield from _shell(inner, reader, reader.filling, -1, "", 0)
+        yield from _shell(inner, reader, {**skypilot.variables(tree), **reader.filling}, -1, "", 0)
         return
     yield reader.launch(
         file=source.file,
@@ -191,7 +192,7 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
                 reader.shared[name] = replace(value, file=source.file, line=command.line)
         elif program.entry in ("make", "just"):
             yield from _recipes_of(program, reader, command, layer)
-        elif program.text is not None or program.shell:
+        elif program.text is not None or program.shell or (program.reads and command.stdin is not None):
             inner = list(_nested(source, reader, command, program, layer))
             for one in inner:
                 one.beside += running
@@ -345,6 +346,10 @@ def _inner(
         yield from _shell(
             inner, reader, known, -1 if word.file else word.content, quote, layer + 1, handed[1:] if handed else handed
         )
+        return
+    if program.reads:
+        if command.stdin is not None:
+            yield from _shell(command.stdin, reader, known, -1, '"', layer + 1, handed)
         return
     name, file = program.script or "", command.file or source.file
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rldoctor import reading, redact
 from rldoctor.case import Case, Distribution
 from rldoctor.facts import hub_cache
-from rldoctor.formats.source import open_source
+from rldoctor.formats.source import Files, open_source
 from rldoctor.lookup import canonical, find
 from rldoctor.plan.model import RolloutPlan
 
@@ -35,7 +35,7 @@ def plans(
     from rldoctor.launch.recognise import read
     from rldoctor.launch.secrets import without_secrets
 
-    environment = Options(case)
+    environment = Options(case, None if kept else target.parent)
     found = read(
         target,
         framework=framework,
@@ -77,10 +77,12 @@ def _with_variables(plan: RolloutPlan, environ: Mapping[str, str]) -> dict[str, 
 
 
 class Options:
-    """The options that the frameworks of an environment know."""
+    """The options that the frameworks of an environment know. ``around`` is the folder of the launch file: a checkout
+    of a framework in which it lies is what ``python -m`` finds first, and often a fork."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, around: Path | None = None) -> None:
         self.packages = case.packages
+        self.folders = [] if around is None else [around, *Files(around).above()]
 
     def version(self, name: str) -> str | None:
         """The version of a package, or None where it is not there or not told."""
@@ -100,14 +102,25 @@ class Options:
         except KeyError:
             return None
         others = {d.name: d.version for d in self.packages.distributions} if self.packages else {}
+        if (found is None or not found.location) and (checkout := self._checkout(owner)) is not None:
+            return _whole(checkout.at(owner, group, others), table.at(found.version, group, others) if found else None)
         if found is not None and found.location and (found.editable or found.version not in table.versions):
             installed = _installed(found.editable or found.location).at(owner, group, others)
             if installed is not None:
                 return installed
         return table.at(found.version if found else None, group, others) if found else None
 
+    def _checkout(self, owner: str) -> InstalledOptions | None:
+        """The framework's own source, where the launch file lies in it."""
+        return next((here for folder in self.folders if (here := _installed(str(folder))).has(owner)), None)
+
     def _distribution(self, name: str) -> Distribution | None:
         return find(self.packages, canonical(name)) if self.packages is not None else None
+
+
+def _whole(found: OptionSet | None, table: OptionSet | None) -> OptionSet | None:
+    """The options of a fork, or None where most are missing: it keeps them in another way than the layout knows."""
+    return None if found is None or (table is not None and 2 * len(found) < len(table)) else found
 
 
 @cache

@@ -209,6 +209,13 @@ def test_names_of_the_other_generation_are_unknown(launches: Launches, version: 
     assert unknown.key == option.split()[0] and unknown.nearest[0] == nearest and not unknown.ignored
 
 
+def test_an_option_that_begins_with_no_denies_none(launches: Launches) -> None:
+    for spelled in ("--no_advantage_std_norm", "--no-advantage-std-norm"):
+        assert flat(launches, spelled).unknown == ()
+    (unknown,) = flat(launches, "--no_advantage_norm").unknown
+    assert unknown.key == "advantage_norm" or unknown.key == "--no_advantage_norm"
+
+
 def test_unambiguous_beginnings_are_options(launches: Launches) -> None:
     (plan,) = launches({"run.sh": "python3 -m openrlhf.cli.train_ppo_ray --vllm_num_eng 2\n"}, openrlhf="0.8.5")
     assert plan.unknown == ()

@@ -108,6 +108,7 @@ def test_standby_sleeps_and_sets_the_memory_itself(launches: Launches) -> None:
         True,
     )
     assert memory is not None and memory.value is None and memory.unknown
+    assert memory.line is None  # nobody could be asked for another value
     assert unsloth(launches).value("sleep.enabled") is False
 
 

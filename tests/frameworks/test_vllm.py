@@ -13,6 +13,7 @@ from rldoctor.launch.recognise import read
 from rldoctor.model import Edit
 from rldoctor.plan.model import RolloutPlan, Source
 from rldoctor.tables.options import Option, OptionSet
+from tests.frameworks.conftest import Launches
 
 
 def plan(tmp_path: Path, text: str, name: str = "serve.sh", **more: object) -> RolloutPlan:
@@ -149,3 +150,22 @@ def test_a_short_option_is_mended_where_it_stands(tmp_path: Path) -> None:
     edited = apply([dialect.spell(Edit(option="engine.tensor_parallel_size", value=4), found)])
     save(edited)
     assert (tmp_path / "serve.sh").read_text() == "vllm serve org/model -tp 4 --seed 3\n"
+
+
+@pytest.mark.parametrize(
+    ("parser", "refused"),
+    [
+        ("argparse.ArgumentParser()", False),  # its options are its own
+        ("EngineArgs.add_cli_args(argparse.ArgumentParser())", True),
+    ],
+)
+def test_options_of_a_script_with_a_parser_of_its_own(launches: Launches, parser: str, refused: bool) -> None:
+    script = f"""import argparse
+from vllm import LLM, EngineArgs
+args = {parser}.parse_args()
+llm = LLM(model="./m", tensor_parallel_size=2)
+"""
+    files = {"run.sh": "python3 evaluate.py --data_name math --n_sampling 4\n", "evaluate.py": script}
+    (plan,) = launches(files, vllm="0.10.2")
+    assert plan.value("engine.tensor_parallel_size") == 2
+    assert bool(plan.unknown) == refused

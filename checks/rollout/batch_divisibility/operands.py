@@ -98,9 +98,9 @@ def devices(plan: RolloutPlan) -> tuple[int, str] | None:
 
 def validates(plan: RolloutPlan) -> bool:
     """Whether verl compares the batches of this entry at all: not where it only samples, nor in most recipes, which
-    have trainers of their own."""
+    have trainers of their own, nor where the samples come in a stream (fully_async_main.py wants a batch of 0)."""
     recipe = plan.entry.startswith("recipe.") and plan.entry != "recipe.dapo.main_dapo"
-    return "generation" not in plan.entry and not recipe
+    return not any(word in plan.entry for word in ("generation", "fully_async")) and not recipe
 
 
 def whole(plan: RolloutPlan) -> tuple[int, str] | None:

@@ -86,8 +86,11 @@ def _given(plan: RolloutPlan, ending: str) -> Any:
 
 def _without(plan: RolloutPlan, option: str, older: str) -> bool:
     """Whether neither the micro batch per device nor its older name has a value, and the batch is not packed by
-    tokens. A launch that sets none of them is an excerpt, or has them from a file that is not at hand."""
-    if not any((setting := plan.get(name)) and setting.source == "given" for name in (UPDATE, EXPERIENCE, REFERENCE)):
+    tokens. A launch that sets none of them is an excerpt, or has them from a file that is not at hand; a configuration
+    by itself leaves them to the command line."""
+    if not plan.entry or not any(
+        (setting := plan.get(name)) and setting.source == "given" for name in (UPDATE, EXPERIENCE, REFERENCE)
+    ):
         return False
     if any("micro_batch" in name for unknown in plan.unknown for name in (unknown.key, *unknown.nearest)):
         return False  # it is given under another name, which is the finding

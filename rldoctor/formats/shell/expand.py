@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -19,6 +19,8 @@ from rldoctor.formats.values import Unresolved
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from rldoctor.formats.source import Source
 
 MAX_TEXT = 200_000
 MAX_PIECES = 5000
@@ -58,6 +60,8 @@ class Expander:
         self.left_empty: set[str] = set()
         # Files that could not be sourced: what they set is not known.
         self.unread: list[str] = []
+        # Opens the files that the script names.
+        self.open: Callable[[str], Source | None] | None = None
 
     def beside(
         self, raw: bytes, first_line: int, offset: int = -1, inside: str = "", file: str | None = None
@@ -65,7 +69,7 @@ class Expander:
         """An expander of another text with the same variables and arguments."""
         other = Expander(raw, first_line, offset, inside, self.file if file is None else file, self.script)
         other.variables, other.positional, other.asked = self.variables, self.positional, self.asked
-        other.left_empty, other.unread = self.left_empty, self.unread
+        other.left_empty, other.unread, other.open = self.left_empty, self.unread, self.open
         return other
 
     def text(self, node: Node) -> str:

@@ -14,7 +14,8 @@ from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Command, Script, Variable, Word
 from rldoctor.formats.shell.redirects import here_document, written_files
 from rldoctor.formats.shell.scope import MAX_WORDS, joined, known
-from rldoctor.formats.source import Source
+from rldoctor.formats.shell.substitution import handed, piped
+from rldoctor.formats.source import Source, line_of
 from rldoctor.formats.values import Unresolved
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Runner(Builtins):
         expander = Expander(raw, script.source.first_line, offset, inside, script=script.source.file)
         if arguments is not None:
             expander.positional = tuple(known(text, 0).words[0] for text in arguments)
+        expander.open = script.open
         super().__init__(expander, environment)
         self.script = script
         self.functions: dict[str, tuple[Node, Expander]] = {}
@@ -81,10 +83,9 @@ class Runner(Builtins):
         elif kind == "list":
             self._list(node, background)
         elif kind == "pipeline":
-            for child in node.children:
-                self.apart(lambda child=child: self._statement(child, background))  # type: ignore[misc]
+            self._pipeline([child for child in node.children if child.is_named], background, stdin)
         elif kind == "redirected_statement":
-            self._redirected(node, background)
+            self._redirected(node, background, stdin)
         elif kind == "subshell":
             self.apart(lambda: self.sequence(node.children))
         elif kind == "negated_command":
@@ -300,14 +301,35 @@ class Runner(Builtins):
         self.left = "" if self.left in ("break", "continue") else self.left
         return over
 
-    def _redirected(self, node: Node, background: bool) -> None:
-        body, stdin = node.children[0], None
+    def _pipeline(self, nodes: list[Node], background: bool, stdin: Source | None) -> None:
+        """Commands side by side; each reads what the ones before it print, as far as that can be told."""
+        given = stdin.text if stdin is not None else None
+        for index, child in enumerate(nodes):
+            source = stdin
+            if index and child.type in ("command", "redirected_statement"):
+                given = piped(self.expander, nodes[index - 1 : index], given)
+                source = None if given is None else self._from_text(given)
+            self.apart(lambda child=child, source=source: self._statement(child, background, source))  # type: ignore[misc]
+
+    def _from_text(self, text: str) -> Source:
+        """A text that a command reads, at the line of the script on which it stands, where it does."""
+        source = self.script.source
+        return Source(text, self.expander.file or source.file, line_of(text, source))
+
+    def _redirected(self, node: Node, background: bool, given: Source | None = None) -> None:
+        body, stdin = node.children[0], given
         for child in node.children[1:]:
             if child.type == "heredoc_redirect":
                 stdin = here_document(self.expander, child, self.expander.file or self.script.source.file)
                 for inner in child.children:
-                    if inner.type in ("pipeline", "command", "list"):
+                    if inner.type == "pipeline":
+                        self._pipeline([body, *(part for part in inner.children if part.is_named)], background, stdin)
+                        return
+                    if inner.type in ("command", "list"):
                         self._statement(inner)
+            elif child.type in ("file_redirect", "herestring_redirect") and body.type == "command":
+                text = handed(self.expander, node)
+                stdin = stdin if text is None else self._from_text(text)
         if stdin is not None:
             for target in written_files(self.expander, node):
                 self.script.files[target] = stdin

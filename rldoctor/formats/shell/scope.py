@@ -206,6 +206,8 @@ class Scope:
         local = bool(self.locals) and keyword in ("local", "declare", "typeset") and "-g" not in flags
         for child in node.children[1:]:
             if child.type not in ("variable_assignment", "variable_name"):
+                if export and child.type in ("command_substitution", "simple_expansion", "expansion"):
+                    self._export_words(child)
                 continue
             name = self.expander.text(child.children[0] if child.type == "variable_assignment" else child)
             if local:
@@ -224,6 +226,14 @@ class Scope:
             if name in self.expander.variables:
                 exported = name in self.exports
                 self.expander.variables[name] = replace(self.expander.variables[name], exported=exported)
+
+    def _export_words(self, node: Node) -> None:
+        """``export $(cat .env | xargs)``: assignments among the words that an expansion becomes."""
+        for word in self.expander.words(node):
+            name, sign, value = word.text.partition("=")
+            if sign and name.isidentifier() and not isinstance(word.value, Unresolved):
+                self.exports.add(name)
+                self.set(name, replace(known(value, word.line), exported=True))
 
     def leave_function(self) -> None:
         """Gives the variables that were local to a function back to those who had them before."""

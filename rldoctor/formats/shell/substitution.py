@@ -1,11 +1,16 @@
-"""Command substitutions whose output reading can tell: paths, echoes and numbers; all others are unknown."""
+"""What commands print, where reading can tell it: paths, echoes, numbers, files that are at hand and what simple
+filters leave of them; all else is unknown."""
 
 from __future__ import annotations
 
 import posixpath
+import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from rldoctor.errors import InputError
+from rldoctor.formats.shell.redirects import here_document
 from rldoctor.formats.values import Unresolved
 
 if TYPE_CHECKING:
@@ -25,13 +30,17 @@ def substituted(expander: Expander, node: Node) -> str | Unresolved:
     statements = [child for child in node.children if child.is_named and child.type != "comment"]
     if len(statements) != 1:
         return unknown
-    output = _output(expander, statements[0])
+    output = printed(expander, statements[0])
     return unknown if output is None else output.rstrip("\n")
 
 
-def _output(expander: Expander, node: Node) -> str | None:
+def printed(expander: Expander, node: Node, given: str | None = None) -> str | None:
+    """What a statement prints with ``given`` as its input, or None where reading does not tell."""
     if node.type == "redirected_statement" and node.children:
-        return _output(expander, node.children[0])  # 2>/dev/null
+        given = handed(expander, node) or given
+        return printed(expander, node.children[0], given)  # 2>/dev/null tells nothing
+    if node.type == "pipeline":
+        return piped(expander, [child for child in node.children if child.is_named], given)
     if node.type == "list" and len(node.children) == 3 and expander.text(node.children[1]) == "&&":
         folder, last = _words(expander, node.children[0]), _words(expander, node.children[2])
         if folder is None or last is None or folder[:1] != ["cd"] or last[:1] != ["pwd"]:
@@ -39,8 +48,49 @@ def _output(expander: Expander, node: Node) -> str | None:
         named = [word for word in folder[1:] if word != "--"]
         return posixpath.normpath(named[0]) if len(named) == 1 and named[0] != "-" else None
     words = _words(expander, node)
-    command = _COMMANDS.get(words[0]) if words else None
-    return command(words[1:]) if command is not None and words is not None else None
+    if not words:
+        return None
+    if (command := _COMMANDS.get(words[0])) is not None:
+        return command(words[1:])
+    if words[0] not in _FILTERS:
+        return None
+    names, options = _FILTERS[words[0]](words[1:])
+    if options is None:
+        return None
+    texts = [given] if not names else [_text_of(expander, name) for name in names]
+    return None if None in texts else options("".join(text for text in texts if text is not None))
+
+
+def piped(expander: Expander, nodes: Sequence[Node], given: str | None = None) -> str | None:
+    """What the last of some commands prints, each with the output of the one before it as its input."""
+    for index, node in enumerate(nodes):
+        if index and given is None:
+            return None
+        given = printed(expander, node, given)
+    return given
+
+
+def handed(expander: Expander, node: Node) -> str | None:
+    """The input that the redirections of a statement give: a here-document, a word, or a file that is at hand."""
+    for child in node.children[1:]:
+        if child.type == "heredoc_redirect":
+            found = here_document(expander, child, expander.file)
+            return None if found is None else found.text
+        if child.type in ("file_redirect", "herestring_redirect"):
+            sign, word = expander.text(child.children[-2]), expander.word(child.children[-1]).value
+            if isinstance(word, str) and sign == "<<<":
+                return word + "\n"
+            if isinstance(word, str) and sign == "<":
+                return _text_of(expander, word)
+    return None
+
+
+def _text_of(expander: Expander, name: str) -> str | None:
+    try:
+        source = expander.open(name) if expander.open is not None else None
+    except InputError:
+        return None
+    return None if source is None else source.text
 
 
 def _words(expander: Expander, node: Node) -> list[str] | None:
@@ -111,6 +161,97 @@ def _seq(words: Sequence[str]) -> str | None:
     return "\n".join(str(number) for number in range(first, last + (1 if step > 0 else -1), step))
 
 
+Filter = Callable[[str], str]
+
+
+def _cat(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    return words, None if any(word.startswith("-") for word in words) else str
+
+
+def _xargs(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """Without a command of its own it prints the words of its input in one row."""
+    if list(words) in (["-d", "\\n"], ["-d\\n"], ["-0"]):
+        return (), lambda text: " ".join(text.splitlines())
+    if words:
+        return (), None
+
+    def row(text: str) -> str:
+        try:
+            return " ".join(shlex.split(text))
+        except ValueError:
+            return " ".join(text.split())
+
+    return (), row
+
+
+def _grep(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """Only what leaves lines out (``-v``), and what comes without options."""
+    options = [word for word in words if word.startswith("-") and word != "-e"]
+    pattern, *names = [word for word in words if not word.startswith("-")] or [""]
+    if set("".join(option[1:] for option in options)) - set("vEe"):
+        return (), None
+    extended = any("E" in option for option in options)
+    if not extended:
+        pattern = re.sub(r"\\([|+?(){}])", r"\1", re.sub(r"(?<!\\)([|+?(){}])", r"\\\1", pattern))
+    pattern = pattern.replace("[[:space:]]", r"\s").replace("[:space:]", r"\s").replace("[[:blank:]]", r"\s")
+    try:
+        found = re.compile(pattern)
+    except re.error:
+        return (), None
+    out = any("v" in option for option in options)
+    return names, lambda text: "".join(
+        row for row in text.splitlines(keepends=True) if (found.search(row.rstrip("\n")) is None) == out
+    )
+
+
+_SED_DELETE = re.compile(r"/((?:[^/\\]|\\.)*)/d")
+_SED_REMOVE = re.compile(r"s([/|#])((?:(?!\1)[^\\]|\\.)*)\1\1g?")
+
+
+def _sed(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """Deletions of lines and of parts of them: ``/^#/d``, ``s/#.*//``."""
+    plain = [word for word in words if word not in ("-e", "-E", "-r")]
+    if not plain or any(word.startswith("-") for word in plain):
+        return (), None
+    steps: list[tuple[re.Pattern[str], bool]] = []
+    for step in plain[0].split(";"):
+        deleted, removed = _SED_DELETE.fullmatch(step.strip()), _SED_REMOVE.fullmatch(step.strip())
+        try:
+            if deleted is not None:
+                steps.append((re.compile(deleted[1]), True))
+            elif removed is not None:
+                steps.append((re.compile(removed[2]), False))
+            else:
+                return (), None
+        except re.error:
+            return (), None
+
+    def edited(text: str) -> str:
+        rows = text.splitlines()
+        for pattern, whole in steps:
+            rows = [row for row in rows if not pattern.search(row)] if whole else [pattern.sub("", r) for r in rows]
+        return "".join(f"{row}\n" for row in rows)
+
+    return plain[1:], edited
+
+
+def _tr(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """Only what deletes."""
+    if len(words) != 2 or words[0] != "-d":
+        return (), None
+    gone = words[1].replace("\\r", "\r").replace("\\n", "\n").replace("\\t", "\t")
+    return (), lambda text: "".join(letter for letter in text if letter not in gone)
+
+
+_FILTERS: dict[str, Callable[[Sequence[str]], tuple[Sequence[str], Filter | None]]] = {
+    "cat": _cat,
+    "xargs": _xargs,
+    "grep": _grep,
+    "egrep": lambda words: _grep(["-E", *words]),
+    "sed": _sed,
+    "tr": _tr,
+    "tee": lambda words: ((), str),
+}
 _COMMANDS: dict[str, Callable[[Sequence[str]], str | None]] = {
     "echo": _echo,
     "printf": _printf,

@@ -148,8 +148,8 @@ def _standby(draft: Draft) -> None:
     )
     if enabled and draft.launch.variable("UNSLOTH_VLLM_STANDBY_UTIL_OVERRIDE") in (None, "0"):
         why = "standby sets it by the size of the device"
-        given = draft.settings.get("engine.gpu_memory_utilization", Setting())
-        draft.put("engine.gpu_memory_utilization", replace(given, value=None, unknown=why))
+        # What the file says of it counts for nothing, so nobody could be asked for another value.
+        draft.put("engine.gpu_memory_utilization", Setting(unknown=why, source=Source.DERIVED, how=why))
 
 
 def _divisible(draft: Draft) -> None:

@@ -103,6 +103,10 @@ def _same_seed(draft: Draft) -> None:
         draft.derive("seed.engine", draft.value("engine.seed"), "the engine's seed", "engine.seed")
 
 
+# What gives a script vLLM's own options.
+_PARSERS = re.compile(r"\badd_cli_args\b|\bmake_arg_parser\b|\bFlexibleArgumentParser\b")
+
+
 class VLLM(Dialect):
     name, owner = "vLLM", "vllm"
     # Training frameworks import vLLM too, and are the better judges of their own scripts.
@@ -169,6 +173,14 @@ class VLLM(Dialect):
         if launch.entry == "vllm serve" and words:
             yield _model(words[0].value, launch.file, words[0].line, None, launch.entry)
         yield from (_long(native) for native in super().natives(launch))
+
+    def option_group(self, launch: Launch, native: Native) -> str | None:
+        """None for the options of a script that has a parser of its own."""
+        python = launch.python
+        own = native.form is Form.OPTION and python is not None and not launch.entry.startswith("vllm")
+        if own and python is not None and not _PARSERS.search(python.source.text):
+            return None
+        return super().option_group(launch, native)
 
     def check_known(self, draft: Draft, native: Native) -> None:
         """A short name is looked up as it is spelled: some came later than their long one. ``-O`` and what follows it

@@ -20,7 +20,7 @@ from rldoctor.plan.model import Form, Setting
 @dataclass
 class Program:
     """What runs once all launchers are taken off. ``text`` holds a shell text to be read in place of it (``bash
-    -c``); ``shell`` says that ``script`` is one of a shell."""
+    -c``); ``shell`` says that ``script`` is one of a shell, ``reads`` that a shell reads its input (``bash -s``)."""
 
     entry: str
     words: tuple[Word, ...]
@@ -30,6 +30,7 @@ class Program:
     notes: list[str] = field(default_factory=list)
     text: Word | None = None
     shell: bool = False
+    reads: bool = False
     python: bool = False
 
 

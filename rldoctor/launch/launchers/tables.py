@@ -50,6 +50,16 @@ WRAPPERS: dict[str, frozenset[str]] = {
     "coverage": frozenset(),
     "timeout": frozenset({"-k", "-s"}),
     "taskset": frozenset(),
+    "unbuffer": frozenset(),
+    "xvfb-run": frozenset({"-n", "-s", "-e", "-f", "-w"}),
+    "ionice": frozenset({"-c", "-n"}),
+    "chrt": frozenset(),
+    "py-spy": frozenset({"-o", "-r", "-d", "-f"}),
+    "dotenv": frozenset({"-f", "--file", "-e"}),
+    "tini": frozenset(),
+    "dumb-init": frozenset(),
+    "gosu": frozenset(),
+    "doppler": frozenset({"-p", "-c"}),
 }
 # The word (or words) that such a program expects before the command.
 SKIPPED = {
@@ -64,7 +74,42 @@ SKIPPED = {
     "timeout": 1,
     "taskset": 1,
     "nsys": 1,
+    "chrt": 1,
+    "py-spy": 1,
+    "dotenv": 1,
+    "gosu": 1,
+    "doppler": 1,
 }
+# Options of wrappers and containers that name a file of variables.
+ENV_FILES = {
+    "uv": frozenset({"--env-file"}),
+    "dotenv": frozenset({"-f", "--file", "-e"}),
+    "docker": frozenset({"--env-file"}),
+    "podman": frozenset({"--env-file"}),
+}
+# Programs that hand a command to another machine, once their options and, after these, the machine are named.
+REMOTE = {
+    "ssh": (frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw"), 1),
+    "pdsh": (frozenset(f"-{letter}" for letter in "wRlfutxg"), 0),
+    "clush": (frozenset(f"-{letter}" for letter in "wxgfltuo"), 0),
+    "pssh": (frozenset(f"-{letter}" for letter in "Hhlptoex"), 0),
+    "parallel-ssh": (frozenset(f"-{letter}" for letter in "Hhlptoex"), 0),
+}
+# Programs with an option whose value is the text that a shell reads.
+TEXTS = {
+    "su": ("-c", "--command"),
+    "runuser": ("-c", "--command"),
+    "script": ("-c", "--command"),
+    "gcloud": ("--command",),
+    "flock": ("-c", "--command"),
+}
+# What tmux is told to start something with, and the options of these that take a value.
+TMUX = frozenset(
+    {"new-session", "new", "new-window", "neww", "split-window", "splitw", "respawn-pane", "send-keys", "send"}
+)
+TMUX_VALUED = frozenset(f"-{letter}" for letter in "snctexyFlp")
+SCREEN_VALUED = frozenset({"-S", "-c", "-t", "-h", "-s", "-T", "-p", "-Logfile"})
+CLUSTERS = frozenset({"kubectl", "oc", "k3s"})
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "nerdctl"})
 CONTAINER_FLAGS = frozenset(
     {
@@ -82,6 +127,12 @@ CONTAINER_FLAGS = frozenset(
         "--init",
         "--writable",
         "--cleanenv",
+        "--rw",
+        "--root",
+        "-T",
+        "--no-deps",
+        "--service-ports",
+        "--no-TTY",
     }
 )
 SHELLS = frozenset({"bash", "sh", "zsh", "dash"})

@@ -20,20 +20,27 @@ from rldoctor.launch.launchers.program import Program, module, script, started, 
 from rldoctor.launch.launchers.tables import (
     ACCELERATE,
     ASSIGNMENT,
+    CLUSTERS,
     CONTAINER_FLAGS,
     CONTAINERS,
     DEEPSPEED,
+    ENV_FILES,
     FLAGS,
     RAY_START,
     RAY_SUBMIT,
+    REMOTE,
+    SCREEN_VALUED,
     SHELLS,
     SKIPPED,
     SUBCOMMANDS,
+    TEXTS,
+    TMUX,
+    TMUX_VALUED,
     TORCHRUN,
     WRAPPERS,
 )
 from rldoctor.launch.schedulers import slurm
-from rldoctor.plan.model import Setting, Source
+from rldoctor.plan.model import Form, Setting, Source
 
 MAX_LAYERS = 20
 
@@ -62,7 +69,7 @@ def unwrap(words: Sequence[Word], file: str, files: Files) -> Program | None:
         if step is None:
             return _finish(name, program)
         if not step(program, file, files):
-            return program if program.entry or program.text or program.shell else None
+            return program if program.entry or program.text or program.shell or program.reads else None
     return None
 
 
@@ -74,8 +81,20 @@ def _step(name: str, words: tuple[Word, ...]) -> Callable[[Program, str, Files],
         return _srun
     if name in WRAPPERS and not (name == "uv" and second != "run") and not (name == "coverage" and second != "run"):
         return _wrapper
-    if name in CONTAINERS:
+    if name in CONTAINERS or name == "docker-compose":
         return _container
+    if name in CLUSTERS and any(word.value == "exec" for word in words[1:]):
+        return _cluster
+    if name in REMOTE:
+        return _remote
+    if name in TEXTS and (name != "flock" or any(word.text in TEXTS[name] for word in words)):
+        return _handed_text
+    if name == "flock":
+        return _locked
+    if name == "tmux" and second in TMUX:
+        return _tmux
+    if name == "screen":
+        return _screen
     if name in SHELLS:
         return _shell
     if name == "sbatch":
@@ -130,6 +149,7 @@ def _wrapper(program: Program, file: str, files: Files) -> bool:
         if name == "uv" and text in ("-m", "--module") and len(words) > 1:
             return module(program, words[1:])
         if text.startswith("-"):
+            _env_file(program, name, words, files)
             words = words[2:] if text in WRAPPERS[name] else words[1:]
         elif skipped:
             skipped -= 1
@@ -141,12 +161,18 @@ def _wrapper(program: Program, file: str, files: Files) -> bool:
 
 
 def _container(program: Program, file: str, files: Files) -> bool:
+    name = PurePosixPath(program.words[0].text).name
     words = list(program.words[1:])
+    if (composed := name == "docker-compose") or (words and words[0].text == "compose"):
+        words = words[0 if composed else 1 :]
+        while words and words[0].text.startswith("-"):
+            words = words[1:] if "=" in words[0].text else words[2:]
     if not words or words[0].text not in ("run", "exec", "start"):
         return False
     words = words[1:]
     while words and words[0].text.startswith("-"):
         text = words[0].text
+        _env_file(program, name, words, files)
         if text in ("-e", "--env") and len(words) > 1:
             variable(program, words[1], file)
         elif text.startswith(("--env=", "-e=")):
@@ -156,9 +182,103 @@ def _container(program: Program, file: str, files: Files) -> bool:
     return bool(program.words)
 
 
+def _env_file(program: Program, name: str, words: Sequence[Word], files: Files) -> None:
+    """The variables of a file that an option names, where the first of ``words`` is such an option."""
+    option, sign, value = words[0].text.partition("=")
+    if option not in ENV_FILES.get(name, ()) or not (sign or len(words) > 1):
+        return
+    try:
+        source = files.open(value if sign else words[1].text)
+    except InputError as error:
+        program.notes.append(str(error))
+        return
+    if source is None:
+        program.notes.append(f"{words[0].raw}: its file was not found here")
+        return
+    for line, row in enumerate(source.text.splitlines(), 1):
+        found = _ENV_ROW.match(row)
+        if found is not None:
+            text = found[2].strip()
+            value = text[1:-1] if text[:1] in ("'", '"') and text[-1:] == text[:1] and len(text) > 1 else text
+            program.variables[found[1]] = Native(
+                key=found[1], spelled=found[1], value=value, file=source.file, line=line, form=Form.VARIABLE, raw=text
+            )
+
+
+_ENV_ROW = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)")
+
+
+def _cluster(program: Program, file: str, files: Files) -> bool:
+    """``kubectl exec POD -- COMMAND``"""
+    start = next((index for index, word in enumerate(program.words) if word.text == "--"), None)
+    program.words = () if start is None else tuple(program.words[start + 1 :])
+    return bool(program.words)
+
+
+def _remote(program: Program, file: str, files: Files) -> bool:
+    """What another machine's shell gets to read: the words after the machine's name, or the input."""
+    valued, operands = REMOTE[PurePosixPath(program.words[0].text).name]
+    words = _after_options(program.words[1:], valued)[operands:]
+    if len(words) == 1:
+        program.text, program.words = words[0], ()
+        return False
+    program.words = tuple(words)
+    program.reads = not words
+    return bool(words)
+
+
+def _handed_text(program: Program, file: str, files: Files) -> bool:
+    options = TEXTS[PurePosixPath(program.words[0].text).name]
+    for index, word in enumerate(program.words):
+        option, sign, value = word.text.partition("=")
+        if option in options:
+            following = next(iter(program.words[index + 1 :]), None)
+            program.text = replace(word, value=value) if sign else following
+            program.words = ()
+            break
+    return False
+
+
+def _locked(program: Program, file: str, files: Files) -> bool:
+    program.words = tuple(_after_options(program.words[1:], frozenset({"-w", "-E", "--timeout"}))[1:])
+    return bool(program.words)
+
+
+def _tmux(program: Program, file: str, files: Files) -> bool:
+    """The command of a new session or window; keys that are sent count where they end with the return key."""
+    told = program.words[1].text
+    words = _after_options(program.words[2:], TMUX_VALUED)
+    if told.startswith("send"):
+        words = words[:1] if len(words) == 2 and words[1].text in ("Enter", "C-m", "ENTER") else []
+    if len(words) == 1:
+        program.text, program.words = words[0], ()
+        return False
+    program.words = tuple(words)
+    return bool(words)
+
+
+def _screen(program: Program, file: str, files: Files) -> bool:
+    program.words = tuple(_after_options(program.words[1:], SCREEN_VALUED))
+    return bool(program.words)
+
+
+def _after_options(words: Sequence[Word], valued: frozenset[str]) -> list[Word]:
+    """The words after a program's own options; a cluster of short ones (``-dmS NAME``) takes what its last one does."""
+    rest = list(words)
+    while rest and rest[0].text.startswith("-") and rest[0].text != "--":
+        text = rest[0].text
+        short = text if text.startswith("--") or text in valued else f"-{text[-1]}"
+        rest = rest[2:] if short in valued and "=" not in text else rest[1:]
+    return rest[1:] if rest and rest[0].text == "--" else rest
+
+
 def _shell(program: Program, file: str, files: Files) -> bool:
     words = program.words
     for index, word in enumerate(words[1:], 1):
+        if word.text == "-s":
+            rest = words[index + 1 :]
+            program.reads, program.words = True, tuple(rest[1:] if rest and rest[0].text == "--" else rest)
+            return False
         if re.fullmatch(r"-[a-z]*c[a-z]*", word.text) and index + 1 < len(words):
             program.text, program.words = words[index + 1], tuple(words[index + 2 :])
             return False
@@ -167,7 +287,8 @@ def _shell(program: Program, file: str, files: Files) -> bool:
                 program.notes.append(f"{word.raw}: another script, not followed ({word.value.why})")
             else:
                 program.script, program.shell, program.words = word.value, True, tuple(words[index + 1 :])
-            break
+            return False
+    program.reads, program.words = True, ()
     return False
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from rldoctor.errors import InputError
 from rldoctor.formats.native import Located
-from rldoctor.formats.source import Source
+from rldoctor.formats.source import Source, line_of
 from rldoctor.formats.yaml.reader import read_yaml
 from rldoctor.plan.model import Setting
 from rldoctor.plan.model import Source as From
@@ -69,7 +69,7 @@ def files(documents: list[Any], source: Source) -> dict[str, Source]:
         data = document.get("data") if isinstance(document, Located) and document.get("kind") == "ConfigMap" else None
         for name, text in data.items() if isinstance(data, Located) else ():
             if isinstance(text, str) and isinstance(data, Located):
-                found[name] = Source(text, source.file, _line_of_text(source, text, data.lines[name]))
+                found[name] = Source(text, source.file, line_of(text, source, data.lines[name]))
     mounts = {path.rstrip("/") for path in _mounts(documents, 0)}
     return {**found, **{f"{path}/{name}": text for path in mounts for name, text in found.items()}}
 
@@ -161,18 +161,8 @@ def _script(container: dict[str, Any], source: Source) -> Source | None:
     if len(words) > 2 and _SHELLS.fullmatch(words[0]) and re.fullmatch(r"-[a-z]*c", words[1]):
         key, text = parts[2]
         # A block of several lines begins below its key.
-        return Source(text, source.file, _line_of_text(source, text, container.lines[key]))
+        return Source(text, source.file, line_of(text, source, container.lines[key]))
     return Source(shlex.join(words), source.file, container.lines[parts[0][0]])
-
-
-def _line_of_text(source: Source, text: str, above: int) -> int:
-    first = next((row.strip() for row in text.splitlines() if row.strip()), "")
-    rows = source.text.splitlines()
-    skipped = next((n for n, row in enumerate(text.splitlines()) if row.strip()), 0)
-    for number in range(above, len(rows) + 1):
-        if first and first in rows[number - 1]:
-            return number - skipped
-    return above
 
 
 def _devices(group: _Pods) -> int | None:
@@ -287,6 +277,10 @@ def _train_job(spec: Located) -> Iterator[_Pods | None]:
         yield _Pods(_whole(trainer.get("numNodes", 1)), {"spec": {"containers": [container]}}, line, "numNodes")
 
 
+def _served(spec: Located) -> Iterator[_Pods | None]:
+    yield _group(spec, "replicas")
+
+
 def _pod(spec: Located) -> Iterator[_Pods | None]:
     yield _Pods(1, {"spec": spec}, spec.lines.get("containers", 1), "Pod")
 
@@ -302,4 +296,6 @@ _KINDS = {
     "LeaderWorkerSet": _leader_worker,
     "TrainJob": _train_job,
     "Pod": _pod,
+    "Deployment": _served,
+    "StatefulSet": _served,
 }

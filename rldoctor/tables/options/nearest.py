@@ -14,7 +14,8 @@ def nearest_names(name: str, names: Iterable[str], count: int) -> list[str]:
     """At most ``count`` of ``names``, the likeliest first; none where nothing is close.
 
     The last part of a dotted name decides, so ``rollout.tensor_parallel_size`` finds
-    ``generator.inference_engine.tensor_parallel_size``; a long section in common makes no likeness."""
+    ``generator.inference_engine.tensor_parallel_size``; a long section in common makes no likeness, and a last part
+    that many sections have (``enable``) none between sections that share nothing."""
     from difflib import SequenceMatcher
 
     section, _, leaf = name.rpartition(".")
@@ -22,6 +23,8 @@ def nearest_names(name: str, names: Iterable[str], count: int) -> list[str]:
     words = sorted(leaf.split("_"))
     matcher = SequenceMatcher(autojunk=False)
     matcher.set_seq2(leaf)
+    names = list(names)
+    common = sum(candidate.rpartition(".")[2] == leaf for candidate in names) > 1
     scored = []
     for candidate in names:
         other, _, last = candidate.rpartition(".")
@@ -38,6 +41,8 @@ def nearest_names(name: str, names: Iterable[str], count: int) -> list[str]:
             score = matcher.ratio()
         if other != section:
             shared = len(parts & set(other.split("."))) / len(parts)
+            if common and last == leaf and section and not shared:
+                continue
             score *= _ELSEWHERE + 0.1 * shared
         if score >= _LEAST:
             scored.append((-score, abs(len(candidate) - len(name)), candidate))

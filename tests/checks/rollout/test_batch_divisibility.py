@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rldoctor_checks.rollout.batch_divisibility import check
 
 from rldoctor.api import Outcome
+from rldoctor.judge import judge_one
 from tests.logs.raising import found, traceback
-from tests.plans import edits, judged
+from tests.plans import case, edits, judged
 
 
 def trl(version: str, **settings: int) -> dict[str, object]:
@@ -137,6 +140,21 @@ def test_fewer_prompts_than_a_mini_batch() -> None:
     assert result.findings[0].message == "a step rolls out 16 prompts, and one mini batch has 128: verl refuses"
     assert edits(result) == [{"batch.mini_prompts": 16}, {"batch.prompts": 128}]
     assert judged(check, **{**VERL, "batch__dynamic": True}, **sizes).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "fires"),
+    [
+        ("verl.trainer.main_ppo", True),
+        ("verl.experimental.one_step_off_policy.main_ppo", True),
+        ("verl.experimental.fully_async_policy.fully_async_main", False),  # its samples come in a stream
+    ],
+)
+def test_the_entry_that_streams_its_samples_has_no_batch(entry: str, fires: bool) -> None:
+    made = case("verl", {"verl": "0.7.1"}, batch__prompts=0, batch__mini_prompts=4, batch__dynamic=False)
+    assert made.plan is not None
+    result = judge_one(check, replace(made, plan=replace(made.plan, entry=entry)))
+    assert (result.outcome is Outcome.FINDINGS) == fires
 
 
 # https://github.com/PRIME-RL/TTRL/issues/43

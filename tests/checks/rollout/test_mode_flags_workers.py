@@ -48,6 +48,13 @@ def test_verl_with_micro_batches_or_their_older_names() -> None:
     assert judged(check, **VERL, **{**SIZES, "batch__reference_per_device": None}).outcome is Outcome.PASS
 
 
+def test_a_configuration_by_itself_leaves_them_to_the_command_line() -> None:
+    made = case("verl", {"verl": "0.6.1"}, batch__dynamic=False, batch__per_device=None, batch__logprob_per_device=8)
+    assert made.plan is not None
+    assert judge_one(check, made).outcome is Outcome.FINDINGS
+    assert judge_one(check, replace(made, plan=replace(made.plan, entry=""))).outcome is Outcome.PASS
+
+
 def test_a_micro_batch_under_another_name_is_the_finding_of_another_check() -> None:
     made = case("verl", {"verl": "0.6.1"}, batch__dynamic=False, batch__per_device=None)
     typo = UnknownOption(key="a.ppo_micro_batch_size_per_gp", file="run.sh", line=3, form=Form.OVERRIDE)

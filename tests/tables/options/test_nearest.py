@@ -38,6 +38,10 @@ def test_nothing_is_suggested_where_nothing_is_close() -> None:
     # The long section in common makes no likeness.
     assert nearest_names("actor_rollout_ref.rollout.foo_bar", NAMES, 3) == []
     assert nearest_names("use_vllm", NAMES, 3) == []
+    # What many sections have is meant of none that shares nothing.
+    switches = ["reward.reward_model.enable", "actor_rollout_ref.rollout.multi_turn.enable"]
+    assert nearest_names("data.continuous_token.enable", switches, 3) == []
+    assert nearest_names("rollout.multi_turn.enable", switches, 3) == switches[1:]
 
 
 def test_no_more_are_given_than_asked_for() -> None:

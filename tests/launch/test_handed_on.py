@@ -1,0 +1,128 @@
+"""Launches that a shell hands on: as input of another shell, to another machine, to a terminal, a container, a pod."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rldoctor.launch.recognise import read
+
+RUN = "python3 -m verl.trainer.main_ppo data.train_batch_size=77"
+OF_B = "python3 -m verl.trainer.main_ppo data.train_batch_size=$B"
+
+HANDED = {
+    "bash reads a here-document": f"bash <<'EOF'\n{RUN}\nEOF\n",
+    "bash -s with arguments": "bash -s -- 77 <<'EOF'\npython3 -m verl.trainer.main_ppo data.train_batch_size=$1\nEOF\n",
+    "ssh reads a here-document": f"ssh -p 22 node1 <<EOF\n{RUN}\nEOF\n",
+    "ssh with a command": f"ssh -o StrictHostKeyChecking=no user@node1 'cd /x && {RUN}'\n",
+    "pdsh": f'pdsh -w node[1-2] "{RUN}"\n',
+    "a pod": f'kubectl exec -it pod -n ns -c head -- bash -lc "{RUN}"\n',
+    "a pod without a shell": f"kubectl exec pod -- {RUN}\n",
+    "a variable that is piped": f'JOB="{RUN}"\necho "$JOB" | bash\n',
+    "a document that is piped": f"cat <<EOF | kubectl exec -i pod -- bash\n{RUN}\nEOF\n",
+    "a document in a variable, piped through a filter": (
+        f"JOB=$(cat <<EOF\nset -ex\n{RUN}\nEOF\n)\n"
+        "echo \"$JOB\" | tr -d '\\r' | kubectl exec -i $POD -c head -- /bin/bash\n"
+    ),
+    "a script that is piped": "cat other.sh | ssh host\n",
+    "a script as input": "bash < other.sh\n",
+    "printf": f"printf '%s\\n' '{RUN}' | sh\n",
+    "docker compose exec": f'docker compose -f x.yml exec -T trainer bash -c "{RUN}"\n',
+    "docker-compose run": f"docker-compose run --rm trainer {RUN}\n",
+    "docker with a file of variables": f"docker run --gpus all --env-file variables img bash -c '{OF_B}'\n",
+    "enroot": f"enroot start --rw img {RUN}\n",
+    "a session of tmux": f'tmux new-session -d -s run "{RUN}"\n',
+    "keys sent to tmux": f'tmux send-keys -t run "{RUN}" Enter\n',
+    "screen": f'screen -dmS run bash -c "{RUN}"\n',
+    "another user": f'su - user -c "{RUN}"\n',
+    "script": f'script -q -c "{RUN}" log\n',
+    "gcloud": f'gcloud compute ssh x --command="{RUN}"\n',
+    "a lock": f"flock -w 5 /tmp/lock {RUN}\n",
+    "a lock with a text": f'flock /tmp/lock -c "{RUN}"\n',
+    "a profiler": f"py-spy record -o out.svg -- {RUN}\n",
+    "a virtual display": f"xvfb-run -a {RUN}\n",
+    "dotenv": "dotenv -f variables run -- bash of_b.sh\n",
+}
+EXPORTED = {
+    "cat and xargs": "export $(cat variables | xargs)\n",
+    "without comments": "export $(grep -v '^#' variables | xargs)\n",
+    "without comments and empty lines": "export $(grep -Ev '^(#|$)' variables | xargs -d '\\n')\n",
+    "comments cut": "export $(sed 's/#.*//g' variables | xargs)\n",
+    "xargs alone": "export $(xargs < variables)\n",
+    "all that is set": "set -a; source variables; set +a\n",
+    "allexport": "set -o allexport\n. ./variables\nset +o allexport\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "other.sh").write_text(RUN + "\n")
+    (tmp_path / "of_b.sh").write_text(OF_B + "\n")
+    (tmp_path / "variables").write_text("# what a run needs\nA=1\n\nB=77\n")
+    return tmp_path
+
+
+def batch(folder: Path, text: str) -> object:
+    (folder / "run.sh").write_text(text)
+    (found,) = read(folder / "run.sh", version_of={"verl": "0.6.1"})
+    return found.value("batch.prompts")
+
+
+@pytest.mark.parametrize("text", HANDED.values(), ids=HANDED)
+def test_the_launch_is_followed_to_where_it_is_read(folder: Path, text: str) -> None:
+    assert batch(folder, text) == 77
+
+
+@pytest.mark.parametrize("text", EXPORTED.values(), ids=EXPORTED)
+def test_a_file_of_variables_is_exported(folder: Path, text: str) -> None:
+    assert batch(folder, f"{text}{OF_B}\n") == 77
+    assert batch(folder, f"{text}bash of_b.sh\n") == 77
+
+
+def test_variables_of_a_file_for_one_command_alone(folder: Path) -> None:
+    text = "env $(grep -v '^#' variables | xargs) bash of_b.sh\n"
+    assert batch(folder, text) == 77
+    (folder / "run.sh").write_text(text + OF_B + "\n")
+    inner, outer = read(folder / "run.sh", version_of={"verl": "0.6.1"})
+    assert (inner.value("batch.prompts"), outer.value("batch.prompts")) == (77, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"curl -s https://example.com/run.sh | bash\n{RUN}\n",
+        f"echo hello | tee log\n{RUN}\n",
+        f"kubectl get pods -- x\n{RUN}\n",
+        f"tmux send-keys -t run 'rm -rf x'\n{RUN}\n",
+        f"ssh host\n{RUN}\n",
+        f"date | wc -l\n{RUN}\n",
+    ],
+)
+def test_what_nobody_can_read_starts_nothing(folder: Path, text: str) -> None:
+    assert batch(folder, text) == 77
+
+
+def test_a_filter_that_is_not_known_leaves_its_output_unknown(folder: Path) -> None:
+    (folder / "run.sh").write_text(f"export $(awk '!/#/' variables | xargs)\n{OF_B}\n")
+    (found,) = read(folder / "run.sh", version_of={"verl": "0.6.1"})
+    assert found.value("batch.prompts") is None
+
+
+def test_the_place_of_a_piped_text_is_where_it_is_written(folder: Path) -> None:
+    (folder / "run.sh").write_text(f"JOB=$(cat <<'EOF'\nset -e\n{RUN}\nEOF\n)\necho \"$JOB\" | bash\n")
+    (found,) = read(folder / "run.sh", version_of={"verl": "0.6.1"})
+    prompts = found.get("batch.prompts")
+    assert prompts is not None
+    assert prompts.line == 3
+
+
+def test_a_file_in_a_container_is_the_one_of_this_clone(tmp_path: Path) -> None:
+    (tmp_path / "clone" / "scripts").mkdir(parents=True)
+    (tmp_path / "clone" / "scripts" / "train.sh").write_text(RUN + "\n")
+    (tmp_path / "clone" / "scripts" / "run.sh").write_text('bash "${ROOT:-/workspace/project}/scripts/train.sh"\n')
+    (found,) = read(tmp_path / "clone" / "scripts" / "run.sh", version_of={"verl": "0.6.1"})
+    assert found.value("batch.prompts") == 77
+    # The name of the file alone is not enough.
+    (tmp_path / "clone" / "scripts" / "run.sh").write_text("bash /opt/other/train.sh\n")
+    assert read(tmp_path / "clone" / "scripts" / "run.sh", version_of={"verl": "0.6.1"}) == []
