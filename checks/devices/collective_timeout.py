@@ -5,7 +5,7 @@ What it looks for
     connections, and collectives of which the ranks disagree about the size or the kind. In a run that still stands
     (``rldoctor hang``): ranks of which some wait in a collective and others are elsewhere, and flight recorders that
     end at different collectives. In a small job of several ranks on this host: the first collective that not every rank
-    finished.
+    finished, and a rank that takes much longer than every other for the same work.
 
 Why it hurts
     All ranks wait for one, until a time limit ends the whole job. The rank that reports first is a rank that waited,
@@ -13,8 +13,10 @@ Why it hurts
 
 How sure it is
     A time-out is a consequence: whatever failed earlier on any rank goes before it. A size or kind that differs is the
-    fault itself. Stacks show where each rank was in every sample: a warning where the missing rank still computes or
-    the run wrote output within the last minute, since it may only be slow; nothing where it moves.
+    fault itself. Stacks show where each rank was in every sample; a run is held against its own pace, by how often its
+    log repeats itself: nothing within it or where the missing rank moves, a warning where it still computes or has been
+    quiet for little longer, an error beyond, and no judgement where nothing tells the pace. Ranks that flight recorders
+    show waiting for each other in a ring, and one that has no process on its host, are certain.
 
 The fix and its cost
     Find what the missing rank did (its last line, its stack). Where it was legitimately slow (a checkpoint, an
@@ -221,12 +223,30 @@ def _who(run: StalledRun) -> str:
     return " than by ".join(_ranks(ranks) for ranks in sorted(classes.values(), key=len))
 
 
+_SLOW = Fix(
+    title="see what else runs on its device or its cores, and whether it is throttled",
+    commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK", "top"),
+)
+
+
 @check.observed(needs=["observations.collectives"])
 def not_finished_here(case: Case) -> Iterator[Finding | Reach]:
     """A small job of several ranks on this host."""
     found = communication.runs(case)
     first = found[0]
     if first.done:
+        late = first.late()
+        if late is not None:
+            rank, times, after = late
+            yield check.finding(
+                f"rank {rank} of {len(first.ranks)} on this host takes at least {times:.1f} times as long as the "
+                f"others for the same work, in every round: they wait for it {after:.2f} s in each collective",
+                severity=Severity.WARNING,
+                grade=Grade.REPRODUCED,
+                evidence=communication.arrivals(first),
+                fixes=(_SLOW,),
+            )
+            return
         yield Reach(first.describe())
         return
     call = first.waiting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from statistics import median
 from typing import Any
 
 from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, NotChecked, cite
@@ -15,6 +16,11 @@ PROBE = "collectives probe"
 # torchrun ends the other ranks by this signal once one has failed.
 ENDED_BY_LAUNCHER = -15
 SHOWN = 4
+# A rank that takes twice as long as any other in every round, by more than a scheduler's turn (seconds).
+LATE, NOTICED = 2.0, 0.02
+# Links of one host differ (NVLink, PCIe, sockets); that every link of one rank is so much slower than any other is a
+# fault of that rank.
+APART = 0.25
 
 
 class Run:
@@ -78,6 +84,44 @@ class Run:
                 by_uuid.setdefault(uuid, []).append(rank["rank"])
         return {uuid: ranks for uuid, ranks in by_uuid.items() if len(ranks) > 1}
 
+    def late(self) -> tuple[int, float, float] | None:
+        """The rank that took much longer than any other for the same work in every round, how many times as long at
+        least, and by how many seconds it was the last to come to the collective."""
+        took = {rank["rank"]: _took(rank) for rank in self.ranks if rank.get("measured")}
+        for slow, times in took.items():
+            others = [other for rank, other in took.items() if rank != slow]
+            if len(others) < 2 or len({len(one) for one in took.values()}) > 1:
+                return None
+            slowest = [max(row) for row in zip(*others, strict=True)]
+            least = min(one / other for one, other in zip(times, slowest, strict=True))
+            if least >= LATE and min(a - b for a, b in zip(times, slowest, strict=True)) >= NOTICED:
+                return slow, least, self._after_the_first(slow)
+        return None
+
+    def _after_the_first(self, slow: int) -> float:
+        arrived = {rank["rank"]: [one["arrived"] for one in rank["measured"]["rounds"]] for rank in self.ranks}
+        return float(
+            median(
+                mine - min(row) for mine, row in zip(arrived[slow], zip(*arrived.values(), strict=True), strict=True)
+            )
+        )
+
+    def apart(self) -> tuple[int, float, float] | None:
+        """The rank whose every exchange is much slower than any between the others: its fastest, and the slowest of the
+        others, in 10^9 bytes per second."""
+        rates = {
+            frozenset(map(int, pair.split("-"))): rate
+            for rank in self.ranks
+            for pair, rate in rank.get("measured", {}).get("pairs", {}).items()
+        }
+        for rank in (row["rank"] for row in self.ranks):
+            its = [rate for pair, rate in rates.items() if rank in pair]
+            others = [rate for pair, rate in rates.items() if rank not in pair]
+            # Of three ranks two are a pair that may have a link of its own.
+            if len(others) > 2 and its and max(its) < APART * min(others):
+                return rank, max(its), min(others)
+        return None
+
     def describe(self) -> str:
         """How far it reached, in one phrase."""
         finished = [(row["backend"], row["name"]) for row in calls(self.ranks[0]) if row["state"] == "done"]
@@ -88,6 +132,10 @@ class Run:
         # Releases of torch before 2.4 do not tell the UUID.
         where = "GPUs" if str(self.ranks[0].get("device", {}).get("device")).startswith("cuda") else "the CPU"
         return f"{names} between {len(self.ranks)} ranks on {where} through {backends}{speed}"
+
+
+def _took(rank: Row) -> list[float]:
+    return [one["arrived"] - one["began"] for one in rank["measured"]["rounds"]]
 
 
 def calls(rank: Row) -> list[Row]:
@@ -166,6 +214,15 @@ def said(rank: Row) -> str:
 def evidence(ranks: list[Row]) -> tuple[Evidence, ...]:
     """What the ranks said, each in a line."""
     return tuple(Evidence(text=f"rank {rank['rank']}: {said(rank)}", source=PROBE) for rank in ranks[:SHOWN])
+
+
+def arrivals(run: Run) -> tuple[Evidence, ...]:
+    """How long each rank took for the same work, a line each."""
+    measured = [rank for rank in run.ranks if rank.get("measured")]
+    return tuple(
+        Evidence(text=f"rank {rank['rank']}: {', '.join(f'{one:.3f}' for one in _took(rank))} s", source=PROBE)
+        for rank in measured[: 2 * SHOWN]
+    )
 
 
 def warnings(ranks: list[Row]) -> Iterator[Evidence]:

@@ -32,10 +32,20 @@ def plan(framework: str = "TRL", version: str | None = None, **settings: Any) ->
     )
 
 
-def collectives_case(python: Path, fault: str | None = None, seconds: float = 20.0, **settings: Any) -> Case:
-    """Two ranks on the CPU, started by the environment's torchrun with the settings of a launch of two."""
+def collectives_case(
+    python: Path, fault: str | None = None, seconds: float = 20.0, ranks: int = 2, **settings: Any
+) -> Case:
+    """Ranks on the CPU, started by the environment's torchrun with the settings of a launch of two."""
     case = Case(packages=packages.collect(Request(python=python)), gpus=NO_GPU, plan=plan(process__total=2, **settings))
-    return _run(collectives, case, python, FAULTS / "broken_collectives.py" if fault else None, fault, seconds=seconds)
+    return _run(
+        collectives,
+        case,
+        python,
+        FAULTS / "broken_collectives.py" if fault else None,
+        fault,
+        seconds=seconds,
+        ranks=ranks,
+    )
 
 
 def placement_case(

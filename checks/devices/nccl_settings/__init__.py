@@ -159,12 +159,32 @@ def memory_mapping_of_openrlhf(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
+_LINKS = Fix(
+    title="see how its device is connected, and whether its link has errors or runs at a lower width",
+    commands=("nvidia-smi topo -m", "nvidia-smi nvlink --status", "nvidia-smi -q -d PCIE"),
+)
+
+
 @check.observed(needs=["observations.collectives"])
 def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
     """The probe's job with the settings and without them."""
     found = runs(case)
     first, cure, given = found[0], cured_without(found), settings(case)
-    if first.done:
+    if first.done and (apart := first.apart()) is not None:
+        rank, fastest, slowest = apart
+        yield check.finding(
+            f"rank {rank} of {len(first.ranks)} on this host exchanges at most {fastest:g} GB/s with any other, and "
+            f"the others at least {slowest:g} GB/s with each other ({fastest / slowest:.0%})",
+            severity=Severity.WARNING,
+            grade=Grade.REPRODUCED,
+            evidence=tuple(
+                Evidence(text=f"ranks {pair}: {rate:g} GB/s", source=PROBE)
+                for row in first.ranks
+                for pair, rate in row["measured"]["pairs"].items()
+            )[:8],
+            fixes=(_LINKS,),
+        )
+    elif first.done:
         yield Reach(f"{len(given)} communication settings on this host" if given else "no communication settings here")
     elif first.shared():
         raise NotApplicable("two ranks share a GPU: RLD302")

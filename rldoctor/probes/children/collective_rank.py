@@ -4,7 +4,9 @@ whose result is known.
 Started by torchrun as ``collective_rank.py DIRECTORY``, which holds ``arguments.json`` (``backends``; ``devices``, a
 GPU for each local rank, none for the CPU; ``seconds``, how long a collective may take) and receives
 ``rankN.jsonl``. Records: ``place``, ``stage``, ``device``, ``collectives`` (a row each, ``state`` ``called`` or
-``done``), and between GPUs ``bandwidth`` and ``peer``."""
+``done``); from three ranks on ``measured`` (``rounds``: when this rank began each of some equal pieces of work and when
+it came to the collective after it, by the clock that all processes of a host share; ``pairs``: what the pairs of which
+it is the first exchanged); between GPUs ``bandwidth`` and ``peer``."""
 
 from __future__ import annotations
 
@@ -22,6 +24,9 @@ NUMBERS = 4096
 BANDWIDTH_BYTES = 64 << 20
 PEER_BYTES = 16 << 20
 ROUNDS = 5
+PAIR_BYTES = 16 << 20
+# Multiplications of square matrices, tens of milliseconds on either.
+WORK = {"cpu": (20, 256), "cuda": (20, 4096)}
 
 
 def main(arguments: dict[str, Any]) -> None:
@@ -51,6 +56,10 @@ def main(arguments: dict[str, Any]) -> None:
         dist.all_reduce(torch.ones(1, device=place), group=group)
         finished(place)
         calls.run(backend, place, group, rank, world)
+    if world > 2:
+        stage("measuring")
+        place = "cpu" if gpu is None else f"cuda:{gpu}"
+        emit("measured", {"rounds": rounds(place), "pairs": pairs(place, rank, world)})
     if gpu is not None and world > 1:
         stage("bandwidth")
         emit("bandwidth", bandwidth(f"cuda:{gpu}", world))
@@ -134,6 +143,68 @@ def finished(place: str) -> None:
         import torch
 
         torch.cuda.synchronize()
+
+
+def rounds(place: str) -> list[dict[str, float]]:
+    """The same work on every rank, a collective after each piece: who comes last, and how long it took there."""
+    import torch
+    import torch.distributed as dist
+
+    found = []
+    work(place)  # what comes first is slower, on all of them
+    for _ in range(ROUNDS):
+        dist.all_reduce(torch.ones(1, device=place))
+        finished(place)
+        began = time.monotonic()
+        work(place)
+        finished(place)
+        found.append({"began": round(began, 6), "arrived": round(time.monotonic(), 6)})
+        dist.all_reduce(torch.ones(1, device=place))
+        finished(place)
+    return found
+
+
+def work(place: str) -> None:
+    """A piece of work of one size."""
+    import torch
+
+    times, size = WORK[place.partition(":")[0]]
+    one = torch.full((size, size), 1 / size, device=place)
+    for _ in range(times):
+        one = one @ one
+
+
+def pairs(place: str, rank: int, world: int) -> dict[str, float]:
+    """What this rank and each higher one exchange, both ways at once and nobody else meanwhile, in 10^9 bytes per
+    second: the best of some rounds."""
+    import torch
+    import torch.distributed as dist
+
+    found = {}
+    for first in range(world):
+        for second in range(first + 1, world):
+            dist.all_reduce(torch.ones(1, device=place))
+            finished(place)
+            if rank in (first, second):
+                spent = min(exchange(place, second if rank == first else first) for _ in range(ROUNDS))
+                if rank == first:
+                    found[f"{first}-{second}"] = round(2 * PAIR_BYTES / spent / 1e9, 3)
+    return found
+
+
+def exchange(place: str, other: int) -> float:
+    """Seconds for one exchange with another rank."""
+    import torch
+    import torch.distributed as dist
+
+    mine = torch.ones(PAIR_BYTES // 4, device=place)
+    theirs = torch.empty_like(mine)
+    finished(place)
+    began = time.monotonic()
+    for one in dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, other), dist.P2POp(dist.irecv, theirs, other)]):
+        one.wait()
+    finished(place)
+    return time.monotonic() - began
 
 
 def device_facts(gpu: int | None) -> dict[str, Any]:

@@ -138,6 +138,81 @@ def test_what_is_no_matter_of_communication_is_left_open() -> None:
             assert judged(check, ranks.case(reported)).findings == ()
 
 
+def measured(*took: float, pairs: dict[str, float] | None = None) -> Case:
+    """Ranks that took so long for the same work in each of five rounds, and what the pairs exchanged in GB/s."""
+    rows = []
+    for number, seconds in enumerate(took):
+        rounds = [{"began": float(at), "arrived": at + seconds} for at in range(5)]
+        its = {pair: rate for pair, rate in (pairs or {}).items() if pair.startswith(f"{number}-")}
+        rows.append(rank(number, measured={"rounds": rounds, "pairs": its}))
+    return ranks.case(run(*rows))
+
+
+FAST = {"0-1": 200.0, "0-2": 210.0, "0-3": 190.0, "1-2": 200.0, "1-3": 205.0, "2-3": 200.0}
+
+
+def test_a_rank_that_works_more_slowly_than_its_peers() -> None:
+    finding = only(collective_timeout.check, measured(0.1, 0.11, 0.3, 0.1))
+    assert finding.message == (
+        "rank 2 of 4 on this host takes at least 2.7 times as long as the others for the same work, in every round: "
+        "they wait for it 0.20 s in each collective"
+    )
+    assert finding.evidence[2].text == "rank 2: 0.300, 0.300, 0.300, 0.300, 0.300 s"
+
+
+@pytest.mark.parametrize(
+    "took",
+    [
+        (0.1, 0.11, 0.15, 0.1),  # a little slower
+        (0.001, 0.001, 0.01, 0.001),  # a turn of the scheduler
+        (0.1, 0.3),  # of two nobody knows which is right
+        (0.1, 0.1, 0.3, 0.3),  # two kinds of devices
+    ],
+)
+def test_ranks_that_differ_as_ranks_do(took: tuple[float, ...]) -> None:
+    assert judged(collective_timeout.check, measured(*took)).outcome is Outcome.PASS
+
+
+def test_a_rank_whose_every_link_is_slow() -> None:
+    slow = {pair: 20.0 if "2" in pair else rate for pair, rate in FAST.items()}
+    finding = only(nccl_settings.check, measured(0.1, 0.1, 0.1, 0.1, pairs=slow))
+    assert finding.message == (
+        "rank 2 of 4 on this host exchanges at most 20 GB/s with any other, and the others at least 190 GB/s with each "
+        "other (11%)"
+    )
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        FAST,
+        {**FAST, "0-3": 20.0},  # one slow link is nobody's own
+        # Two pairs with NVLink, and PCIe between them.
+        {pair: 200.0 if pair in ("0-1", "2-3") else 20.0 for pair in FAST},
+        {"0-1": 200.0, "0-2": 20.0, "1-2": 20.0},
+    ],
+)
+def test_links_that_differ_as_links_do(pairs: dict[str, float]) -> None:
+    took = [0.1] * (1 + max(int(pair[-1]) for pair in pairs))
+    assert not judged(nccl_settings.check, measured(*took, pairs=pairs)).findings
+
+
+@pytest.mark.engine
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("fault", "check", "text"),
+    [
+        (None, None, ""),
+        ("slow", collective_timeout.check, "rank 2 of 4 on this host takes at least "),
+        ("far", nccl_settings.check, "rank 2 of 4 on this host exchanges at most "),
+    ],
+)
+def test_four_ranks_that_measure(patient: Path, fault: str | None, check: Check | None, text: str) -> None:
+    case = collectives_case(patient, fault, ranks=4)
+    found = [finding for one in CHECKS for finding in judged(one, case).findings]
+    assert [(one.code, one.message[: len(text)]) for one in found] == ([(check.code, text)] if check else [])
+
+
 @pytest.mark.engine
 def test_an_interface_that_does_not_exist(patient: Path) -> None:
     finding = only(nccl_settings.check, collectives_case(patient, env__GLOO_SOCKET_IFNAME="nowhere7"))

@@ -49,6 +49,33 @@ def miscounted(what: str) -> None:
     announce(what)
 
 
+def slow(what: str) -> None:
+    """The third rank does its work several times."""
+    if what == "gloo all_gather" and os.environ["RANK"] == "2":
+        work = collective_rank.work
+
+        def longer(place: str) -> None:
+            for _ in range(8):
+                work(place)
+
+        collective_rank.work = longer
+    announce(what)
+
+
+def far(what: str) -> None:
+    """The third rank's exchanges are slow, whoever the other is."""
+    if what == "gloo all_gather":
+        exchange, rank = collective_rank.exchange, int(os.environ["RANK"])
+
+        def throttled(place: str, other: int) -> float:
+            if 2 in (rank, other):
+                return sum(exchange(place, other) for _ in range(8))
+            return exchange(place, other)
+
+        collective_rank.exchange = throttled
+    announce(what)
+
+
 def main(arguments: dict[str, Any]) -> None:
     os.environ[FAULT] = arguments.pop("fault")
     collectives.RANK = Path(__file__)
