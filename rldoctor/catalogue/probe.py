@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +24,16 @@ class Request:
     time_limit: float | None = None
     soak: float | None = None
     """Minutes for which live traffic is kept up; None for no such run."""
+    until: float | None = None
+    """The monotonic time after which nothing more is started (``--budget``)."""
     step: tuple[Path, str] | None = None
     """File and name of a function of the user's own that is to be run; None for none."""
     environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget is spent."""
+        return self.until is not None and time.monotonic() >= self.until
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from rldoctor import redact
 from rldoctor.cli.exits import OF_STATE, threshold_of
 from rldoctor.cli.options import (
     Assume,
+    Budget,
     Codes,
     Devices,
     FailOn,
@@ -109,6 +110,7 @@ def check(
     devices: Devices = None,
     time_limit: TimeLimit = None,
     soak: Soak = None,
+    budget: Budget = None,
     step: Step = None,
     format_: Format = "rich",
     output: Output = None,
@@ -138,6 +140,7 @@ def check(
         devices=devices,
         time_limit=time_limit,
         soak=soak,
+        budget=budget,
         step=step,
     )
     shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)

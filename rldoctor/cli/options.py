@@ -32,6 +32,7 @@ Model = Annotated[
 Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, such as 0,1.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds for each child process.")]
 Soak = Annotated[float | None, typer.Option(help="Minutes for which the launch's traffic is kept up.")]
+Budget = Annotated[float | None, typer.Option(help="Minutes for all probes: those that judge most for their time.")]
 Step = Annotated[
     str | None, typer.Option(metavar="FILE:FUNCTION", help="A function of yours to run on pretended devices, as ranks.")
 ]

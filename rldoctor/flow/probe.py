@@ -56,18 +56,28 @@ class Announced:
 
 def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Level) -> Announced | None:
     """What is about to be run and what it is expected to cost, or None where nothing is."""
-    due = [p for p in probes if p.level <= level and not _explained(case, p) and first_missing(case, p.needs) is None]
+    due = [p for p in probes if is_due(case, p, level)]
     if not due:
         return None
-    alone = [p for p in due if isinstance(p, Probe) and _has_jobs(case, p, request)]
-    seconds = sum(p.seconds for p in alone)
-    names = [p.name for p in alone]
+    names = [p.name for p in due if isinstance(p, Probe) and _has_jobs(case, p, request)]
+    seconds = expected(case, due, request)
     prepared = prepare(case, [p for p in due if isinstance(p, Scenario)], request)
     if prepared.boots:
         count = f"{len(prepared.boots)} engine{'s' if len(prepared.boots) > 1 else ''}"
         names.append(f"{', '.join(sorted({one.scenario.name for b in prepared.boots for one in b.asked}))} on {count}")
-        seconds += prepared.seconds
     return Announced(f"running {', '.join(names)}: about {seconds:.0f} s", seconds) if names else None
+
+
+def is_due(case: Case, probe: AnyProbe, level: Level) -> bool:
+    """Whether a probe is to be run: it is not too deep, nothing explains why not, and what it needs is known."""
+    return probe.level <= level and not _explained(case, probe) and first_missing(case, probe.needs) is None
+
+
+def expected(case: Case, probes: Iterable[AnyProbe], request: Request) -> float:
+    """The seconds that probes are expected to take together; nothing for one that will say why it does not run."""
+    probes = list(probes)
+    alone = sum(p.seconds for p in probes if isinstance(p, Probe) and _has_jobs(case, p, request))
+    return alone + prepare(case, [p for p in probes if isinstance(p, Scenario)], request).seconds
 
 
 def _has_jobs(case: Case, probe: Probe, request: Request) -> bool:
@@ -94,6 +104,8 @@ def run_probes(case: Case, probes: Iterable[AnyProbe], request: Request, depth: 
             case = _without(case, probe, why)
         elif isinstance(probe, Scenario):
             scenarios.append(probe)
+        elif request.spent:
+            case = _without(case, probe, Unknown(reason="the budget was spent before it", how="--budget"))
         else:
             case = _run_probe(case, probe, request, progress)
     return run_scenarios(case, scenarios, request, progress)

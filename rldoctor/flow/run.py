@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,8 @@ from rldoctor import bundle, verdict
 from rldoctor.case import Case
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
+from rldoctor.flow import budget, depth, engine, prove
 from rldoctor.flow import collect as collecting
-from rldoctor.flow import depth, engine, prove
 from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import Progress
 from rldoctor.flow.session import Session
@@ -65,6 +66,10 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
     for collected, request in collecting.cases(session, engine.sections(session.checks, session.probes)):
         case = replace(collected, thresholds=session.thresholds)
         deep = _depth(session, case, request)
+        if session.options.budget is not None:
+            choice = budget.choose(case, session.probes, session.checks, request, deep.level, session.options.budget)
+            progress(choice.text)
+            case, request = choice.case, replace(request, until=time.monotonic() + 60 * session.options.budget)
         if notice := probing.announce(case, session.probes, request, deep.level):
             for finding in engine.report(case, session.checks, session.registry).findings:
                 progress(f"already found: {finding.code} {finding.severity.value}: {finding.message}")

@@ -44,6 +44,7 @@ class Options:
     devices: str | None = None
     time_limit: float | None = None
     soak: float | None = None
+    budget: float | None = None
     step: str | None = None
 
 
@@ -93,6 +94,8 @@ def open_session(options: Options) -> Session:
         raise InputError(f"--level {level.label} runs probes on this machine; --from and --assume judge another one")
     if options.soak is not None and level is not None and level < Level.ROLLOUT:
         raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
+    if options.budget is not None and not 0 < options.budget <= LONGEST / 60:
+        raise InputError(f"--budget {options.budget:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
     if options.step is not None:
         own_step(options.step)
         if elsewhere or (level is not None and level < Level.DEVICES):

@@ -24,6 +24,11 @@ class Asked:
     def key(self) -> str:
         return f"{self.scenario.name}: {self.name}"
 
+    @property
+    def seconds(self) -> float:
+        """What it is expected to take once its engine is up; one that is told how long takes so long."""
+        return float(self.run.arguments.get("seconds", self.scenario.seconds))
+
 
 @dataclass
 class Boot:
@@ -40,7 +45,7 @@ class Boot:
     @property
     def seconds(self) -> float:
         """What it is expected to take as a whole."""
-        return BOOT_SECONDS + sum(one.scenario.seconds for one in self.asked)
+        return BOOT_SECONDS + sum(one.seconds for one in self.asked)
 
 
 def plan_boots(asked: Iterable[Asked], basis: Basis) -> list[Boot]:

@@ -58,6 +58,12 @@ def play(
     hung: Played | None = None
     for boot in boots:
         left = [one for one in boot.asked if one.scenario.program is not None]
+        if request.spent:
+            never = msgspec.to_builtins(JobResult(ended="not-run"))
+            told = {"boot": boot.name, "why": "the budget was spent before it"}
+            for one in boot.asked:
+                observations.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
+            continue
         played = hung
         for attempt in range(0 if hung else 1 + MOST_REBOOTS):
             progress(", ".join([boot.name, *(one.scenario.name for one in left)]))

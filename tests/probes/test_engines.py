@@ -56,7 +56,7 @@ def child(tmp_path: Path) -> Path:
     return file
 
 
-def played(child: Path, **runs: str) -> tuple[dict[str, Any], list[str]]:
+def played(child: Path, until: float | None = None, **runs: str) -> tuple[dict[str, Any], list[str]]:
     """The observations of scenarios that end as their values say, and what was announced."""
     asked = [
         Asked(
@@ -67,7 +67,7 @@ def played(child: Path, **runs: str) -> tuple[dict[str, Any], list[str]]:
         for name, end in runs.items()
     ]
     reported: list[str] = []
-    return play(Case(), Request(), Basis(), plan_boots(asked, Basis()), reported.append, child), reported
+    return play(Case(), Request(until=until), Basis(), plan_boots(asked, Basis()), reported.append, child), reported
 
 
 def endings(observations: dict[str, Any]) -> dict[str, str]:
@@ -113,3 +113,12 @@ def test_an_engine_that_never_comes_up_is_its_own_failure(child: Path) -> None:
     observations, reported = played(child, a="done", b="done")
     assert endings(observations) == {"rollout": "raised", "a": "not-run", "b": "not-run"}
     assert len(reported) == 1
+
+
+def test_where_the_budget_is_spent_no_engine_is_booted(child: Path) -> None:
+    observations, reported = played(child, until=0.0, a="done")
+    assert (observations["a"]["run"]["ended"], observations["a"]["run"]["why"]) == (
+        "not-run",
+        "the budget was spent before it",
+    )
+    assert reported == []
