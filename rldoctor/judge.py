@@ -127,7 +127,7 @@ def _heard(
             if isinstance(item, Reach):
                 reach.append(item.text)
             else:
-                findings.append(with_defaults(item))
+                findings.append(_finished(case, item))
     except (NotApplicable, NotChecked) as reason:
         if findings:  # what was found stays found, whatever could not be looked at after it
             return result(Outcome.FINDINGS, findings=tuple(findings))
@@ -142,6 +142,15 @@ def _heard(
     if not reach:  # that nothing was found says nothing where nobody knows what was looked at
         return result(Outcome.NOT_CHECKED, "a detector gave neither a finding nor how far it looked")
     return result(Outcome.PASS, "; ".join(reach))
+
+
+def _finished(case: Case, finding: Finding) -> Finding:
+    """The finding with what its rule does not know: the defaults it rests on, and what its fixes would move."""
+    from rldoctor.knowledge.upgrades import fitting
+
+    with reads.aside():
+        fixes = tuple(fitting(case, fix) for fix in finding.fixes)
+    return with_defaults(replace(finding, fixes=fixes))
 
 
 def with_defaults(finding: Finding) -> Finding:

@@ -61,30 +61,36 @@ def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return run
 
 
-def odd_files(folder: Path) -> dict[str, Path]:
-    """What may stand in place of a file."""
-    os.mkfifo(folder / "pipe")
-    with socket.socket(socket.AF_UNIX) as opened:
-        opened.bind(str(folder / "socket"))
-    (folder / "folder").mkdir()
-    (folder / "gone").symlink_to(folder / "nowhere")
-    (folder / "round").symlink_to(folder / "round")
-    with (folder / "huge").open("wb") as file:
-        file.truncate(3 << 30)  # three gigabytes of nothing
-    names = ("pipe", "socket", "folder", "gone", "round", "huge")
-    return {name: folder / name for name in names} | {"device": Path("/dev/zero"), "memory": Path("/proc/self/mem")}
+def odd_file(folder: Path, kind: str) -> Path:
+    """What may stand in place of a file, in the folder where it can."""
+    path = {"device": Path("/dev/zero"), "memory": Path("/proc/self/mem")}.get(kind, folder / kind)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(str(path))
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "gone":
+        path.symlink_to(folder / "nowhere")
+    elif kind == "round":
+        path.symlink_to(path)
+    elif kind == "huge":
+        with path.open("wb") as file:
+            file.truncate(3 << 30)  # three gigabytes of nothing
+    return path
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "gone", "round", "huge", "device", "memory"])
 class TestInPlaceOfAFile:
     def test_it_is_refused_at_once(self, tmp_path: Path, kind: str) -> None:
         with pytest.raises(OSError) as caught:
-            reading.read(odd_files(tmp_path)[kind], 1 << 20)
+            reading.read(odd_file(tmp_path, kind), 1 << 20)
         assert caught.value.strerror
 
     def test_as_settings_of_the_project(self, tmp_path: Path, say: Say, kind: str) -> None:
         (tmp_path / "x").mkdir()
-        (tmp_path / "pyproject.toml").symlink_to(odd_files(tmp_path / "x")[kind])
+        (tmp_path / "pyproject.toml").symlink_to(odd_file(tmp_path / "x", kind))
         code, out, err = say("check", "--level", "static", "--select", "RLD113", "--format", "json")
         # What is no file holds no settings.
         said = {"huge": "pyproject.toml: is larger than 2 MiB", "memory": "pyproject.toml: Input/output error"}.get(
@@ -94,7 +100,7 @@ class TestInPlaceOfAFile:
 
     def test_in_a_package(self, tmp_path: Path, kind: str) -> None:
         (tmp_path / "x").mkdir()
-        odd = odd_files(tmp_path / "x")[kind]
+        odd = odd_file(tmp_path / "x", kind)
         for name in ("vllm-0.8.5", "torch-2.6.0"):
             (tmp_path / f"{name}.dist-info").mkdir()
         (tmp_path / "vllm-0.8.5.dist-info" / "METADATA").symlink_to(odd)
@@ -110,7 +116,7 @@ class TestInPlaceOfAFile:
     def test_in_a_folder_of_logs(self, tmp_path: Path, say: Say, kind: str) -> None:
         (tmp_path / "logs").mkdir()
         (tmp_path / "x").mkdir()
-        (tmp_path / "logs" / "odd.log").symlink_to(odd_files(tmp_path / "x")[kind])
+        (tmp_path / "logs" / "odd.log").symlink_to(odd_file(tmp_path / "x", kind))
         (tmp_path / "logs" / "up").symlink_to(tmp_path)
         (tmp_path / "logs" / "rank0.log").write_text("step 1\nCUDA out of memory. Tried to allocate 2.00 GiB\n")
         if kind == "huge":  # a log may be of any size
@@ -138,7 +144,7 @@ class TestInPlaceOfAFile:
 def test_a_command_says_so_in_one_line(tmp_path: Path, say: Say, kind: str, arguments: list[str]) -> None:
     (tmp_path / "run.log").write_text("ValueError: x\n")
     (tmp_path / "x").mkdir()
-    odd = odd_files(tmp_path / "x")[kind]
+    odd = odd_file(tmp_path / "x", kind)
     code, out, err = say(*(argument.format(odd) for argument in arguments))
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1 and str(odd) in err

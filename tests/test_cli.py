@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -17,6 +15,7 @@ import pytest
 from rldoctor import bundle, cli, report
 from rldoctor.api import Case
 from rldoctor.api.facts import Distribution, Packages
+from tests.commands import run
 
 VERL = """#!/usr/bin/env bash
 python3 -m verl.trainer.main_ppo \\
@@ -27,20 +26,6 @@ python3 -m verl.trainer.main_ppo \\
     actor_rollout_ref.rollout.enable_chunked_prefill=False  # crashes otherwise
 """
 MACHINE = {"python": "3.12", "packages": {"vllm": "0.7.3", "verl": "0.3.0.post1"}, "env": {}, "gpus": [], "nodes": 1}
-
-
-def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A command and what it says, in this process; where the process itself is what is tested, there is one."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(out))
-        stack.enter_context(contextlib.redirect_stderr(err))
-        if cwd is not None:
-            stack.callback(os.chdir, Path.cwd())
-            os.chdir(cwd)
-        left = stack.enter_context(pytest.raises(SystemExit))
-        cli.main([str(argument) for argument in arguments])
-    return subprocess.CompletedProcess(arguments, int(left.value.code or 0), out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
@@ -209,18 +194,32 @@ def test_streams_that_are_closed_are_nobodys_else(launch: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["rich", "json", "sarif", "junit", "github", "markdown", "html"])
-def test_names_and_terminals_without_utf_8(launch: Path, name: str) -> None:
+# One process for all formats: starting it is most of the work.
+IN_EVERY_FORMAT = """
+import contextlib, io, sys
+from rldoctor import cli
+from rldoctor.report import FORMATS
+
+for name in FORMATS:
+    for more in ([], ["--output", f"report.{name}"]):
+        with contextlib.suppress(SystemExit):
+            cli.main(["check", sys.argv[1], "--assume", "machine.json", "--format", name, *more])
+    print(f"<end of {name}>")
+"""
+
+
+def test_names_and_terminals_without_utf_8(launch: Path) -> None:
     odd = os.fsdecode(b"run-\xe9-\x1b[31m.sh")
     (launch / "run.sh").rename(launch / odd)
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    command = [sys.executable, "-m", "rldoctor", "check", odd, "--assume", "machine.json", "--format", name]
-    for more in ([], ["--output", "report"]):
-        done = subprocess.run([*command, *more], cwd=launch, capture_output=True, env=ascii_only, timeout=60)
-        shown = done.stdout or (launch / "report").read_bytes()
-        assert done.returncode == 1, done.stderr
-        assert b"RLD202" in shown and b"\x1b[31m" not in shown
-        shown.decode()
+    command = [sys.executable, "-c", IN_EVERY_FORMAT, odd]
+    done = subprocess.run(command, cwd=launch, capture_output=True, env=ascii_only, timeout=120, check=True)
+    shown = re.split(rb"<end of (\w+)>\n", done.stdout)[:-1]
+    assert [name.decode() for name in shown[1::2]] == list(report.FORMATS)
+    written = [(launch / f"report.{name}").read_bytes() for name in report.FORMATS]
+    for text in (*shown[::2], *written):
+        assert b"RLD202" in text and b"\x1b[31m" not in text
+        text.decode()
 
 
 def test_a_folder_that_is_gone(tmp_path: Path) -> None:

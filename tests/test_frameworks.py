@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def code_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield line, node.arg
 
 
+@cache
 def named(text: str) -> list[str]:
     """The frameworks that a text or identifier (``EasyR1Block``, ``_TRL``) names."""
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()

@@ -12,8 +12,8 @@ from rldoctor.probes.placing import planned_ranks, require_import
 
 DEVICES = 8
 SECONDS = 300.0
-# Each of their workers sees one device, which is the first for it.
-ONE_DEVICE_EACH = ("ray", "areal", "prime-rl")
+# Their processes see all devices of the node; a worker of any other launcher sees one, which is the first for it.
+ALL_DEVICES = ("none", "torchrun", "accelerate", "deepspeed", "srun")
 
 
 def _jobs(case: Case, request: Request) -> dict[str, Job]:
@@ -22,7 +22,7 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
     require_import(case, "torch")
     file, function = request.step
     plan = case.plan
-    alone = plan is not None and plan.value("process.launcher") in ONE_DEVICE_EACH
+    alone = plan is not None and plan.value("process.launcher", "none") not in ALL_DEVICES
     ranks = (planned_ranks(plan) if plan is not None else None) or DEVICES
     devices = 1 if alone else DEVICES
     arguments = {"file": str(file), "function": function, "ranks": ranks, "devices": devices}

@@ -119,7 +119,8 @@ def _print_alternative(console: Console, fix: Fix) -> None:
     """A further fix in one line."""
     texts = [*(words.spelled(edit) for edit in fix.edits), *fix.commands]
     how = f": {'; '.join(texts)}" if texts and all("\n" not in text for text in texts) else ""
-    _indented(console, Text(f"{words.alternative(fix.title)}{how}", style="green"))
+    mind = f" (mind: {fix.side_effects})" if fix.side_effects else ""
+    _indented(console, Text(f"{words.alternative(fix.title)}{how}{mind}", style="green"))
 
 
 def _print_incident(console: Console, incident: Incident, cause: Finding, detail: Detail) -> None:

@@ -123,6 +123,8 @@ class LaunchFile:
     ) -> None:
         self.path = folder / name
         self.path.write_text(text)
+        self._files: dict[Path, bytes] = {}
+        self._cases: list[Case] = []
         self.case = Case(
             packages=_packages(versions),
             gpus=machine(gpus),
@@ -131,8 +133,12 @@ class LaunchFile:
         )
 
     def cases(self) -> list[Case]:
-        """One for each launch in the file."""
-        return [replace(self.case, plan=plan) for plan in plans(self.path, self.case)]
+        """One for each launch in the file, read again where something in its folder has changed."""
+        files = {file: file.read_bytes() for file in self.path.parent.rglob("*") if file.is_file()}
+        if files != self._files:
+            self._files = files
+            self._cases = [replace(self.case, plan=plan) for plan in plans(self.path, self.case)]
+        return self._cases
 
     def findings(self, check: Check) -> list[Finding]:
         """What the check finds, with its fixes in the framework's words."""

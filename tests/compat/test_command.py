@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+
+from tests import commands
 
 MACHINE = {
     "python": "3.12",
@@ -16,9 +17,8 @@ MACHINE = {
 }
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rldoctor", "compat", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+def run(*arguments: str | Path) -> CompletedProcess[str]:
+    return commands.run("compat", *arguments)
 
 
 @pytest.fixture

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from rldoctor import bundle
 from rldoctor.api import Case, RolloutPlan, Setting
 from rldoctor.fleet.diff import differences
+from tests import commands
 from tests.cases import assumed, gpus, host, installed
 
 
@@ -75,9 +75,8 @@ def test_a_section_that_one_case_lacks_is_said_with_the_reason() -> None:
     assert [(d.section, d.second, d.note) for d in found] == [("gpus", None, "no driver answers")]
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rldoctor", "diff", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+def run(*arguments: str | Path) -> CompletedProcess[str]:
+    return commands.run("diff", *arguments)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`rldoctor triage` as a whole process: the baseline, and what the project's settings ignore."""
+"""`rldoctor triage` as a command: the baseline, and what the project's settings ignore."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.commands import run
+
 from .asking import raised
 from .excerpts import HEALTHY, OUT_OF_MEMORY
 
@@ -18,8 +20,7 @@ ODD = "the gizmo was turned by somebody else\n"
 
 
 def triage(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rldoctor", "triage", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    return run("triage", *arguments, cwd=cwd)
 
 
 def report(cwd: Path, *arguments: str) -> dict[str, Any]:

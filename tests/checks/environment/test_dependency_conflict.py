@@ -15,7 +15,7 @@ def test_trl_above_what_swift_declares() -> None:
     assert severities(result) == ["warning"]
     assert result.findings[0].message == "ms-swift 3.8.1 declares trl>=0.15,<0.21, and trl 0.23.0 is assumed"
     assert "trl==0.20.0" in result.findings[0].fixes[0].title
-    assert commands(result)[1] == "python -m pip install 'ms-swift>=3.9.0'"
+    assert commands(result)[1] == "python -m pip install 'ms-swift>=3.9.0,<=3.12.6'"
 
 
 def test_where_nobody_demands_anything_there_is_no_pass() -> None:

@@ -18,7 +18,7 @@ COLOCATE = {"framework": "TRL", "placement__mode": "colocate", "rollout__backend
 def test_trl_0_19_0_in_colocate_mode() -> None:
     (finding,) = judged(check, versions={"trl": "0.19.0"}, **COLOCATE).findings
     assert finding.severity is Severity.ERROR
-    assert finding.fixes[0].commands == ("pip install 'trl>=0.19.1'",)
+    assert finding.fixes[0].commands == ("pip install 'trl>=0.19.1,<=0.29.1'",)
     assert finding.url == "https://github.com/huggingface/trl/issues/3633"
 
 

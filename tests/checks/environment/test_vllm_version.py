@@ -19,7 +19,7 @@ def test_a_name_that_vllm_removed_is_an_error_with_both_ways_out() -> None:
     assert "GuidedDecodingParams" in result.findings[0].message
     assert commands(result) == [
         "python -m pip install vllm==0.10.2",
-        "python -m pip install 'trl>=0.27.0,<=1.6.0'",
+        "python -m pip install 'trl>=0.27.0,<=0.29.1'",
     ]
     assert result.findings[0].fixes[0].side_effects == "pip also replaces torch 2.9.0 by 2.8.0"
 
