@@ -14,7 +14,7 @@ from rldoctor.errors import InputError
 from rldoctor.facts import assume, machine
 from rldoctor.knowledge import machines
 from tests import cases
-from tests.test_cli import run
+from tests.commands import run
 
 
 def test_what_is_written_is_what_assume_reads(tmp_path: Path) -> None:

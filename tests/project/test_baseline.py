@@ -12,7 +12,8 @@ import pytest
 from rldoctor.errors import InputError
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Outcome, Report, Severity
 from rldoctor.project import baseline, fingerprint
-from tests.test_cli import MACHINE, VERL, run
+from tests.commands import run
+from tests.test_cli import MACHINE, VERL
 
 STATIC = ("--assume", "machine.json", "--level", "static")
 

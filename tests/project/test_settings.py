@@ -13,7 +13,7 @@ from rldoctor.errors import InputError
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Outcome, Report, Severity
 from rldoctor.project import settings
 from rldoctor.project.settings import Ignore, Settings
-from tests.test_cli import run
+from tests.commands import run
 
 TODAY = datetime.date(2026, 11, 20)
 

@@ -21,8 +21,9 @@ from rldoctor.model import Evidence, Finding, Fix, Report, Severity
 from rldoctor.report import html
 from rldoctor.report.html import shapes
 from tests import plans
+from tests.commands import run
 from tests.report.test_formats import CRASH, MISSING, REPORT
-from tests.test_cli import VERL, run
+from tests.test_cli import VERL
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "</style><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}{% raw %}&lt;"

@@ -13,7 +13,7 @@ import pytest
 from rldoctor.case import Series
 from rldoctor.errors import InputError
 from rldoctor.watch import process, view
-from tests.test_cli import run
+from tests.commands import run
 
 SICK = "{'loss': 0.0, 'grad_norm': 0.0, 'learning_rate': 1e-06, 'reward': 0.0, 'reward_std': 0.0, 'epoch': %s}"
 RUN = f"""
