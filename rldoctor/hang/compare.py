@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rldoctor.hang.graph import worker_of
 from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBundles, RayCluster, Seen
 from rldoctor.hang.names import by_number
 from rldoctor.hang.process_state import IDLE, ProcessState, process_states
@@ -21,18 +22,21 @@ _UNPLACED = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING", "PENDING"
 class MissingPeers:
     """Peers that are not where the others are. ``waiting`` stand in a collective, ``missing`` are elsewhere, ``unseen``
     are ranks of which no process was seen: ``absent`` where their launcher told that they belong on a host that was
-    looked at, else elsewhere. ``dead`` are actors of their class that Ray has seen end."""
+    looked at, else elsewhere. ``dead`` are actors of their class that Ray has seen end, ``working`` processes
+    that those who are missing wait for."""
 
     waiting: tuple[ProcessState, ...]
     missing: tuple[ProcessState, ...]
     unseen: tuple[int, ...] = ()
     absent: bool = False
     dead: tuple[RayActor, ...] = ()
+    working: tuple[ProcessState, ...] = ()
 
     @property
     def moving(self) -> bool:
-        """Whether any of those who are missing did something else in another sample."""
-        return any(one.moving for one in self.missing)
+        """Whether any of those who are missing did something else in another sample, or another process works for
+        it."""
+        return bool(self.working) or any(one.moving for one in self.missing)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ def missing_peers(hang: Hang) -> list[MissingPeers]:
         unseen, absent = _unseen(peers, hang)
         dead = _dead_actors(peers, hang)
         if waiting and (missing or unseen or dead):
-            found.append(MissingPeers(tuple(waiting), tuple(missing), unseen, absent, dead))
+            working = [one for rank in missing if (one := worker_of(hang, rank, peers)) is not None]
+            found.append(MissingPeers(tuple(waiting), tuple(missing), unseen, absent, dead, tuple(working)))
     return found
 
 
@@ -209,5 +214,7 @@ def _unseen(peers: Sequence[ProcessState], hang: Hang) -> tuple[tuple[int, ...],
     there = {int(one.seen.rank) for one in peers if one.seen.rank and one.seen.rank.isdecimal()}
     unseen = tuple(rank for rank in range(place.size) if rank not in there)
     on_each, local = Counter(one.seen.host for one in peers), place.local
-    absent = local is not None and any(on_each[host] < local for host in hang.hosts if on_each[host])
+    # Ranks in containers of their own meet at one host, too, and see nobody else.
+    told = local is not None and (not place.inferred or len(there) > 1)
+    absent = told and local is not None and any(on_each[host] < local for host in hang.hosts if on_each[host])
     return unseen, absent and len(there) < place.size

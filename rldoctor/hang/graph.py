@@ -34,6 +34,25 @@ class Unequal:
     ways: dict[str, tuple[str, ...]]
 
 
+def worker_of(hang: Hang, state: ProcessState, peers: Sequence[ProcessState]) -> ProcessState | None:
+    """The process that works for one that waits, so that the wait will end: an engine, a server or an actor that is
+    asked, or what it started. None where all of them stand, too."""
+    if state.wait is None:
+        return None
+    besides = {one.seen.pid for one in peers}
+    others = [_state(seen) for seen in hang.processes if seen.pid not in besides and seen.state not in ("Z", "X")]
+    if state.wait.kind in _ASKS:
+        asked = [one for one in others if one.kind in _SERVE]
+    else:
+        asked = [one for one in others if (one.seen.host, one.seen.parent) == (state.seen.host, state.seen.pid)]
+    return next((one for one in asked if one.moving or one.busy), None)
+
+
+# Waits for an answer, and who gives one.
+_ASKS = ("engine", "workers", "ray", "server")
+_SERVE = ("engine", "engine worker", "server", "ray worker")
+
+
 def chain(hang: Hang, state: ProcessState) -> list[str]:
     """What a process waits for beyond its own stack, link by link, as far as this machine shows it."""
     by_pid = {(seen.host, seen.pid): seen for seen in hang.processes}

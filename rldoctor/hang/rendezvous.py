@@ -20,13 +20,15 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @dataclass(frozen=True)
 class World:
     """A process' place: ``rank`` of ``size``, as the variable ``by`` numbers it, ``local`` ranks on its node where that
-    is told; ``name`` is the same for all that meet, empty where nothing names it."""
+    is told (``inferred`` from where they meet); ``name`` is the same for all that meet, empty where nothing names
+    it."""
 
     by: str
     rank: int
     size: int
     local: int | None = None
     name: str = ""
+    inferred: bool = False
 
 
 def world(environ: Mapping[str, str]) -> World | None:
@@ -39,7 +41,8 @@ def world(environ: Mapping[str, str]) -> World | None:
         own = " ".join([rank_of, *reported]) if reported and len(reported) == len(names) else ""
         name = _meeting(environ) or own
         local = _number(environ.get(local_of))
-        return World(rank_of, rank, size, size if local is None and _on_one_node(environ) else local, name)
+        inferred = local is None and _on_one_node(environ)
+        return World(rank_of, rank, size, size if inferred else local, name, inferred)
     return None
 
 

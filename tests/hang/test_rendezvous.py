@@ -39,6 +39,7 @@ STARTS: dict[str, dict[str, str]] = {
             {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"},
             World("SLURM_PROCID", 2, 4, None, "SLURM_PROCID 7 0"),
         ),
+        ({**MEETS, "RANK": "1"}, World("RANK", 1, 3, 3, "meets at 127.0.0.1:29511", True)),
         ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, World("OMPI_COMM_WORLD_RANK", 0, 2, None, "")),
         # The tasks of a step that meet by address are one world with ranks that were started otherwise.
         (

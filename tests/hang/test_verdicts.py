@@ -143,10 +143,31 @@ class TestRanks:
             "to, which is at data.py:7 in __getitem__"
         )
 
+    def test_ranks_in_containers_of_their_own_see_nobody_else(self) -> None:
+        meets = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+        alone = seen(100, ALL_REDUCE, role="rank", rank="0", environment={**meets, "RANK": "0"})
+        (finding,) = verdict(alone)["RLD321"]
+        assert "ranks 1-2 were not looked at" in finding.message and finding.severity is Severity.NOTE
+        two = seen(101, ALL_REDUCE, role="rank", rank="1", environment={**meets, "RANK": "1"})
+        (finding,) = verdict(alone, two)["RLD321"]
+        assert "rank 2 has no process here" in finding.message and finding.severity is Severity.ERROR
+
     def test_a_rank_that_was_not_started_yet(self) -> None:
         young = {"age": 20.0, "log": None}
         result = judged("RLD321", hang(*(rank(n, ALL_REDUCE, size=3, **young) for n in (0, 1))))
         assert result.outcome is Outcome.NOT_CHECKED
+
+    def test_a_rank_that_waits_for_an_engine_at_work_is_no_stall(self) -> None:
+        steps = seen(9, (ENGINE_IDLE[0], Frame(CORE, 674, "EngineCore.step")), ENGINE_IDLE, role="engine", cpu=0.9)
+        assert verdict(rank(0, GENERATE), rank(1, ALL_REDUCE), steps) == {}
+        idle = seen(9, ENGINE_IDLE, role="engine")
+        assert "RLD321" in verdict(rank(0, GENERATE), rank(1, ALL_REDUCE), idle)
+
+    def test_a_rank_that_waits_for_a_tool_at_work_is_no_stall(self) -> None:
+        waits = rank(1, (MAIN, Frame("/usr/lib/python3.11/subprocess.py", 1, "Popen.wait")))
+        for cpu, stalled in ((0.9, False), (0.0, True)):
+            tool = replace(seen(9, cpu=cpu, name="g++"), parent=101)
+            assert bool(verdict(rank(0, ALL_REDUCE), waits, tool)) is stalled
 
     def test_an_actor_that_ray_has_seen_end(self) -> None:
         waits = seen(7, ALL_REDUCE, role="ray worker", name="ray::Trainer.fit")
