@@ -6,6 +6,7 @@ of training; what comes out is the configuration that the run has."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ NOT_ASKED = frozenset(
         "enable_sleep_mode", "disable_log_stats", "limit_mm_per_prompt", "mm_processor_kwargs", "generation_config",
         "override_generation_config", "chat_template", "speculative_config", "guided_decoding_backend",
         "structured_outputs_config", "attention_backend", "skip_tokenizer_init", "weight_transfer_config",
-        "served_model_name", "hf_overrides", "lora_dtype", "enable_eplb", "seed",
+        "served_model_name", "lora_dtype", "enable_eplb", "seed",
     }
 )  # fmt: skip
 # Devices of training clusters, for launches whose own are not known: vLLM's defaults differ by memory and name.
@@ -40,6 +41,9 @@ DEVICES = (
     {"name": "NVIDIA H100 80GB HBM3", "memory": 80 << 30, "capability": (9, 0)},
     {"name": "NVIDIA L40S", "memory": 48 << 30, "capability": (8, 9)},
 )
+# Native keys that change the model's config, unless they are the engine's own option for it.
+_OF_THE_MODEL = re.compile(r"rope|rotary|overrid")
+HANDED_ON = ("engine.hf_overrides", "engine.rope_scaling", "engine.rope_theta")
 PROCESSES = (1, 2, 8)
 SECONDS = 240.0
 # Variables of the launch that validators read.
@@ -68,6 +72,8 @@ def _engine(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
         return None
     if plan.value("rollout.backend", "vllm") != "vllm" or plan.value("rollout.enabled") is False:
         return None
+    if any(_OF_THE_MODEL.search(one.key) for one in plan.given if one.option not in HANDED_ON):
+        return None  # the model's config is not the one that the engine will read
     if plan.version is None:  # what the framework itself hands to the engine is not known
         return None
     if case.gpus is not None and case.gpus.vendor not in ("nvidia", "none"):

@@ -118,7 +118,10 @@ def differences(case: Case) -> dict[str, tuple[object, object]]:
 
 
 @pytest.mark.engine
-def test_vllm_itself_accepts_and_says_what_it_comes_to(patient: Path, tmp_path: Path) -> None:
+def test_vllm_itself_accepts_and_says_what_it_comes_to(
+    patient: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))  # it has not seen the model's class before
     case = asked(patient, served(tmp_path, "--max-num-seqs 64", "--tensor-parallel-size 2"))
     job = case.observations["validators"]["engine"]
     assert job["ended"] == "done", job
@@ -141,6 +144,20 @@ def test_what_a_trainer_asks_of_the_engine_comes_out_as_it_is_derived(patient: P
     assert job.observations["validators"]["engine"]["ended"] == "done"
     assert "max_num_batched_tokens" in job.observations["validators"]["engine"]["records"]["taken"]
     assert differences(job) == {}
+
+
+def test_a_model_whose_config_the_launch_changes_is_not_asked_for(tmp_path: Path) -> None:
+    both = Environment(tmp_path / "venv").install("vllm", "0.10.2", {"vllm.py": ""})
+    longer = (
+        "from vllm import LLM\nLLM('./model', max_model_len=65536, hf_overrides={'rope_scaling': {'factor': 4.0}})\n"
+    )
+    served(tmp_path)
+    launch = tmp_path / "sample.py"
+    launch.write_text(longer)
+    session = open_session(Options(target=launch, pythons=(str(both.python),), level="imports"))
+    ((case, request),) = collect.cases(session, {"packages", "plan", "model", "gpus", "environment"})
+    told = validators.jobs(case, request)["engine"].arguments
+    assert told["options"]["hf_overrides"] == {"rope_scaling": {"factor": 4.0}}  # the engine's own option for it
 
 
 def test_an_argument_class_refuses_for_the_launchs_processes(trainer: Environment, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import json
 import re
 import sys
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,12 @@ STAND_INS = {
     "any model": {"num_attention_heads": 840, "num_key_value_heads": 840, "max_position_embeddings": 1 << 24},
     "a short model": {"num_attention_heads": 840, "num_key_value_heads": 840, "max_position_embeddings": 1 << 8},
 }
+# Options that change the model's own config.
+OF_THE_MODEL = frozenset({"hf_overrides", "rope_scaling", "rope_theta"})
 # What such a refusal speaks of is the build or the machine at hand.
-_MACHINE = re.compile(r"(?i)platform|driver|not (?:installed|compiled|built|available)|is required|CPU|No module")
+_MACHINE = re.compile(
+    r"(?i)platform|driver|not (?:installed|compiled|built|available)|is required|CPU|No module|failed to be inspected"
+)
 ANSWERS = (
     "max_model_len", "max_num_batched_tokens", "max_num_seqs", "enable_chunked_prefill", "enable_prefix_caching",
     "block_size", "async_scheduling", "tensor_parallel_size", "pipeline_parallel_size",
@@ -38,7 +43,6 @@ MANY = 1 << 10  # devices of a machine: how many there are is asked elsewhere
 
 def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
     """One for each model, device and caller that the launch may have."""
-    sys.meta_path.insert(0, _Kernels())
     import vllm
     from vllm import platforms
     from vllm.engine.arg_utils import EngineArgs
@@ -47,21 +51,41 @@ def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
     fields = {field.name for field in dataclasses.fields(EngineArgs)}
     options = {name: value for name, value in arguments["options"].items() if name in fields}
     emit("taken", sorted(options))
-    emit("left_out", sorted(set(arguments["options"]) - fields))
-    models = {"the model": arguments["config"]} if arguments["config"] else STAND_INS
+    left_out = sorted(set(arguments["options"]) - fields)
+    emit("left_out", left_out)
+    if OF_THE_MODEL.intersection(left_out):
+        raise RuntimeError(
+            f"this release takes no {', '.join(left_out)}: what it makes of the rest is not the launch's"
+        )
+    given_model = arguments["config"]
+    models = {"the model": given_model} if given_model else {name: _stand_in(more) for name, more in STAND_INS.items()}
+    for config in models.values():
+        _inspect(config.get("architectures") or ())
+    sys.meta_path.insert(0, _Kernels())
     contexts = [True, False] if arguments["serves"] is None else [arguments["serves"]]
     found: list[tuple[str, Any]] = []
     for model, config in models.items():
         folder = Path(f"model_{len(found)}")
         folder.mkdir()
-        made = config if arguments["config"] else _stand_in(config)
-        (folder / "config.json").write_text(json.dumps(made))
+        (folder / "config.json").write_text(json.dumps(config))
         given = {"model": str(folder.absolute()), "skip_tokenizer_init": True, **options}
         for device in arguments["devices"]:
             for serves in contexts:
                 way = f"{model}, {device['name']}, {'a server' if serves else 'generate()'}"
                 found.append((way, _Engine(platforms, EngineArgs, given, device, serves)))
     return found
+
+
+def _inspect(architectures: Iterable[str]) -> None:
+    """Has vLLM look at the model's class, which it does once and remembers, while its platform is this machine's own:
+    for CUDA that imports attention kernels."""
+    from vllm.model_executor.models import registry
+
+    look = getattr(registry, "_try_inspect_model_cls", None)
+    for architecture in architectures if look is not None else ():
+        known = registry.ModelRegistry.models.get(architecture)
+        if known is not None and look is not None and look(architecture, known) is None:
+            raise RuntimeError(f"vLLM cannot look at the class of {architecture} here")
 
 
 def of_the_machine(error: BaseException) -> bool:
