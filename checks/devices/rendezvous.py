@@ -141,6 +141,29 @@ def port_of_two_launches(case: Case) -> Iterator[Finding | Reach]:
     yield Reach(f"no other launch of the file meets at port {port}")
 
 
+@check.declared(needs=["plan.process.beside", "plan.placement.listen_port"])
+def port_of_two_servers(case: Case) -> Iterator[Finding | Reach]:
+    """Two servers of one file that run at the same time, and listen at one port."""
+    plan = plan_of(case)
+    if plan.role != "server":
+        raise NotApplicable("the launch is no server")
+    port = plan.value("placement.listen_port")
+    for other in plan.value("process.beside"):
+        if other.get("port") != port:
+            continue
+        yield check.finding(
+            f"the server of line {other['line']}, still running in the background, listens at the same port {port}: "
+            "the second cannot listen there (EADDRINUSE)",
+            evidence=(
+                Evidence(text="started in the background", source=other["file"], line=other["line"]),
+                *cite(plan, "placement.listen_port"),
+            ),
+            fixes=(Fix.safe("give this server a port of its own", {"placement.listen_port": port + 1}),),
+        )
+        return
+    yield Reach(f"no other server of the file listens at port {port}")
+
+
 def _meets_at(reported: Mapping[str, Any]) -> int | None:
     """The port at which the ranks of a launch meet on their host, None where the launcher looks for a free one or it is
     not known which it takes."""

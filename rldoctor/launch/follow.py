@@ -106,6 +106,9 @@ def _notebook_target(source: Source, reader: Reader) -> Iterator[Launch]:
     launch = _python_target(book.python, reader)
     # A notebook's code is no module that a child process could import.
     launch.process.pop("process.main_guard", None)
+    if "notebook_launcher" not in book.python.text:
+        one = Setting(value=1, source=From.DERIVED, how="a notebook is one process", file=source.file, line=1)
+        launch.process["process.total"] = one
     yield launch
     yield from _started(launch.python, reader)
     yield from _shell(book.shell, reader, reader.filling, -1, "", 0)

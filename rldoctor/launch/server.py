@@ -29,7 +29,7 @@ def together(launches: list[Launch], plans: list[RolloutPlan]) -> list[RolloutPl
     done: list[RolloutPlan] = []
     for launch, plan in zip(launches, plans, strict=True):
         others = [of[id(other)] for other in launch.beside if id(other) in of]
-        listed = [_seen(other) for other in others if other.role == plan.role == "trainer"]
+        listed = [_seen(other) for other in others if other.role == plan.role in ("trainer", "server")]
         beside = Setting(value=listed, source=Source.DERIVED, how="started in the background before it")
         done.append(replace(plan, settings={**plan.settings, "process.beside": beside}) if listed else plan)
     return done
@@ -39,7 +39,11 @@ def _seen(plan: RolloutPlan) -> dict[str, Any]:
     """What another launch needs to know of it."""
     names = ("launcher", "master_port", "standalone", "rdzv_backend", "nnodes")
     found = {name: plan.value(f"process.{name}") for name in names}
-    return {"file": plan.file, "line": plan.line, "devices": plan.value("placement.trainer_devices"), **found}
+    found["devices"] = plan.value("placement.trainer_devices")
+    if plan.role == "server":
+        found["devices"], found["port"] = plan.value("placement.engine_devices"), plan.value("placement.listen_port")
+        found["share"] = plan.value("engine.gpu_memory_utilization")
+    return {"file": plan.file, "line": plan.line, **found}
 
 
 def joined(plans: Iterable[RolloutPlan]) -> list[RolloutPlan]:

@@ -421,3 +421,12 @@ def test_weights_are_stored_as_transformers_loads_them(
     run = f"accelerate launch --num_processes 4 -m trl.scripts.grpo --model_name_or_path m --bf16 true {more}\n"
     (plan,) = launches({"run.sh": run, "zero3.json": '{"zero_optimization": {"stage": 3}}'}, **versions)
     assert plan.value("trainer.param_dtype") == stored
+
+
+def test_a_model_that_a_trainer_is_given_without_its_name(launches: Launches) -> None:
+    script = "from trl import GRPOConfig, GRPOTrainer\nargs = GRPOConfig(use_vllm=True)\n"
+    script += 'GRPOTrainer("./m", args=args).train()\n'
+    (plan,) = launches({"train.py": script}, trl="0.24.0")
+    model = plan.get("model.path")
+    assert model is not None
+    assert (model.value, model.line) == ("./m", 3)

@@ -72,6 +72,16 @@ def mini_of_all_prompts(plan: RolloutPlan, prompts: int, mini: int) -> Iterator[
     yield Fix.unsafe(f"or roll out {mini} prompts per step", {PROMPTS: mini}, side_effects="a step takes longer")
 
 
+def room_for_a_sequence(plan: RolloutPlan, tokens: int, sequence: int) -> Iterator[Fix]:
+    """Micro batches that hold the longest sequence, shared among the ranks of its sequence parallelism."""
+    least = -(-sequence // (plan.value("parallel.sequence", 1) or 1))
+    yield Fix.safe(
+        f"micro batches of {least} tokens, which hold the longest sequence",
+        {"batch.tokens_per_device": least},
+        side_effects="more activation memory",
+    )
+
+
 def a_larger_mini_batch(plan: RolloutPlan, completions: int, ranks: int) -> Iterator[Fix]:
     """The smallest mini batch that gives every rank something, in whole micro batches."""
     prompts, group, micro = plan.value(PROMPTS), plan.value(GROUP, 1) or 1, plan.value(PER_DEVICE) or 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rldoctor.api import Fix, RolloutPlan
 from rldoctor.api.releases import Scope
 
-from .fixes import a_group, a_larger_mini_batch, mini_of_all_prompts, smaller_sample_batches
+from .fixes import a_group, a_larger_mini_batch, mini_of_all_prompts, room_for_a_sequence, smaller_sample_batches
 from .operands import EXPERIENCE, GROUP, MINI, PROMPTS, TRL_LIKE, data_ranks, replaced_workers, validates
 
 Number = Callable[[RolloutPlan], int | None]
@@ -38,6 +38,20 @@ def _mini(plan: RolloutPlan) -> int | None:
     return mini
 
 
+def _tokens(plan: RolloutPlan) -> int | None:
+    """What a micro batch that is packed by tokens may hold, over the ranks that share a sequence (dp_actor.py)."""
+    tokens = plan.value(TOKENS)
+    if not tokens or plan.value("batch.dynamic") is not True or replaced_workers(plan):
+        return None
+    return int(tokens) * (plan.value("parallel.sequence", 1) or 1)
+
+
+def _sequence(plan: RolloutPlan) -> int | None:
+    """verl pads prompts and responses to their longest (seqlen_balancing.py: attention_mask.shape[-1])."""
+    prompt, response = plan.value("lengths.prompt"), plan.value("lengths.response")
+    return prompt + response if isinstance(prompt, int) and isinstance(response, int) else None
+
+
 def _completions(plan: RolloutPlan) -> int | None:
     mini = plan.value(MINI)
     if not mini or (plan.framework == "verl" and replaced_workers(plan)):
@@ -60,6 +74,7 @@ def _two(plan: RolloutPlan) -> int | None:
     return 2
 
 
+TOKENS = "batch.tokens_per_device"
 PLACE = ("placement.gpus_per_node", "placement.nodes", "parallel.sequence")
 ONE_OF_A_GROUP = "a group of {0} completion has nothing to be compared with: {framework} wants {1} or more"
 NOTHING_LEFT = "a mini batch of {0} completions leaves nothing for each of {1} ranks: {framework} refuses"
@@ -84,6 +99,17 @@ FLOORS = (
         NOTHING_LEFT,
         (MINI, GROUP, *PLACE),
         a_larger_mini_batch,
+    ),
+    Floor(
+        ("verl",),
+        "verl",
+        ">=0.2,<0.7",
+        _tokens,
+        _sequence,
+        "a micro batch of {0} tokens does not hold one sequence of {1}: {framework} asserts that it does "
+        "(`max_token_len must be greater than the sequence length`)",
+        (TOKENS, "lengths.prompt", "lengths.response", "parallel.sequence"),
+        room_for_a_sequence,
     ),
     Floor(
         ("EasyR1",),

@@ -117,6 +117,28 @@ def weights_beyond_the_device(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
+@check.declared(needs=[f"plan.{SHARE}", "plan.process.beside", "plan.placement.engine_devices"])
+def servers_on_one_device(case: Case) -> Iterator[Finding | Reach]:
+    """Servers of one file that run at the same time, and whose shares of one device add up to more than it has."""
+    plan = plan_of(case)
+    share, devices = plan.value(SHARE), plan.value("placement.engine_devices")
+    for other in plan.value("process.beside"):
+        both = [device for device in devices if device in (other.get("devices") or ())]
+        if plan.role != "server" or not both or not other.get("share") or share + other["share"] <= 1:
+            continue
+        yield check.finding(
+            f"the server of line {other['line']}, still running in the background, takes {other['share']:g} of device "
+            f"{both[0]}, and this one wants {share:g} of it",
+            evidence=(
+                Evidence(text="started in the background", source=other["file"], line=other["line"]),
+                *cite(plan, SHARE, "placement.engine_devices"),
+            ),
+            fixes=(Fix(title="give each server devices of its own (CUDA_VISIBLE_DEVICES)"),),
+        )
+        return
+    yield Reach("no other server of the file takes the same devices")
+
+
 @check.declared(needs=[f"plan.{SHARE}", "packages.vllm"])
 def whole_device_claimed(case: Case) -> Iterator[Finding | Reach]:
     """A share that no process can get: the CUDA context takes its part first."""

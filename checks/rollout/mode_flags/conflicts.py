@@ -86,11 +86,11 @@ def _given(plan: RolloutPlan, ending: str) -> Any:
 
 def _without(plan: RolloutPlan, option: str, older: str) -> bool:
     """Whether neither the micro batch per device nor its older name has a value, and the batch is not packed by
-    tokens. A launch that sets none of them is an excerpt, or has them from a file that is not at hand; a configuration
-    by itself leaves them to the command line."""
-    if not plan.entry or not any(
-        (setting := plan.get(name)) and setting.source == "given" for name in (UPDATE, EXPERIENCE, REFERENCE)
-    ):
+    tokens. A launch that sets none of them and names no data is an excerpt, or has them from a file that is not at
+    hand; a configuration by itself leaves them to the command line."""
+    chosen = any((setting := plan.get(name)) and setting.source == "given" for name in (UPDATE, EXPERIENCE, REFERENCE))
+    whole = _given(plan, "train_files") is not None and not any(note.unread for note in plan.notes)
+    if not plan.entry or not (chosen or whole):
         return False
     if any("micro_batch" in name for unknown in plan.unknown for name in (unknown.key, *unknown.nearest)):
         return False  # it is given under another name, which is the finding
@@ -229,6 +229,16 @@ WRITTEN = (
         "nodes and devices per node are the same",
         ("placement.roles", "placement.gpus_per_node", "placement.nodes"),
         (Fix(title="give ref_num_nodes and ref_num_gpus_per_node the actor's numbers"),),
+    ),
+    Conflict(
+        ("SkyRL",),
+        "skyrl-train",
+        "<1",
+        _roles_differ,
+        "the policy and the reference model are colocated and have different numbers of devices: SkyRL asserts "
+        "that nodes and devices per node are the same",
+        ("placement.roles", "placement.gpus_per_node", "placement.nodes"),
+        (Fix(title="give ref_num_nodes and ref_num_gpus_per_node the policy's numbers"),),
     ),
     *(
         conflict

@@ -45,9 +45,33 @@ from rldoctor.api.engine import release
 from rldoctor.api.models import text_config
 
 from .fixes import DTYPE, ENGINE_IN_BFLOAT16, ENGINE_IN_FLOAT16, QUANTIZATION, SMALLER_RANGE, own_method
-from .limits import AUTO_KNOWS_THE_DEVICE, BFLOAT16, FLOAT16, ONLY_FLOAT16, OVERFLOWS, least_capability, oldest_device
+from .limits import (
+    AUTO_KNOWS_THE_DEVICE,
+    BFLOAT16,
+    FLOAT16,
+    ONLY_FLOAT16,
+    OVERFLOWS,
+    PRECISIONS,
+    least_capability,
+    oldest_device,
+)
 
 check = Check("RLD218", "precision-unsupported", __doc__)
+
+
+@check.declared(needs=[f"plan.{DTYPE}", "packages.vllm"])
+def engine_knows_none_such(case: Case) -> Iterator[Finding | Reach]:
+    """A precision that vLLM has no name for (vllm/config, ModelDType: the same in all releases)."""
+    plan = plan_of(case)
+    asked = str(plan.value(DTYPE)).lower().removeprefix("torch.")
+    if plan.value("rollout.backend", "vllm") != "vllm" or asked in PRECISIONS:
+        yield Reach(f"the engine knows {asked}")
+        return
+    yield check.finding(
+        f"vLLM knows no dtype {plan.value(DTYPE)}: it takes {', '.join(PRECISIONS)}",
+        evidence=cite(plan, DTYPE),
+        fixes=(ENGINE_IN_BFLOAT16,),
+    )
 
 
 @check.declared(needs=[f"plan.{DTYPE}", "packages.vllm"])

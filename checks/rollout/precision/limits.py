@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rldoctor.api import Case
 
+# What vLLM takes for its dtype (vllm/config, ModelDType), the same in all releases.
+PRECISIONS = ("auto", "half", "float16", "bfloat16", "float", "float32")
 BFLOAT16, FLOAT16 = ("bfloat16",), ("float16", "half")
 # From here on "auto" takes the best precision that the device has.
 AUTO_KNOWS_THE_DEVICE = (0, 9)

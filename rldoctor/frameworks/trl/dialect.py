@@ -143,6 +143,14 @@ class TRL(Dialect):
                     return Place(form=Form.KEYWORD, file=launch.python.source.file, line=line, group=name)
         return launch.place
 
+    def _positional(self, python: PythonFile) -> Iterator[Native]:
+        """The model, where a trainer is given it without its name: ``GRPOTrainer("model", ...)``."""
+        for name in (name for name, prefix in self.calls.items() if prefix == "trainer."):
+            for call in python.calls(name):
+                if call.positionals and isinstance(call.positionals[0], str):
+                    place = {"file": python.source.file, "line": call.line, "form": Form.KEYWORD, "group": name}
+                    yield Native(key="trainer.model", value=call.positionals[0], **place)  # type: ignore[arg-type]
+
     def collected(self, launch: Launch) -> Iterator[Native]:
         """What stands in the script, in the YAML that ``--config`` names, on the command line; the last wins. A script
         with a parser of its own takes its options itself: they are found where it uses them."""
@@ -150,6 +158,7 @@ class TRL(Dialect):
         found: list[Native] = [] if launch.tree is None else list(launch.tree.natives())
         if launch.python is not None:
             found += launch.python.natives(self.calls, arguments)
+            found += self._positional(launch.python)
         if parses(launch):
             for option in self.config_options:
                 name = arguments.value(option)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rldoctor_checks.devices.rendezvous import check
 
 from rldoctor.api import Outcome, Setting, Severity
@@ -136,6 +137,18 @@ def test_two_launches_at_the_same_time_meet_at_one_port(tmp_path: Path) -> None:
         (found,) = LaunchFile(tmp_path, two(first, second), {}).findings(check)
         assert "still running in the background, meets at the same port" in found.message
         assert {line.line for line in found.evidence} == {1, 2}
+
+
+SERVER = "CUDA_VISIBLE_DEVICES={devices} vllm serve ./m --port {port} --gpu-memory-utilization {share} &\n"
+
+
+@pytest.mark.parametrize(("port", "between", "fires"), [(8000, "", True), (8001, "", False), (8000, "wait\n", False)])
+def test_two_servers_at_the_same_time_listen_at_one_port(tmp_path: Path, port: int, between: str, fires: bool) -> None:
+    text = SERVER.format(devices=0, port=8000, share=0.9) + between + SERVER.format(devices=1, port=port, share=0.9)
+    found = LaunchFile(tmp_path, text, {"vllm": "0.10.2"}).findings(check)
+    assert [finding.message for finding in found if "listens at the same port 8000" in finding.message] == (
+        [found[0].message] if fires else []
+    )
 
 
 def test_launches_that_do_not_meet_the_same_way(tmp_path: Path) -> None:

@@ -253,3 +253,19 @@ def test_megatron_divides_by_its_data_parallel_ranks_and_what_samples_nothing_is
     assert judged(check, **swift, **sizes).outcome is Outcome.FINDINGS
     assert judged(check, **swift, **sizes, parallel__tensor=4, parallel__data=1).outcome is Outcome.PASS
     assert judged(check, **swift, **sizes, trainer__algorithm="dpo").outcome is not Outcome.FINDINGS
+
+
+# verl/utils/seqlen_balancing.py, rearrange_micro_batches
+@pytest.mark.parametrize(
+    ("tokens", "sequence_ranks", "dynamic", "fires"),
+    [(4096, 1, True, True), (4096, 2, True, False), (7168, 1, True, False), (4096, 1, False, False)],
+)
+def test_a_packed_micro_batch_holds_a_whole_sequence(
+    tokens: int, sequence_ranks: int, dynamic: bool, fires: bool
+) -> None:
+    lengths = {"lengths__prompt": 1024, "lengths__response": 6144}
+    sizes = {"batch__tokens_per_device": tokens, "parallel__sequence": sequence_ranks, "batch__dynamic": dynamic}
+    result = judged(check, framework="verl", versions={"verl": "0.6.1"}, **sizes, **lengths)
+    assert (result.outcome is Outcome.FINDINGS) == fires
+    if fires:
+        assert edits(result) == [{"batch.tokens_per_device": 7168}]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
 from rldoctor_checks.rollout.memory_overcommitted import check
 
 from rldoctor.api import Case, Outcome, Severity
 from rldoctor.api.facts import Gpu, Gpus
 from rldoctor.api.results import CheckResult
 from rldoctor.judge import judge_one
+from tests.checks.launches import LaunchFile
 from tests.plans import QWEN2_7B, case, edits
 
 FULL_7B = {**QWEN2_7B, "tie_word_embeddings": False}
@@ -163,3 +166,11 @@ def test_unsloths_trainer_and_engine_share_the_weights() -> None:
     assert result.outcome is Outcome.PASS
     other = judged(24, framework="TRL", vllm="0.10.2", engine__gpu_memory_utilization=0.9, **settings)
     assert other.outcome is Outcome.FINDINGS
+
+
+@pytest.mark.parametrize(("devices", "share", "fires"), [("1,2", 0.9, True), ("2,3", 0.9, False), ("1,2", 0.05, False)])
+def test_servers_of_one_file_on_one_device(tmp_path: Path, devices: str, share: float, fires: bool) -> None:
+    serve = "CUDA_VISIBLE_DEVICES={} vllm serve ./m --port {} -tp 2 --gpu-memory-utilization {} &\n"
+    text = serve.format("0,1", 8000, 0.9) + serve.format(devices, 8001, share)
+    found = LaunchFile(tmp_path, text, {"vllm": "0.10.2"}).findings(check)
+    assert any("still running in the background, takes 0.9 of device 1" in f.message for f in found) == fires

@@ -192,6 +192,14 @@ LAUNCHES = [
         "--ref_num_gpus_per_node 4",
         ("ref_num_gpus_per_node 4", "ref_num_gpus_per_node 8"),
     ),
+    Launch(
+        "the policy and the reference model are colocated",
+        "skyrl-train",
+        "0.4.0",
+        SKYRL + "trainer.placement.policy_num_gpus_per_node=8 trainer.placement.ref_num_gpus_per_node=4 "
+        "generator.num_inference_engines=8 trainer.algorithm.use_kl_loss=true",
+        ("ref_num_gpus_per_node=4", "ref_num_gpus_per_node=8"),
+    ),
     *(
         launch
         for package, version in (("skyrl-train", "0.4.0"), ("skyrl", "0.2.0"))
@@ -247,3 +255,11 @@ def test_fires_and_stays_quiet(launch: Launch, tmp_path: Path) -> None:
 def test_every_row_is_among_them() -> None:
     shown = {(launch.package, row.message) for launch in LAUNCHES for row in CONFLICTS if launch.says in row.message}
     assert [row.message for row in CONFLICTS if (row.package, row.message) not in shown] == []
+
+
+@pytest.mark.parametrize(("more", "fires"), [("data.train_files=./t.parquet", True), ("", False)])
+def test_a_whole_launch_without_any_micro_batch_is_refused_and_an_excerpt_is_not(
+    tmp_path: Path, more: str, fires: bool
+) -> None:
+    found = said(tmp_path, Launch("", "verl", "0.6.1", VERL + more, ("", "")), VERL + more)
+    assert any("Please set at least one of" in message for message in found) == fires

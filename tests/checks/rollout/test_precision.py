@@ -99,3 +99,11 @@ def test_scales_that_deepgemm_does_not_know() -> None:
     # https://github.com/vllm-project/vllm/issues/51884
     error = "Assertion error (/deepgemm-src/csrc/apis/layout.hpp:60): Unknown SF transformation"
     assert finding(check, raised("RuntimeError", error)).fixes[0].edits[0].option == "env.VLLM_USE_DEEP_GEMM"
+
+
+def test_a_precision_that_the_engine_has_no_name_for() -> None:
+    result = judged(check, capability="9.0", engine__dtype="float8")
+    assert result.findings[0].message.startswith("vLLM knows no dtype float8")
+    assert edits(result) == [{"engine.dtype": "bfloat16"}]
+    for known in ("bfloat16", "torch.bfloat16", "half", "auto", "float32"):
+        assert judged(check, capability="9.0", engine__dtype=known).outcome is not Outcome.FINDINGS
