@@ -146,7 +146,7 @@ def _heard(
 
 def _finished(case: Case, finding: Finding) -> Finding:
     """The finding with what its rule does not know: the defaults it rests on, and what its fixes would move."""
-    from rldoctor.knowledge.upgrades import fitting
+    from rldoctor.edits.upgrades import fitting
 
     with reads.aside():
         fixes = tuple(fitting(case, fix) for fix in finding.fixes)

@@ -158,13 +158,15 @@ def _larger(case: Case, engine: EngineMemory, needed: float) -> Iterator[Fix]:
         )
     ranks = plan.value(TENSOR, 1)
     there = plan.value("placement.engine_gpus") or len(plan.value("placement.engine_devices") or ())
-    if there and there >= 2 * ranks:
+    spread = (engine.weights + needed) / 2 + reserve <= engine.share
+    if there and there >= 2 * ranks and spread:
         yield Fix.unsafe(
             f"spread the model over {2 * ranks} devices",
             {TENSOR: 2 * ranks},
             side_effects="fewer engines; the size must divide the model's heads",
         )
-    if needed:
+    whole = not str(plan.value("engine.kv_cache_dtype", "auto")).startswith("fp8")
+    if needed and whole and needed / 2 + reserve <= engine.available:
         yield Fix.unsafe(
             "keep the KV cache in 8 bits",
             {"engine.kv_cache_dtype": "fp8"},

@@ -12,6 +12,7 @@ from rldoctor.case import Case, Gpus, Unknown
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.flow.session import Options, Session, devices_named, own_step
+from rldoctor.redact import marks
 
 
 def cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
@@ -44,7 +45,11 @@ def _read_again(case: Case, options: Options) -> Iterator[Case]:
     from rldoctor.launch.plans import plans
 
     target = Path(next(iter(case.sources)))
-    found = plans(target, case, options.framework, case.sources, options.arguments)
+    # A shell takes the mark of a secret for a redirection.
+    sources = {name: marks.as_word(text) for name, text in case.sources.items()}
+    found = plans(target, case, options.framework, sources, options.arguments)
+    if not found:
+        yield case
     for plan in found:
         yield replace(case, plan=plan, target=f"{target}:{plan.line}" if len(found) > 1 else str(target))
 

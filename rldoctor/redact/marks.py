@@ -18,3 +18,8 @@ def mark(name: str) -> str:
 def is_mark(value: object) -> bool:
     """Whether a value is the mark of one that was removed."""
     return isinstance(value, str) and _MARK.fullmatch(value) is not None
+
+
+def as_word(text: str) -> str:
+    """The text with every mark as a word that no format takes for syntax: ``removed:HF_TOKEN``."""
+    return _MARK.sub(lambda mark: mark[0].strip("<>"), text)

@@ -3,6 +3,9 @@ findings: what an assumption changes is derived again."""
 
 from __future__ import annotations
 
+import json
+import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ from rldoctor.catalogue import example, registry
 from rldoctor.flow import engine, run, session
 from rldoctor.model import Finding, Level
 from rldoctor.project.settings import Settings
+from tests.frameworks.test_dropped import FOLDERS, LAUNCHES
+from tests.launch import test_secrets
 
 REGISTRY = registry.load()
 CHECKS = REGISTRY.select()
@@ -54,12 +59,12 @@ def test_there_are_examples_of_most_frameworks() -> None:
     assert len(SCENES) > 30
 
 
-@pytest.mark.parametrize(("scene", "launch"), [row[1:] for row in SCENES], ids=[row[0] for row in SCENES])
-def test_a_bundle_is_judged_for_a_machine_like_its_launch(
-    scene: example.Scene, launch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    for name, text in scene.files.items():
+def both_ways(
+    files: Mapping[str, str], launch: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """What is found in a launch for the machine beside it, and in its bundle in an empty folder."""
+    here, there = folder / "here", folder / "there"
+    for name, text in files.items():
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).write_text(text)
     there.mkdir()
@@ -69,4 +74,53 @@ def test_a_bundle_is_judged_for_a_machine_like_its_launch(
     saved = bundle.dump(run.gather(opened(target=Path(launch)), lambda text: None))
     monkeypatch.chdir(there)
     Path("case.json").write_text(saved)
-    assert findings(bundles=(Path("case.json"),), assume=machine) == direct
+    return direct, findings(bundles=(Path("case.json"),), assume=machine)
+
+
+@pytest.mark.parametrize(("scene", "launch"), [row[1:] for row in SCENES], ids=[row[0] for row in SCENES])
+def test_a_bundle_is_judged_for_a_machine_like_its_launch(
+    scene: example.Scene, launch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    direct, saved = both_ways(scene.files, launch, tmp_path, monkeypatch)
+    assert saved == direct
+
+
+V100 = {"name": "Tesla V100-SXM2-32GB", "memory_gib": 32, "compute_capability": "7.0", "count": 2}
+CALLER = {"CUDA_VISIBLE_DEVICES": "0", "http_proxy": "http://proxy:1", "RAY_ADDRESS": "auto", "NPROC_PER_NODE": "2"}
+# Old, small and full of variables: most launches have findings there.
+POOR = {"python": "3.10", "env": CALLER, "gpus": [V100], "nodes": 2}
+
+
+def poor(versions: Mapping[str, str]) -> str:
+    return json.dumps({**POOR, "packages": {**versions, "transformers": "5.0.0"}})
+
+
+@pytest.mark.parametrize("framework", LAUNCHES)
+def test_a_launch_of_which_parts_are_in_variables(
+    framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, options, versions = LAUNCHES[framework]
+    chosen = random.Random(framework)
+    kept = [option if chosen.random() < 0.7 else f"$MORE{number}" for number, option in enumerate(options)]
+    files = {"run.sh": f"export MORE1='{options[1]}'\n{command} {' '.join(kept)}\n", example.MACHINE: poor(versions)}
+    direct, saved = both_ways(files, "run.sh", tmp_path, monkeypatch)
+    assert saved == direct != ()
+
+
+@pytest.mark.parametrize("framework", FOLDERS)
+def test_a_launch_of_several_files(framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, versions = FOLDERS[framework]
+    direct, saved = both_ways({**files, example.MACHINE: poor(versions)}, "run.sh", tmp_path, monkeypatch)
+    assert saved == direct != ()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("run.sh", test_secrets.SHELL), ("train.py", test_secrets.PYTHON), ("grpo.yaml", test_secrets.YAML)],
+)
+def test_a_launch_of_which_a_bundle_keeps_no_secret(
+    file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"verl": "0.4.1", "trl": "0.18.1", "axolotl": "0.9.0", "vllm": "0.8.5", "torch": "2.7.1"}
+    direct, saved = both_ways({file: text, example.MACHINE: poor(versions)}, file, tmp_path, monkeypatch)
+    assert [(one.code, one.message) for one in saved] == [(one.code, one.message) for one in direct] != []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rldoctor.api import Fix
-from rldoctor.knowledge.upgrades import fitting
+from rldoctor.edits.upgrades import fitting
 from tests.cases import assumed, installed
+from tests.checks.launches import LaunchFile
 
 VERL = {"verl": "0.6.1", "vllm": "0.11.0", "torch": "2.8.0", "transformers": "4.57.1"}
 
@@ -32,6 +35,15 @@ def test_a_lower_bound_alone_ends_where_the_rest_would_have_to_move(
 ) -> None:
     fix = fitting(assumed(**there), Fix(title="move it", commands=(asked,)))
     assert (fix.commands, fix.side_effects) == ((command,), None)
+
+
+def test_an_option_that_the_nearest_releases_drop_is_named(tmp_path: Path) -> None:
+    text = "swift rlhf --rlhf_type grpo --model m --use_vllm true --num_infer_workers 2\n"
+    (case,) = LaunchFile(tmp_path, text, {"ms-swift": "3.3.0"}).cases()
+    asked = Fix(title="move it", commands=("pip install 'ms-swift>=3.4'",))
+    assert fitting(case, asked).commands == ("pip install 'ms-swift>=3.4.0,<=3.5.3'",)
+    asked = Fix(title="move it", commands=("pip install 'ms-swift>=3.6'",))
+    assert fitting(case, asked).side_effects == "it no longer has the launch's num_infer_workers"
 
 
 def test_what_fits_no_release_is_said_to_move_too() -> None:

@@ -25,22 +25,18 @@ def fitting(case: Case, fix: Fix) -> Fix:
     if case.packages is None or not any("pip install" in command for command in fix.commands):
         return fix
     commands: list[str] = []
-    moved: list[str] = []
+    effects = [fix.side_effects] if fix.side_effects else []
     for command in fix.commands:
         found = _INSTALL.fullmatch(command)
-        bounded, others = _bounded(case, found["name"], found["specifier"]) if found else (None, ())
+        bounded, more = _bounded(case, found["name"], found["specifier"]) if found else (None, "")
         commands.append(f"{found['pip']}'{bounded}'" if found and bounded else command)
-        moved += others
-    moves = (
-        f"{_listed(moved)} {'has' if len(moved) == 1 else 'have'} to move with it (rldoctor compat)" if moved else ""
-    )
-    effects = "; ".join(text for text in (fix.side_effects, moves) if text)
-    return replace(fix, commands=tuple(commands), side_effects=effects or None)
+        effects += [more] if more else []
+    return replace(fix, commands=tuple(commands), side_effects="; ".join(effects) or None)
 
 
-def _bounded(case: Case, name: str, specifier: str) -> tuple[str | None, tuple[str, ...]]:
-    """The requirement with both of its ends, None where it is well as it stands; and the packages that have to move
-    with whichever release it names."""
+def _bounded(case: Case, name: str, specifier: str) -> tuple[str | None, str]:
+    """The requirement with both of its ends, None where it is well as it stands; and what has to change with whichever
+    release it names: packages, or options of the launch."""
     from packaging.specifiers import SpecifierSet
 
     wanted = SpecifierSet(specifier)
@@ -48,13 +44,19 @@ def _bounded(case: Case, name: str, specifier: str) -> tuple[str | None, tuple[s
     against = {version: _against(case, name, version) for version in offered}
     fits = [version for version in offered if not against[version]]
     if not fits:
-        return None, tuple(sorted(against[offered[0]])) if offered else ()
+        moved = sorted(against[offered[0]]) if offered else []
+        verb = "has" if len(moved) == 1 else "have"
+        return None, f"{_listed(moved)} {verb} to move with it (rldoctor compat)" if moved else ""
+    dropped = {version: _dropped(case, name, version) for version in fits}
+    least = min(dropped.values(), key=len)
+    fits = [version for version in fits if dropped[version] == least]
     # What is there moves as little as it may: a new major release drops options. What is new comes as it is today.
     here = case.packages is not None and any(identity(d) == name for d in case.packages.distributions)
     major = _major(fits[0] if here else fits[-1])
     start = next(number for number, version in enumerate(offered) if version in fits and _major(version) == major)
     block = tuple(takewhile(lambda version: version in fits and _major(version) == major, offered[start:]))
-    return (None if block[-1] == offered[-1] else as_specifier(name, block)), ()
+    gone = f"it no longer has the launch's {_listed(least)}" if least else ""
+    return (None if block[-1] == offered[-1] else as_specifier(name, block)), gone
 
 
 def _against(case: Case, name: str, version: str) -> set[str]:
@@ -65,6 +67,23 @@ def _against(case: Case, name: str, version: str) -> set[str]:
     demanded = (d for d in hypothetical(case, name, version) if d.on in present and d.on not in along)
     mine = {d.on for d in demanded if not d.admits(present[d.on].version) and not d.tolerates(present[d.on].version)}
     return mine | {identity(d.by) for d in needs_of(case).on(name) if d.by.name != name and not d.admits(version)}
+
+
+def _dropped(case: Case, name: str, version: str) -> list[str]:
+    """The options of the launch that a release of its framework no longer has."""
+    from rldoctor.frameworks import by_name
+    from rldoctor.frameworks.option_table import OptionTable
+
+    plan = case.plan
+    dialect = by_name(plan.dialect or plan.framework) if plan is not None else None
+    if plan is None or dialect is None or dialect.owner != name:
+        return []
+    try:
+        table = OptionTable.load(name)
+    except KeyError:
+        return []
+    known = (one.key for one in plan.given if table.known(one.key, plan.version) is True)
+    return [key for key in dict.fromkeys(known) if table.known(key, version) is False]
 
 
 def _major(version: str) -> int | None:
