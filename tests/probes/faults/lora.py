@@ -80,3 +80,10 @@ def only_prompts(llm: Any) -> None:
         return self.base_layer.quant_method.apply(self.base_layer, given, bias)
 
     changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", bare)
+
+
+def prefixes_of_any_adapter(llm: Any) -> None:
+    """Blocks are found again whatever adapter they were computed with."""
+    from vllm.v1.core import kv_cache_utils
+
+    changes.put(kv_cache_utils, "_gen_lora_extra_hash_keys", lambda request: [])

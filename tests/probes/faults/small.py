@@ -92,6 +92,11 @@ def norm_not_loaded(llm: Any) -> None:
     weight.data.copy_(torch.ones_like(weight))
 
 
+def head_norms_skipped(llm: Any) -> None:
+    """Queries are not normalised, in models that do so head by head."""
+    changes.after(layer_of(llm).self_attn.q_norm, lambda given, _: given[0])
+
+
 def bias_dropped(llm: Any) -> None:
     projection = layer_of(llm).self_attn.qkv_proj
     changes.after(projection, lambda _, out: out - projection.bias)
@@ -326,10 +331,8 @@ def another_requests_block(llm: Any) -> None:
 def window_one_short(llm: Any) -> None:
     """A sliding window that is one token short."""
     for module in attentions(llm):
-        window = module.impl.sliding_window
-        kept = window if isinstance(window, tuple) else None
-        if kept is None and window > 0:
-            changes.put(module.impl, "sliding_window", window - 1)
+        if module.impl.sliding_window > 0:
+            changes.put(module.impl, "sliding_window", module.impl.sliding_window - 1)
 
 
 def prefixes_by_all_but_the_last_token(llm: Any) -> None:

@@ -19,7 +19,9 @@ from running_engine import RunningEngine, rows
 from trainer import Trainer, TrainerError
 
 ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-REQUESTS, PROMPT = 3, 24
+REQUESTS = 3
+# Blocks that each prompt fills: what one adapter has left in the prefix cache no other may take.
+BLOCKS = 2
 # How far the adapters have to move the trainer's log-probabilities on average, well beyond noise.
 MOVED, MOST_DOUBLINGS = 0.5, 6
 STRENGTH = 0.05
@@ -60,7 +62,12 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     tokens = sum(len(row["token_ids"]) for sampled in found.values() for row in sampled)
     running.record(
         "reach",
-        {"requests": 3 * REQUESTS, "compared_tokens": tokens, "longest": PROMPT + arguments["response"], "ranks": 1},
+        {
+            "requests": 3 * REQUESTS,
+            "compared_tokens": tokens,
+            "longest": _prompt(running, arguments) + arguments["response"],
+            "ranks": 1,
+        },
     )
 
 
@@ -138,11 +145,16 @@ def lora_request(name: str, number: int, directory: str) -> Any:
     return LoRARequest(name, number, directory)
 
 
+def _prompt(running: RunningEngine, arguments: dict[str, Any]) -> int:
+    """Tokens of each prompt."""
+    return min(BLOCKS * running.block + 8, running.limit - int(arguments["response"]) - 1)
+
+
 def _sampled(running: RunningEngine, arguments: dict[str, Any], adapter: Any) -> list[dict[str, Any]]:
     from vllm import SamplingParams
 
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    prompts = [running.prompt(PROMPT, salt=i) for i in range(REQUESTS)]
+    prompts = [running.prompt(_prompt(running, arguments), salt=i) for i in range(REQUESTS)]
     asked = [{"prompt_token_ids": prompt} for prompt in prompts]
     outputs = running.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
     reported = [row for output in outputs for row in rows("lora", given, output)]

@@ -132,8 +132,10 @@ class _Play:
     def _sensitivity(self, old: dict[str, Any], new: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
         reported = {}
         for part in list(dict.fromkeys((*map(_part, old), *old)))[:MOST_PARTS]:
-            self.trainer.load({**new, **{name: old[name] for name in old if part in (name, _part(name))}})
+            names = [name for name in old if part in (name, _part(name))]
+            self.trainer.load({name: old[name] for name in names})
             reported[part] = self.trainer.of_rows(rows, self.prompts.__getitem__)
+            self.trainer.load({name: new[name] for name in names})
         return reported
 
     def _vocabulary(self) -> None:
