@@ -94,11 +94,11 @@ def test_a_tensor_made_on_the_host_is_found_with_its_line(patient: Path) -> None
 def test_a_device_in_the_code_is_found_where_it_is_another_one(patient: Path) -> None:
     reported = rows(placement_case(patient, "first_device", launch=plan()))
     assert reported["one device"]["ended"] == "done"
-    assert reported["second device"]["mixed"]["operands"] == reported["data parallel"]["mixed"]["operands"]
-    mixed = reported["data parallel"]["mixed"]
-    assert [device for device, _ in mixed["operands"]] == ["cuda:1", "cuda:0"]
-    assert mixed["module"]["name"] == "model.layers.0.input_layernorm"
-    assert source_line(reported["data parallel"]).endswith("# first device")
+    for name in ("second device", "data parallel"):
+        mixed = reported[name]["mixed"]
+        assert [device for device, _ in mixed["operands"]] == ["cuda:1", "cuda:0"]
+        assert mixed["module"]["name"] == "model.layers.0.input_layernorm"
+        assert source_line(reported[name]).endswith("# first device")
 
 
 def source_line(row: dict[str, Any]) -> str:
