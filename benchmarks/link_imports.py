@@ -46,6 +46,10 @@ class Compiled:
         pass
 sys.meta_path.insert(0, Compiled())
 sys.path[:0] = json.loads(sys.argv[1])
+# The interpreter may have another build of vLLM, whose distribution would answer for the module.
+import importlib.metadata
+owners = importlib.metadata.packages_distributions()
+importlib.metadata.packages_distributions = lambda: {**owners, "vllm": ["vllm"]}
 said = {}
 for module in sys.argv[2:]:
     try:
