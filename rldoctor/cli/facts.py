@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,8 @@ from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
-    from rldoctor.fleet.model import Unread
+    from rldoctor.fleet.model import Judged, Unread
+    from rldoctor.model import Level as Depth
 
 # A node that takes longer to write its bundle does not answer.
 _LONGEST = 3600
@@ -60,6 +62,9 @@ def fleet(
         typer.Option(help="Collect from every node of this Ray cluster (auto, HOST:PORT), into the folder if given."),
     ] = None,
     python: Annotated[Path | None, typer.Option(help="With --ray: the interpreter that has Ray.")] = None,
+    level: Annotated[
+        str | None, typer.Option(help="With --ray: run the checks of this level on every node (imports to rollout).")
+    ] = None,
     time_limit: Annotated[float | None, typer.Option(help="With --ray: seconds for each node.")] = None,
     format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
     output: Output = None,
@@ -74,27 +79,40 @@ def fleet(
     from rldoctor.report import fleet as report
 
     render = report.renderer(format_, to_file=output is not None)
-    if ray is None and (folder is None or python is not None or time_limit is not None):
+    if ray is None and (folder is None or python is not None or time_limit is not None or level is not None):
         raise InputError(
-            "give a folder of bundles, or --ray ADDRESS to collect them; --python and --time-limit go with it"
+            "give a folder of bundles, or --ray ADDRESS to collect them; --python, --level and --time-limit go with it"
         )
     if time_limit is not None and not 1 <= time_limit <= _LONGEST:
         raise InputError(f"--time-limit {time_limit:g}: from 1 to {_LONGEST} seconds are expected")
     with tempfile.TemporaryDirectory(prefix="rldoctor-fleet-") as temporary:
         place = folder or Path(temporary)
         lost: tuple[Unread, ...] = ()
+        judged: tuple[Judged, ...] = ()
         if ray is not None:
-            lost = _collected(ray, python, place, time_limit)
-        found = redact.tree(fleets.read(place, progress, lost))
+            lost, judged = _collected(ray, python, place, time_limit, _level(level))
+        found = redact.tree(replace(fleets.read(place, progress, lost), judged=judged))
     deliver(render(found), output)
     if format_ != "rich" or output is not None:
         progress(report.sentence(found))
-    if found.classes:
+    if found.classes or any(one.severity == "error" for one in found.judged):
         return ExitCode.FINDINGS
     return ExitCode.CANNOT_JUDGE if found.unread or found.nodes == 1 else ExitCode.OK
 
 
-def _collected(address: str, python: Path | None, folder: Path, time_limit: float | None) -> tuple[Unread, ...]:
+def _level(name: str | None) -> Depth | None:
+    """A level that runs something on a node. Raises :class:`InputError`."""
+    from rldoctor.model import Level as Depth
+
+    known = {level.label: level for level in (Depth.IMPORTS, Depth.DEVICES, Depth.ROLLOUT)}
+    if name is not None and name not in known:
+        raise InputError(f"--level {name}: {', '.join(known)} are expected")
+    return known[name] if name is not None else None
+
+
+def _collected(
+    address: str, python: Path | None, folder: Path, time_limit: float | None, level: Depth | None
+) -> tuple[tuple[Unread, ...], tuple[Judged, ...]]:
     from rldoctor.fleet import ray_cluster
 
     try:
@@ -103,8 +121,9 @@ def _collected(address: str, python: Path | None, folder: Path, time_limit: floa
         raise InputError(f"{folder}: {error.strerror}") from error
     if any(folder.glob("*.json")):
         raise InputError(f"{folder}: has bundles already; name an empty folder for those of the cluster")
-    progress(f"every node of Ray at {address} writes its bundle")
-    return ray_cluster.collect(address, python, folder, time_limit, os.environ)
+    runs = f" and runs the checks of level {level.label}" if level is not None else ""
+    progress(f"every node of Ray at {address} writes its bundle{runs}")
+    return ray_cluster.collect(address, python, folder, time_limit, os.environ, level)
 
 
 def diff(

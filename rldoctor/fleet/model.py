@@ -36,9 +36,20 @@ class Unread:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What a check found when it ran on these nodes."""
+
+    code: str
+    severity: str
+    message: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fleet:
     """A whole fleet. ``alike`` are the nodes without any difference; ``notes`` is what a reader should know of how the
-    bundles were taken (two of one node)."""
+    bundles were taken (two of one node); ``judged`` is what the checks of a level found on the nodes, where one was
+    asked for."""
 
     source: str
     nodes: int
@@ -46,3 +57,4 @@ class Fleet:
     classes: tuple[NodeClass, ...] = ()
     unread: tuple[Unread, ...] = ()
     notes: tuple[str, ...] = ()
+    judged: tuple[Judged, ...] = ()

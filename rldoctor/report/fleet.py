@@ -65,6 +65,11 @@ def _lines(fleet: Fleet) -> Iterator[tuple[str, str]]:
     if rest:
         yield f"  and {sum(len(one.nodes) for one in rest)} nodes in {len(rest)} more ways (--format json)", "dim"
     yield from _breaks(fleet.classes)
+    for found in fleet.judged[:_BREAKS]:
+        on = "all" if len(found.nodes) == fleet.nodes else names(found.nodes)
+        yield f"{found.severity} {found.code} on {on}: {_short(found.message)}", ""
+    if len(fleet.judged) > _BREAKS:
+        yield f"and {len(fleet.judged) - _BREAKS} more findings on nodes (--format json)", "dim"
     for kind, texts in (
         ("not looked at", [f"{one.source}: {one.reason}" for one in fleet.unread]),
         ("note", list(fleet.notes)),

@@ -49,9 +49,9 @@ def cluster(python_with_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             program.wait(60)
 
 
-def fleet(cluster: dict[str, Any], python: Path, seconds: int, code: int) -> dict[str, Any]:
+def fleet(cluster: dict[str, Any], python: Path, seconds: int, code: int, *more: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "rldoctor", "fleet", "--ray", cluster["address"], "--python", str(python)]
-    command += ["--time-limit", str(seconds), "--format", "json"]
+    command += ["--time-limit", str(seconds), "--format", "json", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -67,6 +67,18 @@ def test_every_node_writes_its_bundle_and_the_skewed_one_is_named(
     (skew,) = only["differs"]
     assert (len(only["nodes"]), skew["name"], skew["value"]) == (1, "NCCL_SOCKET_IFNAME", "docker0")
     assert skew["codes"] == ["RLD322"]
+    assert found["judged"] == []
+
+
+def test_the_checks_of_a_level_run_on_every_node(cluster: dict[str, Any], python_with_ray: Path) -> None:
+    found = fleet(cluster, python_with_ray, 120, 1, "--level", "imports")
+    assert found["nodes"] == 5
+    everyone = {*found["alike"], *(name for one in found["classes"] for name in one["nodes"])}
+    # An environment with Ray and nothing else lacks what a rollout needs: every node says so, in one line.
+    said = [one["reason"] for one in found["unread"]]
+    answered = {name for one in found["judged"] for name in one["nodes"]}
+    assert answered | {one["source"] for one in found["unread"]} == everyone, (said, found["judged"])
+    assert all(reason.startswith("level imports: ") for reason in said)
 
 
 def test_nodes_that_die_or_do_not_answer_are_results(cluster: dict[str, Any], python_with_ray: Path) -> None:

@@ -1,4 +1,5 @@
-"""Has every node of a Ray cluster write its bundle: one task on each, bounded in time, tried twice.
+"""Has every node of a Ray cluster write its bundle, and run the checks of a level where one is asked for: one task on
+each, bounded in time, tried twice.
 
 A node that is dead, does not answer or has no rldoctor is a result like any other."""
 
@@ -29,9 +30,11 @@ def main(arguments: dict[str, Any]) -> None:
     nodes = {node["NodeID"]: node for node in ray.nodes()}
     alive = {name: node for name, node in nodes.items() if node.get("Alive", node.get("alive"))}
     lost = [_lost(nodes[name], "Ray counts it as dead") for name in nodes.keys() - alive.keys()]
-    bundles = _gathered(alive, arguments["interpreters"], float(arguments["seconds"]), lost)
+    asked = {"seconds": float(arguments["seconds"]), "level": arguments["level"], "checks": arguments["checks"]}
+    answers = _gathered(alive, arguments["interpreters"], asked, lost)
+    names = _written({node: one["bundle"] for node, one in answers.items()}, Path(arguments["folder"]))
+    emit("reports", {names[node]: one["report"] for node, one in answers.items() if "report" in one})
     emit("lost", lost)
-    emit("written", _written(bundles, Path(arguments["folder"])))
 
 
 def _reach(address: str) -> None:
@@ -45,19 +48,20 @@ def _reach(address: str) -> None:
 
 
 def _gathered(
-    alive: dict[str, Any], interpreters: list[str], seconds: float, lost: list[dict[str, str]]
-) -> dict[str, str]:
+    alive: dict[str, Any], interpreters: list[str], asked: dict[str, Any], lost: list[dict[str, str]]
+) -> dict[str, dict[str, Any]]:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    task = ray.remote(num_cpus=0, max_retries=0)(_bundle)
+    task = ray.remote(num_cpus=0, max_retries=0)(_looked)
+    seconds = asked["seconds"] + (asked["checks"] if asked["level"] else 0.0)
 
     def ask(node: str) -> Any:
         there = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-        return task.options(scheduling_strategy=there).remote([*interpreters, None], seconds)
+        return task.options(scheduling_strategy=there).remote([*interpreters, None], asked)
 
     waiting = {ask(node): (node, 1) for node in alive}
-    bundles: dict[str, str] = {}
+    answers: dict[str, dict[str, Any]] = {}
     # A worker must start before its task does, and the second try gets as long as the first.
     deadline = time.monotonic() + _TRIES * seconds + 10
     while waiting and time.monotonic() < deadline:
@@ -71,51 +75,72 @@ def _gathered(
             except Exception as error:
                 reported = {"reason": _first_line(error)}
             if "bundle" in reported:
-                bundles[node] = reported["bundle"]
+                answers[node] = reported
             elif tries < _TRIES:
                 waiting[ask(node)] = (node, tries + 1)
             else:
                 lost.append(_lost(alive[node], reported["reason"]))
     for node, _ in waiting.values():
         lost.append(_lost(alive[node], f"no answer within {_TRIES * seconds + 10:.0f} s"))
-    return bundles
+    return answers
 
 
-def _bundle(interpreters: list[str | None], seconds: float) -> dict[str, str]:
-    """Runs on a node: the first interpreter there that has rldoctor writes the bundle; None is the worker's own."""
+def _looked(interpreters: list[str | None], asked: dict[str, Any]) -> dict[str, Any]:
+    """Runs on a node: the first interpreter there that has rldoctor writes the bundle, and runs the checks; None is the
+    worker's own."""
     reason = "rldoctor is not installed on this node"
-    end = time.monotonic() + seconds
-    for python in interpreters:
-        command = [python or sys.executable, "-m", "rldoctor", "bundle", "--python", sys.executable]
+    end = time.monotonic() + asked["seconds"]
+    environ = dict(os.environ)
+    if not environ.get("CUDA_VISIBLE_DEVICES"):
+        environ.pop("CUDA_VISIBLE_DEVICES", None)  # Ray hides the devices from what asks for none
+
+    def run(python: str, seconds: float, *command: str) -> tuple[int | None, str, str]:
+        started = subprocess.Popen(
+            [python, "-m", "rldoctor", *command, "--python", sys.executable], env=environ, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
         try:
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-            )
+            out, err = started.communicate(timeout=max(1.0, seconds))
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGKILL)
+            started.communicate()
+            return None, "", ""
+        return started.returncode, out, err
+
+    for python in [one or sys.executable for one in interpreters]:
+        try:
+            code, bundle, err = run(python, end - time.monotonic(), "bundle")
         except OSError:
             continue  # no such interpreter on this node
-        try:
-            out, err = process.communicate(timeout=max(1.0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return {"reason": f"no bundle within {seconds:.0f} s"}
-        if process.returncode == 0:
-            return {"bundle": out}
+        if code is None:
+            return {"reason": f"no bundle within {asked['seconds']:.0f} s"}
+        if code == 0 and asked["level"]:
+            code, out, err = run(python, asked["checks"], "check", "--level", asked["level"], "--format", "json")
+            try:
+                return {"bundle": bundle, "report": json.loads(out)}
+            except ValueError:
+                said = (err.strip().splitlines() or [f"no answer within {asked['checks']:.0f} s"])[-1]
+                return {"bundle": bundle, "report": {"reason": said}}
+        if code == 0:
+            return {"bundle": bundle}
         if "No module named" not in err:
-            reason = (err.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+            reason = (err.strip().splitlines() or [f"exit status {code}"])[-1]
     return {"reason": reason}
 
 
-def _written(bundles: dict[str, str], folder: Path) -> int:
-    """Writes the bundles; where several nodes of Ray share a machine, the node's id tells them apart."""
+def _written(bundles: dict[str, str], folder: Path) -> dict[str, str]:
+    """Writes the bundles, and what each node is called; where several nodes of Ray share a machine, the node's id
+    tells them apart."""
     read = {name: json.loads(text) for name, text in bundles.items()}
     hosts = [_node(bundle).get("host") for bundle in read.values()]
+    names = {}
     for name, bundle in read.items():
         node = _node(bundle)
         if hosts.count(node.get("host")) > 1:
             node["host"] = f"{node.get('host')}-{name[:8]}"
-        (folder / f"{node.get('host') or name}.json").write_text(json.dumps(bundle))
-    return len(read)
+        names[name] = str(node.get("host") or name)
+        (folder / f"{names[name]}.json").write_text(json.dumps(bundle))
+    return names
 
 
 def _node(bundle: dict[str, Any]) -> dict[str, Any]:
