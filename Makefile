@@ -9,7 +9,7 @@ WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 PYTEST = $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
 QUICK = "not engine and not ray and not v0 and not gpu and not alone"
 
-.PHONY: doctor check test lint lowest docs benchmarks clean
+.PHONY: doctor check test test-power lint lowest docs benchmarks clean
 
 doctor: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/rldoctor check --python $(PATIENT)/bin/python --level rollout
@@ -20,7 +20,11 @@ check: lint
 
 test: lint $(PATIENT)/.ready $(RAY)/.ready
 	# The one part does not hide what the other has to say.
-	$(VENV)/bin/pytest --quiet -m alone; alone=$$?; $(PYTEST) -m "not alone" && exit $$alone
+	$(VENV)/bin/pytest --quiet -m alone; alone=$$?; $(PYTEST) -m "not alone and not power" && exit $$alone
+
+# Every fault of tests/probes/faults/table.py in a real engine; the page of them is docs/faults.md.
+test-power: $(VENV)/.ready $(PATIENT)/.ready
+	$(VENV)/bin/pytest tests/probes/scenarios/test_power.py
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check

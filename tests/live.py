@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rldoctor.api import Case, Level
 from rldoctor.api.facts import Gpus, ModelFiles
 from rldoctor.api.probes import Job, Request
-from rldoctor.catalogue.scenario import Scenario
+from rldoctor.catalogue.probe import JobResult
+from rldoctor.catalogue.scenario import Basis, Scenario
 from rldoctor.facts import packages
 from rldoctor.flow.depth import Depth
 from rldoctor.flow.probe import run_probes
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.basis import basis
-from rldoctor.probes.boots import Asked, plan_boots
-from rldoctor.probes.engines import CHILD, play
+from rldoctor.probes.boots import Asked, Boot, plan_boots
+from rldoctor.probes.engines import CHILD, Observations, deliver, job, play, separate
 from rldoctor.probes.imports import imports
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.runner import run_job
@@ -52,6 +55,50 @@ def scenario_case(
     request = request or Request(python=python)
     case = Case(packages=packages.collect(request), model=model, plan=plan, gpus=gpus)
     engine = {**(GPU_ENGINE if gpus is not None else {}), **(engine or {})}
+    base, boots = _planned(case, request, scenarios, engine, fault)
+    reported = play(case, request, base, boots, lambda _: None, FAULTY if fault else CHILD)
+    return replace(case, observations=reported)
+
+
+def cases_of_faults(
+    python: Path, *scenarios: Scenario, faults: Iterable[str], plan: RolloutPlan | None = None
+) -> dict[str, Case]:
+    """What scenarios see of one engine after another, each broken in its own way; ``""`` is the healthy one. As many
+    boots as for a single engine, so these must be engines in one process (see ``probes/faults/faulty_engine.py``)."""
+    faults = list(faults)
+    request = Request(python=python)
+    case = Case(packages=packages.collect(request), plan=plan)
+    base, boots = _planned(case, request, scenarios, {}, ";".join(faults))
+    seen: dict[str, Observations] = {fault: {} for fault in faults}
+    for boot in boots:
+        asked = [one for one in boot.asked if one.scenario.program is not None]
+        told = job(case, request, base, boot, asked)
+        told = replace(told, time_limit=told.time_limit * len(faults))
+        result = run_job(FAULTY, told, f"engine {boot.name}", request)
+        for fault in faults:
+            if fault not in result.records:
+                raise AssertionError(f"{fault or 'the healthy engine'} was not played: {result.tail[-20:]}")
+            played = separate(_of_fork(result, fault, base), asked)
+            seen[fault].setdefault("rollout", {})[boot.name] = msgspec.to_builtins(played.boot)
+            deliver(seen[fault], boot, played, asked)
+    return {fault: replace(case, observations=observations) for fault, observations in seen.items()}
+
+
+def _of_fork(result: JobResult, fault: str, base: Basis) -> JobResult:
+    """A fork's report in the form of a job's."""
+    reported = result.records[fault]
+    before = {name: value for name, value in result.records.items() if not (isinstance(value, dict) and "end" in value)}
+    records = {**before, **reported["records"], "basis": msgspec.to_builtins(base)}
+    end, code = reported["end"], reported["exit_code"]
+    ended = "died" if end is None else "done" if end["end"] == "done" else "raised"
+    signal = f"signal {-code}" if code < 0 else None
+    return replace(result, ended=ended, records=records, exit_code=code, signal=signal, error=None)
+
+
+def _planned(
+    case: Case, request: Request, scenarios: Iterable[Scenario], engine: Mapping[str, object], fault: str | None
+) -> tuple[Basis, list[Boot]]:
+    """The engine for a case with some options and a fault, and as few boots as scenarios need."""
     base = basis(case, request)
     environ = dict(base.environ)
     if fault:
@@ -60,8 +107,7 @@ def scenario_case(
         environ["VLLM_ALLOW_LONG_MAX_MODEL_LEN"] = "1"
     base = replace(base, options={**base.options, **engine}, environ=environ)
     asked = [Asked(one, name, run) for one in scenarios for name, run in one.runs(case, request, base).items()]
-    reported = play(case, request, base, plan_boots(asked, base), lambda _: None, FAULTY if fault else CHILD)
-    return replace(case, observations=reported)
+    return base, plan_boots(asked, base)
 
 
 def rollout_case(

@@ -3,7 +3,8 @@
 What it looks for
     In a real rollout on a miniature model: all completions of a group that was sampled at temperature 1, without a
     seed of their own, are token for token the same; and engines or requests to which the launch gives different seeds
-    draw the same completions, so that the seeds have no effect. In a log: in TRL's table of completions
+    draw the same completions, so that the seeds have no effect; and draws of one batch that are equal more often than
+    independent ones are. In a log: in TRL's table of completions
     (``log_completions``), in ms-swift's ``completions.jsonl`` or verl's rollout dump all completions of each prompt are
     the same.
 
@@ -47,7 +48,18 @@ from rldoctor.api import (
 )
 from rldoctor.api.seeds import replicas_per_prompt, seed_topology
 
-from ..observed.rollout import NEVER, Completion, describe, groups, log_probability, records, rollouts
+from ..observed.draws import dependent
+from ..observed.rollout import (
+    NEVER,
+    Completion,
+    describe,
+    groups,
+    log_probability,
+    records,
+    require,
+    rollouts,
+    runs,
+)
 from ..observed.trends import Run, finite, mean, steps_of
 from ..sync.outputs_corrupt import repeats_one_token
 from .seeds import live as sampled
@@ -99,6 +111,25 @@ def group_is_one(case: Case) -> Iterator[Finding | Reach]:
             )
     if not compared:
         raise NotChecked("the rollout sampled no group of several completions")
+
+
+@check.observed(needs=["observations.sampling"])
+def draws_of_one_batch(case: Case) -> Iterator[Finding | Reach]:
+    """Requests that share their random numbers: draws of one batch, or of two calls, are equal too often."""
+    alike = [rows for job in rollouts(case).values() for _, rows in groups(job) if len(rows) > 1]
+    if any(_distinct(rows) == 1 for rows in alike):
+        raise NotApplicable("the whole group is one completion")
+    for job in runs(case, "sampling"):
+        reported = dependent(job)
+        if reported:
+            yield check.finding(
+                f"requests of one batch do not draw independently in {describe(job)}",
+                grade=Grade.OBSERVED,
+                evidence=tuple(Evidence(text=text, source="sampling scenario") for text in reported),
+                fixes=(Fix(title="another release of vLLM: its sampler shares random numbers between requests"),),
+            )
+        count = sum(row["pairs"] for row in require(job, "pairs"))
+        yield Reach(f"{count} pairs of draws from {describe(job)} are equal as often as chance makes them")
 
 
 @check.observed(needs=["plan", "observations.seeds"])

@@ -1,5 +1,8 @@
 """How well tokens that a running engine drew fit the distribution that they were to be drawn from: a G-test for each
-sampling parameter."""
+sampling parameter, the sums of long completions, and whether draws are independent.
+
+No test uses an approximation that needs many draws: each bound holds for any number of them, so that the rate of false
+alarms of a run is at most ``ALARMS``, shared out over its tests."""
 
 from __future__ import annotations
 
@@ -10,52 +13,144 @@ from typing import Any
 
 from rldoctor.api import Case, NotApplicable, NotChecked
 
-from .agreement import between, noise_of
+from .agreement import Noise, between, noise_of
+from .answers import require_own
 from .rollout import Job, records, require, runs
 
-# In standard deviations. A healthy engine passes it once in three million settings, so once in half a million runs.
-CRITICAL = 5.0
+# Of a healthy engine: one run in a million. The tests of a run are never more than ``TESTS``.
+ALARMS, TESTS = 1e-6, 100
+NATS = math.log(TESTS / ALARMS)
+# What a loss takes for another policy: a temperature that is off by so much, so many draws of another token.
+MATTERS = 0.1
 
 
 @dataclass(frozen=True)
 class Draws:
-    """One setting of the sampler: how far the draws are from what was asked for (``off``) and from what the engine
-    would draw without the parameter (``off_plain``), in standard deviations of the statistic; ``excluded`` counts draws
-    of tokens that the parameter rules out."""
+    """One setting of the sampler: how improbable so bad a fit is for what was asked for (``off``) and for what the
+    engine would draw without the parameter (``off_plain``), as nats below certainty; ``excluded`` counts draws of
+    tokens that the parameter rules out."""
 
     name: str
-    parameters: Mapping[str, float]
+    parameters: Mapping[str, Any]
     count: int
     excluded: int
     off: float
     off_plain: float
     worst: str
-    shift: float | None
 
     @property
     def wrong(self) -> bool:
-        return self.excluded > 0 or self.off > CRITICAL
+        return self.excluded > 0 or self.off > NATS
 
     @property
     def ignored(self) -> bool:
         """Whether the draws are those of an engine that was not given the parameter."""
-        return self.wrong and self.off_plain <= CRITICAL
+        return self.wrong and self.off_plain <= NATS and self.name != "temperature 1"
 
     def __str__(self) -> str:
-        asked = ", ".join(f"{name} {value:.3g}" for name, value in self.parameters.items())
-        return f"{self.count} draws at {asked}: {self.off:.1f} standard deviations from the distribution asked for" + (
-            f", {self.excluded} of tokens that it excludes" if self.excluded else ""
+        asked = ", ".join(f"{name} {_short(value)}" for name, value in self.parameters.items())
+        return f"{self.count} draws at {asked}: {_odds(self.off)} for so bad a fit" + (
+            f", {self.excluded} draws of tokens that it excludes" if self.excluded else ""
         )
 
 
+@dataclass(frozen=True)
+class Score:
+    """A function of the drawn token summed over long completions, and how improbable a sum so far off is (in nats)."""
+
+    name: str
+    observed: float
+    expected: float
+    off: float
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.observed:.0f} over all tokens, {self.expected:.1f} expected, {_odds(self.off)}"
+
+
+@dataclass(frozen=True)
+class Long:
+    """Long completions at one setting: their sums, against the distribution that was asked for and (``plain``) the one
+    without the parameter."""
+
+    name: str
+    count: int
+    scores: tuple[Score, ...]
+    plain: tuple[Score, ...]
+
+    @property
+    def worst(self) -> str:
+        return str(max(self.scores, key=lambda one: one.off))
+
+    @property
+    def wrong(self) -> bool:
+        return any(one.off > NATS for one in self.scores)
+
+    @property
+    def ignored(self) -> bool:
+        return self.wrong and self.name != "temperature 1" and not any(one.off > NATS for one in self.plain)
+
+    def __str__(self) -> str:
+        return f"{self.count} tokens of long completions, {self.name}"
+
+
 def draws(job: Job) -> list[Draws]:
-    """Every setting of a run. Raises :class:`NotChecked` where there is none."""
-    return [_draws(row) for row in require(job, "settings")]
+    """Every setting of a run that can be judged: one that rests on another is left out where that one is wrong, so that
+    one cause gives one finding. Raises :class:`NotApplicable` where the draws are not independent, and
+    :class:`NotChecked` where there are none."""
+    if dependent(job):
+        raise NotApplicable("the draws of one batch are not independent (RLD311)")
+    noise = noise_of(job)
+    rows = [row for row in require(job, "settings") if _cut_is_clear(row, noise) and _varies(row)]
+    if not rows:
+        raise NotChecked("the distribution has one token only, or its tokens are too near each other: nothing is drawn")
+    found = {row["name"]: _draws(row, noise) for row in rows}
+    grounds = {row["name"]: row["rests_on"] for row in rows}
+    off = {name for name, one in found.items() if one.wrong}
+    return [one for name, one in found.items() if not off & set(_below(name, grounds))]
+
+
+def _below(name: str, grounds: Mapping[str, str | None]) -> Iterator[str]:
+    """What a setting rests on, down to the ground."""
+    while (ground := grounds.get(name)) is not None:
+        yield ground
+        name = ground
+
+
+def long(job: Job) -> list[Long]:
+    """Long completions by setting; only those without a parameter where these are wrong already."""
+    noise, found = noise_of(job), []
+    for row in require(job, "long"):
+        told = [
+            tuple(_score(name, one, row["tokens"], noise) for name, one in row[k].items()) for k in ("scores", "plain")
+        ]
+        found.append(Long(row["name"], row["tokens"], *told))
+        if found[0].wrong:
+            break
+    return found
+
+
+def _score(name: str, one: Mapping[str, float], tokens: int, noise: Noise) -> Score:
+    beyond = abs(one["observed"] - one["expected"]) - tokens * noise.mean * one["largest"]
+    return Score(name, one["observed"], one["expected"], _bernstein(beyond, one["variance"], one["largest"]))
+
+
+def dependent(job: Job) -> list[str]:
+    """Pairs of draws that are equal more often than chance makes them."""
+    told = []
+    for row in require(job, "pairs"):
+        share = row["equal"] / row["pairs"]
+        if share > row["chance"] and row["pairs"] * _divergence(share, row["chance"]) > NATS:
+            told.append(
+                f"{row['name']}: {row['equal']} of {row['pairs']} pairs of draws are equal, "
+                f"{row['pairs'] * row['chance']:.0f} expected"
+            )
+    return told
 
 
 def sampled(case: Case) -> Iterator[Job]:
     """The runs whose draws may be judged. Raises :class:`NotApplicable` where the engine's distribution is another one
-    already: then no draw can fit."""
+    already, or answers are another request's: then no draw can fit."""
+    require_own(case)
     for other in case.observations.get("agreement", {}).values():
         reported = records(other)
         if {"plain", "trainer"} <= reported.keys() and between(reported["plain"], "engine", "trainer").beyond(
@@ -65,47 +160,29 @@ def sampled(case: Case) -> Iterator[Job]:
     yield from runs(case, "sampling")
 
 
-def power(found: list[Draws]) -> str:
-    """What so many draws would have shown."""
-    shifts = [one.shift for one in found if one.shift is not None]
-    return f"a temperature off by {min(shifts):.0%} would show" if shifts else "a parameter that is ignored would show"
+def judged(job: Job) -> list[Draws | Long]:
+    """All that was drawn, as far as it can be judged; where draws are wrong without any parameter only those."""
+    found: list[Draws | Long] = [*draws(job), *long(job)]
+    plain = [one for one in found if one.name == "temperature 1"]
+    return plain if any(one.wrong for one in plain) else found
 
 
-def _draws(row: Mapping[str, Any]) -> Draws:
-    bins, count = row["bins"], row["draws"]
-    if len(bins) < 2 or not count:
-        raise NotChecked(f"the distribution at {row['name']} has one token: nothing is drawn")
-    worst = max(
-        bins, key=lambda one: abs(one["observed"] - count * one["expected"]) / math.sqrt(count * one["expected"])
+def power(job: Job) -> str:
+    """What so many draws would have shown. Raises :class:`NotChecked` where that is more than what matters."""
+    told = require(job, "long")[0]
+    tokens, slack = told["tokens"], noise_of(job).mean
+    second, whole = told["scores"]["the second"], told["scores"]["log-probability"]
+    share = _least(second["variance"], second["largest"]) / tokens + slack
+    # A temperature that is off by a share changes the mean log-probability by that share of its variance.
+    heat = (_least(whole["variance"], whole["largest"]) + tokens * slack * whole["largest"]) / max(
+        whole["variance"], 1e-9
     )
-    return Draws(
-        name=row["name"],
-        parameters=row["parameters"],
-        count=count,
-        excluded=row["excluded"],
-        off=_deviations(bins, "expected", count),
-        off_plain=_deviations(bins, "plain", count) if row["excluded"] == 0 else _with_excluded(row),
-        worst=f"token {worst['tokens'][0]}: {worst['observed']} draws, {count * worst['expected']:.1f} expected",
-        shift=row["shift"],
-    )
-
-
-def _with_excluded(row: Mapping[str, Any]) -> float:
-    """Against the distribution without the parameter, in which the excluded tokens have their share."""
-    rest = 1.0 - sum(one["plain"] for one in row["bins"])
-    bins = [*row["bins"], {"observed": row["excluded"], "plain": rest, "tokens": []}]
-    return _deviations(bins, "plain", row["draws"])
-
-
-def _deviations(bins: list[Mapping[str, Any]], column: str, count: int) -> float:
-    """The G statistic as standard deviations of a normal one (Wilson and Hilferty 1931, doi:10.1073/pnas.17.12.684)."""
-    freedom = len(bins) - 1
-    total = sum(one[column] for one in bins)
-    statistic = 2 * sum(
-        one["observed"] * math.log(one["observed"] / (count * one[column] / total)) for one in bins if one["observed"]
-    )
-    width = 2 / (9 * freedom)
-    return float(((max(statistic, 0.0) / freedom) ** (1 / 3) - (1 - width)) / math.sqrt(width))
+    if max(share, heat) > MATTERS:
+        raise NotChecked(
+            f"{tokens} tokens of so flat or so peaked a distribution show a temperature that is off by {heat:.0%} "
+            f"and {share:.0%} of wrong draws, no less"
+        )
+    return f"a temperature off by {heat:.1%} or {share:.1%} of wrong draws would show"
 
 
 def unseeded(job: Job) -> tuple[list[int], list[int]]:
@@ -117,3 +194,84 @@ def unseeded(job: Job) -> tuple[list[int], list[int]]:
     changed = [seed for seed, tokens in first.items() if second.get(seed) != tokens]
     shared = [seed for seed, tokens in first.items() if list(first.values()).count(tokens) > 1]
     return changed, shared
+
+
+def _draws(row: Mapping[str, Any], noise: Noise) -> Draws:
+    places = [place for place in row["places"] if place["draws"]]
+    bins = [(one, place["draws"]) for place in places for one in place["bins"] if one["expected"] > 0]
+    worst, count = max(bins, key=lambda one: abs(one[0]["observed"] - one[1] * one[0]["expected"]) / math.sqrt(one[1]))
+    what = "the other tokens" if worst["token"] is None else f"token {worst['token']}"
+    return Draws(
+        name=row["name"],
+        parameters=row["parameters"],
+        count=row["draws"],
+        excluded=row["excluded"],
+        off=_misfit(places, "expected", noise),
+        off_plain=_misfit(places, "plain", noise),
+        worst=f"{what}: {worst['observed']} of {count} draws, {count * worst['expected']:.1f} expected",
+    )
+
+
+def _misfit(places: list[Mapping[str, Any]], column: str, noise: Noise) -> float:
+    """How improbable it is that draws fit so badly, in nats. For ``n`` draws from ``k`` bins the divergence of what was
+    observed from what is expected has ``E exp(t n D) <= (1 - t) ** (1 - k)`` (Agrawal 2020, arXiv:1904.02291, theorem
+    1.3), whatever ``n`` is; at several places the bounds multiply. What rounding changes is taken off."""
+    divergence, freedom, draws = 0.0, 0, 0
+    for place in places:
+        bins = place["bins"]
+        total = sum(one["observed"] for one in bins)
+        freedom += max(sum(one[column] > 0 for one in bins) - 1, 0)
+        draws += place["draws"]
+        # Draws of what has no bin were excluded by the parameter; without it they would have their share.
+        counts = [(one["observed"], one[column]) for one in bins]
+        if column == "plain" and total < place["draws"]:
+            counts[-1:] = [(counts[-1][0] + place["draws"] - total, max(1.0 - sum(q for _, q in counts[:-1]), 0.0))]
+        divergence += sum(
+            seen * math.log(seen / (place["draws"] * share)) if share > 0 else math.inf
+            for seen, share in counts
+            if seen
+        )
+    # Log-probabilities that differ by so much on average differ by this in divergence, twice over.
+    beyond = divergence - 2 * draws * noise.mean**2
+    if beyond <= freedom or not freedom:
+        return 0.0 if beyond < math.inf or not freedom else math.inf
+    return beyond - freedom - freedom * math.log(beyond / freedom)
+
+
+def _bernstein(distance: float, variance: float, largest: float) -> float:
+    """How improbable it is, in nats, that a sum of bounded terms is so far from its mean on either side, whatever terms
+    came before (Freedman 1975, doi:10.1214/aop/1176996452)."""
+    if distance <= 0:
+        return 0.0
+    spread = 2 * (variance + largest * distance / 3)
+    return max(distance**2 / spread - math.log(2), 0.0) if spread > 0 else math.inf
+
+
+def _least(variance: float, largest: float) -> float:
+    """The least distance from the mean that would show."""
+    nats = NATS + math.log(2)
+    half = nats * largest / 3
+    return half + math.sqrt(half**2 + 2 * nats * variance)
+
+
+def _divergence(share: float, chance: float) -> float:
+    """Of a share of equal pairs from its chance: with Chernoff's bound, the nats for each pair."""
+    parts = ((share, chance), (1 - share, 1 - chance))
+    return sum(p * math.log(p / max(q, 1e-12)) for p, q in parts if p > 0)
+
+
+def _cut_is_clear(row: Mapping[str, Any], noise: Noise) -> bool:
+    """Whether rounding cannot change which tokens a parameter keeps."""
+    return row["gap"] is None or bool(row["gap"] > 2 * noise.largest)
+
+
+def _varies(row: Mapping[str, Any]) -> bool:
+    return row["draws"] > 0 and any(len(place["bins"]) > 1 for place in row["places"])
+
+
+def _odds(nats: float) -> str:
+    return "no surprise" if nats <= 0 else f"a chance below 1e-{min(nats / math.log(10), 999):.0f}"
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

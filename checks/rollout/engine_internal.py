@@ -5,8 +5,9 @@ What it looks for
     the feature that was on when others met it.
     In a running engine: an assertion, a missing key or an index beyond its list in vLLM's scheduler, block manager or
     worker while traffic ran, and requests of a single caller that are lost, mixed up, answered twice or go on after
-    they were aborted. Under ``--soak``: free KV blocks that become
-    fewer cycle by cycle, files, sockets, threads, processes and shared memory that become more, steps that take longer.
+    they were aborted; answers of a batch that are missing or stand beside another request's prompt. Under ``--soak``:
+    free KV blocks that become fewer cycle by cycle, files, sockets, threads, processes and shared memory that become
+    more, steps that take longer.
 
 Why it hurts
     The engine's process dies in the middle of a run; the trainer sees ``EngineDeadError`` or waits.
@@ -49,7 +50,7 @@ from rldoctor.api import (
 from rldoctor.api.logs import LoggedException
 
 from ..exceptions import places, root_of
-from ..observed import least_answers
+from ..observed import answers, least_answers
 from ..observed.agreement import grade_of
 from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
 from ..observed.soak import BLOCKS, OPEN, Quantity, reach, soaked, trend
@@ -193,6 +194,26 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
             f"{len(trace['answers'])} requests in {trace['steps']} steps, {aborted} aborted, {trace['preemptions']} "
             f"preempted, each with its own answer from {describe(job)}"
         )
+
+
+@check.observed(needs=["observations.answers"])
+def answers_go_wrong(case: Case) -> Iterator[Finding | Reach]:
+    """One batch in which every request is forced to an answer of its own: each gets that one, in its place."""
+    for job in runs(case, "answers"):
+        reported = answers.mixed_up(job)
+        if reported:
+            fixes = tuple(_remedies(job))
+            yield check.finding(
+                f"{describe(job)} loses or mixes up answers of one batch: {len(reported)} faults in "
+                f"{len(answers.rows(job))} answers",
+                grade=grade_of(case, fixes),
+                evidence=(
+                    *(Evidence(text=line, source="answers scenario") for line in reported[:SHOWN]),
+                    Evidence(text=_circumstances(job), source="resolved engine configuration"),
+                ),
+                fixes=fixes,
+            )
+        yield Reach(f"{len(answers.rows(job))} forced answers of one batch stand beside their prompts")
 
 
 def _circumstances(job: Job) -> str:

@@ -51,6 +51,7 @@ from rldoctor.api import (
 from rldoctor.api.engine import release
 
 from ..observed.agreement import alone_is_wrong, in_batch
+from ..observed.answers import require_own
 from ..observed.rollout import describe, records, require, runs
 from ..observed.traces import decided_by_chunks
 
@@ -138,6 +139,7 @@ def _refused_backend(plan: RolloutPlan, version: tuple[int, ...]) -> str | None:
 @check.observed(needs=["observations.agreement"])
 def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
     """One greedy request, twice, in batches of other sizes."""
+    require_own(case)
     demanded = case.plan is not None and str(case.plan.value(SWITCH, "0")) == "1"
     for job in runs(case, "agreement"):
         found = in_batch(job)

@@ -76,6 +76,7 @@ from ..observed.agreement import (
     noise_of,
     power_of,
 )
+from ..observed.answers import require_own
 from ..observed.rollout import Job, describe, records, require, runs
 from ..observed.traces import against_trainer, decided_by_chunks
 from ..observed.trends import FEWEST, Run, finite, tail
@@ -333,6 +334,7 @@ def _seen(job: Job, what: str) -> Reach:
 
 
 def _reported(case: Case) -> Iterator[Job]:
+    require_own(case)
     if decided_by_chunks(case):
         raise NotApplicable("an engine that prefills whole prompts agrees with transformers (RLD201)")
     for job in runs(case, "agreement"):

@@ -10,6 +10,7 @@ from rldoctor.probes.placement import placement
 from rldoctor.probes.ray_lookup import ray_lookup
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.agreement import agreement
+from rldoctor.probes.scenarios.answers import answers
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from rldoctor.probes.scenarios.interrupted import interrupted
 from rldoctor.probes.scenarios.lengths import lengths
@@ -27,6 +28,7 @@ from rldoctor.probes.validators import validators
 
 __all__ = [
     "agreement",
+    "answers",
     "chunked_prefill",
     "collectives",
     "imports",

@@ -71,9 +71,7 @@ def play(
             if attempt == 0 or played.boot.ended != "done":
                 name = boot.name if attempt == 0 else f"{boot.name}, boot {attempt + 1}"
                 observations.setdefault("rollout", {})[name] = msgspec.to_builtins(played.boot)
-            for one in [one for one in left if one.key in played.runs]:
-                result = msgspec.to_builtins(played.runs[one.key])
-                observations.setdefault(one.scenario.name, {})[one.name] = {**result, "boot": boot.name}
+            deliver(observations, boot, played, left)
             reached = len(played.runs)
             left = [one for one in left if one.key not in played.runs]
             if not left or not reached:
@@ -86,6 +84,14 @@ def play(
             told = {"boot": boot.name, "why": played.why_not_more}
             observations.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
     return observations
+
+
+def deliver(observations: Observations, boot: Boot, played: Played, asked: Iterable[Asked]) -> None:
+    """Sorts the runs that a boot got to into the observations."""
+    for one in asked:
+        if one.key in played.runs:
+            result = msgspec.to_builtins(played.runs[one.key])
+            observations.setdefault(one.scenario.name, {})[one.name] = {**result, "boot": boot.name}
 
 
 def play_boot(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked], child: Path = CHILD) -> Played:

@@ -8,6 +8,7 @@ from typing import Any
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, cite
 
 from ...exceptions import root_of
+from ...observed.answers import require_own, require_true_ends
 from ...observed.rollout import Job, describe, records, require, runs
 from . import MEND, URL, asks_for_template, check, templates
 
@@ -68,6 +69,8 @@ def rendered(case: Case) -> Iterator[Finding | Reach]:
 @check.observed(needs=["observations.tokens"])
 def ends_of_completions(case: Case) -> Iterator[Finding | Reach]:
     """The engine, made to choose the end of sequence and the end of turn."""
+    require_own(case)
+    require_true_ends(case)
     for job in runs(case, "tokens"):
         require(job, "tokenizer")
         ends = require(job, "ends")

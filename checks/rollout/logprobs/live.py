@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, NotChecked, Reach, Severity, cite
 from rldoctor.api.engine import release
 
-from ...observed.agreement import between, noise_of
+from ...observed import answers
+from ...observed.agreement import apart_from_trainer, between, noise_of
 from ...observed.rollout import Job, describe, records, require, runs
 from . import SAMPLES_SO, URL, check
 from .correction import ASSUMED, CORRECTION, MODE, TEMPERATURE, correcting, on_one_side
+
+# vLLM's own default: of the model's logits, whatever sampling makes of them.
+RAW = "raw_logprobs"
 
 
 @check.observed(needs=["observations.agreement"])
 def reported_and_assumed(case: Case) -> Iterator[Finding | Reach]:
     """What the running engine tells at a temperature, against what the trainer makes of it."""
+    answers.require_own(case)
     for job in runs(case, "agreement"):
         heated = require(job, "heated")
         temperature, noise = heated["temperature"], noise_of(job).over(heated["temperature"])
@@ -41,7 +47,43 @@ def reported_and_assumed(case: Case) -> Iterator[Finding | Reach]:
             )
             continue
         what = "logits" if mode.endswith("logits") else "before" if "1.0" in where else "after"
+        if mode == RAW and what == "after":
+            yield check.finding(
+                f"{describe(job)} is configured for log-probabilities of the model ({mode}) and tells those after "
+                f"temperature {temperature:g}",
+                grade=Grade.OBSERVED,
+                evidence=evidence,
+                fixes=(Fix(title="another release of vLLM: logprobs_mode has no effect"),),
+            )
+            continue
         yield from _as_assumed(case, temperature, what, where, evidence)
+
+
+@check.observed(needs=["observations.answers"])
+def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
+    """The log-probability of every sampled token is there, and its rank is its own."""
+    for job in answers.judged(case):
+        places = require(job, "logprobs")
+        missing, ranked = answers.without_logprob(job), answers.with_wrong_rank(job)
+        if missing:
+            yield _beside(f"{missing} sampled tokens from {describe(job)} come without their log-probability", places)
+            continue
+        if any(apart_from_trainer(other) for other in case.observations.get("agreement", {}).values()):
+            raise NotApplicable("engine and trainer disagree on log-probabilities themselves (RLD403)")
+        if ranked:
+            yield _beside(
+                f"{ranked} sampled tokens from {describe(job)} have another rank than the engine tells", places
+            )
+        yield Reach(f"{len(places)} sampled tokens with their own log-probability and rank")
+
+
+def _beside(message: str, places: list[dict[str, Any]]) -> Finding:
+    return check.finding(
+        message,
+        grade=Grade.OBSERVED,
+        evidence=(Evidence(text=f"of {len(places)} tokens looked at", source="answers scenario"),),
+        fixes=(Fix(title="another release of vLLM; until then compute log-probabilities in the trainer"),),
+    )
 
 
 def _as_assumed(

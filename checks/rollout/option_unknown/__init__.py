@@ -2,8 +2,10 @@
 
 What it looks for
     Every option of the launch file against the options that the installed (or assumed) release declares. In a real
-    rollout with the launch's engine options: switches and numbers that the running engine has otherwise. In a log: what
-    argparse, Hydra, OmegaConf, dataclasses, pydantic and YAML print when they refuse one.
+    rollout with the launch's engine options: switches and numbers that the running engine has otherwise; parameters of
+    requests (temperature, cuts, penalties, bias, seeds, lengths, stops) that have no effect on what is drawn or on
+    answers that are known beforehand. In a log: what argparse, Hydra, OmegaConf, dataclasses, pydantic and YAML print
+    when they refuse one.
 
 Why it hurts
     Hydra and argparse refuse to start; a keyword that is dropped silently leaves its default in force, and the run is
@@ -12,7 +14,9 @@ Why it hurts
 How sure it is
     vLLM 0.9.1 was seen to run V1 with chunked prefill although it was given ``enable_chunked_prefill=False``. Options
     are read from the release's own source where it is installed, else from a dated table of its published
-    releases. A release outside the table is not judged.
+    releases. A release outside the table is not judged. Draws are tested against the trainer's softmax with bounds that
+    hold for any number of draws (G statistic: arXiv:1904.02291; sums: doi:10.1214/aop/1176996452), a healthy engine
+    fails in at most one run of a million.
 
 The fix and its cost
     The nearest real name of that release, where there is one. For an option that is not applied there is none but

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, Source, cite, plan_of
 
-from ...observed.draws import draws, power, sampled, unseeded
+from ...observed import answers
+from ...observed.draws import judged, power, sampled, unseeded
 from ...observed.rollout import describe, require, rollouts, runs
 from . import check
 
@@ -46,24 +48,62 @@ def accepted_and_not_applied(case: Case) -> Iterator[Finding | Reach]:
 def sampling_parameter_not_applied(case: Case) -> Iterator[Finding | Reach]:
     """Tokens are drawn as if a parameter of the request had not been there."""
     for job in sampled(case):
-        found = draws(job)
-        for one in found:
-            if one.ignored and one.name != "temperature 1":
-                yield check.finding(
-                    f"{describe(job)} does not apply {one.name}: its tokens are drawn as without it",
-                    grade=Grade.OBSERVED,
-                    evidence=(
-                        Evidence(text=str(one), source="sampling scenario"),
-                        Evidence(text=one.worst, source="sampling scenario"),
-                    ),
-                    fixes=(Fix(title=f"another release of vLLM; until then do not count on {one.name}"),),
-                )
-        yield Reach(f"{len(found)} sampling parameters applied by {describe(job)}; {power(found)}")
+        found = judged(job)
+        ignored = [one for one in found if one.ignored]
+        if ignored:
+            names = ", ".join(one.name for one in ignored)
+            yield check.finding(
+                f"{describe(job)} does not apply {names}: its tokens are drawn as without it",
+                grade=Grade.OBSERVED,
+                evidence=tuple(
+                    Evidence(text=text, source="sampling scenario") for one in ignored for text in (str(one), one.worst)
+                ),
+                fixes=(Fix(title=f"another release of vLLM; until then do not count on {names}"),),
+            )
+        yield Reach(
+            f"{describe(job)} applies {', '.join(one.name for one in found if one.name != 'temperature 1')}; "
+            f"{power(job)}"
+        )
+
+
+@check.observed(needs=["observations.answers"])
+def request_not_answered_as_asked(case: Case) -> Iterator[Finding | Reach]:
+    """Forced answers that are longer, shorter or of another text than a parameter of the request asks for."""
+    for job in answers.judged(case):
+        for name, rows in answers.not_applied(job).items():
+            yield check.finding(
+                f"{describe(job)} does not apply {name} as it is asked for, in {len(rows)} answers",
+                grade=Grade.OBSERVED,
+                evidence=(
+                    Evidence(text=f"{name} {rows[0]['asked']!r}", source="answers scenario"),
+                    Evidence(text=f"expected {_shown(rows[0]['expected'])}", source="answers scenario"),
+                    Evidence(text=f"got {_shown(rows[0]['got'])}", source="answers scenario"),
+                ),
+                fixes=(Fix(title=f"another release of vLLM; until then do not count on {name}"),),
+            )
+        wrong = answers.not_greedy(job)
+        if wrong:
+            yield check.finding(
+                f"{describe(job)} does not apply temperature 0: {wrong} tokens of greedy answers are not the likeliest "
+                "by its own log-probabilities",
+                grade=Grade.OBSERVED,
+                evidence=(Evidence(text=f"{wrong} tokens beside likelier ones", source="answers scenario"),),
+                fixes=(Fix(title="another release of vLLM: greedy answers are not greedy"),),
+            )
+        names = dict.fromkeys(row["about"] for row in answers.rows(job))
+        yield Reach(f"forced answers of {describe(job)} are as asked for: {', '.join(names)}, temperature 0")
+
+
+def _shown(answer: Mapping[str, Any]) -> str:
+    """An answer in one line."""
+    text = f", text {answer['text'][:60]!r}" if "text" in answer else ""
+    return f"{len(answer['token_ids'])} tokens {answer['token_ids'][:8]}, {answer['finish_reason']}{text}"
 
 
 @check.observed(needs=["observations.sampling"])
 def seed_not_applied(case: Case) -> Iterator[Finding | Reach]:
     """Requests with a seed of their own that draw something else the second time, or the same as with another seed."""
+    answers.require_own(case)
     for job in runs(case, "sampling"):
         changed, shared = unseeded(job)
         if changed or shared:

@@ -113,9 +113,15 @@ class Trainer:
 
     def next_logits(self, prompt: Sequence[int]) -> Any:
         """The logits of the token that follows a prompt: float32, one for each row of the vocabulary, on the CPU."""
-        ids = torch.tensor([list(prompt)], device=self.device)
+        return self.logits_of(prompt, ())[0]
+
+    def logits_of(self, prompt: Sequence[int], tokens: Sequence[int]) -> Any:
+        """The logits after a prompt and after each of the tokens behind it: float32 (tokens + 1, vocabulary), on the
+        CPU."""
+        ids = torch.tensor([[*prompt, *tokens]], device=self.device)
+        kept = {"logits_to_keep": len(tokens) + 1} if self._narrow else {}
         with torch.no_grad():
-            return self.model(input_ids=ids).logits[0, -1].float().cpu()
+            return self.model(input_ids=ids, **kept).logits[0, -len(tokens) - 1 :].float().cpu()
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]], prompts: Callable[[str], Sequence[int]]) -> list[list[float]]:
         """The log-probabilities of completions (rows of ``RunningEngine.generate``) at temperature 1."""

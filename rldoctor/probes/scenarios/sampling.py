@@ -11,15 +11,22 @@ from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
 from rldoctor.probes.scenarios.agreement import OTHER_TEMPERATURE
 
-# With so many draws a temperature that is off by a few percent shows where the distribution is that of a real model.
-DRAWS = 768
-SECONDS = 180.0
+# With so many draws a parameter that is ignored, or a border token that is missing, shows; of several tokens three are
+# drawn for each request.
+DRAWS, PATHS = 640, 160
+# Completions and tokens of each: a temperature that is off by a tenth shows where the distribution is that of a real
+# model.
+LONG = (64, 96)
+# The same for each penalty.
+PENALTIES = (48, 24)
+SECONDS = 240.0
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     planned = case.plan.value("sampling.temperature") if case.plan is not None else None
     other = float(planned) if isinstance(planned, int | float) and planned > 0 and planned != 1 else OTHER_TEMPERATURE
-    return {"sampling": Run(arguments={"draws": DRAWS, "temperature": other}, time_limit=SECONDS)}
+    arguments = {"draws": DRAWS, "paths": PATHS, "long": LONG, "penalties": PENALTIES, "temperature": other}
+    return {"sampling": Run(arguments=arguments, time_limit=SECONDS)}
 
 
 sampling = Scenario(

@@ -2,10 +2,17 @@
 
 The variable RLDOCTOR_FAULT names one as ``module:function``, the module being a file beside this one, or several with
 commas between them. The function gets the engine right after its boot; one with the attribute ``before_boot`` is called
-without arguments before it, and what it patches then also holds in the processes that the engine forks."""
+without arguments before it, and what it patches then also holds in the processes that the engine forks.
+
+Where semicolons stand between faults, each is played in a fork of this process, one after another: one boot for all of
+them, and no fault sees what another has done. An empty name is the healthy engine. What a fork reports becomes the
+record of this process that has the fault's name (``records``, ``end``, ``exit_code``)."""
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
+import json
 import os
 import sys
 from pathlib import Path
@@ -18,25 +25,71 @@ import engine  # noqa: E402
 import report  # noqa: E402
 import running_engine  # noqa: E402
 
+# A request of every kind that compiles kernels, so that no fork has to do it again.
+WARMING = (
+    {"temperature": 1.0, "max_tokens": 2, "logprobs": 1},
+    {"temperature": 0.0, "max_tokens": 2, "logprobs": 2},
+    {"temperature": 1.0, "max_tokens": 1, "prompt_logprobs": 1},
+)
+
+
+class PlayedError(Exception):
+    """Every fork has reported; there is nothing left to do in the process that booted."""
+
 
 def main(arguments: dict[str, Any]) -> None:
-    boot, faults = running_engine.boot, []
-    for named in os.environ["RLDOCTOR_FAULT"].split(","):
-        module, _, name = named.partition(":")
-        faults.append(getattr(engine.module(HERE / f"{module}.py", f"faults_{module}"), name))
+    boot = running_engine.boot
+    alternatives = os.environ["RLDOCTOR_FAULT"].split(";")
 
-    def boot_faulty(*reported: Any) -> Any:
-        early = [fault for fault in faults if getattr(fault, "before_boot", False)]
-        for fault in early:
-            fault()
-        booted = boot(*reported)
-        for fault in faults:
-            if fault not in early:
-                fault(booted.engine)
-        return booted
+    def boot_faulty(*given: Any) -> Any:
+        if len(alternatives) == 1:
+            return broken(lambda: boot(*given), alternatives[0])
+        booted = boot(*given)
+        for parameters in WARMING:
+            booted.generate({"warming": (booted.prompt(24), parameters)})
+        fault = fork_for(alternatives)
+        return broken(lambda: booted, fault)
 
     vars(running_engine)["boot"] = boot_faulty
-    engine.main(arguments)
+    with contextlib.suppress(PlayedError):
+        engine.main(arguments)
+
+
+def broken(boot: Any, named: str) -> Any:
+    """An engine with the faults of this name."""
+    faults = []
+    for one in filter(None, named.split(",")):
+        module, _, name = one.partition(":")
+        faults.append(getattr(engine.module(HERE / f"{module}.py", f"faults_{module}"), name))
+    early = [fault for fault in faults if getattr(fault, "before_boot", False)]
+    for fault in early:
+        fault()
+    booted = boot()
+    for fault in faults:
+        if fault not in early:
+            fault(booted.engine)
+    return booted
+
+
+def fork_for(alternatives: list[str]) -> str:
+    """Returns one of them in each fork, and never in the process that booted."""
+    for name in alternatives:
+        read, write = os.pipe()
+        # Its thread would not be there in the fork, which would wait for it.
+        faulthandler.cancel_dump_traceback_later()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            vars(report)["_channel"] = write
+            return name
+        os.close(write)
+        with os.fdopen(read) as lines:
+            said = [json.loads(line) for line in lines if line.endswith("\n")]
+        _, status = os.waitpid(child, 0)
+        records = {one["name"]: one["value"] for one in said if "name" in one}
+        end = next((one for one in said if "end" in one), None)
+        report.emit(name, {"records": records, "end": end, "exit_code": os.waitstatus_to_exitcode(status)})
+    raise PlayedError
 
 
 if __name__ == "__main__":

@@ -1,54 +1,333 @@
-"""Engines whose sampler is broken."""
+"""Engines whose sampler is broken: a parameter that is ignored or applied wrongly, a draw that is biased, seeds."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import engine_facts
 import torch
 
 SAMPLER = tuple(f"{worker}.model_runner.sampler" for worker in engine_facts.WORKERS)
+Change = Callable[[Any, Any], dict[str, Any]]
 
 
-def _before_sampling(llm: Any, change: Any) -> None:
-    """Has ``change(logits, metadata)`` look at what the sampler of V1 gets; it may return other logits."""
-    sampler = engine_facts.first(llm, SAMPLER)
+def sampler_of(llm: Any) -> Any:
+    return engine_facts.first(llm, SAMPLER)
+
+
+def _asked_otherwise(llm: Any, change: Change) -> None:
+    """Has ``change(logits, metadata)`` say which fields of what the requests ask for the sampler of V1 gets
+    otherwise."""
+    sampler = sampler_of(llm)
     forward = sampler.forward
 
     def changed(logits: Any, sampling_metadata: Any, *more: Any, **named: Any) -> Any:
-        other = change(logits, sampling_metadata)
-        return forward(logits if other is None else other, sampling_metadata, *more, **named)
+        other = dataclasses.replace(sampling_metadata, **change(logits, sampling_metadata))
+        return forward(logits, other, *more, **named)
 
     sampler.forward = changed
 
 
-def temperature_ignored(llm: Any) -> None:
-    def one(logits: Any, metadata: Any) -> None:
-        if metadata.temperature is not None:
-            metadata.temperature = torch.where(metadata.temperature > 1e-4, 1.0, metadata.temperature)
+def _temperature(llm: Any, change: Callable[[Any], Any]) -> None:
+    def other(_: Any, metadata: Any) -> dict[str, Any]:
+        given = metadata.temperature
+        return {} if given is None else {"temperature": torch.where(given > 1e-4, change(given), given)}
 
-    _before_sampling(llm, one)
+    _asked_otherwise(llm, other)
+
+
+def temperature_ignored(llm: Any) -> None:
+    _temperature(llm, torch.ones_like)
+
+
+def temperature_doubled(llm: Any) -> None:
+    _temperature(llm, lambda given: given * 2)
+
+
+def temperature_a_tenth_off(llm: Any) -> None:
+    """Gumbel noise of the wrong scale comes to the same."""
+    _temperature(llm, lambda given: given * 1.1)
+
+
+def temperature_last(llm: Any) -> None:
+    """Divided by the temperature after the cuts: top-p and min-p then keep other tokens."""
+    sampler = sampler_of(llm)
+    later: list[Any] = []
+    draw = _draw_of(llm)
+
+    def not_yet(logits: Any, temperature: Any, *_: Any) -> Any:
+        later[:] = [torch.where(temperature < 1e-5, 1.0, temperature).unsqueeze(1)]
+        return logits
+
+    def cut_first(logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+
+        return draw(apply_top_k_top_p(logits, k, p) / later[0], generators, None, None)
+
+    sampler.apply_temperature = not_yet
+    sampler.topk_topp_sampler.forward = cut_first
+
+
+def _draw_of(llm: Any) -> Any:
+    return sampler_of(llm).topk_topp_sampler.forward
+
+
+def _drawn_otherwise(llm: Any, change: Callable[..., Any]) -> None:
+    """Puts ``change(draw, logits, generators, k, p)`` in the place of the last step of V1's sampler, ``draw`` being
+    vLLM's own."""
+    draw = _draw_of(llm)
+    sampler_of(llm).topk_topp_sampler.forward = lambda *given: change(draw, *given)
 
 
 def top_k_ignored(llm: Any) -> None:
-    def none(logits: Any, metadata: Any) -> None:
-        metadata.top_k = None
+    _drawn_otherwise(llm, lambda draw, logits, generators, k, p: draw(logits, generators, None, p))
 
-    _before_sampling(llm, none)
+
+def top_k_one_more(llm: Any) -> None:
+    def more(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        return draw(logits, generators, None if k is None else (k + 1).clamp(max=logits.shape[1]), p)
+
+    _drawn_otherwise(llm, more)
+
+
+def top_k_one_less(llm: Any) -> None:
+    def less(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        return draw(logits, generators, None if k is None else torch.where(k < logits.shape[1], k - 1, k), p)
+
+    _drawn_otherwise(llm, less)
+
+
+def top_p_ignored(llm: Any) -> None:
+    _drawn_otherwise(llm, lambda draw, logits, generators, k, p: draw(logits, generators, k, None))
+
+
+def top_p_without_border(llm: Any) -> None:
+    """The token at which the sum passes ``top_p`` is cut, too."""
+
+    def short(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        if p is not None:
+            ordered, order = logits.softmax(dim=-1).sort(descending=True)
+            beyond = ordered.cumsum(dim=-1) > p.unsqueeze(1)
+            beyond &= (p < 1.0).unsqueeze(1)
+            beyond[:, 0] = False
+            logits = logits.masked_fill(torch.zeros_like(beyond).scatter(1, order, beyond), float("-inf"))
+        return draw(logits, generators, k, None)
+
+    _drawn_otherwise(llm, short)
+
+
+def _processor_off(name: str) -> None:
+    from vllm.v1.sample.logits_processor import builtin
+
+    getattr(builtin, name).apply = lambda self, logits: logits
+
+
+def min_p_ignored(llm: Any) -> None:
+    _processor_off("MinPLogitsProcessor")
+
+
+def logit_bias_ignored(llm: Any) -> None:
+    _processor_off("LogitBiasLogitsProcessor")
+
+
+def min_tokens_ignored(llm: Any) -> None:
+    _processor_off("MinTokensLogitsProcessor")
+
+
+def allowed_token_ids_ignored(llm: Any) -> None:
+    _asked_otherwise(llm, lambda logits, metadata: {"allowed_token_ids_mask": None})
+
+
+def bad_words_ignored(llm: Any) -> None:
+    _asked_otherwise(llm, lambda logits, metadata: {"bad_words_token_ids": {}})
+
+
+def repetition_penalty_ignored(llm: Any) -> None:
+    _asked_otherwise(llm, lambda _, asked: {"repetition_penalties": torch.ones_like(asked.repetition_penalties)})
+
+
+def presence_penalty_ignored(llm: Any) -> None:
+    _asked_otherwise(llm, lambda _, asked: {"presence_penalties": torch.zeros_like(asked.presence_penalties)})
+
+
+def frequency_penalty_ignored(llm: Any) -> None:
+    _asked_otherwise(llm, lambda _, asked: {"frequency_penalties": torch.zeros_like(asked.frequency_penalties)})
+
+
+def repetition_penalty_without_prompt(llm: Any) -> None:
+    """Only what was generated counts as a repetition."""
+
+    def none(logits: Any, asked: Any) -> dict[str, Any]:
+        prompts = asked.prompt_token_ids
+        return {} if prompts is None else {"prompt_token_ids": torch.full_like(prompts, logits.shape[1])}
+
+    _asked_otherwise(llm, none)
+
+
+def penalties_with_prompt(llm: Any) -> None:
+    """Presence and frequency penalties that count the prompt, too."""
+
+    def both(logits: Any, asked: Any) -> dict[str, Any]:
+        if asked.prompt_token_ids is None:
+            return {}
+        prompts = [[t for t in row if t < logits.shape[1]] for row in asked.prompt_token_ids.tolist()]
+        return {"output_token_ids": [p + list(o) for p, o in zip(prompts, asked.output_token_ids, strict=True)]}
+
+    _asked_otherwise(llm, both)
 
 
 def biased(llm: Any) -> None:
     """Every token's logit is a little higher where its id is even."""
 
-    def lifted(logits: Any, metadata: Any) -> Any:
+    def lifted(draw: Any, logits: Any, *more: Any) -> Any:
+        logits = logits.clone()
         logits[:, ::2] += 0.4
-        return logits
+        return draw(logits, *more)
 
-    _before_sampling(llm, lifted)
+    _drawn_otherwise(llm, lifted)
+
+
+def second_best_at_times(llm: Any) -> None:
+    """One draw in twenty is the second likeliest token, whatever was drawn."""
+
+    def replaced(draw: Any, logits: Any, generators: Any, *more: Any) -> Any:
+        second = logits.topk(2, dim=-1)
+        drawn, told = draw(logits, generators, *more)
+        at_times = (torch.rand(len(drawn)) < 0.05) & second.values[:, 1].isfinite()
+        at_times[list(generators)] = False
+        return torch.where(at_times, second.indices[:, 1].to(drawn.dtype), drawn), told
+
+    _drawn_otherwise(llm, replaced)
+
+
+def inverse_cdf_off(llm: Any) -> None:
+    """Draws by the distribution function, which ends at 0.95: the last twentieth of it never comes."""
+
+    def short(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+
+        ordered, order = apply_top_k_top_p(logits.clone(), k, p).softmax(dim=-1).sort(descending=True)
+        place = torch.searchsorted(ordered.cumsum(dim=-1), torch.rand(len(logits), 1) * 0.95)
+        drawn, told = draw(logits, generators, k, p)
+        seeded = torch.zeros(len(logits), dtype=torch.bool)
+        seeded[list(generators)] = True
+        short_of = order.gather(1, place.clamp(max=logits.shape[1] - 1)).squeeze(1)
+        return torch.where(seeded, drawn, short_of.to(drawn.dtype)), told
+
+    _drawn_otherwise(llm, short)
+
+
+def _seeded_otherwise(llm: Any, change: Callable[[Any, dict[int, Any]], Any]) -> None:
+    """Rows draw from other seeds: ``change(seeds, generators)`` gets those that vLLM's CPU sampler made."""
+
+    def drawn(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+
+        seeds = torch.randint(0, 2**31, (len(logits),))
+        for row, generator in generators.items():
+            seeds[row] = torch.randint(0, 2**31, (1,), generator=generator).item()
+        return torch.ops._C.fused_gumbel_argmax(apply_top_k_top_p(logits, k, p), change(seeds, generators)), None
+
+    _drawn_otherwise(llm, drawn)
+
+
+def noise_shared_by_pairs(llm: Any) -> None:
+    """Neighbours in a batch draw with the same random numbers: the completions of a request are equal two by two."""
+
+    def paired(seeds: Any, generators: dict[int, Any]) -> Any:
+        pairs = [row if row in generators else row // 2 * 2 for row in range(len(seeds))]
+        return seeds[pairs]
+
+    _seeded_otherwise(llm, paired)
+
+
+def noise_of_every_step_alike(llm: Any) -> None:
+    """The generator begins anew with every step."""
+
+    def again(draw: Any, *given: Any) -> Any:
+        torch.manual_seed(0)
+        return draw(*given)
+
+    _drawn_otherwise(llm, again)
 
 
 def seeds_ignored(llm: Any) -> None:
-    def none(logits: Any, metadata: Any) -> None:
-        metadata.generators = {}
+    _asked_otherwise(llm, lambda logits, metadata: {"generators": {}})
 
-    _before_sampling(llm, none)
+
+def seeds_of_the_first(llm: Any) -> None:
+    """All seeded requests of a batch draw with the seed of the first one."""
+
+    def one(seeds: Any, generators: dict[int, Any]) -> Any:
+        for row in generators:
+            seeds[row] = seeds[min(generators)]
+        return seeds
+
+    _seeded_otherwise(llm, one)
+
+
+def seeds_by_place(llm: Any) -> None:
+    """What a seed draws depends on the request's place in its batch."""
+
+    def shifted(seeds: Any, generators: dict[int, Any]) -> Any:
+        for row in generators:
+            seeds[row] += row
+        return seeds
+
+    _seeded_otherwise(llm, shifted)
+
+
+def seeds_begin_anew(llm: Any) -> None:
+    """A seeded request draws with the same random numbers at every step."""
+    begun: dict[int, Any] = {}
+
+    def again(_: Any, metadata: Any) -> dict[str, Any]:
+        for generator in metadata.generators.values():
+            generator.set_state(begun.setdefault(id(generator), (generator, generator.get_state()))[1])
+        return {}
+
+    _asked_otherwise(llm, again)
+
+
+def greedy_among_the_best(llm: Any) -> None:
+    """Greedy requests take the second best where it is nearly as likely."""
+
+    def nearly(logits: Any) -> Any:
+        best = logits.topk(2, dim=-1)
+        near = best.values[:, 0] - best.values[:, 1] < 0.1
+        return torch.where(near, best.indices[:, 1], best.indices[:, 0])
+
+    sampler_of(llm).greedy_sample = nearly
+
+
+def processed_in_place_of_raw(llm: Any) -> None:
+    """Log-probabilities after temperature and cuts where those of the model are configured."""
+    sampler = sampler_of(llm)
+    sampler.logprobs_mode = sampler.topk_topp_sampler.logprobs_mode = "processed_logprobs"
+
+
+def _gathered_otherwise(llm: Any, change: Callable[[Any, Any, Any, Any], Any]) -> None:
+    """Changes what the sampler tells of log-probabilities: ``change(tensors, logprobs, count, tokens)``."""
+    sampler = sampler_of(llm)
+    gather = sampler.gather_logprobs
+
+    def changed(logprobs: Any, count: int, token_ids: Any) -> Any:
+        return change(gather(logprobs, count, token_ids), logprobs, count, token_ids)
+
+    sampler.gather_logprobs = changed
+
+
+def logprob_of_a_neighbour(llm: Any) -> None:
+    """The log-probability of the token beside the sampled one in the vocabulary."""
+
+    def beside(told: Any, logprobs: Any, count: int, tokens: Any) -> Any:
+        other = logprobs.gather(-1, ((tokens + 1) % logprobs.shape[1]).unsqueeze(-1))
+        return told._replace(logprobs=torch.cat((other, told.logprobs[:, 1:]), dim=1))
+
+    _gathered_otherwise(llm, beside)
+
+
+def ranks_off_by_one(llm: Any) -> None:
+    _gathered_otherwise(llm, lambda told, *_: told._replace(selected_token_ranks=told.selected_token_ranks + 1))

@@ -372,15 +372,6 @@ def resumed_without_its_last_token(llm: Any) -> None:
 # Text and adapters.
 
 
-def garbled_text(llm: Any) -> None:
-    """A detokenizer that swaps letters."""
-    from vllm.v1.engine import detokenizer
-
-    for kind in (detokenizer.FastIncrementalDetokenizer, detokenizer.SlowIncrementalDetokenizer):
-        decode = kind.decode_next
-        changes.put(kind, "decode_next", lambda self, token, decode=decode: str(decode(self, token)).swapcase())
-
-
 def adapters_without_scale(llm: Any) -> None:
     """``W + B A`` in place of ``W + alpha / r B A``."""
     from vllm.lora.lora_weights import LoRALayerWeights

@@ -1,43 +1,65 @@
-"""Small faults, one at a time, in a real engine: each is found, and under one code."""
+"""Faults, one at a time, in a real engine: each is found under its own codes and no other, and without any the engine
+is quiet. Faults of one group share their boots (``cases_of_faults``)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from rldoctor.api import Case, Finding, Grade
 from rldoctor.catalogue import registry
-from rldoctor.catalogue.scenario import Scenario
 from rldoctor.judge import judge
-from rldoctor.plan.model import RolloutPlan
-from rldoctor.probes.rollout import rollout
-from rldoctor.probes.scenarios.agreement import agreement
-from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
-from rldoctor.probes.scenarios.lora import lora
-from rldoctor.probes.scenarios.tokens import tokens
-from tests.live import scenario_case
-from tests.plans import case as planned
+from rldoctor.probes import builtin
+from tests.live import cases_of_faults
+from tests.probes.faults.table import FAULTS, PAGE, WHOLE, Fault, page
 
-# A launch whose adapters have a scale of 1, which would hide that it is missing.
-ADAPTERS = planned(engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16).plan
+SEEN = (Grade.OBSERVED, Grade.REPRODUCED)
+Played = Callable[[Fault], Case]
 
-FAULTS: dict[str, tuple[set[str], tuple[Scenario, ...], RolloutPlan | None]] = {
-    "layer_off": ({"RLD403"}, (agreement,), None),
-    # It acts in steps that decode alone, so a batch that mixes prompts with decoding escapes it.
-    "decode_one_late": ({"RLD403"}, (agreement,), None),
-    "one_token_masked": ({"RLD404"}, (agreement,), None),
-    "last_rotary_row": ({"RLD204"}, (rollout,), None),
-    "keys_off_at_chunk_ends": ({"RLD201"}, (chunked_prefill,), None),
-    "garbled_text": ({"RLD404"}, (tokens,), None),
-    "adapters_without_scale": ({"RLD214"}, (lora,), ADAPTERS),
-}
+
+@pytest.fixture(scope="module")
+def played(patient: Path, request: pytest.FixtureRequest) -> Played:
+    """What an engine with a fault shows. All faults of its group that this session asks for are played with it."""
+    specs = [getattr(item, "callspec", None) for item in request.session.items]
+    chosen: list[Fault] = [spec.params["fault"] for spec in specs if spec is not None and "fault" in spec.params]
+
+    @cache
+    def group(scenarios: tuple[str, ...], launch: bool) -> dict[str, Case]:
+        of_group = [fault for fault in chosen if fault.group == (scenarios, launch)]
+        scenarios_of_group = [getattr(builtin, name) for name in scenarios]
+        names = dict.fromkeys(["", *(fault.name for fault in of_group)])
+        plan = next((fault.launch for fault in of_group), None)
+        return cases_of_faults(patient, *scenarios_of_group, faults=names, plan=plan)
+
+    return lambda fault: group(*fault.group)[fault.name]
+
+
+def findings(case: Case) -> list[Finding]:
+    return [one for result in judge(registry.load().checks.values(), case) for one in result.findings]
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_small_fault_is_found_under_one_code(patient: Path, fault: str) -> None:
-    codes, scenarios, plan = FAULTS[fault]
-    case = scenario_case(patient, *scenarios, fault=f"small:{fault}", plan=plan)
-    results = judge(registry.load().checks.values(), case)
-    found = {finding.code for result in results for finding in result.findings if "observ" in finding.grade.value}
-    assert found == codes, [finding.message for result in results for finding in result.findings]
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(f, id=f.name.replace(":", "-"), marks=() if f.often else pytest.mark.power) for f in FAULTS],
+)
+def test_a_fault_is_found_under_its_codes_alone(played: Played, fault: Fault) -> None:
+    seen = [one for one in findings(played(fault)) if one.grade in SEEN]
+    assert tuple(sorted(one.code for one in seen)) == fault.codes, [one.message for one in seen]
+
+
+@pytest.mark.engine
+def test_without_a_fault_nothing_is_found(played: Played) -> None:
+    assert not findings(played(Fault("", "nothing", (), WHOLE)))
+
+
+def test_the_documentation_has_the_table() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.probes.faults.table"
+
+
+def test_every_fault_is_named_once_and_has_a_code() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 40
+    assert all(fault.codes and set(fault.codes) <= registry.load().checks.keys() for fault in FAULTS)

@@ -1,32 +1,42 @@
 """Tokens drawn after one prompt, one sampling parameter at a time, beside the distribution that the trainer's model has
-there; and whether seeds decide what is drawn.
+there; long completions beside what it would draw token by token; and whether seeds decide what is drawn.
 
-Arguments: ``draws`` (for each setting), ``temperature`` (another one than 1). Records: ``trainer`` (see
-``Trainer.facts``, or ``unread`` says why there is none), ``settings`` (one row each: ``name``, ``parameters``,
-``draws``, ``bins`` (``tokens``, ``expected`` probability, ``plain`` the probability without the parameter,
-``observed`` count), ``excluded`` (draws of tokens that the parameter rules out), ``entropy`` of the expected
-distribution in nats, ``shift`` the smallest relative error of a temperature that so many draws would show), ``seeds``
+Arguments: ``draws`` (for each setting of one token), ``paths`` (requests of each setting of several tokens), ``long``
+and ``penalties`` (completions, and tokens of each), ``temperature`` (another one than 1). Records: ``trainer`` (see
+``Trainer.facts``, or ``unread`` says why there is none), ``settings`` (see :func:`_row`), ``long`` (see :func:`_long`),
+``pairs`` (rows with ``name``, how many ``pairs`` of draws, how many ``equal`` and the ``chance`` of one), ``seeds``
 (rows with ``seed``, ``batch`` and ``token_ids``), ``reach``."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import torch
+from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
 
 PROMPT_TOKENS = 24
-# Cochran's rule: the approximation of the test holds from five expected draws a bin.
-LEAST_EXPECTED, MOST_BINS = 5.0, 24
-# top-k and top-p that keep so many tokens cut where there is something to cut, and leave something to draw.
-KEPT = range(3, 13)
+# The likeliest tokens each for itself, and one bin of the others. Fewer bins need fewer draws.
+MOST_BINS = 12
+# top-k, top-p and min-p that keep so many tokens cut where there is something to cut, and leave something to draw; the
+# last token that is kept has such a share, so that its absence shows.
+KEPT, BORDER = range(3, 11), 0.08
 SHARPER = 1.5
+BIASED, BIAS = (0, 2), 1.0
+# Three tokens and as many steps: so few sequences that each comes often.
+STEPS = CHOICES = 3
+PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 1.5, "frequency_penalty": 1.0}
 SEEDS, SEEDED_TOKENS = (11, 22, 33, 44), 12
-# Bounds of the search for the smallest shift, and a critical value as the check has it (5 standard deviations).
-SHIFTS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.5)
+# Classes of ranks by the trainer's probability (from 0), and the log-probability below which all count alike.
+RANKS = {"the likeliest": (0, 1), "the second": (1, 2), "ranks 3 and 4": (2, 4), "ranks 1 to 8": (0, 8)}
+MOST_RANKS, FLOOR = 8, -6.0
+# Logits of long completions that are looked at: a large vocabulary costs seconds.
+MOST_LOGITS = 800_000_000
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
@@ -34,122 +44,302 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     try:
         trainer = Trainer(running)
     except TrainerError as why:
-        running.record("unread", {"settings": str(why), "trainer": str(why)})
+        running.record("unread", {name: str(why) for name in ("settings", "trainer", "long", "pairs")})
         return
     running.record("trainer", trainer.facts())
     prompt = running.prompt(PROMPT_TOKENS, salt=5)
-    logits = trainer.next_logits(prompt)
+    logits = trainer.next_logits(prompt).double()
     rows: list[dict[str, Any]] = []
-    for name, parameters in _settings(logits, arguments["temperature"]).items():
-        rows.append(_drawn(running, prompt, logits, name, parameters, arguments["draws"]))
+    drawn: dict[str, list[int]] = {}
+    for name, asked in _settings(logits, arguments["temperature"]).items():
+        drawn[name] = _once(running, prompt, asked, arguments["draws"])
+        rows.append(_row(name, asked, {(): logits}, [(token,) for token in drawn[name]]))
         running.record("settings", rows)
-    running.record("reach", {"draws": sum(row["draws"] for row in rows), "settings": len(rows)})
+    running.record("pairs", _pairs(drawn["temperature 1"], distribution(logits, {})))
+    rows += _paths(running, trainer, prompt, arguments["paths"])
+    running.record("settings", rows)
+    long = [_long(running, trainer, "temperature 1", {}, arguments["long"])]
+    running.record("long", long)
+    for name, value in {**PENALTIES, "seed": 0}.items():
+        long.append(_long(running, trainer, name, {name: value}, arguments["penalties"]))
+        running.record("long", long)
+    tokens = sum(row["tokens"] for row in long)
+    count = len(rows) + len(PENALTIES)
+    running.record("reach", {"draws": sum(row["draws"] for row in rows) + tokens, "settings": count})
 
 
-def _settings(logits: torch.Tensor, temperature: float) -> dict[str, dict[str, float]]:
+def _settings(logits: torch.Tensor, temperature: float) -> dict[str, dict[str, Any]]:
     """One parameter each, cut where rounding decides nothing: in the widest gap between neighbours."""
-    ordered = torch.log_softmax(logits, dim=-1).sort(descending=True).values
-    reported = ordered.exp().cumsum(0).tolist()
-    steps = [float(ordered[k - 1] - ordered[k]) for k in KEPT]
-    k = KEPT[steps.index(max(steps))]
-    shares = [reported[j - 1] - reported[j - 2] for j in KEPT]
-    j = KEPT[shares.index(max(shares))]
+    hot = {"temperature": temperature}
+    k, _ = _border(logits)
+    order = logits.sort(descending=True).indices.tolist()
+    kept, ordered = _border(logits / temperature)
+    told = ordered.exp().cumsum(0).tolist()
     return {
         "temperature 1": {"temperature": 1.0},
-        "temperature": {"temperature": temperature},
+        "temperature": hot,
         "top_k": {"temperature": 1.0, "top_k": k},
-        "top_p": {"temperature": 1.0, "top_p": (reported[j - 2] + reported[j - 1]) / 2},
-        "min_p": {"temperature": 1.0, "min_p": math.exp(float((ordered[k - 1] + ordered[k]) / 2 - ordered[0]))},
+        # Cut after the temperature, not before it.
+        "top_p": {**hot, "top_p": (told[kept - 2] + told[kept - 1]) / 2},
+        "min_p": {**hot, "min_p": math.exp(float((ordered[kept - 1] + ordered[kept]) / 2 - ordered[0]))},
+        "logit_bias": {"temperature": 1.0, "logit_bias": {order[BIASED[0]]: -BIAS, order[BIASED[1]]: BIAS}},
     }
 
 
-def distribution(logits: torch.Tensor, parameters: dict[str, float]) -> torch.Tensor:
-    """Probabilities of the next token under one of the settings, in float64."""
-    scaled = logits.double() / parameters.get("temperature", 1.0)
-    chances = torch.softmax(scaled, dim=-1)
+def _border(logits: torch.Tensor) -> tuple[int, torch.Tensor]:
+    """How many tokens to keep, and all log-probabilities in order: the widest gap behind a token that has its share."""
+    ordered = torch.log_softmax(logits, dim=-1).sort(descending=True).values
+    told = ordered.exp()
+    visible = [n for n in KEPT if float(told[n - 1] / told[:n].sum()) >= BORDER] or [KEPT[0]]
+    return max(visible, key=lambda n: float(ordered[n - 1] - ordered[n])), ordered
+
+
+def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequence[int] = ()) -> torch.Tensor:
+    """Probabilities of the next token after what was generated ``before``, in float64. The order is vLLM's
+    (vllm/v1/sample/sampler.py): tokens that are allowed, bad words, bias, temperature, min-p, top-k, top-p."""
+    scores = logits.double().clone()
+    if "allowed_token_ids" in asked:
+        allowed = torch.full_like(scores, -math.inf)
+        allowed[list(asked["allowed_token_ids"])] = 0.0
+        scores += allowed
+    for first, last in asked.get("bad_pairs", ()):
+        if list(before[-1:]) == [first]:
+            scores[last] = -math.inf
+    for token, bias in asked.get("logit_bias", {}).items():
+        scores[token] += bias
+    chances = torch.softmax(scores / asked.get("temperature", 1.0), dim=-1)
     ordered, order = chances.sort(descending=True)
-    kept = torch.ones_like(ordered, dtype=torch.bool)
-    if "top_k" in parameters:
-        kept[int(parameters["top_k"]) :] = False
-    if "top_p" in parameters:
-        kept &= ordered.cumsum(0) - ordered < parameters["top_p"]
-    if "min_p" in parameters:
-        kept &= ordered >= parameters["min_p"] * ordered[0]
+    kept = ordered >= asked.get("min_p", 0.0) * ordered[0]
+    if "top_k" in asked:
+        kept[int(asked["top_k"]) :] = False
+    if "top_p" in asked:
+        kept &= ordered.cumsum(0) - ordered < asked["top_p"]
     cut = torch.zeros_like(chances)
     cut[order[kept]] = ordered[kept]
     return cut / cut.sum()
 
 
-def _drawn(
-    running: RunningEngine, prompt: list[int], logits: torch.Tensor, name: str, parameters: dict[str, float], draws: int
+def _once(running: RunningEngine, prompt: list[int], asked: Mapping[str, Any], draws: int) -> list[int]:
+    """So many single tokens, in two calls."""
+    given = {**asked, "n": draws // 2, "max_tokens": 1, "ignore_eos": True, "detokenize": False}
+    return [row["token_ids"][0] for _ in range(2) for row in running.generate({"draws": (prompt, given)})]
+
+
+def _row(
+    name: str,
+    asked: Mapping[str, Any],
+    logits: Mapping[tuple[int, ...], torch.Tensor],
+    drawn: Sequence[tuple[int, ...]],
 ) -> dict[str, Any]:
-    asked = {**parameters, "n": draws, "max_tokens": 1, "ignore_eos": True, "detokenize": False}
-    drawn = Counter(row["token_ids"][0] for row in running.generate({name: (prompt, asked)}))
-    expected = distribution(logits, parameters)
-    plain = distribution(logits, {})
-    grouped = _bins(expected, draws)
-    bins: list[dict[str, Any]] = []
-    for tokens in grouped:
-        place = torch.tensor(tokens)
-        bins.append(
-            {
-                "tokens": tokens[:3],
-                "expected": float(expected[place].sum()),
-                "plain": float(plain[place].sum()),
-                "observed": sum(drawn[token] for token in tokens),
-            }
-        )
-    excluded = sum(count for token, count in drawn.items() if float(expected[token]) == 0.0)
-    possible = expected[expected > 0]
+    """What was drawn at a setting: ``name``, ``parameters``, ``draws`` (tokens), ``places`` (one for each sequence that
+    came before a draw: ``draws`` there and ``bins``, each with ``token`` (None for all the others), the ``expected``
+    probability, the ``plain`` one without the parameter, the count ``observed``), ``excluded`` (draws of tokens that
+    the parameter rules out), ``gap`` (nats between the last token that is kept and the first that is not, None where
+    nothing is cut), ``rests_on`` (the setting without which this one can fit nothing, None for the first)."""
+    parameters = {key: value for key, value in asked.items() if key != "bad_pairs"}
+    # What makes the setting one of few tokens, or of another temperature, is not what it is about.
+    plain = {key: value for key, value in asked.items() if key in ("temperature", "allowed_token_ids") and key != name}
+    places, excluded = [], 0
+    for before, scores in logits.items():
+        counts = Counter(one[len(before)] for one in drawn if one[: len(before)] == before and len(one) > len(before))
+        expected = distribution(scores, asked, before)
+        usual = distribution(scores, plain, before)
+        excluded += sum(count for token, count in counts.items() if float(expected[token]) == 0.0)
+        own = [t for t in expected.topk(min(MOST_BINS - 1, len(expected))).indices.tolist() if float(expected[t]) > 0]
+        bins = [_bin(token, float(expected[token]), float(usual[token]), counts[token]) for token in own]
+        rest = [1.0 - sum(one[key] for one in bins) for key in ("expected", "plain")]
+        possible = sum(float(expected[token]) > 0 for token in counts if token not in own)
+        if rest[0] > 1e-9 or possible:
+            bins.append(_bin(None, rest[0], rest[1], sum(counts[t] for t in counts if t not in own)))
+        places.append({"draws": sum(counts.values()), "bins": bins})
     return {
         "name": name,
         "parameters": parameters,
-        "draws": sum(drawn.values()),
-        "bins": bins,
+        "draws": sum(place["draws"] for place in places),
+        "places": places,
         "excluded": excluded,
-        "entropy": float(-(possible * possible.log()).sum()),
-        "shift": _smallest_shift(logits, parameters, expected, grouped, draws),
+        "gap": _gap(logits[()], asked) if {"top_k", "top_p", "min_p"} & asked.keys() else None,
+        "rests_on": _ground(name, asked),
     }
 
 
-def _bins(expected: torch.Tensor, draws: int) -> list[list[int]]:
-    """The likeliest tokens, each for itself as long as enough draws are expected of it, and one bin of the others."""
-    order = expected.sort(descending=True).indices.tolist()
-    possible = [token for token in order if float(expected[token]) > 0]
-    own = [token for token in possible[: MOST_BINS - 1] if float(expected[token]) * draws >= LEAST_EXPECTED]
-    rest = possible[len(own) :]
-    if rest and own and float(expected[torch.tensor(rest)].sum()) * draws < LEAST_EXPECTED:
-        rest = [own.pop(), *rest]
-    return [*([token] for token in own), *([rest] if rest else [])]
+def _ground(name: str, asked: Mapping[str, Any]) -> str | None:
+    if name == "temperature 1":
+        return None
+    if "allowed_token_ids" in asked and name != "allowed_token_ids":
+        return "allowed_token_ids"
+    return "temperature" if name != "temperature" and asked["temperature"] != 1.0 else "temperature 1"
 
 
-def _smallest_shift(
-    logits: torch.Tensor, parameters: dict[str, float], expected: torch.Tensor, bins: list[list[int]], draws: int
-) -> float | None:
-    """The smallest relative error of the temperature whose draws would, on average, be told from the expected ones."""
-    freedom = len(bins) - 1
-    for shift in SHIFTS:
-        wrong = distribution(logits, {**parameters, "temperature": parameters.get("temperature", 1.0) * (1 + shift)})
-        shares = [(float(wrong[torch.tensor(t)].sum()), float(expected[torch.tensor(t)].sum())) for t in bins]
-        divergence = sum(p * math.log(p / q) for p, q in shares if p > 0 and q > 0)
-        # The statistic is the noise's mean plus twice the draws' divergence; it must pass five standard deviations.
-        if freedom > 0 and 2 * draws * divergence > 6 * math.sqrt(2 * freedom):
-            return shift
-    return None
+def _bin(token: int | None, expected: float, plain: float, observed: int) -> dict[str, Any]:
+    return {"token": token, "expected": max(expected, 0.0), "plain": max(plain, 0.0), "observed": observed}
+
+
+def _gap(logits: torch.Tensor, asked: Mapping[str, Any]) -> float:
+    kept = int((distribution(logits, asked) > 0).sum())
+    ordered = (logits / asked["temperature"]).sort(descending=True).values
+    return float(ordered[kept - 1] - ordered[kept])
+
+
+def _pairs(drawn: list[int], chances: torch.Tensor) -> list[dict[str, Any]]:
+    """Draws that would be equal too often where requests share their random numbers: neighbours in a batch, and those
+    of the same place in two calls."""
+    half = len(drawn) // 2
+    kinds = {
+        "neighbours in a batch": list(zip(drawn[::2], drawn[1::2])),  # noqa: B905 - Python 3.9
+        "the same places of two calls": list(zip(drawn[:half], drawn[half:])),  # noqa: B905
+    }
+    chance = float(chances.square().sum())
+    return [
+        {"name": name, "pairs": len(pairs), "equal": sum(one == other for one, other in pairs), "chance": chance}
+        for name, pairs in kinds.items()
+    ]
+
+
+def _paths(running: RunningEngine, trainer: Trainer, prompt: list[int], count: int) -> list[dict[str, Any]]:
+    """Settings of few tokens, in which the same sequences come again and again."""
+    tokenizer = tokenizer_of(running)
+    plain = plain_tokens(running, tokenizer)
+    allowed = _choices(trainer.next_logits(prompt), prompt, plain or range(running.vocabulary))
+    usual: dict[str, Any] = {"temperature": 1.0, "allowed_token_ids": allowed}
+    settings: dict[str, dict[str, Any]] = {"allowed_token_ids": usual}
+    word = joined(tokenizer, allowed[1:]) if plain else None
+    if word is not None:
+        settings["bad_words"] = {**usual, "bad_words": [word], "bad_pairs": [allowed[1:]]}
+    logits = _along(trainer, prompt, allowed)
+    rows = []
+    for name, asked in settings.items():
+        given = {**asked, "max_tokens": STEPS, "ignore_eos": True, "detokenize": False, "n": count}
+        given.pop("bad_pairs", None)
+        try:
+            reported = running.generate({name: (prompt, given)})
+        except ValueError:  # a word that this tokenizer lets nobody forbid
+            continue
+        drawn = [tuple(row["token_ids"]) for row in reported]
+        rows.append(_row(name, asked, logits, drawn))
+    return rows
+
+
+def _choices(logits: torch.Tensor, prompt: Sequence[int], ordinary: Sequence[int]) -> list[int]:
+    """The likeliest token that the prompt has, and the two others that are nearest to it in probability."""
+    own = [token for token in ordinary if token in set(prompt)]
+    first = max(own or list(ordinary), key=lambda token: float(logits[token]))
+    others = [token for token in ordinary if token not in set(prompt) and token != first]
+    return [first, *sorted(others, key=lambda token: abs(float(logits[token] - logits[first])))[: CHOICES - 1]]
+
+
+def _along(trainer: Trainer, prompt: Sequence[int], allowed: Sequence[int]) -> dict[tuple[int, ...], torch.Tensor]:
+    """The trainer's logits after every sequence of the allowed tokens that is shorter than ``STEPS``."""
+    found: dict[tuple[int, ...], torch.Tensor] = {}
+    for before in product(allowed, repeat=STEPS - 1):
+        for length, logits in enumerate(trainer.logits_of(prompt, before)):
+            found[before[:length]] = logits.double()
+    return found
+
+
+def _long(
+    running: RunningEngine, trainer: Trainer, name: str, asked: Mapping[str, Any], size: Sequence[int]
+) -> dict[str, Any]:
+    """Completions of many tokens, every token against the trainer's distribution at its place: ``name``,
+    ``parameters``, ``tokens``, ``scores`` (see :func:`_scores`) and ``plain``, the same against the distribution
+    without the parameters."""
+    count, length = size
+    count = max(min(count, MOST_LOGITS // (length * running.vocabulary)), 1)
+    given = {"temperature": 1.0, **asked, "max_tokens": length, "ignore_eos": True, "detokenize": False}
+    prompts = {f"long {n}": running.prompt(PROMPT_TOKENS, salt=200 + n) for n in range(count)}
+    told: dict[str, dict[str, dict[str, float]]] = {"scores": {}, "plain": {}}
+    tokens = 0
+    requests = {
+        one: (prompt, {**given, "seed": n} if "seed" in given else given)
+        for n, (one, prompt) in enumerate(prompts.items())
+    }
+    for row in _in_parts(running, requests):
+        prompt, drawn = prompts[row["request"]], row["token_ids"]
+        usual = trainer.logits_of(prompt, drawn)[:-1].double()
+        logits = _penalized(usual, asked, prompt, drawn) if asked else usual
+        classes, values = _classes(logits, prompt, drawn), torch.log_softmax(logits, dim=-1).clamp(min=FLOOR)
+        for kind, of in (("scores", logits), *((("plain", usual),) if asked else ())):
+            for one, found in _scores(classes, values, torch.softmax(of, dim=-1), drawn).items():
+                total = told[kind].setdefault(one, dict.fromkeys(found, 0.0))
+                for key, value in found.items():
+                    total[key] = max(total[key], value) if key == "largest" else total[key] + value
+        tokens += len(drawn)
+    return {"name": name, "parameters": dict(asked), "tokens": tokens, **told}
+
+
+def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """In batches whose prompts fit into one step: on the CPU vLLM 0.32 fails where the prompt of a request with a seed
+    is prefilled in parts (``CPU Generator does not use offset``)."""
+    room = min(running.options.get("max_num_batched_tokens") or 512, 512) // PROMPT_TOKENS or 1
+    names = list(requests)
+    parts = [names[first : first + room] for first in range(0, len(names), room)]
+    return [row for part in parts for row in running.generate({name: requests[name] for name in part})]
+
+
+def _penalized(
+    logits: torch.Tensor, asked: Mapping[str, Any], prompt: Sequence[int], tokens: Sequence[int]
+) -> torch.Tensor:
+    """Logits of each place (shape: tokens, vocabulary) after penalties: the repetition penalty counts the prompt, the
+    two others only what was generated (vllm/model_executor/layers/utils.py, apply_penalties)."""
+    counts = torch.zeros_like(logits)
+    for place, token in enumerate(tokens[:-1]):
+        counts[place + 1 :, token] += 1
+    seen = counts > 0
+    seen[:, list(prompt)] = True
+    repeated = asked.get("repetition_penalty", 1.0)
+    scores = torch.where(seen, torch.where(logits > 0, logits / repeated, logits * repeated), logits)
+    return scores - asked.get("frequency_penalty", 0.0) * counts - asked.get("presence_penalty", 0.0) * (counts > 0)
+
+
+def _classes(logits: torch.Tensor, prompt: Sequence[int], tokens: Sequence[int]) -> dict[str, list[list[int]]]:
+    """Classes of tokens, each as the token ids that it has at each place: by rank, of the prompt, generated before."""
+    order = logits.topk(min(MOST_RANKS, logits.shape[1]), dim=-1).indices.tolist()
+    found = {name: [row[low:high] for row in order] for name, (low, high) in RANKS.items()}
+    before = [Counter(tokens[:place]) for place in range(len(tokens))]
+    return {
+        **found,
+        "tokens of the prompt": [sorted(set(prompt))] * len(tokens),
+        "repeated tokens": [list(counts) for counts in before],
+        "tokens that came twice": [[token for token, count in counts.items() if count > 1] for counts in before],
+    }
+
+
+def _scores(
+    classes: Mapping[str, list[list[int]]], values: torch.Tensor, chances: torch.Tensor, tokens: Sequence[int]
+) -> dict[str, dict[str, float]]:
+    """For functions of the drawn token the sum ``observed``, its ``expected`` value and ``variance`` where each token
+    is drawn with the ``chances`` at its place (shape: tokens, vocabulary), and the ``largest`` deviation of one token.
+    Functions are whether it is of a class or has an even id, and ``values`` (its log-probability, same shape)."""
+    means = {n: torch.stack([chances[p, ids].sum() for p, ids in enumerate(rows)]) for n, rows in classes.items()}
+    counts = {n: sum(token in ids for token, ids in zip(tokens, rows)) for n, rows in classes.items()}  # noqa: B905
+    means["even token ids"], counts["even token ids"] = chances[:, ::2].sum(dim=1), sum(t % 2 == 0 for t in tokens)
+    told = {
+        name: {
+            "observed": float(counts[name]),
+            "expected": float(mean.sum()),
+            "variance": float((mean * (1 - mean)).clamp(min=0.0).sum()),
+            "largest": 1.0,
+        }
+        for name, mean in means.items()
+    }
+    mean = (chances * values).sum(dim=1)
+    told["log-probability"] = {
+        "observed": float(values.gather(1, torch.tensor(list(tokens)).unsqueeze(1)).sum()),
+        "expected": float(mean.sum()),
+        "variance": float(((chances * values.square()).sum(dim=1) - mean.square()).clamp(min=0.0).sum()),
+        "largest": -FLOOR,
+    }
+    return told
 
 
 def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
-    """The same requests with seeds of their own, twice."""
+    """The same requests with seeds of their own, twice: the second time in another order and beside one without."""
     prompt = running.prompt(PROMPT_TOKENS, salt=6)
+    usual = {"temperature": SHARPER, "max_tokens": SEEDED_TOKENS, "ignore_eos": True}
     rows = []
-    for batch in range(2):
-        asked = {
-            f"seed {seed}": (
-                prompt,
-                {"temperature": SHARPER, "seed": seed, "max_tokens": SEEDED_TOKENS, "ignore_eos": True},
-            )
-            for seed in SEEDS
-        }
+    for batch, seeds in enumerate((SEEDS, (None, *reversed(SEEDS)))):
+        asked = {f"seed {seed}": (prompt, {**usual, "seed": seed}) for seed in seeds}
         for row in running.generate(asked):
-            rows.append({"seed": row["seed"], "batch": batch, "token_ids": row["token_ids"]})
+            if row["seed"] is not None:
+                rows.append({"seed": row["seed"], "batch": batch, "token_ids": row["token_ids"]})
     return rows

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from plain_tokens import plain_tokens, special_tokens
 from report import chain
 from running_engine import RunningEngine
 
@@ -30,8 +31,8 @@ TEXTS = (
 BIAS = 100.0
 TOKENS = 4
 COMPLETIONS, TEXT_TOKENS = 4, 24
-# Tokens that are looked at for plain ones, and how many of those are enough to make texts of.
-ORDINARY, FEWEST_ORDINARY = 2000, 8
+# So many plain tokens are enough to make texts of.
+FEWEST_ORDINARY = 8
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
@@ -108,11 +109,6 @@ def _template(running: RunningEngine, tokenizer: Any, arguments: dict[str, Any])
     return end
 
 
-def special_tokens(tokenizer: Any) -> set[int]:
-    """Those that are named as special, and those that were added: not every release names all of the latter."""
-    return set(tokenizer.all_special_ids) | set(getattr(tokenizer, "added_tokens_decoder", {}))
-
-
 def _after(tokenizer: Any, whole: list[int]) -> list[int]:
     """The answer's content and what follows it."""
     for start in range(len(whole) - 1, -1, -1):
@@ -122,7 +118,7 @@ def _after(tokenizer: Any, whole: list[int]) -> list[int]:
 
 
 def _end(running: RunningEngine, token: int, arguments: dict[str, Any]) -> dict[str, Any]:
-    given = {"temperature": 0.0, "max_tokens": TOKENS, "logit_bias": {token: BIAS}}
+    given = {"temperature": 0.0, "max_tokens": TOKENS, "logit_bias": {token: BIAS}, "allowed_token_ids": [token]}
     if arguments["stop_token_ids"]:
         given["stop_token_ids"] = arguments["stop_token_ids"]
     if arguments["stop"]:
@@ -132,11 +128,10 @@ def _end(running: RunningEngine, token: int, arguments: dict[str, Any]) -> dict[
 
 
 def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
-    """Sampled from tokens that are ASCII text each for itself: parts of a character are shown late, or as a sign of
-    their own, and not by all in the same way."""
+    """Sampled from plain tokens."""
     from vllm import SamplingParams
 
-    plain = [token for token in range(min(running.vocabulary, len(tokenizer), ORDINARY)) if _is_plain(tokenizer, token)]
+    plain = plain_tokens(running, tokenizer)
     if len(plain) < FEWEST_ORDINARY:
         return []
     given = {"temperature": 1.0, "n": COMPLETIONS, "max_tokens": TEXT_TOKENS, "ignore_eos": True}
@@ -150,14 +145,8 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         }
         for output in running.engine.generate(asked, parameters, use_tqdm=False)
         for completion in output.outputs
+        if set(completion.token_ids) <= set(plain)
     ]
-
-
-def _is_plain(tokenizer: Any, token: int) -> bool:
-    if token in special_tokens(tokenizer):  # the engine leaves them out of its text
-        return False
-    text = tokenizer.decode([token])
-    return bool(text) and text.isascii() and text.isprintable() and text == text.strip()
 
 
 def _same(tokenizer: Any, text: str) -> bool:

@@ -1,0 +1,139 @@
+"""Reads what became of requests whose answer was known beforehand, most general fault first, so that one cause gives
+one finding: answers that are another request's, text that is not that of its tokens, lengths, ends, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rldoctor.api import Case, NotApplicable
+
+from .rollout import Job, records, require, runs
+
+Row = Mapping[str, Any]
+
+# Rows that show whether answers belong to their requests; the others are about the parameter of that name.
+ORDERED, CHARACTERS = "the order of answers", "characters of several tokens"
+RESTS_ON = {"include_stop_str_in_output": "stop", "min_tokens": "stop_token_ids"}
+
+
+def rows(job: Job) -> list[Row]:
+    return list(require(job, "rows"))
+
+
+def mixed_up(job: Job) -> list[str]:
+    """Requests that got nothing, or an answer that was forced for another one."""
+    told = []
+    for number, row in enumerate(rows(job)):
+        expected, got = row["expected"], row["got"]
+        if got is None:
+            told.append(f"request {number} ({row['about']}): no answer")
+        elif not got.get("prompt", True):
+            told.append(f"request {number} ({row['about']}): the answer is to another prompt")
+        elif row["about"] == ORDERED and set(got["token_ids"]) != set(expected["token_ids"]):
+            other = [one for one in rows(job) if set(one["expected"]["token_ids"]) == set(got["token_ids"])]
+            if other:
+                told.append(f"request {number}: forced to {expected['token_ids'][:3]}, got {got['token_ids'][:3]}")
+    if require(job, "surplus"):
+        told.append(f"{records(job)['surplus']} outputs more than requests")
+    return told
+
+
+def forced(job: Job) -> bool:
+    """Whether the engine can be made to choose a token at all."""
+    return all(set(row["got"]["token_ids"]) == set(row["expected"]["token_ids"]) for row in _ordered(job))
+
+
+def length_off(job: Job) -> list[Row]:
+    """Rows of forced tokens whose number is not what ``max_tokens`` says."""
+    return [row for row in _ordered(job) if len(row["got"]["token_ids"]) != len(row["expected"]["token_ids"])]
+
+
+def wrong_ends(job: Job) -> list[Row]:
+    """Answers that are right in all but the end that the engine names."""
+    return [
+        row
+        for row in _with_answer(job)
+        if row["got"]["finish_reason"] != row["expected"]["finish_reason"]
+        and all(row["got"].get(key) == row["expected"].get(key) for key in ("token_ids", "text"))
+    ]
+
+
+def not_applied(job: Job) -> dict[str, list[Row]]:
+    """By parameter the answers that are not as it asks for."""
+    found: dict[str, list[Row]] = {}
+    if length_off(job):
+        return {"max_tokens": length_off(job)}
+    ends = wrong_ends(job)
+    for row in _with_answer(job):
+        # A token that could not come is about what allows tokens.
+        strange = set(row["got"]["token_ids"]) - set(row["expected"]["token_ids"])
+        if row in ends or strange or row["about"] in (ORDERED, CHARACTERS) or row["got"] == row["expected"]:
+            continue
+        found.setdefault(row["about"], []).append(row)
+    for name, ground in RESTS_ON.items():
+        if ground in found:
+            found.pop(name, None)
+    return found
+
+
+def torn_characters(job: Job) -> list[Row]:
+    return [
+        row for row in _with_answer(job) if row["about"] == CHARACTERS and row["got"]["text"] != row["expected"]["text"]
+    ]
+
+
+def without_logprob(job: Job) -> int:
+    """Sampled tokens whose log-probability does not come with the others'."""
+    return sum(not one["told"] for one in require(job, "logprobs"))
+
+
+def with_wrong_rank(job: Job) -> int:
+    """Sampled tokens that the engine tells another rank of than their log-probability has."""
+    told = [one for one in require(job, "logprobs") if one["told"] and isinstance(one["rank"], int) and one["rank"] > 0]
+    return sum(_rank_off(one) for one in told)
+
+
+def not_greedy(job: Job) -> int:
+    """Tokens of greedy requests that are less likely, by the engine's own numbers, than another."""
+    return sum(one["greedy"] and one["told"] and one["place"] != 1 for one in require(job, "logprobs"))
+
+
+def require_own(case: Case) -> None:
+    """Raises :class:`NotApplicable` where answers are mixed up, or tokens and text do not belong together: no other
+    comparison says anything then."""
+    for job in case.observations.get("answers", {}).values():
+        if {"rows", "surplus"} <= records(job).keys() and mixed_up(job):
+            raise NotApplicable("answers are lost or another request's (RLD220)")
+    for job in case.observations.get("tokens", {}).values():
+        if any(row["engine"] != row["tokenizer"] for row in records(job).get("texts") or ()):
+            raise NotApplicable("texts are not those of their own tokens (RLD404)")
+
+
+def require_true_ends(case: Case) -> None:
+    """Raises :class:`NotApplicable` where the engine names another end than its answers have."""
+    for job in case.observations.get("answers", {}).values():
+        if "rows" in records(job) and wrong_ends(job):
+            raise NotApplicable("the engine names ends that its answers do not have (RLD404)")
+
+
+def judged(case: Case) -> Iterator[Job]:
+    """The runs whose answers are their own requests'. Raises :class:`NotApplicable` where they are not."""
+    require_own(case)
+    for job in runs(case, "answers"):
+        if not forced(job):
+            raise NotApplicable("the engine cannot be made to choose a token: what it samples is judged by itself")
+        yield job
+
+
+def _ordered(job: Job) -> list[Row]:
+    return [row for row in _with_answer(job) if row["about"] == ORDERED]
+
+
+def _with_answer(job: Job) -> list[Row]:
+    return [row for row in rows(job) if row["got"] is not None]
+
+
+def _rank_off(one: Mapping[str, Any]) -> bool:
+    """A place among the likeliest is the rank; beyond them the rank is beyond them, too."""
+    return bool(one["rank"] != one["place"] if one["place"] is not None else one["rank"] <= one["tops"])

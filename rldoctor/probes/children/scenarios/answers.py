@@ -1,0 +1,214 @@
+"""Requests whose answer is known beforehand, and what came back: the right completion for each, of the right length,
+with the right end, text and log-probabilities.
+
+An answer is forced by ``allowed_token_ids`` together with a bias. Records: ``tokenizer`` (whether there is one),
+``rows`` (one for each completion that was expected, in the order of the requests: ``about``, what it shows, ``asked``,
+that parameter's value, ``expected`` and ``got`` with those of ``token_ids``, ``finish_reason``, ``text`` and ``prompt``
+(whether it is the request's) that are known; ``got`` is None where nothing came), ``surplus`` (outputs that nobody had
+asked for), ``logprobs`` (one row for each sampled token: ``told``, whether its log-probability is there, ``rank`` as
+the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None beyond them,
+``tops``, how many those are, ``greedy``), ``reach``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plain_tokens import joined, plain_tokens, special_tokens, tokenizer_of
+from running_engine import RunningEngine
+
+# Beyond any logit of a model; the most that vLLM takes.
+BIAS = 100.0
+ORDERED = "the order of answers"
+ORDER, LEAST, MOST = 6, 3, 6
+LONGEST_TEXT, TEXTS = 48, 4
+TOPS, GREEDY, GREEDY_TOKENS = 5, 8, 32
+# Characters of several bytes, of which a tokenizer has one at least in parts.
+CHARACTERS = ("\u00e9", "\u4e2d", "\U0001f600", "\u16a0", "\U00012000")
+
+
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
+    tokenizer = tokenizer_of(running)
+    running.record("tokenizer", tokenizer is not None)
+    rows, surplus = _forced(running, _requests(running, tokenizer))
+    running.record("surplus", surplus)
+    running.record("rows", rows)
+    if tokenizer is not None:
+        rows += _texts(running, tokenizer)
+        running.record("rows", rows)
+    places = _logprobs(running)
+    running.record("logprobs", places)
+    running.record("reach", {"requests": len(rows), "sampled_tokens": len(places)})
+
+
+def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
+    """What is asked, what is to come back, and what it is about."""
+    ordinary = [token for token in running.prompt(64, salt=9) if token < running.vocabulary]
+    tokens = list(dict.fromkeys(ordinary))[: ORDER + 2]
+    end = getattr(tokenizer, "eos_token_id", None)
+    requests = [
+        # The later ones end first.
+        _request(
+            "the order of answers", number, token, {"max_tokens": 2 * ORDER - number}, [token] * (2 * ORDER - number)
+        )
+        for number, token in enumerate(tokens[:ORDER])
+    ]
+    one, other = tokens[ORDER:] if len(tokens) == ORDER + 2 else (tokens[0], tokens[-1])
+    requests += [
+        _request("n", 3, one, {"n": 3, "temperature": 1.0, "max_tokens": 2}, [one, one]),
+        _request("max_tokens", 1, one, {"max_tokens": 1}, [one]),
+        _request("stop_token_ids", one, one, {"stop_token_ids": [one], "max_tokens": MOST}, [one], "stop"),
+    ]
+    least = _request("min_tokens", LEAST, one, {}, [other] * LEAST + [one], "stop")
+    least["parameters"].update(allowed_token_ids=[one, other], stop_token_ids=[one], min_tokens=LEAST, max_tokens=MOST)
+    requests.append(least)
+    if isinstance(end, int) and end < running.vocabulary:
+        requests.append(_request("ignore_eos", True, end, {"max_tokens": LEAST}, [end] * LEAST))
+    return requests
+
+
+def _request(
+    about: str, asked: Any, token: int, given: Mapping[str, Any], expected: list[int], finish: str = "length"
+) -> dict[str, Any]:
+    """A request that can only be answered by one token."""
+    forced = {"temperature": 0.0, "ignore_eos": True, "allowed_token_ids": [token], "logit_bias": {token: BIAS}}
+    # One for each token of the prompt that was computed.
+    forced["prompt_logprobs"] = 1
+    answer = {"token_ids": expected, "finish_reason": finish}
+    return {"about": about, "asked": asked, "parameters": {**forced, **given}, "expected": answer}
+
+
+def _forced(running: RunningEngine, requests: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """One batch of them all; a prompt of its own for each."""
+    from vllm import SamplingParams
+
+    prompts = [running.prompt(16 + number, salt=31 + number) for number in range(len(requests))]
+    asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+    outputs = running.engine.generate(asked, [SamplingParams(**r["parameters"]) for r in requests], use_tqdm=False)
+    rows = []
+    for number, (request, prompt) in enumerate(zip(requests, prompts)):  # noqa: B905 - Python 3.9
+        output = outputs[number] if number < len(outputs) else None
+        came = {completion.index: completion for completion in output.outputs} if output is not None else {}
+        same = output is not None and _is_to(output, prompt)
+        for index in range(request["parameters"].get("n", 1)):
+            got = None
+            if index in came:
+                answer = {"token_ids": list(came[index].token_ids), "finish_reason": came[index].finish_reason}
+                got = {**answer, "prompt": same}
+            row = {key: request[key] for key in ("about", "asked")}
+            rows.append({**row, "expected": {**request["expected"], "prompt": True}, "got": got})
+    return rows, max(len(outputs) - len(requests), 0)
+
+
+def _is_to(output: Any, prompt: Sequence[int]) -> bool:
+    """Whether an output names this prompt, and as many of its tokens were computed."""
+    told, scored = output.prompt_token_ids, output.prompt_logprobs
+    return (told is None or list(told) == list(prompt)) and (scored is None or len(scored) == len(prompt))
+
+
+def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
+    """Text of sampled tokens, where a stop string ends it and where special tokens are left out. What is expected
+    follows from the completion's own tokens, so that it does not matter which are drawn."""
+    plain = plain_tokens(running, tokenizer)
+    special = sorted(token for token in special_tokens(tokenizer) if token < running.vocabulary)
+    parts = next((p for p in (_parts(tokenizer, c) for c in CHARACTERS) if p and max(p) < running.vocabulary), None)
+    rows = []
+    pair = next((p for p in zip(plain, plain[2:]) if p[0] != p[1] and joined(tokenizer, p)), None)  # noqa: B905
+    if pair:
+        stop = str(tokenizer.decode(list(pair)))
+        for included in (False, True):
+            given = {"stop": [stop], "include_stop_str_in_output": included, "max_tokens": LONGEST_TEXT}
+            about = "include_stop_str_in_output" if included else "stop"
+            for ids, finish, text in _drawn(running, list(pair), given):
+                rows.append(_text_row(about, stop, ids, finish, text, _until(tokenizer, ids, stop, included)))
+    if plain and special:
+        content = str(tokenizer.decode(special[:1], skip_special_tokens=False))
+        for skipped in (True, False):
+            given = {"skip_special_tokens": skipped, "ignore_eos": True, "max_tokens": LONGEST_TEXT}
+            for ids, finish, text in _drawn(running, [plain[0], special[0]], given):
+                # What stands between them differs from one tokenizer to the next.
+                whole = "" if skipped else content * ids.count(special[0])
+                told = content * text.count(content)
+                rows.append(_text_row("skip_special_tokens", skipped, ids, finish, told, (ids, "length", whole)))
+    if parts:
+        character = str(tokenizer.decode(parts))
+        for ids, finish, text in _drawn(running, parts, {"ignore_eos": True, "max_tokens": LONGEST_TEXT}):
+            # Where the parts do not meet, signs of their own stand for them, and not in the same way everywhere.
+            whole = character * str(tokenizer.decode(ids)).count(character)
+            told = character * text.count(character)
+            rows.append(_text_row("characters of several tokens", character, ids, finish, told, (ids, "length", whole)))
+    return rows
+
+
+def _parts(tokenizer: Any, character: str) -> list[int] | None:
+    ids = list(tokenizer(character, add_special_tokens=False)["input_ids"])
+    return ids if len(set(ids)) > 1 and tokenizer.decode(ids) == character else None
+
+
+def _drawn(running: RunningEngine, allowed: list[int], given: Mapping[str, Any]) -> list[tuple[list[int], str, str]]:
+    from vllm import SamplingParams
+
+    # So hot that each of them comes.
+    asked = SamplingParams(temperature=2.0, n=TEXTS, allowed_token_ids=allowed, detokenize=True, **given)
+    (output,) = running.engine.generate([{"prompt_token_ids": running.prompt(16, salt=3)}], asked, use_tqdm=False)
+    answers = [(list(one.token_ids), one.finish_reason, one.text) for one in output.outputs]
+    return [answer for answer in answers if set(answer[0]) <= set(allowed)]
+
+
+def _until(tokenizer: Any, ids: list[int], stop: str, included: bool) -> tuple[list[int], str, str]:
+    """The tokens, end and text of a completion that stops where its text first has the stop string."""
+    for count in range(1, len(ids) + 1):
+        text = str(tokenizer.decode(ids[:count]))
+        if stop in text:
+            return ids[:count], "stop", text[: text.index(stop) + (len(stop) if included else 0)]
+    return ids, "length", str(tokenizer.decode(ids))
+
+
+def _text_row(
+    about: str, asked: Any, ids: list[int], finish: str, text: str, expected: tuple[list[int], str, str]
+) -> dict[str, Any]:
+    names = ("token_ids", "finish_reason", "text")
+    return {
+        "about": about,
+        "asked": asked,
+        "expected": dict(zip(names, expected)),  # noqa: B905
+        "got": dict(zip(names, (ids, finish, text))),  # noqa: B905
+    }
+
+
+def _logprobs(running: RunningEngine) -> list[dict[str, Any]]:
+    """Sampled and greedy tokens among the likeliest ones that come with them."""
+    from vllm import SamplingParams
+
+    most = running.tops(TOPS)
+    prompts = [{"prompt_token_ids": running.prompt(16 + n, salt=71 + n)} for n in range(GREEDY)]
+    rows = []
+    # A rank that comes alone is not counted anew by the engine's front.
+    for greedy, tops in ((False, most), (True, most), (True, 0)):
+        asked = SamplingParams(
+            temperature=0.0 if greedy else 1.0,
+            max_tokens=GREEDY_TOKENS,
+            ignore_eos=True,
+            logprobs=tops,
+            detokenize=False,
+        )
+        for output in running.engine.generate(prompts, asked, use_tqdm=False):
+            completion = output.outputs[0]
+            told = completion.logprobs or []
+            for number, token in enumerate(completion.token_ids):
+                rows.append({"greedy": greedy, **_place(told[number] if number < len(told) else {}, token, tops or 1)})
+    return rows
+
+
+def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
+    entry = (told or {}).get(token)
+    if entry is None:
+        return {"told": False, "rank": None, "place": None, "tops": tops}
+    value = float(getattr(entry, "logprob", entry))
+    above = sum(float(getattr(one, "logprob", one)) > value for one in told.values())
+    return {
+        "told": True,
+        "rank": getattr(entry, "rank", None),
+        "place": above + 1 if above < tops else None,
+        "tops": tops,
+    }

@@ -1,0 +1,125 @@
+"""What the checks make of answers that are known beforehand: RLD213, RLD215, RLD219, RLD220 and RLD404."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rldoctor_checks.observed.answers import CHARACTERS, ORDERED
+from rldoctor_checks.rollout import engine_internal, logprobs, option_unknown
+from rldoctor_checks.sync import outputs_corrupt
+
+from rldoctor.api import Case, Finding, Outcome
+from rldoctor.judge import judge_one
+from tests.observations import scenario_case
+
+CHECKS = (engine_internal.check, option_unknown.check, outputs_corrupt.check, logprobs.check)
+TOLD = {"told": True, "rank": 1, "place": 1, "tops": 5}
+
+
+def row(about: str, asked: Any, tokens: list[int], finish: str = "length", **got: Any) -> dict[str, Any]:
+    """A row as the scenario leaves it, right but for what ``got`` says."""
+    expected = {"token_ids": tokens, "finish_reason": finish, "prompt": True}
+    return {"about": about, "asked": asked, "expected": expected, "got": {**expected, **got}}
+
+
+def text_row(about: str, asked: Any, text: str, **got: Any) -> dict[str, Any]:
+    expected = {"token_ids": [65, 66], "finish_reason": "stop", "text": text}
+    return {"about": about, "asked": asked, "expected": expected, "got": {**expected, **got}}
+
+
+def healthy() -> list[dict[str, Any]]:
+    return [
+        row(ORDERED, 0, [3] * 4),
+        row(ORDERED, 1, [40] * 3),
+        row("n", 2, [5, 5]),
+        row("max_tokens", 1, [5]),
+        row("stop_token_ids", 5, [5], "stop"),
+        row("min_tokens", 3, [6, 6, 6, 5], "stop"),
+        text_row("stop", "AB", "xy"),
+        text_row("include_stop_str_in_output", "AB", "xyAB"),
+        text_row(CHARACTERS, "\u00e9", "\u00e9\u00e9"),
+    ]
+
+
+def case(rows: list[dict[str, Any]], **records: Any) -> Case:
+    places = [{**TOLD, "greedy": True}, {**TOLD, "greedy": False, "rank": 7, "place": None}]
+    return scenario_case("answers", rows=rows, **{"surplus": 0, "logprobs": places, **records})
+
+
+def findings(reported: Case) -> list[Finding]:
+    return [finding for check in CHECKS for finding in judge_one(check, reported).findings]
+
+
+def changed(number: int, **got: Any) -> Case:
+    rows = healthy()
+    rows[number]["got"].update(got)
+    return case(rows)
+
+
+def test_right_answers_pass() -> None:
+    results = [judge_one(check, case(healthy())) for check in CHECKS]
+    assert [result.outcome for result in results] == [Outcome.PASS] * len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("number", "got", "code", "words"),
+    [
+        (2, {"token_ids": [5]}, "RLD219", "does not apply n"),
+        (4, {"token_ids": [5] * 6, "finish_reason": "length"}, "RLD219", "does not apply stop_token_ids"),
+        (5, {"token_ids": [5]}, "RLD219", "does not apply min_tokens"),
+        (6, {"text": "x"}, "RLD219", "does not apply stop"),
+        (6, {"finish_reason": "length"}, "RLD404", "ended otherwise than it says"),
+        (8, {"text": "\u00e9"}, "RLD404", "characters of several tokens"),
+    ],
+)
+def test_one_wrong_answer_is_one_finding(number: int, got: dict[str, Any], code: str, words: str) -> None:
+    (finding,) = findings(changed(number, **got))
+    assert finding.code == code and words in finding.message
+
+
+def test_answers_of_other_requests_go_before_all_else() -> None:
+    rows = healthy()
+    rows[0]["got"], rows[1]["got"] = rows[1]["got"], rows[0]["got"]
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD220" and "request 0: forced to [3, 3, 3], got [40, 40, 40]" in finding.evidence[0].text
+
+
+def test_answers_that_are_missing_or_surplus() -> None:
+    rows = healthy()
+    rows[-1]["got"] = None
+    for reported in (case(rows), case(healthy(), surplus=1)):
+        assert [finding.code for finding in findings(reported)] == ["RLD220"]
+
+
+def test_a_length_that_is_off_everywhere_is_that_of_max_tokens() -> None:
+    rows = healthy()
+    for one in rows[:4]:
+        one["got"]["token_ids"] = one["got"]["token_ids"] + one["got"]["token_ids"][:1]
+    (finding,) = findings(case(rows))
+    assert "does not apply max_tokens" in finding.message
+
+
+def test_an_engine_that_cannot_be_forced_is_judged_by_its_draws() -> None:
+    rows = healthy()
+    for one in rows[:2]:
+        one["got"]["token_ids"] = [90, 91, 92, 93]
+    assert not findings(case(rows))
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ({"told": False, "rank": None, "place": None}, "come without their log-probability"),
+        ({"rank": 2}, "have another rank than the engine tells"),
+        ({"rank": 3, "place": None}, "have another rank than the engine tells"),
+    ],
+)
+def test_log_probabilities_beside_sampled_tokens(place: dict[str, Any], words: str) -> None:
+    (finding,) = findings(case(healthy(), logprobs=[{**TOLD, "greedy": False, **place}]))
+    assert finding.code == "RLD213" and words in finding.message
+
+
+def test_greedy_tokens_that_are_not_the_likeliest() -> None:
+    (finding,) = findings(case(healthy(), logprobs=[{**TOLD, "greedy": True, "rank": 2, "place": 2}]))
+    assert finding.code == "RLD219" and "temperature 0" in finding.message

@@ -1,0 +1,150 @@
+"""What checks make of tokens that an engine drew (RLD219, RLD311, RLD404), and how seldom chance alone does."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+from rldoctor_checks.devices import completions_identical
+from rldoctor_checks.observed.draws import NATS, draws, long
+from rldoctor_checks.rollout import option_unknown
+from rldoctor_checks.sync import outputs_corrupt
+
+from rldoctor.api import Case, Check, Finding, Outcome
+from rldoctor.judge import judge_one
+from tests.observations import completion, scenario_case
+
+# A distribution of eight tokens, as after a prompt, and the same with one parameter that keeps four of them.
+CHANCES = (0.3, 0.2, 0.15, 0.1, 0.1, 0.08, 0.05, 0.02)
+KEPT = tuple(chance / sum(CHANCES[:4]) if token < 4 else 0.0 for token, chance in enumerate(CHANCES))
+DRAWS = 640
+EXACT = {"dtype": "float32", "device": "cpu"}
+
+
+def drawn(chances: tuple[float, ...], seed: int = 0, count: int = DRAWS) -> list[int]:
+    return random.Random(seed).choices(range(len(chances)), chances, k=count)
+
+
+def setting(name: str, expected: tuple[float, ...], tokens: list[int], **more: Any) -> dict[str, Any]:
+    """A row as the scenario leaves it; without the parameter all tokens of CHANCES may come."""
+    bins = [
+        {"token": t, "expected": chance, "plain": CHANCES[t], "observed": tokens.count(t)}
+        for t, chance in enumerate(expected)
+        if chance > 0
+    ]
+    excluded = sum(expected[token] == 0 for token in tokens)
+    ground = None if name == "temperature 1" else "temperature 1"
+    row = {"name": name, "parameters": {name: 1}, "draws": len(tokens), "excluded": excluded, "rests_on": ground}
+    return {**row, "places": [{"draws": len(tokens), "bins": bins}], "gap": None, **more}
+
+
+def sums(observed: float = 1200.0, tokens: int = 6144) -> list[dict[str, Any]]:
+    """Of long completions: the second likeliest token is drawn ``observed`` times."""
+    second = {"observed": observed, "expected": 1200.0, "variance": 960.0, "largest": 1.0}
+    whole = {"observed": -12000.0, "expected": -12000.0, "variance": 7000.0, "largest": 6.0}
+    scores = {"the second": second, "log-probability": whole}
+    return [{"name": "temperature 1", "parameters": {}, "tokens": tokens, "scores": scores, "plain": {}}]
+
+
+def penalty(observed: float, name: str = "presence_penalty") -> dict[str, Any]:
+    """Repetitions that are to be 100 of 1152 tokens, and are 300 without the penalty."""
+    score = {"observed": observed, "variance": 90.0, "largest": 1.0}
+    scores = {"scores": {"repeated tokens": {**score, "expected": 100.0}}}
+    plain = {"plain": {"repeated tokens": {**score, "variance": 220.0, "expected": 300.0}}}
+    return {"name": name, "parameters": {name: 1.5}, "tokens": 1152, **scores, **plain}
+
+
+def case(*settings: dict[str, Any], equal: int = 60, **records: Any) -> Case:
+    plain = setting("temperature 1", CHANCES, drawn(CHANCES))
+    pairs = [{"name": "neighbours in a batch", "pairs": 320, "equal": equal, "chance": 0.19}]
+    seeds = [{"seed": seed, "batch": batch, "token_ids": [seed]} for seed in (1, 2) for batch in (0, 1)]
+    healthy = {"settings": [plain, *settings], "long": sums(), "pairs": pairs, "seeds": seeds}
+    made = scenario_case("sampling", engine=EXACT, **{**healthy, **records})
+    group = {"records": {"completions": [completion([n, n + 1, n + 2, 7, 8, 9, n], index=n) for n in range(4)]}}
+    made.observations["rollout"]["miniature"] = group
+    return made
+
+
+def findings(check: Check, reported: Case) -> list[Finding]:
+    return list(judge_one(check, reported).findings)
+
+
+def all_findings(reported: Case) -> list[str]:
+    checks = (option_unknown.check, outputs_corrupt.check, completions_identical.check)
+    return [finding.code for check in checks for finding in findings(check, reported)]
+
+
+def test_draws_that_fit_pass_and_say_what_would_have_shown() -> None:
+    reported = case(setting("top_k", KEPT, drawn(KEPT)))
+    assert all_findings(reported) == []
+    result = judge_one(outputs_corrupt.check, reported)
+    assert result.outcome is Outcome.PASS and "of wrong draws would show" in str(result.reason)
+
+
+def test_a_parameter_that_is_ignored() -> None:
+    reported = case(setting("top_k", KEPT, drawn(CHANCES, seed=1)))
+    (finding,) = findings(option_unknown.check, reported)
+    assert "does not apply top_k" in finding.message and "of tokens that it excludes" in finding.evidence[0].text
+    assert all_findings(reported) == ["RLD219"]
+
+
+def test_a_parameter_that_is_applied_wrongly() -> None:
+    short = tuple(chance / 0.65 if token < 3 else 0.0 for token, chance in enumerate(CHANCES))
+    reported = case(setting("top_k", KEPT, drawn(short)))
+    (finding,) = findings(outputs_corrupt.check, reported)
+    assert "(top_k)" in finding.message and "token 3: 0 of 640" in finding.evidence[1].text
+    assert all_findings(reported) == ["RLD404"]
+
+
+def test_what_rests_on_a_wrong_setting_is_not_said_again() -> None:
+    wrong = setting("temperature", CHANCES, drawn(CHANCES[::-1]))
+    rests = setting("top_p", KEPT, drawn(CHANCES[::-1]), rests_on="temperature")
+    assert all_findings(case(wrong, rests)) == ["RLD404"]
+
+
+def test_one_draw_in_twenty_that_is_another_token() -> None:
+    reported = case(long=sums(observed=1200.0 + 0.05 * 6144))
+    assert all_findings(reported) == ["RLD404"]
+    assert "the second: 1507 over all tokens" in findings(outputs_corrupt.check, reported)[0].evidence[1].text
+
+
+def test_too_few_tokens_are_no_pass() -> None:
+    result = judge_one(outputs_corrupt.check, case(long=sums(tokens=300)))
+    assert not result.findings and "no less" in str(result.reason)
+
+
+def test_pairs_that_are_equal_too_often() -> None:
+    reported = case(equal=200)
+    (finding,) = findings(completions_identical.check, reported)
+    assert "200 of 320 pairs of draws are equal, 61 expected" in finding.evidence[0].text
+    assert all_findings(reported) == ["RLD311"]
+
+
+def test_rounding_may_change_what_a_near_cut_keeps() -> None:
+    reported = case(setting("top_k", KEPT, drawn(CHANCES, seed=1), gap=0.001))
+    assert all_findings(reported) == []
+
+
+def test_chance_alone_raises_no_alarm_and_its_rate_is_that_of_the_bound() -> None:
+    offs = []
+    for seed in range(2000):
+        reported = case(settings=[setting("temperature 1", CHANCES, drawn(CHANCES, seed, 200))])
+        (job,) = reported.observations["sampling"].values()
+        (one,) = draws(job)
+        offs.append(one.off)
+    assert max(offs) < NATS
+    # A misfit of this many nats has at most this chance, however few draws there are.
+    for nats in (1.0, 2.0, 3.0, 4.0):
+        assert sum(off > nats for off in offs) / len(offs) <= math.exp(-nats)
+
+
+def test_sums_of_long_completions_keep_to_their_bound() -> None:
+    (job,) = case(long=sums(observed=1200.0 + 3 * math.sqrt(960.0))).observations["sampling"].values()
+    assert not any(one.wrong for one in long(job))
+
+
+def test_a_penalty_that_is_ignored_or_counts_otherwise() -> None:
+    assert all_findings(case(long=[*sums(), penalty(110.0)])) == []
+    assert all_findings(case(long=[*sums(), penalty(290.0)])) == ["RLD219"]
+    assert all_findings(case(long=[*sums(), penalty(190.0)])) == ["RLD404"]

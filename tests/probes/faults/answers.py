@@ -1,0 +1,205 @@
+"""Engines that end answers in the wrong place, or give them to the wrong request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Outputs = list[Any]
+
+
+def _ended_otherwise(change: Callable[[Any, Any], bool | None]) -> None:
+    """Has ``change(request, parameters)`` decide whether a request of V1 is at its end; None leaves it to vLLM."""
+    from vllm.v1.core.sched import scheduler
+
+    check = scheduler.check_stop
+
+    def other(request: Any, longest: int) -> bool:
+        decided = change(request, request.sampling_params)
+        return check(request, longest) if decided is None else decided
+
+    scheduler.check_stop = other
+
+
+def ignore_eos_ignored(llm: Any) -> None:
+    from vllm.v1.request import RequestStatus
+
+    def at_the_end(request: Any, asked: Any) -> bool | None:
+        if not asked.ignore_eos or request.output_token_ids[-1] != llm.get_tokenizer().eos_token_id:
+            return None
+        request.status = RequestStatus.FINISHED_STOPPED
+        return True
+
+    _ended_otherwise(at_the_end)
+
+
+def _ended_by(name: str, change: Callable[[Any], Any]) -> None:
+    """Requests end as if a parameter had another value."""
+    from vllm.v1.core.sched import scheduler
+
+    check = scheduler.check_stop
+
+    def other(request: Any, longest: int) -> bool:
+        asked = request.sampling_params
+        before = getattr(asked, name)
+        setattr(asked, name, change(before))
+        try:
+            return bool(check(request, longest))
+        finally:
+            setattr(asked, name, before)
+
+    scheduler.check_stop = other
+
+
+def stop_token_ids_ignored(llm: Any) -> None:
+    _ended_by("stop_token_ids", lambda _: [])
+
+
+def eos_ignored(llm: Any) -> None:
+    _ended_by("_eos_token_id", lambda _: None)
+
+
+def _of_length(change: Callable[[int], int]) -> None:
+    from vllm.v1.core.sched import scheduler
+
+    check = scheduler.check_stop
+
+    def other(request: Any, longest: int) -> bool:
+        before = request.max_tokens
+        request.max_tokens = change(before)
+        try:
+            return bool(check(request, longest))
+        finally:
+            request.max_tokens = before
+
+    scheduler.check_stop = other
+
+
+def one_token_more(llm: Any) -> None:
+    _of_length(lambda most: most + 1)
+
+
+def one_token_less(llm: Any) -> None:
+    _of_length(lambda most: max(most - 1, 1))
+
+
+def _completed_otherwise(change: Callable[[Any], None]) -> None:
+    """Changes completions of V1 before they are given to anybody."""
+    from vllm.v1.engine.output_processor import RequestState
+
+    make = RequestState._new_completion_output
+
+    def changed(self: Any, *given: Any, **named: Any) -> Any:
+        completion = make(self, *given, **named)
+        change(completion)
+        return completion
+
+    RequestState._new_completion_output = changed
+
+
+def always_length(llm: Any) -> None:
+    """Every answer is said to have ended at its length."""
+
+    def length(completion: Any) -> None:
+        if completion.finish_reason is not None:
+            completion.finish_reason = "length"
+
+    _completed_otherwise(length)
+
+
+def sampled_logprob_left_out(llm: Any) -> None:
+    """The likeliest tokens' log-probabilities without the sampled one's."""
+
+    def without(completion: Any) -> None:
+        for token, place in zip(completion.token_ids, completion.logprobs or (), strict=False):
+            if len(place) > 1:
+                place.pop(token, None)
+
+    _completed_otherwise(without)
+
+
+def tokens_of_another_text(llm: Any) -> None:
+    """Token ids that are not those of the text."""
+
+    def other(completion: Any) -> None:
+        completion.token_ids = [token ^ 1 if token < 256 else token for token in completion.token_ids]
+
+    _completed_otherwise(other)
+
+
+def prompt_logprobs_late(llm: Any) -> None:
+    """Each token of a prompt is told the log-probability of the one before it."""
+    from vllm.v1.engine.logprobs import LogprobsProcessor
+
+    update = LogprobsProcessor._update_prompt_logprobs
+
+    def late(self: Any, tensors: Any) -> None:
+        update(self, tensors)
+        chosen = [next(iter(place.values())) for place in self.prompt_logprobs[1:]]
+        for place, before in zip(self.prompt_logprobs[2:], chosen, strict=False):
+            place[next(iter(place))] = before
+
+    LogprobsProcessor._update_prompt_logprobs = late
+
+
+def _answered_otherwise(llm: Any, change: Callable[[Outputs], Outputs]) -> None:
+    """Changes what a batch is answered."""
+    generate = llm.generate
+    llm.generate = lambda *given, **named: change(list(generate(*given, **named)))
+
+
+def swapped(llm: Any) -> None:
+    """Two requests of a batch get each other's completions."""
+
+    def exchange(outputs: Outputs) -> Outputs:
+        if len(outputs) > 3:
+            outputs[1].outputs, outputs[2].outputs = outputs[2].outputs, outputs[1].outputs
+        return outputs
+
+    _answered_otherwise(llm, exchange)
+
+
+def out_of_order(llm: Any) -> None:
+    """Answers in the order in which they ended."""
+
+    def by_length(outputs: Outputs) -> Outputs:
+        return sorted(outputs, key=lambda one: len(one.outputs[0].token_ids)) if len(outputs) > 3 else outputs
+
+    _answered_otherwise(llm, by_length)
+
+
+def lost(llm: Any) -> None:
+    _answered_otherwise(llm, lambda outputs: outputs[:-1] if len(outputs) > 3 else outputs)
+
+
+def doubled(llm: Any) -> None:
+    _answered_otherwise(llm, lambda outputs: [outputs[0], *outputs] if len(outputs) > 3 else outputs)
+
+
+def completion_lost(llm: Any) -> None:
+    """One of several completions of a request does not come back."""
+
+    def one_less(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            if len(output.outputs) > 1:
+                output.outputs = output.outputs[:-1]
+        return outputs
+
+    _answered_otherwise(llm, one_less)
+
+
+def _asked_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> None:
+    """The core gets another prompt than the one that is reported."""
+    core = llm.llm_engine.engine_core
+    add = core.add_request
+
+    def added(request: Any) -> Any:
+        request.prompt_token_ids = change(list(request.prompt_token_ids))
+        return add(request)
+
+    core.add_request = added
+
+
+def prompt_cut(llm: Any) -> None:
+    """A prompt loses its first tokens on the way."""
+    _asked_otherwise(llm, lambda prompt: prompt[2:] if len(prompt) > 8 else prompt)

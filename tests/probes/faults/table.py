@@ -1,0 +1,118 @@
+"""The faults that tests put into a real engine, one at a time, and the codes that must name each: no more and no fewer.
+
+``python -m tests.probes.faults.table`` writes the page of them in the documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rldoctor.plan.model import RolloutPlan
+from tests.plans import case as planned
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
+
+# Scenarios that share one engine: a fault of the sampler may not show in what the others compare, nor twice.
+WHOLE = ("rollout", "agreement", "answers", "sampling", "tokens")
+# A launch whose adapters have a scale of 1, which would hide that it is missing.
+ADAPTERS = planned(engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16).plan
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``name`` is ``module:function`` beside this file, ``scenarios`` are those that are played, ``launch`` what they
+    are played for. One that is ``often`` is part of every test run, the others of ``make test-power``."""
+
+    name: str
+    breaks: str
+    codes: tuple[str, ...]
+    scenarios: tuple[str, ...] = WHOLE
+    launch: RolloutPlan | None = None
+    often: bool = False
+
+    @property
+    def group(self) -> tuple[tuple[str, ...], bool]:
+        """Faults of one group share their boots."""
+        return self.scenarios, self.launch is not None
+
+
+FAULTS = (
+    Fault("sampling:temperature_ignored", "temperature has no effect", ("RLD219",), often=True),
+    Fault("sampling:temperature_doubled", "temperature counts twice", ("RLD404",)),
+    Fault("sampling:temperature_a_tenth_off", "temperature off by 10 %", ("RLD404",)),
+    Fault("sampling:temperature_last", "temperature applied behind top-p and min-p", ("RLD219",)),
+    Fault("sampling:top_k_ignored", "top-k has no effect", ("RLD219",)),
+    Fault("sampling:top_k_one_more", "top-k keeps one token more", ("RLD404",)),
+    Fault("sampling:top_k_one_less", "top-k keeps one token less", ("RLD404",)),
+    Fault("sampling:top_p_ignored", "top-p has no effect", ("RLD219",)),
+    Fault("sampling:top_p_without_border", "top-p cuts the token that passes the border", ("RLD404",)),
+    Fault("sampling:min_p_ignored", "min-p has no effect", ("RLD219",)),
+    Fault("sampling:logit_bias_ignored", "logit_bias has no effect", ("RLD219",)),
+    Fault("sampling:allowed_token_ids_ignored", "allowed_token_ids has no effect", ("RLD219",)),
+    Fault("sampling:bad_words_ignored", "bad_words has no effect", ("RLD219",)),
+    Fault("sampling:min_tokens_ignored", "min_tokens has no effect", ("RLD219",)),
+    Fault("sampling:repetition_penalty_ignored", "repetition_penalty has no effect", ("RLD219",)),
+    Fault("sampling:repetition_penalty_without_prompt", "repetition_penalty leaves the prompt out", ("RLD404",)),
+    Fault("sampling:presence_penalty_ignored", "presence_penalty has no effect", ("RLD219",)),
+    Fault("sampling:frequency_penalty_ignored", "frequency_penalty has no effect", ("RLD219",)),
+    Fault("sampling:penalties_with_prompt", "presence and frequency penalties count the prompt", ("RLD404",)),
+    Fault("sampling:biased", "tokens of even id are likelier", ("RLD404",)),
+    Fault("sampling:second_best_at_times", "one draw in 20 is the second likeliest token", ("RLD404",), often=True),
+    Fault("sampling:inverse_cdf_off", "the last 5 % of the distribution never come", ("RLD404",)),
+    Fault("sampling:noise_shared_by_pairs", "neighbours in a batch share random numbers", ("RLD311",), often=True),
+    Fault("sampling:noise_of_every_step_alike", "random numbers begin anew at each step", ("RLD311",)),
+    Fault("sampling:seeds_ignored", "seeds of requests have no effect", ("RLD219",)),
+    Fault("sampling:seeds_of_the_first", "all seeded requests of a batch draw alike", ("RLD219",)),
+    Fault("sampling:seeds_by_place", "what a seed draws depends on its place in the batch", ("RLD219",)),
+    Fault("sampling:seeds_begin_anew", "a seeded request draws alike at each step", ("RLD404",)),
+    Fault("sampling:greedy_among_the_best", "greedy takes the second best in near ties", ("RLD219",)),
+    Fault("sampling:processed_in_place_of_raw", "log-probabilities of another mode than configured", ("RLD213",)),
+    Fault("sampling:logprob_of_a_neighbour", "log-probability of another token than the sampled one", ("RLD403",)),
+    Fault("sampling:ranks_off_by_one", "ranks of sampled tokens off by one", ("RLD213",)),
+    Fault("answers:sampled_logprob_left_out", "no log-probability of the sampled token", ("RLD213",), often=True),
+    Fault("answers:prompt_logprobs_late", "log-probabilities of prompt tokens off by one place", ("RLD403",)),
+    Fault("answers:ignore_eos_ignored", "ignore_eos has no effect", ("RLD219",)),
+    Fault("answers:eos_ignored", "the end of sequence does not end a completion", ("RLD215",)),
+    Fault("answers:stop_token_ids_ignored", "stop_token_ids have no effect", ("RLD219",)),
+    Fault("answers:one_token_more", "max_tokens gives one more", ("RLD219",), often=True),
+    Fault("answers:one_token_less", "max_tokens gives one less", ("RLD219",)),
+    Fault("answers:always_length", "every finish reason is 'length'", ("RLD404",)),
+    Fault("answers:tokens_of_another_text", "token ids that are not those of the text", ("RLD404",)),
+    Fault("answers:swapped", "two answers of a batch swapped", ("RLD220",), often=True),
+    Fault("answers:out_of_order", "answers in the order in which they end", ("RLD220",)),
+    Fault("answers:lost", "one answer of a batch lost", ("RLD220",)),
+    Fault("answers:doubled", "one answer of a batch twice", ("RLD220",)),
+    Fault("answers:completion_lost", "one of n completions lost", ("RLD220",)),
+    Fault("answers:prompt_cut", "prompts lose their first tokens silently", ("RLD220",)),
+    Fault("texts:garbled", "letters of the other case in the text", ("RLD404",), often=True),
+    Fault("texts:first_character_dropped", "the text lacks its first character", ("RLD404",)),
+    Fault("texts:characters_of_several_bytes_doubled", "characters of several bytes come twice", ("RLD404",)),
+    Fault("texts:incremental_alone", "each token is decoded for itself", ("RLD404",)),
+    Fault("texts:special_tokens_shown", "skip_special_tokens has no effect", ("RLD219",)),
+    Fault("texts:prompt_echoed", "the text begins with the prompt's", ("RLD404",)),
+    Fault("texts:stop_strings_ignored", "stop strings have no effect", ("RLD219",)),
+    Fault("texts:stop_strings_left_in", "the stop string stays in the text", ("RLD219",)),
+    Fault("texts:stop_strings_cut_short", "text is cut a character before the stop string", ("RLD219",)),
+    Fault("small:layer_off", "one matrix off by 0.5 %", ("RLD403",), often=True),
+    Fault("small:decode_one_late", "positions in decode off by one", ("RLD403",), ("agreement",)),
+    Fault("small:one_token_masked", "one ordinary token has no probability", ("RLD404",)),
+    Fault("small:last_rotary_row", "the last row of the rotary table is empty", ("RLD204",)),
+    Fault("small:keys_off_at_chunk_ends", "keys off by 5 % at the ends of chunks", ("RLD201",), ("chunked_prefill",)),
+    Fault("small:adapters_without_scale", "an adapter without its scale", ("RLD214",), ("lora",), ADAPTERS),
+)
+
+
+def page() -> str:
+    """The table as a page of the documentation."""
+    rows = [f"| {fault.breaks} | {', '.join(fault.scenarios)} | {' '.join(fault.codes)} |" for fault in FAULTS]
+    return (
+        "# What live probes see\n\n"
+        f"Tests put these {len(FAULTS)} faults into a real vLLM 0.32 on the CPU, one at a time. Each must be found "
+        "under its codes and under\nno other, and the same engine without a fault must give no finding "
+        "(`make test-power`).\n\n"
+        "| put into the engine | played | found as |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

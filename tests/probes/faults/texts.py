@@ -1,0 +1,81 @@
+"""Engines whose text is not that of their tokens, or ends in the wrong place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def _decoded_otherwise(change: Callable[[Any, int, str], str]) -> None:
+    """Changes the piece of text of each token as it comes: ``change(detokenizer, token, text)``."""
+    from vllm.v1.engine import detokenizer
+
+    for kind in (detokenizer.FastIncrementalDetokenizer, detokenizer.SlowIncrementalDetokenizer):
+        decode = kind.decode_next
+        kind.decode_next = lambda self, token, decode=decode: change(self, token, str(decode(self, token)))
+
+
+def garbled(llm: Any) -> None:
+    """Letters of the other case."""
+    _decoded_otherwise(lambda _, __, text: text.swapcase())
+
+
+def first_character_dropped(llm: Any) -> None:
+    """As the space that begins a word is by tokenizers that strip."""
+    _decoded_otherwise(lambda self, _, text: text if self.output_text else text[1:])
+
+
+def characters_of_several_bytes_doubled(llm: Any) -> None:
+    _decoded_otherwise(lambda _, __, text: text if text.isascii() else text * 2)
+
+
+def incremental_alone(llm: Any) -> None:
+    """Each token is decoded for itself: characters of several tokens fall apart."""
+    _decoded_otherwise(
+        lambda self, token, _: str(self.tokenizer.decode([token], skip_special_tokens=self.skip_special_tokens))
+    )
+
+
+def special_tokens_shown(llm: Any) -> None:
+    """Special tokens stay in the text although they are to be left out."""
+    _decoded_otherwise(lambda self, token, text: text or str(self.tokenizer.decode([token], skip_special_tokens=False)))
+
+
+def prompt_echoed(llm: Any) -> None:
+    """The text begins with the prompt's."""
+    from vllm.v1.engine.detokenizer import FastIncrementalDetokenizer
+
+    begin = FastIncrementalDetokenizer.__init__
+
+    def echoing(self: Any, tokenizer: Any, request: Any) -> None:
+        begin(self, tokenizer, request)
+        self.output_text = self.tokenizer.decode(list(request.prompt_token_ids))
+
+    FastIncrementalDetokenizer.__init__ = echoing
+
+
+def _stopped_otherwise(change: Callable[..., Any]) -> None:
+    """Puts ``change(find, text, **more)`` in the place of the search for stop strings."""
+    from vllm.v1.engine import detokenizer
+
+    find = detokenizer.check_stop_strings
+    detokenizer.check_stop_strings = lambda output_text, **more: change(find, output_text, **more)
+
+
+def stop_strings_ignored(llm: Any) -> None:
+    _stopped_otherwise(lambda find, text, **more: None)
+
+
+def stop_strings_left_in(llm: Any) -> None:
+    """The stop string stays in the text although it was to be cut."""
+    _stopped_otherwise(lambda find, text, **more: find(text, **{**more, "include_in_output": True}))
+
+
+def stop_strings_cut_short(llm: Any) -> None:
+    """Text is cut a character before the stop string."""
+
+    def early(find: Any, text: str, **more: Any) -> Any:
+        found = find(text, **more)
+        return found if found is None or found[1] < 1 else (found[0], found[1] - 1)
+
+    _stopped_otherwise(early)
