@@ -192,6 +192,11 @@ DIVISIONS = (
     (r"(\d+) is not divisible by (?:weight quantization block_[nk]|min_thread_[nk]) = (\d+)", "sizes per rank", ""),
     (r"world_size \(?(\d+)\)? (?:must|should) be divisible by[^\d]*(\d+)", "ranks", ""),
     (r"n_gpus \((\d+)\) must be divisible by model_parallel_size \((\d+)\)", "devices", "parallel.tensor"),
+    (
+        r"First dimension of the tensor should be divisible by tensor parallel size",
+        "tokens of a micro batch, which sequence parallelism shares out,",
+        "parallel.tensor",
+    ),
     (r"\bvocab_size should be divisible by tp_size", "vocabulary", TENSOR),
     (r"(?:AssertionError|ValueError): (\d+) is not divisible by (\d+)\s*$", "sizes", TENSOR),
 )

@@ -20,8 +20,10 @@ _NAMED = re.compile(
     r"(?<=\w)(?:Error|Exception|Timeout|NotMet)(?:\(\w+\))?$|"
     r"^(?:\w+\.)*(?:exc|exceptions?|errors?|lib)\.(?:\w+\.)*[A-Z]\w+$"
 )
-# So many frames at the very end are what is left of a traceback whose beginning and end are cut away.
+# So many frames are what is left of a traceback whose beginning and end are cut away, where only a few lines follow, of
+# which none shows that work goes on.
 _FRAMES = 3
+_BEHIND = 20
 _QUIET = ("DEBUG", "INFO", "WARNING")
 
 
@@ -48,21 +50,22 @@ def add_endings(record: FileRecord) -> None:
 
 
 def _add_torn(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
-    """Adds the frames with which the log ends, where it shows neither the traceback's beginning nor its exception."""
-    written = [number for number, line in lines if line.text.strip()]
-    samples = Samples()
+    """Adds the frames near the log's end, where it shows neither the traceback's beginning nor its exception."""
+    samples, closed = Samples(), list[TracebackParser]()
     open_: dict[Origin, TracebackParser] = {}
     for number, line in lines:
         samples.follow(line)
         parser = open_.get(line.origin)
         if parser is not None and not parser.feed(line, number):
-            parser = open_.pop(line.origin)
+            closed.append(open_.pop(line.origin))
+            parser = None
         if parser is None and samples.shower is None and line.level not in _QUIET and names_function(line.text):
             parser = open_[line.origin] = TracebackParser(line.origin, record.name)
             parser.torn_frames = _FRAMES
             parser.begin_torn(line, number)
-    for parser in open_.values():
-        if written and parser.last >= written[-1]:
+    for parser in (*closed, *open_.values()):
+        behind = sum(1 for number, line in lines if number > parser.last and line.text.strip())
+        if behind <= _BEHIND and max(record.last_sign, record.last_word, record.done) <= parser.last:
             _store(record, parser, lines)
 
 

@@ -64,6 +64,8 @@ DEATHS: tuple[Death, ...] = (
         "exit code",
         launcher=True,
     ),
+    _death("traceback : Signal ", r"\s*traceback\s+: Signal \d+ \(SIG(?P<signal>[A-Z]{3,8})\) received by PID "
+           r"(?P<pid>\d{1,9})", "Signal", True, behind=True),
     _death("exits with return code = ", r".{0,2000}exits with return code = (?P<code>-?[1-9]\d{0,8})",
            "exit code", True),
     _death("Exited with exit code ", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Exited with exit code "

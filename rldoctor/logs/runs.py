@@ -10,6 +10,8 @@ from rldoctor.logs.record import MAIN_PROCESSES, FileRecord, RawDeath, RawExcept
 
 # Two starts nearer than this are one: several nodes, or a launcher and what it launches.
 _SAME_START = 200
+# Fewer lines behind a start are what a stream of the run that ended still held.
+_FEWEST_LINES = 3
 # What launchers raise when a child failed: behind it nothing more of that run follows.
 _LAUNCHERS = re.compile(r"(?:^|\.)(?:ChildFailedError|CalledProcessError|ProcessExitedException)$")
 
@@ -92,7 +94,7 @@ def _after_starts(record: FileRecord, ends: list[_End]) -> list[tuple[int, bool]
         else:
             begun = bool(before) or (last_start > 0 and start.number - last_start > _SAME_START)
             last_start = start.number
-        if begun:
+        if begun and record.lines - start.number >= _FEWEST_LINES:
             begins.append((start.number, not start.early or any(end.launcher for end in before)))
             current = start.number
             seen.clear()

@@ -357,6 +357,15 @@ FIRES: list[tuple[str, str, str]] = [
         "a worker of Ray ran out of device memory in WorkerDict.update_actor",
     ),
     (
+        raised(
+            "AssertionError",
+            "First dimension of the tensor should be divisible by tensor parallel size",
+            f"{SITE}/megatron/core/tensor_parallel/mappings.py _reduce_scatter_along_first_dim",
+        ),
+        "RLD209",
+        "tokens of a micro batch",
+    ),
+    (
         raised("RuntimeError", "server launch failed", f"{SITE}/acme/engine.py _wait_for_server"),
         "RLD607",
         "gave up waiting for its rollout servers",

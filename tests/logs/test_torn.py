@@ -78,6 +78,7 @@ def test_frames_whose_beginning_and_end_were_cut_off() -> None:
     found = incident(deeper)
     assert (found.kind, found.first_rank) == ("crashed", "1")
     assert found.user_frame is not None and found.user_frame.startswith("/home/user/rl/parse.py")
+    assert incident(deeper + "```\nvllm and torch as in the image.\n").kind == "crashed"
     assert incident(FRAMES).kind == "unfinished"  # too few to be sure
     assert incident(deeper + HEALTHY).kind == "finished"
 
@@ -105,3 +106,31 @@ def test_an_exception_alone_by_the_module_that_holds_it() -> None:
         assert incident(line + "\n").exception == line
         assert incident(HEALTHY + line + "\n").kind == "crashed"
     assert incident(HEALTHY + "acme.models.Qwen2: loaded in 3 s\n").kind == "finished"
+
+
+SUMMARY = """\
+  time      : 2025-12-23_05:17:58
+  host      : node-7
+  rank      : 0 (local_rank: 0)
+  exitcode  : -11 (pid: 3304209)
+  error_file: <N/A>
+  traceback : Signal 11 (SIGSEGV) received by PID 3304209
+============================================================
+"""
+
+
+def test_the_end_of_a_launchers_summary() -> None:
+    found = incident(SUMMARY)
+    assert (found.kind, found.exception is not None and found.exception.startswith("SIGSEGV")) == ("crashed", True)
+    assert incident(SUMMARY.replace("SIGSEGV", "none")).kind != "crashed"
+
+
+def test_what_another_stream_of_the_run_still_held_is_no_new_run() -> None:
+    failed = (
+        'Traceback (most recent call last):\n  File "/opt/venv/lib/python3.7/torch/distributed/launch.py", line 9, in '
+        "<module>\n    main()\nsubprocess.CalledProcessError: Command '['python3', 'train.py']' died with "
+        "<Signals.SIGSEGV: 11>.\n"
+    )
+    late = "*" * 41 + "\nSetting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+    assert incident(failed + late).kind == "crashed"
+    assert incident(failed + late + HEALTHY).kind == "finished"

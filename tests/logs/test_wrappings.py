@@ -78,3 +78,10 @@ def test_pods_that_write_in_turns_are_taken_apart() -> None:
     incident = triage_text("\n".join(lines) + "\n").incident
     assert incident is not None and incident.exception == "KeyError: 'answer'"
     assert "torch.OutOfMemoryError" in incident.cascades[0] and "trainer-1" in incident.cascades[0]
+
+
+@pytest.mark.parametrize("mark", ["> ", ">", "  > "])
+def test_a_single_quoted_line(mark: str) -> None:
+    line = "ValueError: Image features and image tokens do not match: tokens: 1333, features 1332."
+    assert verdict(f"{mark}{line}\n") == verdict(f"{line}\n") == ("crashed", "RLD217", None)
+    assert learned(b">>> import torch\n>>> torch.zeros(1)\n") == []

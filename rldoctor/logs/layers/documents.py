@@ -1,4 +1,5 @@
-"""Layers of documents: colours that lost their escape character, and the fences of Markdown."""
+"""Layers of documents: colours that lost their escape character, quotation marks of mails, and the fences of
+Markdown."""
 
 from __future__ import annotations
 
@@ -23,6 +24,9 @@ _FENCE = re.compile(
     rb"</?(?:details|summary|pre|code)>)[ \t\r]*(?:\x1b\[[0-9;]*m)*$"
 )
 _FARTHEST = 60
+# A Python prompt is none.
+_QUOTED = re.compile(rb"[ \t]*>(?!>>)[ ]?")
+_QUOTED_EACH = re.compile(rb"(?m)^[ \t]*>(?!>>)[ ]?")
 
 
 def lost_escapes(lines: Sequence[bytes]) -> Strip | None:
@@ -30,6 +34,15 @@ def lost_escapes(lines: Sequence[bytes]) -> Strip | None:
     if sum(1 for line in lines if _RESET.search(line)) < _FEWEST:
         return None
     return lambda text: _COLOUR.sub(b"", text)
+
+
+def quoted(lines: Sequence[bytes]) -> Strip | None:
+    """A log that was answered to: every line, however few they are, is quoted as mails do. Where text stands between,
+    the shared prefix decides."""
+    written = [line for line in lines if line.strip()]
+    if not written or not all(_QUOTED.match(line) for line in written):
+        return None
+    return lambda text: _QUOTED_EACH.sub(b"", text)
 
 
 def entities(lines: Sequence[bytes]) -> Strip | None:
