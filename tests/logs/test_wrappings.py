@@ -85,3 +85,10 @@ def test_a_single_quoted_line(mark: str) -> None:
     line = "ValueError: Image features and image tokens do not match: tokens: 1333, features 1332."
     assert verdict(f"{mark}{line}\n") == verdict(f"{line}\n") == ("crashed", "RLD217", None)
     assert learned(b">>> import torch\n>>> torch.zeros(1)\n") == []
+
+
+def test_a_quotation_among_other_lines() -> None:
+    quoted = "".join(f"> {line}\n" for line in REWARD_RAISES.splitlines())
+    assert verdict(f"Ann wrote:\n\n{quoted}\nHave you tried a newer release?\n") == verdict(REWARD_RAISES)
+    assert verdict(quoted + "$ pip list\nPackage Version\nray     2.9.0\n" * 12) == verdict(REWARD_RAISES)
+    assert learned(f"{HEALTHY}{quoted}".encode()) == []  # a run shows it

@@ -24,7 +24,8 @@ _FENCE = re.compile(
     rb"</?(?:details|summary|pre|code)>)[ \t\r]*(?:\x1b\[[0-9;]*m)*$"
 )
 _FARTHEST = 60
-# A Python prompt is none.
+# Among other lines, so many that are quoted are a quotation. A Python prompt is none.
+_FEWEST_QUOTED = 4
 _QUOTED = re.compile(rb"[ \t]*>(?!>>)[ ]?")
 _QUOTED_EACH = re.compile(rb"(?m)^[ \t]*>(?!>>)[ ]?")
 
@@ -37,12 +38,17 @@ def lost_escapes(lines: Sequence[bytes]) -> Strip | None:
 
 
 def quoted(lines: Sequence[bytes]) -> Strip | None:
-    """A log that was answered to: every line, however few they are, is quoted as mails do. Where text stands between,
-    the shared prefix decides."""
+    """A log that was answered to: its lines, however few they are, are quoted as mails do. Of what stands before or
+    behind the quotation no program has written anything."""
     written = [line for line in lines if line.strip()]
-    if not written or not all(_QUOTED.match(line) for line in written):
+    marked = [i for i, line in enumerate(written) if _QUOTED.match(line)]
+    if not marked:
         return None
-    return lambda text: _QUOTED_EACH.sub(b"", text)
+    first, last = marked[0], marked[-1]
+    around = written[:first] + written[last + 1 :]
+    if len(marked) != last - first + 1 or (around and len(marked) < _FEWEST_QUOTED):
+        return None
+    return None if any(_of_program(line) for line in around) else lambda text: _QUOTED_EACH.sub(b"", text)
 
 
 def entities(lines: Sequence[bytes]) -> Strip | None:
