@@ -11,6 +11,7 @@ from rldoctor.logs.model import Departure
 from rldoctor.logs.record import RawDeath
 from rldoctor.logs.runs import Slice
 
+_SCHEDULERS = re.compile(r"srun: error: ")
 # Exceptions in which a parent tells of its child.
 PARENTS = re.compile(r"(?:^|\.)(?:ChildFailedError|CalledProcessError|ProcessExitedException)$")
 # torch.multiprocessing.spawn: `ProcessRaisedException` where the child left a traceback, this one where it did not.
@@ -26,7 +27,15 @@ def departures(verdicts: Verdicts) -> tuple[Departure, ...]:
     """Those of one run, the first one first. A failure of unknown rank may be the word of whoever ended so."""
     speakers = [f for f in verdicts.failures if not f.launcher and not PARENTS.search(f.exception.type)]
     ranks = {_rank(f) for f in speakers}
-    return tuple(one for one in _recorded(verdicts) if _silent(one, ranks))
+    first = min((f.number for f in speakers), default=None)
+    return tuple(one for one in _recorded(verdicts) if _silent(one, ranks) and not _followed(one, verdicts, first))
+
+
+def _followed(one: Departure, verdicts: Verdicts, first: int | None) -> bool:
+    """Whether a scheduler only says that a task ended as its program failed: a task may be the launcher of many ranks,
+    and behind what a rank has said its exit code is no news."""
+    by_scheduler = any(f.number == one.line and _SCHEDULERS.match(f.exception.message) for f in verdicts.failures)
+    return by_scheduler and one.code in _OF_AN_EXCEPTION and first is not None and first < one.line
 
 
 def _silent(one: Departure, speakers: set[str | None]) -> bool:

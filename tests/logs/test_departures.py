@@ -109,3 +109,17 @@ def test_a_death_that_ray_recorded_goes_before_a_lost_connection_and_not_before_
     frame = 'Traceback (most recent call last):\n  File "/home/user/rl/train.py", line 9, in <module>\n    ray.get(x)\n'
     assert codes(triage_text(ranked(0, PEER_GONE) + frame + RAY_DIED))[:2] == ["RLD603", "RLD321"]
     assert codes(triage_text(WATCHDOG.format(rank=0) + frame + RAY_DIED))[:2] == ["RLD321", "RLD603"]
+
+
+def test_a_scheduler_that_speaks_behind_a_rank_says_nothing_new() -> None:
+    said = (
+        "[rank2]:[E516 06:09:16.295 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=49, OpType=ALLREDUCE, NumelIn=192, NumelOut=192, Timeout(ms)=1800000) ran for 1800076 "
+        "milliseconds before timing out.\n"
+    )
+    ended = "srun: error: node-3: task 0: Exited with exit code 1\n"
+    behind, before = triage_text(said + ended), triage_text(ended + said)
+    assert [(r.findings[0].code, r.incident.first_rank) for r in (behind, before) if r.incident is not None] == [
+        ("RLD321", "2"),
+        ("RLD901", "0"),
+    ]
