@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,6 +13,7 @@ from rldoctor.api import Case, Check, Finding, Outcome, Reach, RolloutPlan, Sett
 from rldoctor.case import SECTIONS, Gpu, Gpus, Host, ModelFiles
 from rldoctor.catalogue import example, registry
 from rldoctor.catalogue.check import Detector
+from rldoctor.facts.environment import is_allowed
 from rldoctor.flow import engine
 from rldoctor.judge import judge as judge_all
 from rldoctor.judge import judge_one
@@ -99,6 +100,16 @@ class Config(dict[str, Any]):
         return super().__getitem__(key)
 
 
+class Variables(dict[str, str]):
+    """The variables of an environment; what is asked of any of them is noted."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+
 def cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     """The cases of all worked examples, on a host that is known."""
     seen: list[Case] = []
@@ -130,7 +141,7 @@ def reported(case: Case) -> Case:
         gpus=full,
         model=model,
         nodes=case.nodes or 1,
-        environment=case.environment or {},
+        environment=Variables(case.environment or {}),
         unknown={name: why for name, why in case.unknown.items() if name.partition(".")[0] not in SECTIONS},
     )
 
@@ -240,3 +251,5 @@ def test_no_pass_survives_the_loss_of_a_fact_that_it_read(monkeypatch: pytest.Mo
                             survived.add(f"{check.code} {detector.judge.__name__} {name}")
     assert min(taken[section] for section in ("packages", "gpus", "host", "model", "plan")) > 20, taken
     assert sorted(survived - BESIDE.keys()) == []
+    # A bundle keeps the variables that are known to matter: another one would always seem unset.
+    assert Variables.asked and sorted(name for name in Variables.asked if not is_allowed(name)) == []
