@@ -19,7 +19,8 @@ How sure it is
     driver's libraries, as on a laptop, is not reported.
 
 The fix and its cost
-    None is known. The finding names the package, the function, the release and the exact phrase to search for.
+    None is known. The finding names the package, the function, the release and the exact phrase to search for. Where a
+    service beside the training refused (a tracker without a key, the API of a judge), its own remedy comes first.
 
 References
     https://github.com/vllm-project/vllm/issues
@@ -184,7 +185,7 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
             *run.new,
             *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
         ),
-        fixes=(*(found.fixes if found is not None else ()), _of_log(case, run, root)),
+        fixes=(*_of_services(root), *(found.fixes if found is not None else ()), _of_log(case, run, root)),
     )
 
 
@@ -196,6 +197,11 @@ def _of_log(case: Case, run: LogRun, root: LoggedException) -> Fix:
     name = distribution(package, case.packages)
     release = run.versions.get(name) or version_of(name, case) if name else ""
     return _search(f"{link.type}: {link.message}" if link.message else link.type, name, release, function)
+
+
+def _of_services(root: LoggedException) -> Iterator[Fix]:
+    said = "\n".join(f"{link.type}: {link.message}" for link in root.chain)
+    yield from (fix for pattern, fixes in SERVICES if pattern.search(said) for fix in fixes)
 
 
 def _telling(root: LoggedException) -> LoggedException:
@@ -303,3 +309,74 @@ def _search(said: str, package: str = "", release: str = "", function: str = "")
     words = f"{kind} " if kind and kind not in phrase else ""
     place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part and package)
     return Fix(title=f'search phrase: {words}"{phrase}"' + (f", raised by {place}" if place else ""))
+
+
+# What services beside the training refuse, by their clients' own words, and the remedy. The training itself is sound,
+# and ends all the same.
+_NO_TRACKER = Fix(
+    title="or do not report there (transformers, TRL, ms-swift: report_to none; verl, EasyR1: "
+    "trainer.logger=['console'])"
+)
+_OFFLINE = "export WANDB_MODE=offline"
+SERVICES: tuple[tuple[re.Pattern[str], tuple[Fix, ...]], ...] = (
+    (
+        re.compile(r"wandb[\s\S]*(?:api_key not configured|No API key configured|API key must be|Invalid API key)"),
+        (
+            Fix(
+                title="give wandb its key where the process runs: WANDB_API_KEY in the job's environment (on Ray also "
+                "in runtime_env), as there is no terminal to type it",
+                commands=("wandb login --verify",),
+            ),
+            Fix(title="or keep the records on the node", commands=(_OFFLINE,)),
+            _NO_TRACKER,
+        ),
+    ),
+    (
+        re.compile(r"wandb[\s\S]*(?:CommError|Run initialization has timed out|Failed to establish|upsertBucket)"),
+        (
+            Fix(title="wandb's server is not reached: keep the records on the node", commands=(_OFFLINE,)),
+            Fix(title="or correct entity and project: the key's account must be allowed to write there"),
+            _NO_TRACKER,
+        ),
+    ),
+    (
+        re.compile(r"swanlab[\s\S]*(?:(?i:api[_ ]?key)|KeyFileError|ApiError|ValidationError|login)"),
+        (
+            Fix(
+                title="give SwanLab its key where the process runs",
+                commands=("export SWANLAB_API_KEY=KEY", "swanlab login"),
+            ),
+            Fix(title="or keep the records on the node", commands=("export SWANLAB_MODE=local",)),
+            _NO_TRACKER,
+        ),
+    ),
+    (
+        re.compile(r"mlflow\.exceptions\.(?:Mlflow|Rest)Exception: "),
+        (
+            Fix(
+                title="name an MLflow server that is up, or a folder",
+                commands=("export MLFLOW_TRACKING_URI=file:///path/mlruns",),
+            ),
+            _NO_TRACKER,
+        ),
+    ),
+    (
+        re.compile(r"openai\.(?:Authentication|PermissionDenied|NotFound)Error: "),
+        (
+            Fix(
+                title="set the key and the address of the API where the process runs (OPENAI_API_KEY, OPENAI_BASE_URL; "
+                "on Ray in runtime_env), and name a model that the server serves",
+                commands=('curl -H "Authorization: Bearer $OPENAI_API_KEY" $OPENAI_BASE_URL/models',),
+            ),
+        ),
+    ),
+    (
+        re.compile(r"openai\.RateLimitError: "),
+        (
+            Fix(
+                title="ask the API less often at once, and again after a pause (max_retries of the client), or serve "
+                "the judge"
+            ),
+        ),
+    ),
+)

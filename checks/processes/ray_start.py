@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from rldoctor.api import Check, Fix
 
-check = Check("RLD612", "ray-start-failed", __doc__, before=("RLD603",))
+check = Check("RLD611", "ray-start-failed", __doc__, before=("RLD603",))
 
 _URL = "https://docs.ray.io/en/latest/ray-core/starting-ray.html"
 _READ = Fix(

@@ -420,6 +420,31 @@ def test_what_to_look_for_is_named() -> None:
     assert found.fixes[-1].title == ('search phrase: RuntimeError "steps of hopping", raised by step of acme')
 
 
+# The failure stays unrecognised: the training has no fault. Its services' own words name what they need.
+@pytest.mark.parametrize(
+    ("kind", "message", "remedy"),
+    [
+        (
+            "wandb.errors.errors.UsageError",
+            "api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
+            "wandb login --verify",
+        ),
+        (
+            "wandb.errors.errors.CommError",
+            "Run initialization has timed out after 90.0 sec.",
+            "export WANDB_MODE=offline",
+        ),
+        ("swanlab.error.KeyFileError", "api key not found", "swanlab login"),
+        ("mlflow.exceptions.MlflowException", "API request to http://mlflow:5000 failed", "export MLFLOW_TRACKING_URI"),
+        ("openai.RateLimitError", "Error code: 429 - {'error': 'Rate limit reached'}", "max_retries"),
+    ],
+)
+def test_a_service_names_its_own_remedy(kind: str, message: str, remedy: str) -> None:
+    package = kind.partition(".")[0]
+    found = unknown(raised(kind, message, f"{SITE}/{package}/sdk/client.py ask"))
+    assert any(remedy in text for fix in found.fixes for text in (fix.title, *fix.commands))
+
+
 def unknown(text: str) -> Finding:
     (found,) = triage_text(text, [registry.load().checks["RLD900"]]).findings
     return found

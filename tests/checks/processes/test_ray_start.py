@@ -1,4 +1,4 @@
-"""RLD612: Ray does not start on a node."""
+"""RLD611: Ray does not start on a node."""
 
 from __future__ import annotations
 
