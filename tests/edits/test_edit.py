@@ -120,11 +120,24 @@ def test_options_of_every_kind(tmp_path: Path) -> None:
     )
 
 
-def test_a_command_inside_quotes_is_edited_inside_its_quotes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quote", ["'", '"'])
+@pytest.mark.parametrize("start", ["nohup bash -c", "srun --ntasks=1 bash -c"])
+def test_a_command_inside_quotes_is_edited_inside_its_quotes(tmp_path: Path, start: str, quote: str) -> None:
     file = tmp_path / "run.sh"
-    file.write_text("nohup bash -c 'vllm serve m --max-model-len 9' &\n")
+    file.write_text(f"{start} {quote}vllm serve m --max-model-len 9{quote} &\n")
     text = edited(file, {"engine.max_model_len": 4096, "engine.seed": 1})
-    assert text == "nohup bash -c 'vllm serve m --max-model-len 4096 --seed 1' &\n"
+    assert text == f"{start} {quote}vllm serve m --max-model-len 4096 --seed 1{quote} &\n"
+
+
+@pytest.mark.parametrize("words", ["--port $PORT", '--served-model-name \\"m\\"'])
+def test_where_words_stand_in_quotes_that_hide_it_nothing_is_added_behind_them(tmp_path: Path, words: str) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(f'PORT=80\nsrun bash -c "vllm serve m {words}"\n')
+    found = apply(spellings(read(file)[0], {"engine.seed": 1}))
+    assert found.changed == ()
+    assert [reason for _, reason in found.refused] == [
+        "the command of line 2 is in a text whose quotes hide where its words stand"
+    ]
 
 
 def test_what_the_surrounding_quotes_cannot_hold_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ def command_at(commands: list[Command], write: Write, unwrap: Unwrap) -> Command
         program = unwrap(command.words)
         if program is not None and program.entry == write.group:
             return command
+    program = unwrap(around[-1].words) if around else None
+    if program is not None and program.text is not None:
+        raise CannotEdit(f"the command of line {write.line} is in a text whose quotes hide where its words stand")
     if around:
         return around[-1]
     raise CannotEdit(f"the command of line {write.line} does not stand in {write.file} as such")

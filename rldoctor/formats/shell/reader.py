@@ -57,7 +57,8 @@ class Word:
     @property
     def content(self) -> int:
         """The byte where the value itself starts if it stands in the file letter by letter, else -1."""
-        return self.pieces[0].start if len(self.pieces) == 1 and self.pieces[0].literal else -1
+        written = [piece for piece in self.pieces if piece.text != ""]
+        return written[0].start if len(written) == 1 and written[0].literal else -1
 
     @property
     def open(self) -> bool:
