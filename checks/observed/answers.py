@@ -89,9 +89,10 @@ def without_logprob(job: Job) -> int:
 
 
 def with_wrong_rank(job: Job) -> int:
-    """Sampled tokens that the engine tells another rank of than their log-probability has."""
+    """Sampled tokens that the engine tells another rank of than their log-probability has. Greedy requests that did not
+    get the likeliest ones tell nothing of ranks."""
     told = [one for one in require(job, "logprobs") if one["told"] and isinstance(one["rank"], int) and one["rank"] > 0]
-    return sum(_rank_off(one) for one in told)
+    return sum(_rank_off(one) for one in told if not (one["greedy"] and not_greedy(job)))
 
 
 def not_greedy(job: Job) -> int:

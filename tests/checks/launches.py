@@ -123,7 +123,7 @@ class LaunchFile:
     ) -> None:
         self.path = folder / name
         self.path.write_text(text)
-        self._files: dict[Path, bytes] = {}
+        self._read: tuple[Path, dict[Path, bytes]] | None = None
         self._cases: list[Case] = []
         self.case = Case(
             packages=_packages(versions),
@@ -133,10 +133,10 @@ class LaunchFile:
         )
 
     def cases(self) -> list[Case]:
-        """One for each launch in the file, read again where something in its folder has changed."""
-        files = {file: file.read_bytes() for file in self.path.parent.rglob("*") if file.is_file()}
-        if files != self._files:
-            self._files = files
+        """One for each launch in the file, read again where it is another or something in its folder has changed."""
+        read = self.path, {file: file.read_bytes() for file in self.path.parent.rglob("*") if file.is_file()}
+        if read != self._read:
+            self._read = read
             self._cases = [replace(self.case, plan=plan) for plan in plans(self.path, self.case)]
         return self._cases
 

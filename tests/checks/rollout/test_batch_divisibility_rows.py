@@ -127,6 +127,14 @@ LAUNCHES = [
         VERL + "data.train_batch_size=32 actor_rollout_ref.actor.ppo_mini_batch_size=4",
         ("batch_size=4", "batch_size=8"),
     ),
+    Launch(
+        "verl",
+        "0.6.1",
+        VERL + "data.train_batch_size=32 actor_rollout_ref.actor.ppo_mini_batch_size=32 data.max_prompt_length=512 "
+        "data.max_response_length=1024 actor_rollout_ref.actor.use_dynamic_bsz=True "
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024",
+        ("per_gpu=1024", "per_gpu=4096"),
+    ),
     # EasyR1
     Launch(
         "easyr1",

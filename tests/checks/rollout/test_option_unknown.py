@@ -155,7 +155,8 @@ def test_an_option_of_a_later_release_names_the_release(tmp_path: Path) -> None:
     text = "swift rlhf --rlhf_type grpo --use_vllm true --vllm_mode colocate\n"
     (finding,) = LaunchFile(tmp_path, text, {"ms-swift": "3.3.0"}).findings(check)
     assert "which came with 3.5.0" in finding.message
-    assert finding.fixes[0].commands == ("pip install 'ms-swift>=3.5.0'",)
+    (command,) = finding.fixes[0].commands
+    assert command.startswith("pip install 'ms-swift>=3.5.0,<=3.")
 
 
 # https://github.com/modelscope/ms-swift/issues/4958
