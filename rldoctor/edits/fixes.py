@@ -75,8 +75,10 @@ def _can_apply(fix: Fix) -> bool:
 
 
 def _spelled_finding(finding: Finding, plan: RolloutPlan | None, placed: bool) -> Finding:
-    fixes = (_spelled_fix(fix, plan, placed) for fix in finding.fixes)
-    return replace(finding, fixes=tuple(fix for fix in fixes if fix is not None))
+    fixes = [fix for fix in (_spelled_fix(one, plan, placed) for one in finding.fixes) if fix is not None]
+    if fixes:  # the one that it was an alternative to may be gone
+        fixes[0] = replace(fixes[0], title=fixes[0].title.removeprefix("or "))
+    return replace(finding, fixes=tuple(fixes))
 
 
 def _spelled_fix(fix: Fix, plan: RolloutPlan | None, placed: bool) -> Fix | None:

@@ -297,7 +297,11 @@ class Dialect:
 
     def main_group(self, launch: Launch) -> str:
         """The ``owner:group`` of the launch's command line and YAML."""
-        return next((g for pattern, g in self.groups.items() if Patterns((pattern,)).match(launch.entry)), self.owner)
+        return self.group_of(launch.entry) or self.owner
+
+    def group_of(self, entry: str) -> str | None:
+        """The ``owner:group`` of a command, where it has one of its own."""
+        return next((group for pattern, group in self.groups.items() if Patterns((pattern,)).match(entry)), None)
 
     def check_known(self, draft: Draft, native: Native) -> None:
         """Notes an option that the framework's version does not know, with the nearest real names."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rldoctor.formats.texts import shell_quoted, shell_word, shown, value_text
 from rldoctor.formats.write import Write
+from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
@@ -104,7 +105,7 @@ def _in_place(dialect: Dialect, edit: Edit, setting: Setting, plan: RolloutPlan)
 
 
 def _added(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
-    candidates = list(dialect.native_keys(edit.option))
+    candidates = [found for found in dialect.native_keys(edit.option) if not _refused(dialect, found[0], plan)]
     if not candidates:
         return unspelled(edit, f"{dialect.name} has no option for {plain(edit.option)}")
     key, rule = candidates[0]
@@ -129,6 +130,20 @@ def _added(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
         )
         return Spelling(text=_text(write, value, plan), reason=what)
     return Spelling(text=_text(write, value, plan), file=write.file, line=write.line, write=write)
+
+
+def _refused(dialect: Dialect, key: str, plan: RolloutPlan) -> bool:
+    """Whether the launch's command line certainly refuses an option: its parser takes no others than its own, and the
+    release at hand does not have it."""
+    form = plan.place.form if plan.place is not None else dialect.style
+    group = dialect.group_of(plan.entry)
+    if form is not Form.OPTION or form not in dialect.strict or group is None:
+        return False
+    owner, _, section = group.partition(":")
+    try:
+        return OptionTable.load(owner).known(key, plan.version, section or None) is False
+    except KeyError:
+        return False
 
 
 def _call(dialect: Dialect, key: str, plan: RolloutPlan) -> tuple[str, Place | None]:

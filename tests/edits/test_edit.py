@@ -442,3 +442,21 @@ def test_two_new_variables_before_one_command(tmp_path: Path) -> None:
     text = edited(file, {"env.no_proxy": "127.0.0.1", "env.VLLM_USE_V1": "1"})
     assert sorted(text.splitlines()[2:4]) == ["export VLLM_USE_V1=1", "export no_proxy=127.0.0.1"]
     assert text.splitlines()[-1] == "vllm serve ./model --port 8000"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("engine.logprobs_mode", "processed_logprobs", "logprobs_mode=processed_logprobs"),
+        ("engine.max_model_len", 4096, "--max_model_len 4096"),
+    ],
+)
+def test_an_option_that_the_release_at_hand_refuses_is_not_written(
+    tmp_path: Path, option: str, value: object, text: str
+) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text("trl vllm-serve --model m\n")
+    plan = read(file, version_of={"trl": "0.24.0"}.get)[0]
+    (spelling,) = spellings(plan, {option: value})
+    assert spelling.text == text
+    assert spelling.plain == (spelling.write is None) == (option == "engine.logprobs_mode")
