@@ -178,17 +178,8 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
         lost = [name for name in unscheduled(trace) if name not in short]
         reported = [*faults(trace), *(f"{name}: never got a token in {trace['steps']} steps" for name in lost)]
         if reported:
-            fixes = tuple(_remedies(job))
-            yield check.finding(
-                f"{describe(job)} loses or mixes up requests of a single caller: {len(reported)} faults in "
-                f"{len(trace['answers'])} requests",
-                grade=grade_of(case, fixes),
-                evidence=(
-                    *(Evidence(text=line, source="chunked_prefill scenario") for line in reported[:SHOWN]),
-                    Evidence(text=_circumstances(job), source="resolved engine configuration"),
-                ),
-                fixes=fixes,
-            )
+            what = f"requests of a single caller: {len(reported)} faults in {len(trace['answers'])} requests"
+            yield _mixed_up(case, job, what, reported, "chunked_prefill scenario")
         aborted = sum(answer["aborted"] for answer in trace["answers"].values())
         yield Reach(
             f"{len(trace['answers'])} requests in {trace['steps']} steps, {aborted} aborted, {trace['preemptions']} "
@@ -202,18 +193,22 @@ def answers_go_wrong(case: Case) -> Iterator[Finding | Reach]:
     for job in runs(case, "answers"):
         reported = answers.mixed_up(job)
         if reported:
-            fixes = tuple(_remedies(job))
-            yield check.finding(
-                f"{describe(job)} loses or mixes up answers of one batch: {len(reported)} faults in "
-                f"{len(answers.rows(job))} answers",
-                grade=grade_of(case, fixes),
-                evidence=(
-                    *(Evidence(text=line, source="answers scenario") for line in reported[:SHOWN]),
-                    Evidence(text=_circumstances(job), source="resolved engine configuration"),
-                ),
-                fixes=fixes,
-            )
+            what = f"answers of one batch: {len(reported)} faults in {len(answers.rows(job))} answers"
+            yield _mixed_up(case, job, what, reported, "answers scenario")
         yield Reach(f"{len(answers.rows(job))} forced answers of one batch stand beside their prompts")
+
+
+def _mixed_up(case: Case, job: Job, what: str, reported: list[str], scenario: str) -> Finding:
+    fixes = tuple(_remedies(job))
+    return check.finding(
+        f"{describe(job)} loses or mixes up {what}",
+        grade=grade_of(case, fixes),
+        evidence=(
+            *(Evidence(text=line, source=scenario) for line in reported[:SHOWN]),
+            Evidence(text=_circumstances(job), source="resolved engine configuration"),
+        ),
+        fixes=fixes,
+    )
 
 
 def _circumstances(job: Job) -> str:
