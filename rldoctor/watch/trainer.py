@@ -9,10 +9,9 @@ Runs in the training environment itself, beside the trainer::
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rldoctor.model import Finding, Severity
 from rldoctor.report import words
@@ -22,12 +21,14 @@ logger = logging.getLogger("rldoctor")
 _LOUDNESS = {Severity.ERROR: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.NOTE: logging.INFO}
 
 
-class Observer:
+class RLDoctorCallback:
     """Judges what the trainer logs, as ``rldoctor triage`` does afterwards.
 
     With ``stop`` the run ends once an error has lasted for ``patience`` records: a hard task may well begin with some
     steps without a reward. ``tell`` is called with every finding. A TRL trainer that is handed over
-    (``callback.trainer = trainer``) lets it compare the completions of a group, too (RLD311)."""
+    (``callback.trainer = trainer``) lets it compare the completions of a group, too (RLD311).
+
+    A trainer asks for its events by their names alone, so that transformers need not be imported for them."""
 
     def __init__(
         self,
@@ -42,6 +43,12 @@ class Observer:
         self.findings: list[Finding] = []
         self._tell = tell
         self._measured = Measured(codes)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Any other event: nothing is done."""
+        if name.startswith("on_"):
+            return lambda *_, **__: None
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """Takes a record; the trainer calls it on every rank, one of them judges and stops all."""
@@ -68,22 +75,3 @@ def _completions(trainer: Any) -> Iterator[tuple[str, str]]:
     kept = getattr(trainer, "_logs", None) or getattr(trainer, "_textual_logs", None) or {}
     for prompt, completion in zip(kept.get("prompt", ()), kept.get("completion", ()), strict=False):
         yield str(prompt), str(completion)
-
-
-@functools.cache
-def _callback() -> type[Observer]:
-    """The observer as a callback of the installed transformers: its other events do nothing."""
-    from transformers import TrainerCallback
-
-    return type("RLDoctorCallback", (Observer, TrainerCallback), {"__module__": __name__, "__doc__": Observer.__doc__})
-
-
-if TYPE_CHECKING:
-    RLDoctorCallback = Observer
-else:
-
-    def __getattr__(name: str) -> type[Observer]:
-        # The trainer's own process asks for the name; nothing of rldoctor's does, so that none imports transformers.
-        if name == "RLDoctorCallback":
-            return _callback()
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
