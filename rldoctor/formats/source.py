@@ -134,7 +134,7 @@ class Files:
         return None
 
     def _cloned(self, wanted: Path) -> Path | None:
-        """A file of the clone that the launch file lies in, by its path in another clone (``/root/NAME/...``), or in a
+        """A file of the clone that the launch file lies in, by its path in another clone (``/data/NAME/...``), or in a
         container that calls the clone otherwise (``/workspace/scripts/train.sh``): then a folder has to fit as well."""
         above = self.above()
         for folder in above:

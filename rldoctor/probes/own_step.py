@@ -8,7 +8,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probes.placing import planned_ranks, require_import
+from rldoctor.probes.placing import VISIBLE, planned_ranks, require_import
 
 DEVICES = 8
 SECONDS = 300.0
@@ -29,9 +29,7 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
     # The second rank shows what the first hides: a number in the code is right there.
     played = range(min(2, ranks, devices))
     return {
-        f"rank {rank}": Job(
-            arguments={**arguments, "rank": rank}, environ={"CUDA_VISIBLE_DEVICES": ""}, time_limit=SECONDS
-        )
+        f"rank {rank}": Job(arguments={**arguments, "rank": rank}, environ={VISIBLE: ""}, time_limit=SECONDS)
         for rank in played
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 from rldoctor.case import Case
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probes.placing import require_import
+from rldoctor.probes.placing import VISIBLE, require_import
 
 # Without a launch only what every launch does; which of the others a launch brings about is for the checks to say.
 ALWAYS = ("one device",)
@@ -29,7 +29,7 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
         "tokens": TOKENS,
     }
     # The devices are pretended; a real one is not touched.
-    return {"forward": Job(arguments=arguments, environ={"CUDA_VISIBLE_DEVICES": ""}, time_limit=SECONDS)}
+    return {"forward": Job(arguments=arguments, environ={VISIBLE: ""}, time_limit=SECONDS)}
 
 
 placement = Probe(

@@ -73,7 +73,7 @@ LAUNCHES: dict[str, tuple[str, list[str], dict[str, str]]] = {
         "ray job submit --address=http://127.0.0.1:8265 -- python3 train.py --actor-num-nodes 1",
         [
             "--actor-num-gpus-per-node 8 --colocate",
-            "--hf-checkpoint /root/Qwen3-4B",
+            "--hf-checkpoint /opt/Qwen3-4B",
             "--rollout-batch-size 32 --n-samples-per-prompt 8 --global-batch-size 256",
             "--rollout-max-response-len 8192",
             "--rollout-num-gpus-per-engine 2 --sglang-mem-fraction-static 0.7",

@@ -28,7 +28,7 @@ ray start --head --num-gpus 8
 ray job submit --address="http://127.0.0.1:8265" -- python3 {script} \\
    --actor-num-nodes 1 \\
    --actor-num-gpus-per-node 8 \\
-   --hf-checkpoint /root/Qwen3-4B \\
+   --hf-checkpoint /opt/Qwen3-4B \\
    ${{ROLLOUT_ARGS[@]}} ${{SGLANG_ARGS[@]}} {more}
 """
 
@@ -40,7 +40,7 @@ def test_a_launch_of_its_own(launches: Launches) -> None:
         "sglang",
         "colocate",
     )
-    assert (plan.value("model.path"), plan.value("lengths.response")) == ("/root/Qwen3-4B", 8192)
+    assert (plan.value("model.path"), plan.value("lengths.response")) == ("/opt/Qwen3-4B", 8192)
     assert (plan.value("batch.generation"), plan.value("batch.train"), plan.value("batch.per_request")) == (256, 256, 1)
     assert (plan.value("placement.engines"), plan.value("ray.gpus_needed")) == (4, 8)
     assert plan.unread == () and plan.unknown == ()
@@ -80,4 +80,4 @@ def test_its_log() -> None:
     reading = read_line(f"[2026-08-21 17:14:19] model.py:918 - step 3: {record}")
     assert reading is not None and reading.step == 3
     assert reading.values["grad_norm"] == ("train/grad_norm", 0.25)
-    assert framework_of(["/root/slime/slime/ray/rollout.py"]) == "slime"
+    assert framework_of(["/opt/slime/slime/ray/rollout.py"]) == "slime"

@@ -347,7 +347,7 @@ def test_the_callers_variables_fill_in_and_are_none_of_the_plans(tmp_path: Path)
 
 def test_a_path_of_another_clone_is_a_path_of_this_one(tmp_path: Path) -> None:
     files = {
-        "slime/examples/run.sh": 'source "/root/slime/scripts/m.sh"\n' + VERL.format(length="$L", n="8") + "\n",
+        "slime/examples/run.sh": 'source "/opt/slime/scripts/m.sh"\n' + VERL.format(length="$L", n="8") + "\n",
         "slime/scripts/m.sh": "L=99\n",
     }
     assert plan(tmp_path, files).value("lengths.prompt") == 99
