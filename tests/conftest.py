@@ -27,6 +27,8 @@ os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+# Before xdist reads the groups, for which it would otherwise come first.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What boots engines begins first, so that all workers end together; tests that share an engine share a worker."""
     items.sort(key=lambda item: not boots(item))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,10 @@ def test_the_api_is_small() -> None:
     import rldoctor.api
 
     assert len(rldoctor.api.__all__) <= 30
+
+
+@pytest.mark.xdist_group("house")
+def test_tests_that_share_an_engine_share_a_worker(request: pytest.FixtureRequest) -> None:
+    """xdist reads the groups, which it shows in the names."""
+    if os.environ.get("PYTEST_XDIST_WORKER") and request.config.getoption("loadgroup"):
+        assert request.node.nodeid.endswith("@house")

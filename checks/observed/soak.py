@@ -42,7 +42,7 @@ class Quantity:
 HOST = Quantity("host", "host memory", "MiB", 24 * MIB, scale=MIB)
 DEVICE = Quantity("device", "device memory", "MiB", 24 * MIB, scale=MIB)
 BLOCKS = Quantity("free_blocks", "free KV blocks", "blocks", 4, falls=True)
-# What an engine's processes may leave open. Other programs of the user may come and go in /dev/shm.
+# What an engine's processes may leave open.
 OPEN = (
     Quantity("sockets", "open sockets", "sockets", 4),
     Quantity("files", "open files", "files", 4),

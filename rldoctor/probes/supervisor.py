@@ -22,13 +22,16 @@ import resource
 import select
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).with_name("children")))  # an isolated interpreter leaves out a script's folder
+
+import shared_memory
 
 # How long the child's own helpers get to leave once it has ended: multiprocessing's resource tracker removes its shared
 # memory then, an engine's processes notice that their parent is gone.
@@ -39,7 +42,6 @@ KILL_PATIENCE = 8.0
 LOOK_EVERY = 0.5
 LOOKS = 3
 LOOK_PATIENCE = 2.0
-SHARED_MEMORY = Path("/dev/shm")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -175,44 +177,34 @@ class _Shared:
     """The shared memory that came after the child, and what of it processes below this one were seen to write to."""
 
     def __init__(self) -> None:
-        self._looked = dict.fromkeys(self._files(), LOOKS)
+        self._looked = dict.fromkeys(shared_memory.files(), LOOKS)
         self._before = frozenset(self._looked)
         self._own: set[int] = set()
 
     def something_new(self) -> bool:
         """Whether there are files of which it may still come out that they are the child's."""
-        new = [inode for inode in self._files() if self._looked.get(inode, 0) < LOOKS]
+        new = [inode for inode in shared_memory.files() if self._looked.get(inode, 0) < LOOKS]
         for inode in new:
             self._looked[inode] = self._looked.get(inode, 0) + 1
         return bool(new)
 
     def look(self, pids: set[int]) -> None:
         """Takes note of what processes write to."""
-        self._own |= (_in_time(_written, pids) or set()) - self._before
+        self._own |= (_in_time(shared_memory.written, pids) or set()) - self._before
 
     def remove(self) -> None:
         """Removes what is left, once the processes have ended."""
-        left = {inode: path for inode, path in self._files().items() if inode in self._own}
+        left = {inode: path for inode, path in shared_memory.files().items() if inode in self._own}
         if not left:
             return
         # Somebody else's process may have come to use it meanwhile.
-        held = _in_time(_held, {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()})
+        held = _in_time(
+            shared_memory.held, {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+        )
         for inode, path in left.items():
             if held is not None and inode not in held:
                 with contextlib.suppress(OSError):
                     path.unlink()
-
-    @staticmethod
-    def _files() -> dict[int, Path]:
-        """This user's shared memory by inode."""
-        found = {}
-        with contextlib.suppress(OSError), os.scandir(SHARED_MEMORY) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-                        found[status.st_ino] = Path(entry.path)
-        return found
 
 
 def _in_time(look: Callable[[set[int]], set[int]], pids: set[int]) -> set[int] | None:
@@ -231,37 +223,6 @@ def _trackers(pids: set[int]) -> set[int]:
         with contextlib.suppress(OSError):
             if b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.add(pid)
-    return found
-
-
-def _held(pids: set[int]) -> set[int]:
-    """The inodes of the shared memory that processes have mapped or open."""
-    return {inode for pid in pids for inode, _ in (*_mapped(pid), *_opened(pid))}
-
-
-def _written(pids: set[int]) -> set[int]:
-    """Of these, what they have for writing."""
-    return {inode for pid in pids for inode, writes in (*_mapped(pid), *_opened(pid)) if writes}
-
-
-def _mapped(pid: int) -> list[tuple[int, bool]]:
-    try:
-        lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
-    except OSError:
-        return []
-    # "address permissions offset device inode path", where the path may hold spaces.
-    fields = [line.split(maxsplit=5) for line in lines if f" {SHARED_MEMORY}/" in line]
-    return [(int(field[4]), field[1].startswith("rw") and field[1].endswith("s")) for field in fields]
-
-
-def _opened(pid: int) -> list[tuple[int, bool]]:
-    found = []
-    with contextlib.suppress(OSError):
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                if link.readlink().parent == SHARED_MEMORY:
-                    # The link's own mode says how the file was opened.
-                    found.append((link.stat().st_ino, bool(link.lstat().st_mode & stat.S_IWUSR)))
     return found
 
 

@@ -285,3 +285,32 @@ class TestOnAGpu:
 @pytest.mark.parametrize(("most", "tops"), [(None, 5), (-1, 5), (20, 5), (2, 2), (0, 0)])
 def test_no_more_tops_are_asked_for_than_the_engine_gives(most: int | None, tops: int) -> None:
     assert running_engine.RunningEngine(None, {"max_logprobs": most}, {}).tops(5) == tops
+
+
+SHARED_MEMORY = """
+import subprocess, sys
+from multiprocessing.shared_memory import SharedMemory
+import held
+
+counted = held.SharedMemory()
+own = SharedMemory(create=True, size=1)
+first = counted.look()
+other = "from multiprocessing.shared_memory import *; kept = SharedMemory(create=True, size=1); print(); input()"
+with subprocess.Popen(
+    [sys.executable, "-c", other], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+) as beside:
+    beside.stdout.readline()
+    second = counted.look()
+    beside.communicate(b"\\n")
+own.close()
+left = counted.look()
+own.unlink()
+print(first, second, left, counted.look())
+"""
+
+
+def test_shared_memory_is_that_of_the_own_processes_also_when_nobody_uses_it_any_more() -> None:
+    command = [sys.executable, "-c", SHARED_MEMORY]
+    environ = {**os.environ, "PYTHONPATH": str(CHILDREN)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, start_new_session=True, timeout=60)
+    assert done.stdout.split() == ["1", "1", "1", "0"], done.stderr

@@ -1,4 +1,4 @@
-"""What a process and those below it hold: memory, open files, sockets, threads, processes, shared memory by name."""
+"""What a process and those below it hold: memory, open files, sockets, threads, processes, shared memory."""
 
 from __future__ import annotations
 
@@ -6,15 +6,30 @@ import contextlib
 import ctypes
 import gc
 import os
-import stat
 from pathlib import Path
 
-SHARED_MEMORY = Path("/dev/shm")
+import shared_memory
+
+
+class SharedMemory:
+    """What came to ``/dev/shm`` since and was seen in use by this process group, whether it still uses it or not: other
+    programs have files there, too. Whoever wants to know it has to :meth:`look` often."""
+
+    def __init__(self) -> None:
+        self._before = frozenset(shared_memory.files())
+        self._own: set[int] = set()
+
+    def look(self) -> int:
+        """How many files there are of it."""
+        there = shared_memory.files().keys()
+        if new := there - self._before - self._own:
+            self._own |= new & shared_memory.held(int(process.name) for process in _group())
+        return len(self._own & there)
 
 
 def held() -> dict[str, int]:
     """Of this process group: ``host`` (resident memory in bytes), ``files``, ``sockets``, ``threads`` and
-    ``processes``; ``shared`` is how many files of this user are in ``/dev/shm``, also of others of his programs."""
+    ``processes``."""
     found = dict.fromkeys(("host", "files", "sockets", "threads", "processes"), 0)
     for process in _group():
         with contextlib.suppress(OSError):  # it has ended
@@ -25,7 +40,7 @@ def held() -> dict[str, int]:
             found["files"] += len(links)
             found["sockets"] += sum(link.startswith("socket:") for link in links)
             found["processes"] += 1
-    return {**found, "shared": len(_shared())}
+    return found
 
 
 def settle() -> None:
@@ -51,14 +66,3 @@ def _target(link: Path) -> str:
         return str(link.readlink())
     except OSError:  # closed meanwhile
         return ""
-
-
-def _shared() -> list[str]:
-    found = []
-    with contextlib.suppress(OSError), os.scandir(SHARED_MEMORY) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                status = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-                    found.append(entry.name)
-    return found

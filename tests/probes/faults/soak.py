@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,18 @@ def leaks_blocks(llm: Any) -> None:
 
 
 def slower(llm: Any) -> None:
-    """Each request makes all later steps a little longer."""
-    step, add, waits = llm.llm_engine.step, llm.llm_engine.add_request, [0.0]
+    """Each request makes all later steps a little longer, measured by what a step takes on this machine."""
+    step, add, count = llm.llm_engine.step, llm.llm_engine.add_request, [0]
 
     def add_slower(*arguments: Any, **named: Any) -> Any:
-        waits[0] += 0.0005
+        count[0] += 1
         return add(*arguments, **named)
 
     def step_slower() -> Any:
-        time.sleep(waits[0])
-        return step()
+        began = time.perf_counter()
+        outputs = step()
+        time.sleep((time.perf_counter() - began) * count[0] / 24)
+        return outputs
 
     llm.llm_engine.step, llm.llm_engine.add_request = step_slower, add_slower
 
@@ -98,9 +101,9 @@ def _a_process(_: int) -> Any:
     return subprocess.Popen(["sleep", "600"])
 
 
-def _shared_memory(number: int) -> None:
-    """Goes again with the test's own process, see ``remove_shared_memory``."""
-    (Path("/dev/shm") / f"rldoctor-test-{os.getpid()}-{number}").write_bytes(b"1")
+def _shared_memory(_: int) -> Any:
+    """The resource tracker removes it when the engine has ended."""
+    return SharedMemory(create=True, size=1)
 
 
 def _five_mib(_: int) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,16 +28,8 @@ CHECKS = (host_memory.check, engine_internal.check, outputs_corrupt.check)
 
 
 @pytest.fixture(scope="module")
-def remove_shared_memory() -> Iterator[None]:
-    """What the fault leaves in /dev/shm."""
-    yield
-    for file in Path("/dev/shm").glob("rldoctor-test-*"):
-        file.unlink()
-
-
-@pytest.fixture(scope="module")
-def soaked(patient: Path, remove_shared_memory: None) -> Callable[..., Case]:
-    """A soak of half a minute, with faults where they are named."""
+def soaked(patient: Path) -> Callable[..., Case]:
+    """A soak of a minute, with faults where they are named; on a machine with more to do that is a dozen cycles."""
 
     @cache
     def run(*faults: str) -> Case:
@@ -47,7 +39,7 @@ def soaked(patient: Path, remove_shared_memory: None) -> Callable[..., Case]:
             fault=",".join(f"soak:{fault}" for fault in faults) or None,
             plan=SHORT,
             engine={"num_gpu_blocks_override": 4_000},  # a leak must not bring the traffic to a halt
-            request=Request(python=patient, soak=0.5),
+            request=Request(python=patient, soak=1),
         )
 
     return run
@@ -102,7 +94,9 @@ def test_all_that_leaks_is_named_with_what_a_cycle_loses(soaked: Callable[..., C
     ):
         assert any(lost in message for message in found), (lost, found)
     (blocks,) = [message for message in found if "KV blocks" in message]
-    assert 0.8 < float(blocks.rpartition("under traffic: ")[2].split()[0]) < 1.2
+    # One of twelve requests loses a block; the request at the end of a window counts, too, and on a slow machine a
+    # window is a single cycle.
+    assert 0.7 < float(blocks.rpartition("under traffic: ")[2].split()[0]) < 1.5
 
 
 def windows(**series: list[float]) -> Case:

@@ -4,11 +4,11 @@ measure taken at regular times.
 Arguments: ``prompt`` and ``response`` (tokens, the longest of each), ``seconds``, ``windows`` (measures to take),
 ``update`` (whether weights are sent), ``adapter`` (``rank`` and ``alpha``, or None), ``sleep`` (a level, or None).
 Records: ``played`` (``cycles`` and ``requests`` so far, ``parts`` of a cycle), ``windows``, a row for each: ``seconds``
-since the start, ``cycles`` so far, what is ``held`` (see ``held``), ``device`` memory in bytes (None without a device),
-``free_blocks`` of the KV cache while nothing runs (None where the engine does not tell), ``requests`` finished and
-``unfinished``, ``tokens`` sampled in it, ``step`` (the time of its quicker steps in seconds) and ``longest_step``,
-``canary`` (one greedy request: ``token_ids``, ``logprobs``); ``unread`` (parts of a cycle that could not be played, and
-why), ``reach``."""
+since the start, ``cycles`` so far, what is ``held`` (see there; ``shared`` are files in ``/dev/shm``), ``device``
+memory in bytes (None without a device), ``free_blocks`` of the KV cache while nothing runs (None where the engine does
+not tell), ``requests`` finished and ``unfinished``, ``tokens`` sampled in it, ``step`` (the time of its quicker steps
+in seconds) and ``longest_step``, ``canary`` (one greedy request: ``token_ids``, ``logprobs``); ``unread`` (parts of a
+cycle that could not be played, and why), ``reach``."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ class _Life:
         self.running, self.arguments = running, arguments
         self.cycles = self.requests = 0
         self.steps: list[float] = []
+        self.shared_memory = held.SharedMemory()
         unread: dict[str, str] = {}
         self.parts: dict[str, Part] = {}
         for name, prepare in (("update", _update), ("adapter", _adapter), ("sleep", _sleep)):
@@ -81,6 +82,7 @@ class _Life:
         trace = drive(self.running, arrivals)
         for part in self.parts.values():
             part(self.cycles)
+        self.shared_memory.look()
         self.cycles += 1
         self.requests += ROUND
         self.running.record(
@@ -98,6 +100,7 @@ class _Life:
             "seconds": round(seconds, 1),
             "cycles": self.cycles,
             **held.held(),
+            "shared": self.shared_memory.look(),
             "device": _device_memory(),
             "free_blocks": None if count is None else int(count()),
             "requests": len(answers),
