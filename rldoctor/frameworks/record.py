@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rldoctor.frameworks.dialect import Dialect
     from rldoctor.frameworks.metrics import Metrics
+    from rldoctor.frameworks.tracking import Tracker
     from rldoctor.tables.options.parts import Layout
 
 # A version in a line of a log, as a group of its own.
@@ -146,7 +147,8 @@ class Layer:
 @dataclass(frozen=True, kw_only=True)
 class Framework:
     """One framework. ``home`` is its folder's module. Beside the record may stand ``dialect`` (and ``serve``) with a
-    ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, and ``options/NAME.json``, read when needed.
+    ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, ``tracker`` with ``TRACKERS``, and
+    ``options/NAME.json``, read when needed.
 
     ``title`` is the name that people write, and that plans carry. ``over`` is what it is built over. ``trains`` is
     false for an engine. ``programs`` are console programs whose first argument is a command, ``servers`` expressions
@@ -194,6 +196,11 @@ class Framework:
         """The names under which it logs a step, or None where it logs as another framework does."""
         module = self._part("metrics")
         return None if module is None else module.METRICS
+
+    def trackers(self) -> tuple[Tracker, ...]:
+        """Where its releases hand the metrics of a step over, in its own process."""
+        module = self._part("tracker")
+        return () if module is None else module.TRACKERS
 
     def table(self, owner: str) -> Path:
         """The file with the options of a distribution in all its releases."""

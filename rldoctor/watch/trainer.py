@@ -9,40 +9,38 @@ Runs in the training environment itself, beside the trainer::
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rldoctor.model import Finding, Severity
-from rldoctor.report import words
-from rldoctor.watch.measured import CODES, Measured
-
-logger = logging.getLogger("rldoctor")
-_LOUDNESS = {Severity.ERROR: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.NOTE: logging.INFO}
+from rldoctor.model import Finding
+from rldoctor.watch.guard import PATIENCE, Guard, logger
+from rldoctor.watch.measured import CODES
 
 
 class RLDoctorCallback:
     """Judges what the trainer logs, as ``rldoctor triage`` does afterwards.
 
-    With ``stop`` the run ends once an error has lasted for ``patience`` records: a hard task may well begin with some
-    steps without a reward. ``tell`` is called with every finding. A TRL trainer that is handed over
-    (``callback.trainer = trainer``) lets it compare the completions of a group, too (RLD311).
+    With ``stop`` the run ends once an error has lasted for ``patience`` records. ``tell`` is called with every finding.
+    A TRL trainer that is handed over (``callback.trainer = trainer``) lets it compare the completions of a group, too
+    (RLD311).
 
     A trainer asks for its events by their names alone, so that transformers need not be imported for them."""
 
     def __init__(
         self,
         stop: bool = False,
-        patience: int = 20,
+        patience: int = PATIENCE,
         codes: Sequence[str] = CODES,
         tell: Callable[[Finding], None] | None = None,
     ) -> None:
-        self.stop = stop
-        self.patience = patience
         self.trainer: Any = None
-        self.findings: list[Finding] = []
-        self._tell = tell
-        self._measured = Measured(codes)
+        self.guard = Guard(stop, patience, codes, tell)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was told so far."""
+        return self.guard.findings
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         """Any other event: nothing is done."""
@@ -51,23 +49,27 @@ class RLDoctorCallback:
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        """Takes a record; the trainer calls it on every rank, one of them judges and stops all."""
-        if not logs or not getattr(state, "is_world_process_zero", True):
+        """Takes a record. The trainer calls it on every rank; the first one judges."""
+        if not logs:
             return
-        new = self._measured.add(logs, int(state.global_step), _completions(self.trainer))
-        for finding in new:
-            self.findings.append(finding)
-            logger.log(_LOUDNESS[finding.severity], "%s", _said(finding))
-            if self._tell is not None:
-                self._tell(finding)
-        if self.stop and (lasting := self._measured.lasting(self.patience)):
-            logger.error("rldoctor stops this run: %s for %d records", ", ".join(lasting), self.patience)
+        why = ""
+        if getattr(state, "is_world_process_zero", True):
+            why = self.guard.take(logs, int(state.global_step), _completions(self.trainer))
+        if self.guard.stop and _agreed(bool(why), args):
+            if why:
+                logger.error("%s", why)
             control.should_training_stop = True
 
 
-def _said(finding: Finding) -> str:
-    fixes = "".join(f"\n  fix: {fix.title}" for fix in finding.fixes)
-    return f"{words.head(finding)}{fixes}"
+def _agreed(stops: bool, args: Any) -> bool:
+    """The first rank's word on every rank: a run that some of its ranks leave stands still."""
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    if torch is None or distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return stops
+    word = torch.tensor([int(stops)], device=args.device)
+    distributed.broadcast(word, src=0)
+    return bool(word.item())
 
 
 def _completions(trainer: Any) -> Iterator[tuple[str, str]]:

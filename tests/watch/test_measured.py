@@ -133,3 +133,53 @@ def test_transformers_own_handler_calls_it_and_stops(
     if stops:
         assert ["RLD501", Severity.ERROR.value] in reported["findings"]
         assert "RLD501" in done.stderr
+
+
+RANK = """
+import json, site, sys
+for folder in json.loads(sys.argv[1]):
+    site.addsitedir(folder)
+import datetime
+import torch.distributed as dist
+from types import SimpleNamespace
+from transformers.trainer_callback import CallbackHandler, TrainerControl, TrainerState
+from rldoctor.watch.trainer import RLDoctorCallback
+
+rank = int(sys.argv[3])
+dist.init_process_group(
+    "gloo", init_method=f"file://{sys.argv[4]}", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=240)
+)
+handler = CallbackHandler([RLDoctorCallback(stop=True)], None, None, None, None)
+arguments, control = SimpleNamespace(device="cpu"), TrainerControl()
+state = TrainerState(is_world_process_zero=not rank)
+for state.global_step, record in enumerate(json.loads(sys.argv[2]), start=1):
+    dist.barrier()
+    control = handler.on_log(arguments, state, control, record)
+    if control.should_training_stop:
+        break
+print(state.global_step, control.should_training_stop)
+"""
+
+
+@pytest.mark.engine
+def test_all_ranks_of_a_run_stop_at_the_same_step(patient: Path, tmp_path: Path) -> None:
+    """Only the first rank judges; a run that it left alone would stand still."""
+    records = [record(step, **SICK["RLD501"]) for step in range(1, 41)]
+    folders = [path for path in sys.path if path.endswith("site-packages")]
+    given = [json.dumps(folders), json.dumps(records)]
+    ranks = [
+        subprocess.Popen(
+            [str(patient), "-c", RANK, *given, str(rank), str(tmp_path / "store")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        ended = [rank.communicate(timeout=300) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    said = [out.splitlines()[-1:] for out, _ in ended]
+    assert said[0] == said[1] == ["23 True"], ended
