@@ -1,4 +1,4 @@
-"""Eight ways of starting times five stalls, and healthy slow runs: whether ``rldoctor hang`` names the culprit.
+"""Eight ways of starting times five stalls and five healthy slow runs: whether ``rldoctor hang`` names the culprit.
 
 python -m benchmarks.stalls --python PYTHON [--ways WAY ...] [--kinds KIND ...]
 
@@ -85,7 +85,18 @@ def slow_server():
     with socket.create_connection(("127.0.0.1", int(os.environ["SLOW"]))) as reward:
         reward.sendall(b"score this")
         reward.recv(100)
-HEALTHY = {"sleeps": slow_sleep, "computes": slow_compute, "asks": slow_server}
+def slow_tool():
+    subprocess.run([sys.executable, "-c", "import time; end = time.time() + 6\\nwhile time.time() < end: pass"])
+class Slowly:
+    def __len__(self): return 2
+    def __getitem__(self, index):
+        time.sleep(3)
+        return index
+def slow_loader():
+    from torch.utils.data import DataLoader
+    list(DataLoader(Slowly(), num_workers=1))
+HEALTHY = {"sleeps": slow_sleep, "computes": slow_compute, "asks": slow_server, "evaluates": slow_tool,
+           "loads": slow_loader}
 
 def train(rank, size):
     import torch
@@ -98,6 +109,7 @@ def train(rank, size):
         if culprit: os._exit(0)
     dist.init_process_group("gloo", rank=rank, world_size=size, init_method=os.environ.get("MEETS", "env://"))
     first, second = dist.new_group(), dist.new_group()
+    pairs = [dist.new_group([one, (one + 1) % size]) for one in range(size)]
     if "TORCH_FR_BUFFER_SIZE" in os.environ:
         threading.Thread(target=record, args=(rank,), daemon=True).start()
     for step in range(10000):
@@ -108,9 +120,15 @@ def train(rank, size):
             open(os.path.join(HERE, f"stalls{rank}"), "w").close()
             if stall == "order":
                 crossed(rank, culprit, first, second, dist, x)
+            elif stall == "ring":
+                dist.all_reduce(x, group=pairs[rank])
+                dist.all_reduce(x, group=pairs[rank - 1])
             elif culprit:
                 globals()[stall](rank)
         time.sleep(0.3)
+        if stall == "ring":
+            for one in sorted((rank, (rank - 1) % size)):
+                dist.all_reduce(x, group=pairs[one])
         dist.all_reduce(x, group=first)
         if rank == 0: print(f"step {step} loss {1 / (step + 1):.4f}", flush=True)
 
@@ -218,14 +236,16 @@ BY_VARIABLES = ("subprocess", "setsid")
 RECORDS = ("torchrun", "ray", "setsid")
 
 WAITS = ("tcp", "lock", "loader", "child", "pipe", "http", "event", "forked")
-SLOW = ("sleeps", "computes", "asks")
-KINDS = ("sleep", "missing", "order", "stopped", "waits", "healthy")
+SLOW = ("sleeps", "computes", "asks", "evaluates", "loads")
+STALLS = ("sleep", "missing", "order", "stopped", "waits")
+# Ranks that wait for each other in a ring of pairs: their records alone tell, so only some ways have it.
+RING = "ring"
+KINDS = (*STALLS, RING, *SLOW)
 
 
 def stall_of(kind: str, way: str) -> str:
-    """What the program does: of several waits and slow steps each way has one."""
-    at = list(WAYS).index(way)
-    return {"waits": WAITS[at % len(WAITS)], "healthy": SLOW[at % len(SLOW)]}.get(kind, kind)
+    """What the program does: of several waits each way has one."""
+    return WAITS[list(WAYS).index(way) % len(WAITS)] if kind == "waits" else kind
 
 
 @contextlib.contextmanager
@@ -334,6 +354,7 @@ def names_culprit(kind: str, pid: int, report: dict[str, Any]) -> bool:
         "order": rf"another order(?: by|:) {who}",
         "stopped": rf"{who} is stopped",
         "waits": rf"{who} is not there: ",
+        RING: r"^ranks wait for each other: rank 0 .* for rank 1, rank 1 .* for rank 2, rank 2 .* for rank 0",
     }
     return re.search(patterns[kind], said) is not None
 
@@ -352,7 +373,7 @@ def run(way: str, kind: str, python: str, ports: dict[str, str], keep: Path | No
         folder.mkdir(parents=True, exist_ok=True)
         with started(way, kind, python, folder, ports) as begun:
             until([folder / f"pid{rank}" for rank in range(RANKS)], begun, PATIENCE)
-            if kind == "healthy":
+            if kind in SLOW:
                 # Some slow steps go by, so that the run has a pace.
                 time.sleep(QUIET + 10)
             else:
@@ -361,7 +382,7 @@ def run(way: str, kind: str, python: str, ports: dict[str, str], keep: Path | No
             pid = begun.pid(CULPRIT)
             code, report = looked_at(begun)
     grave = [one for one in report["findings"] if one["severity"] != "note"]
-    right = not grave and code != 1 if kind == "healthy" else names_culprit(kind, pid, report)
+    right = not grave and code != 1 if kind in SLOW else names_culprit(kind, pid, report)
     return {
         "way": way, "kind": kind, "stall": stall_of(kind, way), "right": right, "code": code,
         "gone": falsely_gone(kind, report),
@@ -386,6 +407,8 @@ def main() -> None:
                 print(f"{way}: left out, {NEEDS[way]} is not in that environment", flush=True)
                 continue
             for kind in given.kinds:
+                if kind == RING and way not in RECORDS:
+                    continue
                 try:
                     one = run(way, kind, given.python, ports, given.keep)
                 except (TimeoutError, RuntimeError, OSError, ValueError, subprocess.TimeoutExpired) as error:
@@ -396,8 +419,8 @@ def main() -> None:
                       f"{' FALSELY GONE' if one['gone'] else ''}", flush=True)  # fmt: skip
                 for text in one["said"]:
                     print(f"       {text[:400]}", flush=True)
-    stalls = [one for one in done if one["kind"] != "healthy"]
-    healthy = [one for one in done if one["kind"] == "healthy"]
+    stalls = [one for one in done if one["kind"] not in SLOW]
+    healthy = [one for one in done if one["kind"] in SLOW]
     print(f"culprit named {sum(one['right'] for one in stalls)} of {len(stalls)}, "
           f"falsely gone {sum(one['gone'] for one in done)}, "
           f"healthy quiet {sum(one['right'] for one in healthy)} of {len(healthy)}")  # fmt: skip

@@ -200,7 +200,7 @@ def _crossed(run: StalledRun) -> Finding:
     links = [f"rank {one.rank} waits in {one.collective.operation} number {one.collective.number} of group "
              f"{one.collective.group} for {_ranks(one.absent)}" for one in ring]  # fmt: skip
     return check.finding(
-        f"ranks wait for each other: {', '.join(links)}; the collectives are called in another order by {_who(run)}",
+        f"ranks wait for each other: {', '.join(links)}; {_who(run)}",
         severity=Severity.ERROR,
         grade=Grade.OBSERVED,
         evidence=tuple(
@@ -214,13 +214,16 @@ def _crossed(run: StalledRun) -> Finding:
 
 
 def _who(run: StalledRun) -> str:
-    """``rank 1 than by ranks 0, 2``: by the group in whose collective each waits."""
+    """Whose order is another than whose, by the group in whose collective each waits."""
     groups = {one.collective.group for one in run.cycle}
     classes: dict[str, list[str]] = {}
     for one in run.awaited:
         if one.collective.group in groups:
             classes.setdefault(one.collective.group, []).append(one.rank)
-    return " than by ".join(_ranks(ranks) for ranks in sorted(classes.values(), key=len))
+    if len(classes) > 2:
+        return "each calls these collectives in an order of its own"
+    sides = " than by ".join(_ranks(ranks) for ranks in sorted(classes.values(), key=len))
+    return f"the collectives are called in another order by {sides}"
 
 
 _SLOW = Fix(

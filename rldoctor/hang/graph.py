@@ -115,7 +115,9 @@ def awaited(records: Sequence[FlightRecord]) -> list[Awaited]:
     found = []
     for record in records:
         for one in _unfinished(record):
-            members = [str(rank) for rank in record.groups.get(one.group, ())]
+            # The records of gloo name no members: those who have used the group before are.
+            used = [rank for rank, group in newest if group == one.group and rank is not None]
+            members = [str(rank) for rank in record.groups.get(one.group, ())] or used
             late = [m for m in members if m in dumped and newest.get((m, one.group), -1) < one.number]
             if record.rank is not None and late:
                 found.append(Awaited(record.rank, one, tuple(sorted(late, key=by_number))))

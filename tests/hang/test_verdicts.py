@@ -372,6 +372,26 @@ class TestFlightRecorders:
         )
         assert StalledRun(hang(records=records)).cycle == []
 
+    def test_a_ring_of_pairs_whose_records_name_no_members(self) -> None:
+        # As gloo's: who has used a group belongs to it.
+        records = tuple(
+            FlightRecord(
+                file=f"/tmp/rank_{one}",
+                written=1.0,
+                rank=str(one),
+                last=(
+                    Collective(group=f"pair{one}", number=5, operation="all_reduce", state="scheduled"),
+                    Collective(group=f"pair{(one - 1) % 3}", number=4, operation="all_reduce", state="completed"),
+                ),
+            )
+            for one in range(3)
+        )
+        (finding,) = findings("RLD321", hang(*(rank(n, ALL_REDUCE, size=3) for n in range(3)), records=records))
+        assert finding.message.startswith(
+            "ranks wait for each other: rank 0 waits in all_reduce number 5 of group pair0"
+        )
+        assert finding.message.endswith("for rank 0; each calls these collectives in an order of its own")
+
     def test_one_number_with_two_operations(self) -> None:
         other = Collective(group="0", number=27, operation="broadcast", state="scheduled")
         records = (self.record(0, 27), replace(self.record(1, 27), last=(other,)))
