@@ -238,6 +238,19 @@ def not_run(case: Case, probes: Iterable[Probe | Scenario], level: Level) -> Ite
         yield Missing(what=f"--level {level.label} did not run: {reasons[0]}")
 
 
+def not_asked(case: Case, address: str) -> Iterator[Missing]:
+    """A Ray cluster that was named and did not tell what it has."""
+    name = "ray_cluster"
+    for job in case.observations.get(name, {}).values():
+        if "nodes" not in job["records"]:
+            said = (job.get("error") or {}).get("message") or f"its answer did not come ({job['ended']})"
+            yield Missing(what=f"Ray at {address}: {said.splitlines()[0][:200]}", how="--ray HOST:PORT of the head")
+    why = case.unknown.get(f"observations.{name}")
+    reason = why.reason if why is not None else case.absent.get(f"observations.{name}")
+    if reason is not None:
+        yield Missing(what=f"Ray at {address} was not asked: {reason}", how=why.how if why is not None else None)
+
+
 def over(report: Report, fail_on: str) -> Report:
     """The report with its verdict. ``fail_on`` is one of :data:`THRESHOLDS`."""
     state = State.PASSED

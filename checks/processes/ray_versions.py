@@ -1,13 +1,16 @@
 """Driver and cluster run different Ray or Python versions.
 
 What it looks for
-    Ray's own refusal (``Version mismatch: The cluster was started with``), with both sides' versions.
+    The Ray and the Python that a running cluster (``--ray ADDRESS``, or ``RAY_ADDRESS``) was started with, against
+    those of the environment that joins it. In a log: Ray's own refusal (``Version mismatch: The cluster was started
+    with``), with both sides' versions.
 
 Why it hurts
     Objects are pickled between the two; Ray refuses to connect.
 
 How sure it is
-    Ray compared them. A difference in Python's patch release is a warning there and is not reported here.
+    The head wrote down what it was started with; Ray compares the whole of both versions before it joins, Python's
+    patch release too unless ``RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL`` is ``minor``, so that one is a warning here.
 
 The fix and its cost
     One environment on all nodes; restart the cluster from it.
@@ -20,9 +23,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, LogEvent, NotChecked, Reach, Severity, find
+from rldoctor.api.hang import live_cluster
 
 check = Check("RLD608", "ray-version-mismatch", __doc__)
+
+
+@check.observed(needs=["packages.ray", "observations.ray_cluster"])
+def cluster_differs(case: Case) -> Iterator[Finding | Reach]:
+    """The head's releases against this environment's."""
+    cluster, packages = live_cluster(case), case.packages
+    assert packages is not None  # it is among the needs
+    found = find(packages, "ray")
+    here, python = found.version if found is not None else "", packages.python
+    if not cluster.ray or not cluster.python:
+        raise NotChecked("the cluster does not say what it was started with")
+    minor = cluster.python.split(".")[:2] == python.split(".")[:2]
+    if cluster.ray == here and cluster.python == python:
+        yield Reach(f"Ray {here} on Python {python} here and there")
+        return
+    yield check.finding(
+        f"the Ray cluster at {cluster.address} runs Ray {cluster.ray} on Python {cluster.python}, this environment has "
+        f"Ray {here} on Python {python}: Ray refuses to join",
+        severity=Severity.ERROR if cluster.ray != here or not minor else Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=(
+            Evidence(
+                text=f"started with Ray {cluster.ray}, Python {cluster.python}", source=f"Ray at {cluster.address}"
+            ),
+            Evidence(text=f"Ray {here}, Python {python}", source=packages.executable or "this environment"),
+        ),
+        fixes=(
+            Fix(
+                title="use the cluster's own environment on the machine that submits",
+                commands=(f"pip install ray=={cluster.ray}",) if cluster.ray != here else (),
+            ),
+            Fix(title="or restart the cluster from this environment", commands=("ray stop", "ray start --head")),
+        ),
+    )
 
 
 @check.logged("Version mismatch: The cluster was started with:")

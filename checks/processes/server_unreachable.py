@@ -2,7 +2,8 @@
 
 What it looks for
     A proxy for HTTP that is not kept away from the server's host, a server that is started at another port or listens
-    elsewhere than the trainer asks, a time limit too short to load a model. In a log: TRL's and ms-swift's clients
+    elsewhere than the trainer asks, a time limit too short to load a model; nothing that answers at ``RAY_ADDRESS``, or
+    a cluster there that wants a token. In a log: TRL's and ms-swift's clients
     that wait for a server that never comes up, refused connections to its port, and
     ``ray.init(address=...)`` without a running Ray.
 
@@ -32,8 +33,10 @@ from urllib.parse import urlsplit
 from rldoctor.api import (
     Case,
     Check,
+    Evidence,
     Finding,
     Fix,
+    Grade,
     Kind,
     LogEvent,
     NotApplicable,
@@ -274,14 +277,53 @@ check.signature(
 )
 
 
+@check.observed(needs=["observations.ray_cluster"])
+def ray_does_not_answer(case: Case) -> Iterator[Finding | Reach]:
+    """The cluster that this shell's processes will join."""
+    (observed,) = case.observations["ray_cluster"].values()
+    records, error = observed["records"], str((observed.get("error") or {}).get("message", ""))
+    address = records.get("address", "the address")
+    if "nodes" in records:
+        yield Reach(f"Ray at {address} answers")
+        return
+    problems = " ".join((error, *map(str, records.get("problems") or ())))
+    if records and _TOKEN.search(problems):
+        yield check.finding(
+            f"the Ray cluster at {address} asks for a token, and this shell has none that it takes",
+            severity=Severity.WARNING,
+            grade=Grade.OBSERVED,
+            evidence=(Evidence(text=problems.strip().splitlines()[0][:300], source=f"Ray at {address}"),),
+            fixes=(
+                Fix(
+                    title="give the processes the cluster's own token (the file ~/.ray/auth_token of its head)",
+                    commands=("export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=FILE",),
+                ),
+            ),
+            url="https://docs.ray.io/en/latest/ray-security/token-auth.html",
+        )
+    elif "nothing answers at" in error or "no Ray runs" in error:
+        yield check.finding(
+            f"the Ray cluster that the run is to join does not answer: {error.splitlines()[0]}",
+            severity=Severity.WARNING,
+            grade=Grade.OBSERVED,
+            fixes=_NO_RAY,
+            url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
+        )
+    else:
+        raise NotChecked(f"Ray at {address} did not tell: {problems.strip()[:200] or observed['ended']}")
+
+
+# ray/_private/authentication/authentication_constants.py
+_TOKEN = re.compile(r"authentication token|Unauthenticated", re.IGNORECASE)
+_NO_RAY = (
+    Fix(title="start Ray first, the head before the workers", commands=("ray start --head",)),
+    Fix(title="or let ray.init() start a local instance: unset RAY_ADDRESS and give no address"),
+)
 # `ray.init(address='auto')` where no Ray runs.
 check.signature(
     "Could not find any running Ray instance",
     says="no Ray instance runs on this node, and the program was told to join one",
-    fixes=(
-        Fix(title="start Ray first, the head before the workers", commands=("ray start --head",)),
-        Fix(title="or let ray.init() start a local instance: unset RAY_ADDRESS and give no address"),
-    ),
+    fixes=_NO_RAY,
     url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
 )
 

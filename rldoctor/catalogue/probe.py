@@ -28,6 +28,8 @@ class Request:
     """The monotonic time after which nothing more is started (``--budget``)."""
     step: tuple[Path, str] | None = None
     """File and name of a function of the user's own that is to be run; None for none."""
+    ray: str | None = None
+    """The address of a running Ray cluster that is asked what it has."""
     environ: dict[str, str] = field(default_factory=dict)
 
     @property

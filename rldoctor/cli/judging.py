@@ -23,6 +23,7 @@ from rldoctor.cli.options import (
     Output,
     Python,
     Quiet,
+    Ray,
     Require,
     Soak,
     Step,
@@ -112,6 +113,7 @@ def check(
     soak: Soak = None,
     budget: Budget = None,
     step: Step = None,
+    ray: Ray = None,
     format_: Format = "rich",
     output: Output = None,
     verbose: Verbose = False,
@@ -142,6 +144,7 @@ def check(
         soak=soak,
         budget=budget,
         step=step,
+        ray=ray,
     )
     shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     judging = Judging.begin(options, shape)

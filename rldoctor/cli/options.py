@@ -36,6 +36,9 @@ Budget = Annotated[float | None, typer.Option(help="Minutes for all probes: thos
 Step = Annotated[
     str | None, typer.Option(metavar="FILE:FUNCTION", help="A function of yours to run on pretended devices, as ranks.")
 ]
+Ray = Annotated[
+    str | None, typer.Option(help="A running Ray cluster to place the launch on (auto, HOST:PORT); else RAY_ADDRESS.")
+]
 Targets = Annotated[list[Path] | None, typer.Argument(help="Launch files, or a local model directory.")]
 Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
 Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]

@@ -75,6 +75,7 @@ def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]
             soak=options.soak,
             step=own_step(options.step) if options.step is not None else None,
             level=session.level,
+            ray=options.ray,
             environ=dict(os.environ),
         )
         case = replace(facts.collect(sections, request), role=role)

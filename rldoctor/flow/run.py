@@ -91,6 +91,8 @@ def _missing(session: Session, case: Case, judged: Report) -> tuple[Missing, ...
     asked = session.level if session.options.level is not None else None
     if session.options.soak is not None:
         asked = asked or Level.ROLLOUT
+    if session.options.ray is not None:
+        found = (*found, *verdict.not_asked(case, session.options.ray))
     return (*found, *verdict.not_run(case, session.probes, asked)) if asked is not None else found
 
 

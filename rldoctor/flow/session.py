@@ -46,6 +46,7 @@ class Options:
     soak: float | None = None
     budget: float | None = None
     step: str | None = None
+    ray: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +101,10 @@ def open_session(options: Options) -> Session:
         own_step(options.step)
         if elsewhere or (level is not None and level < Level.DEVICES):
             raise InputError("--step runs a function on this machine, from --level devices on")
+    if options.ray is not None:
+        cluster_named(options.ray)
+        if elsewhere or level is Level.STATIC:
+            raise InputError("--ray asks a running cluster, from --level imports on; --from and --assume ask nobody")
     found = registry.load(project.disable_plugins, defer=True)
     if options.assume:
         from rldoctor.facts import assume
@@ -139,6 +144,13 @@ def _verify_thresholds(project: Settings, found: Registry) -> None:
                 raise InputError(f"[thresholds.{code}]: unknown threshold {name!r}; {code} has {known}")
             if not (math.isfinite(value) and value >= 0):
                 raise InputError(f"[thresholds.{code}] {name} = {value:g}: a number from 0 on is expected")
+
+
+def cluster_named(address: str) -> str:
+    """The address of ``--ray``. Raises :class:`InputError` for what is none."""
+    if address != "auto" and not re.fullmatch(r"(?:\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}", address):
+        raise InputError(f"--ray {address!r}: auto, or HOST:PORT of the cluster's head is expected, such as head:6379")
+    return address
 
 
 def devices_named(text: str | None) -> tuple[int, ...] | None:

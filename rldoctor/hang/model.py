@@ -102,7 +102,8 @@ class FlightRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RayActor:
-    """One actor; ``state`` is Ray's (``ALIVE``, ``PENDING_CREATION``, ``DEPENDENCIES_UNREADY``, ``DEAD``, ...)."""
+    """One actor; ``state`` is Ray's (``ALIVE``, ``PENDING_CREATION``, ``DEPENDENCIES_UNREADY``, ``DEAD``, ...).
+    ``job`` started it, ``holds`` are the resources that it keeps, ``namespace`` is where its name is known."""
 
     kind: str
     state: str
@@ -110,6 +111,9 @@ class RayActor:
     pid: int | None = None
     node: str = ""
     death: str = ""
+    job: str = ""
+    holds: dict[str, float] = field(default_factory=dict)
+    namespace: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +136,10 @@ class RayDemand:
 
 @dataclass(frozen=True, kw_only=True)
 class RayCluster:
-    """Ray as its global control store tells it. ``nodes`` holds the resources of each living node."""
+    """Ray as its global control store tells it. ``version`` is of the Ray that asked, ``ray`` and ``python`` are what
+    the head was started with. ``nodes`` holds the resources of each living node, ``free`` what is free of them there
+    (empty where the release does not tell), ``jobs`` are those whose driver lives; ``grows`` says that an autoscaler
+    may start more nodes."""
 
     address: str
     version: str = ""
@@ -143,6 +150,11 @@ class RayCluster:
     available: dict[str, float] = field(default_factory=dict)
     nodes: tuple[dict[str, float], ...] = ()
     dead_nodes: int = 0
+    free: tuple[dict[str, float], ...] = ()
+    ray: str = ""
+    python: str = ""
+    jobs: tuple[str, ...] = ()
+    grows: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rldoctor import redact
-from rldoctor.catalogue.probe import Job, JobResult, Request
+from rldoctor.catalogue.probe import Job, Request
 from rldoctor.facts import proc
 from rldoctor.hang.model import RayActor, RayBundles, RayCluster, RayDemand
 from rldoctor.hang.runs import Run
@@ -46,7 +46,15 @@ def ask(run: Run, environ: dict[str, str]) -> RayCluster | None:
         return None
     speaks = {name: raylet.environ[name] for name in _SPEAKS if name in raylet.environ}
     job = Job(arguments={"address": raylet.address}, environ=speaks, time_limit=TIME_LIMIT)
-    return _cluster(raylet.address, run_job(CHILD, job, "ray-state", Request(python=raylet.python, environ=environ)))
+    answer = run_job(CHILD, job, "ray-state", Request(python=raylet.python, environ=environ))
+    return told(raylet.address, answer.records, answer.ended, answer.error.message if answer.error else "")
+
+
+def asked(observed: Mapping[str, Any]) -> RayCluster:
+    """The cluster that the probe ``ray_cluster`` asked. Raises :class:`NoAnswerError`."""
+    error = observed.get("error") or {}
+    records = observed["records"]
+    return told(str(records.get("address", "")), records, str(observed["ended"]), str(error.get("message", "")))
 
 
 def _raylets(run: Run) -> Iterator[_Ray]:
@@ -57,16 +65,15 @@ def _raylets(run: Run) -> Iterator[_Ray]:
             yield _Ray(address, Path(python), proc.environment(member.process.pid))
 
 
-def _cluster(address: str, result: JobResult) -> RayCluster:
-    reported: dict[str, Any] = {"actors": (), "bundles": (), "nodes": (), "demands": (), **result.records}
-    if "nodes" not in result.records or "actors" not in result.records:
-        problems = result.records.get("problems") or ()
-        said = result.error.message if result.error is not None else "; ".join(map(str, problems))
+def told(address: str, records: Mapping[str, Any], ended: str, error: str) -> RayCluster:
+    """What the child's records say. Raises :class:`NoAnswerError`."""
+    reported: dict[str, Any] = {"actors": (), "bundles": (), "nodes": (), "demands": (), **records}
+    if "nodes" not in records or "actors" not in records:
+        said = error or "; ".join(map(str, records.get("problems") or ()))
         why = next((line for line in said.splitlines() if line.strip()), "")
-        raise NoAnswerError(
-            f"Ray at {address} did not tell its actors ({result.ended}{f': {why[:300]}' if why else ''})"
-        )
+        raise NoAnswerError(f"Ray at {address} did not tell its actors ({ended}{f': {why[:300]}' if why else ''})")
     nodes = [node for node in reported["nodes"] if node["alive"]]
+    started = reported.get("started") or {}
     try:
         return RayCluster(
             address=address,
@@ -78,9 +85,14 @@ def _cluster(address: str, result: JobResult) -> RayCluster:
             available=_resources(reported.get("available")),
             nodes=tuple(_resources(node["resources"]) for node in nodes),
             dead_nodes=len(reported["nodes"]) - len(nodes),
+            free=tuple(_resources(node["free"]) for node in nodes if node.get("free") is not None),
+            ray=str(started.get("ray", "")),
+            python=str(started.get("python", "")),
+            jobs=tuple(map(str, reported.get("jobs", ()))),
+            grows=bool(reported.get("grows")),
         )
-    except (msgspec.ValidationError, KeyError, TypeError) as error:
-        raise NoAnswerError(f"Ray {reported.get('version', '')} told its state in another form: {error}") from None
+    except (msgspec.ValidationError, KeyError, TypeError) as other:
+        raise NoAnswerError(f"Ray {reported.get('version', '')} told its state in another form: {other}") from None
 
 
 def _actor(reported: dict[str, Any]) -> RayActor:

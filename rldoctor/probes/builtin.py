@@ -7,6 +7,7 @@ from rldoctor.probes.imports import imports
 from rldoctor.probes.own_step import own_step
 from rldoctor.probes.peers import peers
 from rldoctor.probes.placement import placement
+from rldoctor.probes.ray_cluster import ray_cluster
 from rldoctor.probes.ray_lookup import ray_lookup
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.agreement import agreement
@@ -39,6 +40,7 @@ __all__ = [
     "own_step",
     "peers",
     "placement",
+    "ray_cluster",
     "ray_lookup",
     "requests",
     "rollout",

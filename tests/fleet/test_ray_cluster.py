@@ -13,8 +13,13 @@ from typing import Any
 
 import pytest
 
+from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.fleet import ray_cluster
+from rldoctor.hang.ray_cluster import asked
+from rldoctor.probes.ray_cluster import ray_cluster as probe
+from rldoctor.probes.runner import run_job
 
 pytestmark = pytest.mark.ray
 
@@ -79,6 +84,29 @@ def test_the_checks_of_a_level_run_on_every_node(cluster: dict[str, Any], python
     answered = {name for one in found["judged"] for name in one["nodes"]}
     assert answered | {one["source"] for one in found["unread"]} == everyone, (said, found["judged"])
     assert all(reason.startswith("level imports: ") for reason in said)
+
+
+LEFT = """
+import sys, ray
+ray.init(address=sys.argv[1], namespace="old", log_to_driver=False)
+Held = ray.remote(num_cpus=1)(type("Held", (), {"is_up": lambda self: True}))
+held = Held.options(name="left", lifetime="detached").remote()
+ray.get(held.is_up.remote())
+"""
+
+
+def test_the_cluster_tells_what_a_launch_will_find(cluster: dict[str, Any], python_with_ray: Path) -> None:
+    subprocess.run([str(python_with_ray), "-c", LEFT, cluster["address"]], check=True, capture_output=True, timeout=120)
+    request = Request(python=python_with_ray, ray=cluster["address"], environ=dict(os.environ))
+    (job,) = probe.jobs(Case(), request).values()
+    answered = run_job(probe.child, job, "ray-cluster", request)
+    found = asked({"ended": answered.ended, "records": answered.records})
+    assert answered.records["problems"] == [] and found.ray == found.version
+    assert [node["CPU"] for node in found.nodes] == [1.0] * 5
+    assert sorted(node.get("CPU", 0.0) for node in found.free) == [0.0, 1.0, 1.0, 1.0, 1.0]
+    (left,) = [actor for actor in found.actors if actor.state == "ALIVE" and actor.name == "left"]
+    assert (left.namespace, left.holds) == ("old", {"CPU": 1.0})
+    assert left.job not in found.jobs  # its driver has ended
 
 
 def test_nodes_that_die_or_do_not_answer_are_results(cluster: dict[str, Any], python_with_ray: Path) -> None:

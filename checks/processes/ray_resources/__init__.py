@@ -2,7 +2,9 @@
 
 What it looks for
     The devices that the launch's placement groups ask for, in all and on one node, against those of the cluster or of
-    the allocation that the file asks Slurm or Kubernetes for;
+    the allocation that the file asks Slurm or Kubernetes for. A cluster that runs already (``--ray ADDRESS``, or
+    ``RAY_ADDRESS``) is asked what each node has and what is free of it, and the groups are placed there as Ray would.
+    Further
     colocated engines of OpenRLHF that need more bundles than the actor's group has. In a log: a resource request that
     no node type can fulfil (the autoscaler repeats it), placement groups that stay pending, bundle indexes that do
     not exist, and the frameworks' own comparison of available and desired GPUs.
@@ -11,10 +13,10 @@ Why it hurts
     Ray does not refuse: the actor stays pending for ever, and the run stands still without an error.
 
 How sure it is
-    A cluster's size is what the machine, the number of nodes and the scheduler's lines tell; one that is only named is
-    not judged. In a log
-    the numbers are Ray's own. A request that is unfulfilled for a moment, while nodes join, is not reported where the
-    run came to its end.
+    A cluster's size is what the machine, the number of nodes and the scheduler's lines tell, or the running cluster
+    itself; one that is only named is not judged. What others hold at the moment is a warning: it may be free when the
+    run starts. In a log the numbers are Ray's own. A request that is unfulfilled for a moment, while nodes join, is not
+    reported where the run came to its end.
 
 The fix and its cost
     Ask for what ``ray status`` shows, or start the missing nodes before the job.
@@ -58,6 +60,7 @@ _STATUS = Fix(
 PACKED = ("verl", "EasyR1")
 NEEDED, EACH, NODES = "ray.gpus_needed", "placement.gpus_per_node", "placement.nodes"
 _RANKS = "engine.tensor_parallel_size"
+LIVE = "ray_cluster"
 
 
 @check.declared(needs=["plan"])
@@ -67,6 +70,8 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
     needed, each, nodes = plan.value(NEEDED), plan.value(EACH), plan.value(NODES, 1)
     if plan.value("process.launcher") != "ray" or not (needed or each):
         raise NotApplicable("no placement groups of a known size")
+    if LIVE in case.observations:
+        raise NotApplicable("the running cluster was asked")
     seen = _on_a_node(case, plan)
     shapes = plan.value(SHAPES) if named(case) is None and not seen.listed else None
     largest = max(shapes) if shapes else len(seen)

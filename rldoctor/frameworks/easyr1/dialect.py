@@ -128,6 +128,9 @@ def _placement(draft: Draft) -> None:
     total, how = nodes * each, f"{nodes} node(s) x {each} devices"
     for option in ("placement.trainer_gpus", "placement.engine_gpus", "ray.gpus_needed"):
         draft.derive(option, total, how, "placement.gpus_per_node", "placement.nodes")
+    # ResourcePoolManager.create_resource_pool: a group for each node, with one core for each device
+    draft.derive("ray.cpus_needed", total, "one for each device", "placement.gpus_per_node", "placement.nodes")
+    draft.derive("ray.strategy", "STRICT_PACK", "a placement group for each node", "placement.nodes")
     # workers/fsdp_workers.py: dp_size = world_size // tp_size
     ranks = draft.value("engine.tensor_parallel_size")
     if ranks and total % ranks == 0:

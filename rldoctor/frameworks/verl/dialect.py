@@ -60,6 +60,12 @@ def _placement(draft: Draft) -> None:
         )
     needed = (draft.value("placement.trainer_gpus") or 0) + (draft.value("placement.engine_gpus") or 0) * separate
     draft.derive("ray.gpus_needed", needed or None, "trainer and separate engines", "placement.gpus_per_node")
+    # ResourcePoolManager.create_resource_pool: a group for each node, whose bundles take a device and as many cores as
+    # max_colocate_count, 1 before 0.7.0 (ray_trainer.py) and 3 since.
+    cores = 3 if between(draft, "verl", "0.7") else 1 if between(draft, "verl", "0") else None
+    if needed and cores:
+        draft.derive("ray.cpus_needed", needed * cores, f"{cores} for each device", "placement.gpus_per_node")
+    draft.derive("ray.strategy", "STRICT_PACK", "a placement group for each node", "placement.nodes")
     devices = draft.value("placement.engine_gpus")
     size = 1
     for name in ("tensor", "data", "pipeline"):

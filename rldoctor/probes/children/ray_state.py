@@ -7,6 +7,7 @@ itself, and what a release does not tell is told as a problem."""
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -16,26 +17,64 @@ MOST_ACTORS = 2000
 # The key under which the autoscaler keeps its last report: ray/_private/ray_constants.py or
 # ray/autoscaler/_private/constants.py (DEBUG_AUTOSCALING_STATUS), the same text since Ray 2.0.
 STATUS = b"__autoscaling_status"
+# What the head wrote of itself: ray/_private/ray_constants.py (KV_NAMESPACE_CLUSTER).
+METADATA, CLUSTER = b"CLUSTER_METADATA", b"cluster"
 TIME_LIMIT = 10
+# Ray itself asks for minutes where nothing answers.
+CONNECT = 5.0
 
 
 def main(arguments: dict[str, Any]) -> None:
     import ray
 
     emit("version", ray.__version__)
-    address = arguments["address"]
+    address = _found(arguments["address"])
+    emit("address", address)
+    _reach(address)
     problems: list[str] = []
     state = _connected(address)
     for name, read in (
-        ("actors", lambda: _actors(state.actor_table(None))),
+        ("started", lambda: _started(address)),
+        ("actors", lambda: _actors(state)),
+        ("jobs", lambda: [job["JobID"] for job in state.job_table() if not job.get("IsDead")]),
         ("bundles", lambda: _bundles(state.placement_group_table())),
-        ("nodes", lambda: _nodes(state.node_table())),
+        ("nodes", lambda: _nodes(state)),
+        ("grows", lambda: state.get_max_resources_from_cluster_config() is not None),
         ("total", state.cluster_resources),
         ("available", state.available_resources),
         ("demands", lambda: _demands(address)),
     ):
         _record(name, read, problems)
     emit("problems", problems)
+
+
+def _found(address: str) -> str:
+    """The head's own address: ``auto`` is looked up as Ray does it."""
+    if address not in ("auto", "local"):
+        return address
+    from ray._private import services
+
+    found: str | None = services.canonicalize_bootstrap_address("auto")
+    if found is None:
+        raise ConnectionError("no Ray runs on this machine")
+    return found
+
+
+def _reach(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
+    except OSError as error:
+        raise ConnectionError(f"nothing answers at {address} ({error.strerror or error})") from None
+
+
+def _started(address: str) -> dict[str, str]:
+    """With which releases the head was started."""
+    from ray._raylet import GcsClient
+
+    reported = GcsClient(address=address).internal_kv_get(METADATA, namespace=CLUSTER, timeout=TIME_LIMIT)
+    said = json.loads(reported) if reported else {}
+    return {name: str(said.get(f"{name}_version") or "") for name in ("ray", "python")}
 
 
 def _record(name: str, read: Callable[[], Any], problems: list[str]) -> None:
@@ -61,7 +100,8 @@ def _connected(address: str) -> Any:
     return state
 
 
-def _actors(table: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _actors(state: Any) -> list[dict[str, Any]]:
+    held = _held(state)
     return [
         {
             "kind": actor.get("ActorClassName", ""),
@@ -70,9 +110,26 @@ def _actors(table: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
             "pid": actor.get("Pid") or None,
             "node": (actor.get("Address") or {}).get("IPAddress", ""),
             "death": str(actor.get("DeathCause") or "")[:2000],
+            "job": actor.get("JobID", ""),
+            **held.get(identifier, {}),
         }
-        for actor in list(table.values())[:MOST_ACTORS]
+        for identifier, actor in list(state.actor_table(None).items())[:MOST_ACTORS]
     ]
+
+
+def _held(state: Any) -> dict[str, dict[str, Any]]:
+    """What each actor holds, and the namespace of its name: the table for people leaves them out."""
+    try:
+        from ray.core.generated.gcs_pb2 import ActorTableData
+
+        rows = state._connect_and_get_accessor().get_actor_table(None, None)
+        actors = [ActorTableData.FromString(row) for row in rows]
+        return {
+            actor.actor_id.hex(): {"holds": dict(actor.required_resources), "namespace": actor.ray_namespace}
+            for actor in actors
+        }
+    except Exception:  # an earlier release keeps them elsewhere
+        return {}
 
 
 def _bundles(table: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -88,14 +145,16 @@ def _bundles(table: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _nodes(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _nodes(state: Any) -> list[dict[str, Any]]:
+    free = state.available_resources_per_node() if hasattr(state, "available_resources_per_node") else {}
     return [
         {
             "alive": bool(node.get("Alive", node.get("alive"))),
             "address": node.get("NodeManagerAddress", ""),
             "resources": node.get("Resources") or {},
+            "free": free.get(node.get("NodeID")),
         }
-        for node in table
+        for node in state.node_table()
     ]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.processes.ray_resources import check
 
-from rldoctor.api import Finding, Outcome
-from rldoctor.case import Unknown
+from rldoctor.api import Finding, Grade, Outcome, Severity
+from rldoctor.case import Case, Unknown
 from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
 from tests.checks import launches
@@ -205,3 +205,59 @@ def test_an_allocation_answers_where_the_case_names_no_nodes(tmp_path: Path) -> 
     result = judge_one(check, replace(case, unknown={"nodes": Unknown(reason="not told")}))
     assert (result.outcome, result.findings) == (Outcome.PASS, ())
     assert result.reason is not None and "16 of 16 GPUs" in result.reason
+
+
+POOLS = {**VERL, "ray__strategy": "STRICT_PACK", "placement__gpus_per_node": 8, "placement__nodes": 2}
+BIG, SMALL = {"GPU": 8.0, "CPU": 64.0}, {"GPU": 8.0, "CPU": 16.0}
+
+
+def running(
+    *nodes: dict[str, float], free: list[dict[str, float]] | None = None, cores: int = 48, **records: Any
+) -> Case:
+    """A launch of two nodes of eight GPUs, and a running cluster of these nodes."""
+    case = launches.launch("verl", "0.7.1", ray__gpus_needed=16, ray__cpus_needed=cores, **POOLS)
+    rows = [
+        {"alive": True, "address": "10.0.0.1", "resources": node, "free": left}
+        for node, left in zip(nodes, free or nodes, strict=True)
+    ]
+    said = {"address": "head:6379", "nodes": rows, "actors": [], "available": {}, "total": {}, **records}
+    return replace(case, observations={"ray_cluster": {"cluster": {"ended": "done", "records": said}}})
+
+
+def test_a_launch_finds_its_place_on_the_cluster_that_runs() -> None:
+    result = judge_one(check, running({"CPU": 4.0}, BIG, BIG))
+    assert result.outcome is Outcome.PASS
+    assert "2 placement groups of 24 CPU, 8 GPU" in (result.reason or "")
+
+
+def test_cores_that_no_node_of_the_running_cluster_has() -> None:
+    (found,) = judge_one(check, running(SMALL, SMALL)).findings
+    assert found.severity is Severity.ERROR and found.grade is Grade.OBSERVED
+    assert "can never hold that (a node has at most 16 CPU, 8 GPU)" in found.message
+    assert "--num-cpus=24" in found.fixes[0].commands[0]
+
+
+def test_one_node_too_few_on_the_running_cluster() -> None:
+    (found,) = judge_one(check, running(BIG, {"GPU": 7.0, "CPU": 64.0})).findings
+    assert "the 2 nodes of the cluster at head:6379 can never hold that" in found.message
+    (grows,) = judge_one(check, running(BIG, grows=True)).findings
+    assert grows.severity is Severity.WARNING and "unless the autoscaler" in grows.message
+
+
+def test_what_others_hold_is_a_warning_and_what_ended_jobs_left_is_named() -> None:
+    actor = {"kind": "WorkerDict", "state": "ALIVE", "name": "w0", "namespace": "old", "holds": {"GPU": 1.0}}
+    actors = [{**actor, "job": "01000000"}, {**actor, "job": "02000000", "name": ""}]
+    left = [BIG, {"GPU": 6.0, "CPU": 62.0}]
+    (found,) = judge_one(check, running(BIG, BIG, free=left, actors=actors, jobs=["02000000"])).findings
+    assert found.severity is Severity.WARNING
+    assert "1 actor of jobs that have ended holds a part of it" in found.message
+    assert 'namespace="old"); ray.kill(ray.get_actor("w0"))' in found.fixes[0].commands[0]
+
+
+def test_a_cluster_that_does_not_tell_or_is_the_launchs_own() -> None:
+    silent = {"cluster": {"ended": "timed-out", "records": {}}}
+    assert judge_one(check, replace(running(BIG), observations={"ray_cluster": silent})).outcome is Outcome.NOT_CHECKED
+    own = running({"CPU": 1.0})
+    assert own.plan is not None
+    settings = {**own.plan.settings, **launches.settings(ray__started=True)}
+    assert judge_one(check, replace(own, plan=replace(own.plan, settings=settings))).findings == ()

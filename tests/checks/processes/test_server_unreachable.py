@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rldoctor_checks.processes.server_unreachable import check
 
-from rldoctor.api import Outcome, Severity
+from rldoctor.api import Case, Outcome, Severity
+from rldoctor.judge import judge_one
 from tests.checks import launches
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY
@@ -174,3 +175,27 @@ def test_a_server_that_is_none_for_rollouts() -> None:
     client = "trl/extras/vllm_client.py init_communicator"
     assert "no rollout server" in finding(check, traceback(error, client)).message
     assert findings(check, traceback(error, "openai/_client.py post")) == []
+
+
+def asked(message: str = "", **records: Any) -> Case:
+    """What asking a running Ray cluster came to."""
+    error = {"type": "ConnectionError", "message": message}
+    job = {"ended": "raised" if message else "done", "records": {"version": "2.60.0", **records}, "error": error}
+    return Case(observations={"ray_cluster": {"cluster": job}})
+
+
+def test_a_ray_address_at_which_nothing_answers() -> None:
+    (found,) = judge_one(check, asked("nothing answers at head:6379 (Connection refused)")).findings
+    assert found.severity is Severity.WARNING
+    assert "does not answer: nothing answers at head:6379 (Connection refused)" in found.message
+
+
+def test_a_ray_that_wants_a_token() -> None:
+    refused = "InvalidAuthToken: Token authentication is enabled but no authentication token was found"
+    (found,) = judge_one(check, asked(address="head:6379", problems=[f"actors: {refused}"])).findings
+    assert "the Ray cluster at head:6379 asks for a token" in found.message
+
+
+def test_a_ray_that_answers_and_one_that_is_not_understood() -> None:
+    assert judge_one(check, asked(address="head:6379", nodes=[], actors=[])).outcome is Outcome.PASS
+    assert judge_one(check, asked("AttributeError: no GlobalState", address="head:6379")).outcome is Outcome.NOT_CHECKED
