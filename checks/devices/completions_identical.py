@@ -55,6 +55,7 @@ from ..observed.rollout import (
     describe,
     groups,
     log_probability,
+    one_cause,
     records,
     require,
     rollouts,
@@ -74,6 +75,7 @@ MANY_GROUPS = 4
 
 
 @check.observed(needs=["observations.rollout"])
+@one_cause
 def group_is_one(case: Case) -> Iterator[Finding | Reach]:
     """A sampled group in which nothing differs."""
     compared = 0

@@ -57,7 +57,7 @@ from rldoctor.api import (
     version_within,
 )
 
-from ..observed.rollout import Job, describe, failure_text, frames, records, require, rollouts
+from ..observed.rollout import Job, describe, failure_text, frames, one_cause, records, require, rollouts
 from ..observed.simulated import WORDS, devices_of, implied, module_of, rows, what_stopped, where
 
 check = Check("RLD301", "device-mismatch", __doc__)
@@ -123,6 +123,7 @@ def placed_elsewhere(case: Case) -> Iterator[Finding | Reach]:
 
 
 @check.observed(needs=["observations.rollout"])
+@one_cause
 def operation_fails(case: Case) -> Iterator[Finding | Reach]:
     """The rollout failed because an operation mixed devices."""
     for job in rollouts(case).values():

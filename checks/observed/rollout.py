@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import wraps
 from typing import Any
 
-from rldoctor.api import Case, NotChecked
+from rldoctor.api import Case, Finding, NotApplicable, NotChecked, Reach
 
 from ..exceptions import Link, root_of
 
 Job = Mapping[str, Any]
 Completion = Mapping[str, Any]
 
+Judge = Callable[[Case], Iterator[Finding | Reach]]
+
 # That something of this probability happened by chance is not worth considering.
 NEVER = math.log(1e-9)
+
+
+def one_cause(judge: Judge) -> Judge:
+    """A detector that looks at several engines for one thing: what it sees on more than one of them is one finding, the
+    first engine's, with the evidence of all."""
+
+    @wraps(judge)
+    def joined(case: Case) -> Iterator[Finding | Reach]:
+        found: list[Finding] = []
+        try:
+            for item in judge(case):
+                if isinstance(item, Reach):
+                    yield item
+                else:
+                    found.append(item)
+        except (NotApplicable, NotChecked):
+            if not found:
+                raise
+        if found:
+            first, *others = found
+            shown = dict.fromkeys(line for one in others for line in one.evidence if line not in first.evidence)
+            beside = f"; seen {len(found)} times in all" if others else ""
+            yield replace(first, message=first.message + beside, evidence=(*first.evidence, *shown))
+
+    return joined
 
 
 def rollouts(case: Case) -> dict[str, Job]:

@@ -173,9 +173,10 @@ def answers_differ(case: Case) -> Iterator[Finding | Reach]:
 def _exercised(case: Case, job: Job, found: Comparison) -> str:
     reach = require(job, "reach")
     ties = f", {len(found.partings)} part in near ties" if found.partings else ""
+    preempted = "no preemption was reached" if reach["preemptions"] == 0 else f"{reach['preemptions']} preemptions"
     return (
         f"{found.equal} of {found.requests} greedy answers equal with prefill in chunks and without{ties}; "
-        f"log-probabilities differ by {found.agreed.largest:.2g} at most; {reach['preemptions']} preemptions, "
+        f"log-probabilities differ by {found.agreed.largest:.2g} at most; {preempted}, "
         f"{lengths(case, job)} on {describe(job)}"
     )
 

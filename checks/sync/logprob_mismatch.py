@@ -59,6 +59,7 @@ from rldoctor.api import (
     Fix,
     Grade,
     NotApplicable,
+    NotChecked,
     Reach,
     Severity,
     Threshold,
@@ -311,9 +312,11 @@ def under_pressure(case: Case) -> Iterator[Finding | Reach]:
     if len(wrong) < len(apart):
         if wrong:
             raise NotApplicable("only one of two engines is wrong: it is their difference (RLD201)")
+        lost = {name: require(by_run[name], "trace").get("preemptions") for name in apart}
+        if set(lost.values()) == {0}:
+            raise NotChecked("no request lost its place in the KV cache: what comes back to it was not reached")
         for name, found in apart.items():
-            preempted = require(by_run[name], "trace").get("preemptions")
-            yield Reach(f"{found.requests} requests under pressure, {preempted} preemptions: {found.all}")
+            yield Reach(f"{found.requests} requests under pressure, {lost[name]} preemptions: {found.all}")
         return
     found, job = next(iter(wrong.values())), by_run[next(iter(wrong))]
     preempted = require(job, "trace").get("preemptions")

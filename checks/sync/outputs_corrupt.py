@@ -42,6 +42,7 @@ from ..observed.rollout import (
     describe,
     groups,
     log_probability,
+    one_cause,
     records,
     require,
     rollouts,
@@ -57,6 +58,7 @@ SHOWN = 4
 
 
 @check.observed(needs=["observations.rollout"])
+@one_cause
 def no_numbers(case: Case) -> Iterator[Finding | Reach]:
     """Log-probabilities that are NaN or infinite."""
     for job in rollouts(case).values():
@@ -102,6 +104,7 @@ def turns(case: Case) -> Iterator[Finding | Reach]:
 
 
 @check.observed(needs=["observations.chunked_prefill"])
+@one_cause
 def no_numbers_in_traffic(case: Case) -> Iterator[Finding | Reach]:
     """Log-probabilities that are NaN or infinite where prompts are cut into chunks, preempted or aborted."""
     for job in runs(case, "chunked_prefill"):
@@ -126,6 +129,7 @@ def no_numbers_in_traffic(case: Case) -> Iterator[Finding | Reach]:
 
 
 @check.observed(needs=["observations.rollout"])
+@one_cause
 def one_token(case: Case) -> Iterator[Finding | Reach]:
     """All sampled completions repeat one token, against their own log-probabilities."""
     for job in rollouts(case).values():

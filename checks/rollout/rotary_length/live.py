@@ -11,7 +11,7 @@ from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Rea
 
 from ...observed.agreement import Difference, apart_from_trainer, difference, grade_of, noise_of
 from ...observed.lengths import SIZES, engine_mismatch, failed_passes, message_of, positions, trainer_side
-from ...observed.rollout import Job, describe, failure_text, frames, records, require, rollouts, runs
+from ...observed.rollout import Job, describe, failure_text, frames, one_cause, records, require, rollouts, runs
 from ...observed.traces import decided_by_chunks
 from . import check
 from .fixes import COMPLETE, limited
@@ -173,6 +173,7 @@ def _against(message: str) -> str:
 
 
 @check.observed(needs=["observations.rollout"])
+@one_cause
 def table_too_short(case: Case) -> Iterator[Finding | Reach]:
     """A rotary table has fewer rows than there are positions."""
     jobs = list(rollouts(case).values())
@@ -195,6 +196,7 @@ def table_too_short(case: Case) -> Iterator[Finding | Reach]:
 
 
 @check.observed(needs=["observations.rollout"])
+@one_cause
 def rollout_fails(case: Case) -> Iterator[Finding | Reach]:
     """The rollout failed on rotary sizes or settings."""
     for job in rollouts(case).values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rldoctor_checks.devices.completions_identical import check
@@ -18,6 +19,14 @@ def test_a_group_in_which_nothing_differs() -> None:
     (finding,) = judge_one(check, rollout_case(completions=[completion(WORDS, index=i) for i in range(8)])).findings
     assert finding.message.startswith("all 8 completions sampled at temperature 1.0 by vLLM 0.11.0 V1")
     assert "log-probability -64.0 of the first, -448 that all others repeat it" in finding.evidence[1].text
+
+
+def test_engines_that_share_a_fault_give_one_finding() -> None:
+    one = rollout_case(completions=[completion(WORDS, index=i) for i in range(8)])
+    jobs = dict.fromkeys(("miniature", "pressed", "first replica"), one.observations["rollout"]["miniature"])
+    (finding,) = judge_one(check, replace(one, observations={"rollout": jobs})).findings
+    assert finding.message.endswith("are the same; seen 3 times in all")
+    assert len(finding.evidence) == 3  # equal lines stand there once
 
 
 @pytest.mark.parametrize(

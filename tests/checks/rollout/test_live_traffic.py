@@ -121,6 +121,15 @@ def test_what_both_engines_answer_otherwise_than_the_trainer_is_not_the_chunks()
     assert passed.outcome is Outcome.PASS and "2 requests under pressure, 5 preemptions" in str(passed.reason)
 
 
+def test_traffic_that_preempts_nobody_says_nothing_of_preemption() -> None:
+    calm = beside(SAME, SAME, trainer=-2.0)
+    for one in calm.observations["chunked_prefill"].values():
+        one["records"]["trace"]["preemptions"] = one["records"]["reach"]["preemptions"] = 0
+    result = judge_one(logprob_mismatch.check, calm)
+    assert result.outcome is Outcome.NOT_CHECKED and "what comes back to it was not reached" in str(result.reason)
+    assert "no preemption was reached" in str(judge_one(chunked_prefill.check, calm).reason)
+
+
 def test_the_budget_goes_with_it_where_the_launch_gives_one_that_is_too_small() -> None:
     off = {"request 0": answer([1, 2, 3], logprob=-2.4), "request 1": answer([4, 5, 6], 256, logprob=-2.4)}
     reported = pair(SAME, off, engine__max_num_batched_tokens=2048, engine__max_model_len=8192)
