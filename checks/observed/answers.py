@@ -3,7 +3,7 @@ one finding: answers that are another request's, text that is not that of its to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from rldoctor.api import Case, NotApplicable
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 # Rows that show whether answers belong to their requests; the others are about the parameter of that name.
 ORDERED, CHARACTERS = "the order of answers", "characters of several tokens"
-RESTS_ON = {"include_stop_str_in_output": "stop", "min_tokens": "stop_token_ids"}
+RESTS_ON = {"include_stop_str_in_output": ("stop",), "min_tokens": ("stop_token_ids", "logit_bias")}
 
 
 def rows(job: Job) -> list[Row]:
@@ -59,8 +59,8 @@ def wrong_ends(job: Job) -> list[Row]:
     ]
 
 
-def not_applied(job: Job) -> dict[str, list[Row]]:
-    """By parameter the answers that are not as it asks for."""
+def not_applied(job: Job, ignored: Collection[str] = ()) -> dict[str, list[Row]]:
+    """By parameter the answers that are not as it asks for; ``ignored`` are those that are known to have no effect."""
     found: dict[str, list[Row]] = {}
     if length_off(job):
         return {"max_tokens": length_off(job)}
@@ -71,8 +71,8 @@ def not_applied(job: Job) -> dict[str, list[Row]]:
         if row in ends or strange or row["about"] in (ORDERED, CHARACTERS) or row["got"] == row["expected"]:
             continue
         found.setdefault(row["about"], []).append(row)
-    for name, ground in RESTS_ON.items():
-        if ground in found:
+    for name, grounds in RESTS_ON.items():
+        if any(ground in found or ground in ignored for ground in grounds):
             found.pop(name, None)
     return found
 

@@ -109,6 +109,14 @@ def draws(job: Job) -> list[Draws]:
     return [one for name, one in found.items() if not off & set(_below(name, grounds))]
 
 
+def without_effect(case: Case) -> set[str]:
+    """The parameters that draws show to be ignored; none where they tell nothing."""
+    try:
+        return {one.name for job in sampled(case) for one in draws(job) if one.ignored}
+    except (NotApplicable, NotChecked):
+        return set()
+
+
 def _below(name: str, grounds: Mapping[str, str | None]) -> Iterator[str]:
     """What a setting rests on, down to the ground."""
     while (ground := grounds.get(name)) is not None:

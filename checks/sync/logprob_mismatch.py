@@ -2,7 +2,8 @@
 
 What it looks for
     In a running engine: log-probabilities of sampled tokens against those of the same model, in the same precision, in
-    transformers; and what the engine tells while it decodes against what it tells of the same tokens in a prompt.
+    transformers; what the engine tells while it decodes against what it tells of the same tokens in a prompt; and what
+    the framework's own trainer, built as a run builds it, makes of the same tokens (TRL).
     In a log: log-probabilities of engine and trainer that differ in length where the loss compares them. In the logged
     metrics, as the median of the last twenty steps: TRL's ``sampling/sampling_logp_difference/mean``,
     SkyRL's ``rollout_train_logprobs_abs_diff_mean``, verl's ``rollout_probs_diff_mean`` and
@@ -67,6 +68,7 @@ from rldoctor.api import (
 )
 
 from ..observed.agreement import (
+    EXACT,
     apart_from_trainer,
     between,
     decided_by_the_batch,
@@ -296,6 +298,34 @@ def from_cached_prefixes(case: Case) -> Iterator[Finding | Reach]:
             case,
             job,
             f"earlier prompt, {name}: {worst}",
+        )
+
+
+@check.observed(needs=["observations.trainer_code"])
+def trainers_own_code(case: Case) -> Iterator[Finding | Reach]:
+    """What the framework's own trainer makes of sampled tokens, against transformers with the same weights."""
+    for job in runs(case, "trainer_code"):
+        rows, own = require(job, "rows"), require(job, "own")
+        # The trainer's side is float32 on the CPU in both.
+        apart = between(rows, "transformers", "own")
+        if not apart.beyond(EXACT):
+            yield Reach(f"{own['what']} at temperature {own['temperature']} and transformers: {apart}")
+            continue
+        yield check.finding(
+            f"{own['what']} gives sampled tokens other log-probabilities than transformers with the same weights at "
+            f"temperature {own['temperature']}: {apart.mean:.2g} apart on average",
+            grade=Grade.REPRODUCED,
+            evidence=(
+                *(cite(case.plan, "trainer.temperature", "sampling.temperature") if case.plan else ()),
+                Evidence(text=f"transformers against {own['title']}: {apart}", source="trainer_code scenario"),
+            ),
+            fixes=(
+                Fix(
+                    title=f"releases of {own['title']} and transformers that fit together",
+                    commands=("rldoctor compat",),
+                ),
+                Fix(title="where the trainer is a subclass or patched: look at what it does to logits before the loss"),
+            ),
         )
 
 

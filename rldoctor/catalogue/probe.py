@@ -26,6 +26,8 @@ class Request:
     """Minutes for which live traffic is kept up; None for no such run."""
     until: float | None = None
     """The monotonic time after which nothing more is started (``--budget``)."""
+    keep: Path | None = None
+    """The folder in which what engines showed is kept for a run that goes on; None for none."""
     step: tuple[Path, str] | None = None
     """File and name of a function of the user's own that is to be run; None for none."""
     ray: str | None = None

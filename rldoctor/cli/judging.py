@@ -18,6 +18,7 @@ from rldoctor.cli.options import (
     Devices,
     FailOn,
     Format,
+    Keep,
     Level,
     Model,
     Output,
@@ -112,6 +113,7 @@ def check(
     time_limit: TimeLimit = None,
     soak: Soak = None,
     budget: Budget = None,
+    keep: Keep = None,
     step: Step = None,
     ray: Ray = None,
     format_: Format = "rich",
@@ -143,6 +145,7 @@ def check(
         time_limit=time_limit,
         soak=soak,
         budget=budget,
+        keep=keep,
         step=step,
         ray=ray,
     )

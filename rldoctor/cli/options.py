@@ -33,6 +33,9 @@ Devices = Annotated[str | None, typer.Option(help="GPUs that probes may use, suc
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds for each child process.")]
 Soak = Annotated[float | None, typer.Option(help="Minutes for which the launch's traffic is kept up.")]
 Budget = Annotated[float | None, typer.Option(help="Minutes for all probes: those that judge most for their time.")]
+Keep = Annotated[
+    Path | None, typer.Option(help="Folder for what each engine shows; a run that was interrupted goes on behind it.")
+]
 Step = Annotated[
     str | None, typer.Option(metavar="FILE:FUNCTION", help="A function of yours to run on pretended devices, as ranks.")
 ]

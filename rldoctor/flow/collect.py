@@ -73,6 +73,7 @@ def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]
             devices=devices,
             time_limit=options.time_limit,
             soak=options.soak,
+            keep=options.keep,
             step=own_step(options.step) if options.step is not None else None,
             level=session.level,
             ray=options.ray,

@@ -45,6 +45,7 @@ class Options:
     time_limit: float | None = None
     soak: float | None = None
     budget: float | None = None
+    keep: Path | None = None
     step: str | None = None
     ray: str | None = None
 
@@ -97,6 +98,8 @@ def open_session(options: Options) -> Session:
         raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
     if options.budget is not None and not 0 < options.budget <= LONGEST / 60:
         raise InputError(f"--budget {options.budget:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
+    if options.keep is not None and options.keep.exists() and not options.keep.is_dir():
+        raise InputError(f"--keep {options.keep}: a folder is expected")
     if options.step is not None:
         own_step(options.step)
         if elsewhere or (level is not None and level < Level.DEVICES):

@@ -147,8 +147,9 @@ class Layer:
 @dataclass(frozen=True, kw_only=True)
 class Framework:
     """One framework. ``home`` is its folder's module. Beside the record may stand ``dialect`` (and ``serve``) with a
-    ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, ``tracker`` with ``TRACKERS``, and
-    ``options/NAME.json``, read when needed.
+    ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, ``tracker`` with ``TRACKERS``,
+    ``options/NAME.json``, read when needed, and ``children/log_probabilities.py``, a program for the target's
+    interpreter.
 
     ``title`` is the name that people write, and that plans carry. ``over`` is what it is built over. ``trains`` is
     false for an engine. ``programs`` are console programs whose first argument is a command, ``servers`` expressions
@@ -204,8 +205,15 @@ class Framework:
 
     def table(self, owner: str) -> Path:
         """The file with the options of a distribution in all its releases."""
-        home = importlib.import_module(self.home)
-        return Path(str(home.__file__)).parent / "options" / f"{owner}.json"
+        return self._folder() / "options" / f"{owner}.json"
+
+    def log_probabilities(self) -> Path | None:
+        """The program that has its trainer compute log-probabilities of completions, or None where there is none."""
+        program = self._folder() / "children" / "log_probabilities.py"
+        return program if program.is_file() else None
+
+    def _folder(self) -> Path:
+        return Path(str(importlib.import_module(self.home).__file__)).parent
 
     def _part(self, name: str) -> ModuleType | None:
         module = f"{self.home}.{name}"

@@ -24,6 +24,7 @@ from rldoctor.probes.scenarios.shared_engine import shared_engine
 from rldoctor.probes.scenarios.sleep import sleep
 from rldoctor.probes.scenarios.soak import soak
 from rldoctor.probes.scenarios.tokens import tokens
+from rldoctor.probes.scenarios.trainer_code import trainer_code
 from rldoctor.probes.scenarios.weights import weights
 from rldoctor.probes.validators import validators
 
@@ -50,6 +51,7 @@ __all__ = [
     "sleep",
     "soak",
     "tokens",
+    "trainer_code",
     "validators",
     "weights",
 ]

@@ -14,6 +14,7 @@ from rldoctor.catalogue.probe import Job, JobResult, Request
 from rldoctor.catalogue.scenario import MINIATURE, Basis
 from rldoctor.probes.boots import Asked, Boot
 from rldoctor.probes.placing import runs_itself
+from rldoctor.probes.resumed import Kept
 from rldoctor.probes.runner import run_job
 
 CHILD = Path(__file__).parent / "children" / "engine.py"
@@ -53,10 +54,12 @@ def play(
 ) -> Observations:
     """Runs every boot. Returns, by scenario and run, the results in the form of a job's (``rollout`` holds the boots
     themselves, by their names); a run that was not reached has ``ended`` ``not-run``, and ``why``. Where the engine
-    that the others add to hangs while it comes up, they are not tried: each would take as long."""
+    that the others add to hangs while it comes up, they are not tried: each would take as long. What an earlier run
+    left in the folder that is asked for is not played again."""
     observations: Observations = {}
     hung: Played | None = None
     for boot in boots:
+        own: Observations = {}
         left = [one for one in boot.asked if one.scenario.program is not None]
         if request.spent:
             never = msgspec.to_builtins(JobResult(ended="not-run"))
@@ -64,14 +67,20 @@ def play(
             for one in boot.asked:
                 observations.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
             continue
+        kept = Kept(request.keep, case, request, job(case, request, basis, boot, left)) if request.keep else None
+        known = kept.observations() if kept is not None else None
+        if known is not None:
+            progress(f"{boot.name}: played before, taken from {request.keep}")
+            _join(observations, known)
+            continue
         played = hung
         for attempt in range(0 if hung else 1 + MOST_REBOOTS):
             progress(", ".join([boot.name, *(one.scenario.name for one in left)]))
             played = play_boot(case, request, basis, boot, left, child)
             if attempt == 0 or played.boot.ended != "done":
                 name = boot.name if attempt == 0 else f"{boot.name}, boot {attempt + 1}"
-                observations.setdefault("rollout", {})[name] = msgspec.to_builtins(played.boot)
-            deliver(observations, boot, played, left)
+                own.setdefault("rollout", {})[name] = msgspec.to_builtins(played.boot)
+            deliver(own, boot, played, left)
             reached = len(played.runs)
             left = [one for one in left if one.key not in played.runs]
             if not left or not reached:
@@ -82,8 +91,16 @@ def play(
         for one in left:
             never = msgspec.to_builtins(replace(played.boot, ended="not-run"))
             told = {"boot": boot.name, "why": played.why_not_more}
-            observations.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
+            own.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
+        if kept is not None:
+            kept.keep(own)
+        _join(observations, own)
     return observations
+
+
+def _join(observations: Observations, more: Observations) -> None:
+    for scenario, jobs in more.items():
+        observations.setdefault(scenario, {}).update(jobs)
 
 
 def deliver(observations: Observations, boot: Boot, played: Played, asked: Iterable[Asked]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, Source, cite, plan_of
 
 from ...observed import answers
-from ...observed.draws import judged, power, sampled, unseeded
+from ...observed.draws import judged, power, sampled, unseeded, without_effect
 from ...observed.rollout import describe, require, rollouts, runs
 from . import check
 
@@ -70,7 +70,7 @@ def sampling_parameter_not_applied(case: Case) -> Iterator[Finding | Reach]:
 def request_not_answered_as_asked(case: Case) -> Iterator[Finding | Reach]:
     """Forced answers that are longer, shorter or of another text than a parameter of the request asks for."""
     for job in answers.judged(case):
-        for name, rows in answers.not_applied(job).items():
+        for name, rows in answers.not_applied(job, without_effect(case)).items():
             yield check.finding(
                 f"{describe(job)} does not apply {name} as it is asked for, in {len(rows)} answers",
                 grade=Grade.OBSERVED,

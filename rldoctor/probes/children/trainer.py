@@ -19,18 +19,18 @@ class TrainerError(Exception):
 
 
 class Trainer:
-    """The model that the engine runs, in evaluation mode and the engine's precision, on the engine's device where
-    there is room for it, else on the CPU; ``apart`` on the CPU until :meth:`join`.
+    """The model that the engine runs, in evaluation mode and the engine's precision or the ``dtype`` that is given, on
+    the engine's device where there is room for it, else on the CPU; ``apart`` on the CPU until :meth:`join`.
 
     Raises :class:`TrainerError`."""
 
-    def __init__(self, running: RunningEngine, apart: bool = False) -> None:
+    def __init__(self, running: RunningEngine, apart: bool = False, dtype: Any = None) -> None:
         from transformers import AutoModelForCausalLM
 
         if running.made["weights"] == "dummy":
             raise TrainerError("the engine made up its own weights")
         config = first(running.engine, ("llm_engine.model_config", "llm_engine.vllm_config.model_config"))
-        dtype = getattr(config, "dtype", None)
+        dtype = dtype or getattr(config, "dtype", None)
         if not isinstance(dtype, torch.dtype):
             raise TrainerError("the engine does not tell its precision")
         try:

@@ -148,3 +148,17 @@ def test_a_penalty_that_is_ignored_or_counts_otherwise() -> None:
     assert all_findings(case(long=[*sums(), penalty(110.0)])) == []
     assert all_findings(case(long=[*sums(), penalty(290.0)])) == ["RLD219"]
     assert all_findings(case(long=[*sums(), penalty(190.0)])) == ["RLD404"]
+
+
+def test_an_answer_that_needs_an_ignored_bias_is_no_second_finding() -> None:
+    """What holds tokens back shows only in answers that are forced by a bias."""
+    biased = setting("logit_bias", KEPT, drawn(CHANCES))
+    answer = {"finish_reason": "length", "prompt": True}
+    row = {"about": "min_tokens", "asked": 3, "expected": {**answer, "token_ids": [6, 6, 6, 5]}}
+    rows = [{**row, "got": {**answer, "token_ids": [6, 6, 6, 6]}}]
+    alone = scenario_case("answers", rows=rows, surplus=0, logprobs=[])
+    assert "min_tokens" in findings(option_unknown.check, alone)[0].message
+    both = case(biased)
+    both.observations["answers"] = alone.observations["answers"]
+    (finding,) = findings(option_unknown.check, both)
+    assert "does not apply logit_bias" in finding.message

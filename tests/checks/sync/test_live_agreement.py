@@ -184,3 +184,21 @@ def test_rounding_is_quiet_unless_invariance_is_asked_for() -> None:
 def test_an_engine_that_did_not_come_up_is_no_pass(check: Check) -> None:
     case = scenario_case("agreement", ended="not-run", job={"records": {"stage": "boot"}})
     assert judge_one(check, case).outcome is Outcome.NOT_CHECKED
+
+
+@pytest.mark.parametrize(("own", "found"), [(-2.0, False), (-2.4, True)], ids=["the same", "another temperature"])
+def test_the_trainers_own_function_against_transformers(own: float, found: bool) -> None:
+    rows = [{"token_ids": [1, 2], "transformers": [-2.0, -2.0], "own": [own, own]}]
+    told = {"title": "TRL", "temperature": 0.6, "what": "trl 1.16.0, GRPOTrainer.f"}
+    result = judge_one(logprob_mismatch.check, scenario_case("trainer_code", rows=rows, own=told))
+    assert bool(result.findings) is found
+    if found:
+        assert "trl 1.16.0, GRPOTrainer.f gives sampled tokens other" in result.findings[0].message
+    else:
+        assert "at temperature 0.6 and transformers: mean 0" in str(result.reason)
+
+
+def test_a_trainer_that_could_not_be_asked_is_no_pass() -> None:
+    case = scenario_case("trainer_code", unread={"rows": "TRL's own function could not be asked: no module"})
+    result = judge_one(logprob_mismatch.check, case)
+    assert result.outcome is Outcome.NOT_CHECKED and "could not be asked: no module" in str(result.reason)

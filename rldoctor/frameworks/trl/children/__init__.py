@@ -1,0 +1,1 @@
+"""Programs for the target's interpreter."""

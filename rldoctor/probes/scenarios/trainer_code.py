@@ -1,0 +1,53 @@
+"""The ``trainer_code`` scenario: the function with which the launch's framework computes log-probabilities for its
+loss, against transformers and the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rldoctor import frameworks
+from rldoctor.case import Case
+from rldoctor.catalogue.check import NotApplicable
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Run, Scenario
+from rldoctor.lookup import find
+from rldoctor.model import Level
+
+# Enough for padding on both sides: prompts and completions of different lengths.
+RESPONSE = 12
+# The framework's trainer is imported and built.
+SECONDS = 300.0
+
+
+def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
+    plan = case.plan
+    framework = frameworks.framework(plan.framework) if plan is not None else None
+    program = framework.log_probabilities() if framework is not None else None
+    if plan is None or framework is None or program is None:
+        raise NotApplicable("no framework whose trainer can be asked alone")
+    if request.model is not None:
+        raise NotApplicable("a real model is not loaded a second time into a trainer")
+    if case.packages is None or not any(find(case.packages, package.name) for package in framework.packages):
+        raise NotApplicable(f"{framework.title} is not installed for this interpreter")
+    planned = [plan.value(name) for name in ("trainer.temperature", "sampling.temperature")]
+    temperature = next((float(value) for value in planned if isinstance(value, int | float) and value > 0), 1.0)
+    arguments = {
+        "program": str(program),
+        "title": framework.title,
+        "temperature": temperature,
+        "prompt": min(basis.prompt, basis.model_len // 4),
+        "response": min(RESPONSE, basis.model_len // 4),
+    }
+    return {"trainer_code": Run(arguments=arguments, time_limit=SECONDS)}
+
+
+trainer_code = Scenario(
+    name="trainer_code",
+    level=Level.COMPARE,
+    program=Path(__file__).parents[1] / "children" / "scenarios" / "trainer_code.py",
+    runs=_runs,
+    needs=("plan",),
+    reads=("packages", "model"),
+    seconds=20.0,
+)
