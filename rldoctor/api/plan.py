@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rldoctor.plan.model import UnknownOption
+from rldoctor.plan.model import RefusedValue, UnknownOption
 
 __all__ = [
+    "RefusedValue",
     "UnknownOption",
 ]

@@ -16,6 +16,7 @@ from rldoctor.frameworks.draft import Draft, variables
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.processes import devices, processes
+from rldoctor.frameworks.refusals import refused_value
 from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.frameworks.table import Rows, parents
 from rldoctor.model import Edit
@@ -304,10 +305,14 @@ class Dialect:
         return next((group for pattern, group in self.groups.items() if Patterns((pattern,)).match(entry)), None)
 
     def check_known(self, draft: Draft, native: Native) -> None:
-        """Notes an option that the framework's version does not know, with the nearest real names."""
+        """Notes an option that the framework's version does not know, with the nearest real names, and a value that it
+        refuses."""
         unknown = unknown_option(self, draft.launch, native)
         if unknown is not None:
             draft.unknown.append(unknown)
+        refused = refused_value(self, draft.launch, native)
+        if refused is not None:
+            draft.refused.append(refused)
 
     def defaults(self, draft: Draft) -> None:
         """What the framework's version takes for options that are not given."""
@@ -338,6 +343,7 @@ class Dialect:
             unread=tuple(draft.unread),
             beside=draft.beside,
             unknown=(*draft.unknown, *launch.cut_off),
+            refused=tuple(draft.refused),
             unset=tuple(sorted(names - draft.settings.keys())),
             notes=tuple(dict.fromkeys([*draft.notes, *launch.notes])),
             place=self.place(launch),

@@ -8,7 +8,7 @@ from typing import Any
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved, convert, whole
 from rldoctor.frameworks.launch import Launch, at
-from rldoctor.plan.model import Form, Given, Note, Setting, Source, UnknownOption
+from rldoctor.plan.model import Form, Given, Note, RefusedValue, Setting, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 
 # Which model is trained, a launch says; what a framework or vLLM takes where none is named is nobody's model.
@@ -27,6 +27,7 @@ class Draft:
         self.unread: list[Given] = []
         self.beside = 0
         self.unknown: list[UnknownOption] = []
+        self.refused: list[RefusedValue] = []
         self.notes: list[Note] = list(launch.notes)
         self.doubts: dict[str, str] = {}
 

@@ -87,5 +87,6 @@ def _merged(plan: RolloutPlan, server: RolloutPlan) -> RolloutPlan:
         unset=unset,
         server=server,
         unknown=(*plan.unknown, *server.unknown),
+        refused=(*plan.refused, *server.refused),
         notes=tuple(dict.fromkeys((*plan.notes, *server.notes))),
     )

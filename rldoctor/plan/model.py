@@ -95,6 +95,23 @@ class UnknownOption:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RefusedValue:
+    """A value that a known option of this version does not take. ``accepted`` holds what it takes where it takes
+    nothing else, the likeliest first; ``takes`` is the type in words where it takes a type; ``option`` the canonical
+    name that the option was understood as."""
+
+    key: str
+    value: str
+    file: str
+    line: int
+    form: Form
+    owner: str
+    accepted: tuple[Any, ...] = ()
+    takes: str = ""
+    option: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Note:
     """What the reader should know of how the plan came about: an impossible value, an option given twice, a file not
     found. ``unread`` says that settings may stand in what could not be read."""
@@ -137,6 +154,7 @@ class RolloutPlan:
     unread: tuple[Given, ...] = ()
     beside: int = 0
     unknown: tuple[UnknownOption, ...] = ()
+    refused: tuple[RefusedValue, ...] = ()
     unset: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     place: Place | None = None

@@ -290,6 +290,17 @@ def test_what_each_release_hands_to_the_engine(
     assert plan.value("engine.enable_sleep_mode") is True and plan.value("sleep.level") == 1
 
 
+@pytest.mark.parametrize(
+    ("version", "dtype", "quantization"),
+    [("0.3.1", "fp8", None), ("0.5.0", "bfloat16", "fp8"), ("0.7.0", "bfloat16", "fp8")],
+)
+def test_precision_fp8_is_a_quantization(
+    launches: Launches, version: str, dtype: str, quantization: str | None
+) -> None:
+    plan = whole(launches, BASE.replace("precision: bfloat16", "precision: fp8"), version)
+    assert (plan.value("engine.dtype"), plan.value("engine.quantization")) == (dtype, quantization)
+
+
 def test_nothing_is_derived_for_an_unknown_release(launches: Launches) -> None:
     (plan,) = launches({"grpo.yaml": BASE})
     assert plan.version is None and plan.value("seed.per_replica") is None

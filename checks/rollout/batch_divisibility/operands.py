@@ -96,11 +96,17 @@ def devices(plan: RolloutPlan) -> tuple[int, str] | None:
     return devices // model, f"{devices} devices" + (f" / {model} model parallel ranks" if model > 1 else "")
 
 
+# Those of the recipes and experiments that call verl's validate_config.
+COMPARING = ("recipe.dapo.main_dapo", "verl.experimental.one_step_off_policy.")
+
+
 def validates(plan: RolloutPlan) -> bool:
-    """Whether verl compares the batches of this entry at all: not where it only samples, nor in most recipes, which
-    have trainers of their own, nor where the samples come in a stream (fully_async_main.py wants a batch of 0)."""
-    recipe = plan.entry.startswith("recipe.") and plan.entry != "recipe.dapo.main_dapo"
-    return not any(word in plan.entry for word in ("generation", "fully_async")) and not recipe
+    """Whether verl compares the batches of this entry at all: not where it only samples, nor in most recipes and
+    experiments, which have trainers of their own, nor where the samples come in a stream (fully_async_main.py wants a
+    batch of 0)."""
+    entry = plan.entry.replace("/", ".")
+    own = entry.startswith(("recipe.", "verl.experimental.")) and not entry.startswith(COMPARING)
+    return not any(word in entry for word in ("generation", "fully_async")) and not own
 
 
 def whole(plan: RolloutPlan) -> tuple[int, str] | None:

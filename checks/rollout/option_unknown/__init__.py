@@ -1,7 +1,9 @@
 """An option that this version of the framework or engine does not know.
 
 What it looks for
-    Every option of the launch file against the options that the installed (or assumed) release declares. In a real
+    Every option of the launch file against the options that the installed (or assumed) release declares, and its value
+    against the choices or the type that are declared for it, where the release's parser holds them against each other.
+    In a real
     rollout with the launch's engine options: switches and numbers that the running engine has otherwise; parameters of
     requests (temperature, cuts, penalties, bias, seeds, lengths, stops) that have no effect on what is drawn or on
     answers that are known beforehand. In a log: what argparse, Hydra, OmegaConf, dataclasses, pydantic and YAML print
@@ -35,7 +37,7 @@ from rldoctor.api import Case, Check, Evidence, Finding, NotChecked, Reach, Seve
 from rldoctor.api.engine import release
 
 from . import attention_variable
-from .fixes import remedies, reported
+from .fixes import in_place, refusal, remedies, reported
 
 # What to install where another release of an owner of options is wanted; the others are started from a clone.
 PACKAGES = {name: name for name in ("trl", "ms-swift", "verl", "openrlhf", "vllm", "axolotl", "skyrl", "transformers")}
@@ -62,6 +64,19 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
             how="--assume PACKAGE==VERSION",
         )
     yield Reach(f"{len(plan.given)} options of {plan.framework} {plan.version}")
+
+
+@check.declared(needs=["plan"])
+def value_refused(case: Case) -> Iterator[Finding | Reach]:
+    """Values outside what the release declares for their option."""
+    plan = plan_of(case)
+    for option in plan.refused:
+        yield check.finding(
+            refusal(option),
+            evidence=(Evidence(text=f"{option.key} {option.value}", source=option.file, line=option.line),),
+            fixes=tuple(in_place(option)),
+        )
+    yield Reach(f"the values of {len(plan.given)} options")
 
 
 @check.declared(needs=[f"plan.{attention_variable.VARIABLE}", "packages.vllm"])

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from rldoctor.api import Applicability, Edit, Fix
-from rldoctor.api.plan import UnknownOption
+from rldoctor.api.plan import RefusedValue, UnknownOption
 
 # So alike are two spellings of one word (utilisation and utilization: 0.96); max_tokens and max_model_len are at 0.61.
 SAME_WORD = 0.9
+# A value that is meant to be another one shares most of its letters (colocated and colocate: 0.94).
+ALIKE = 0.75
 # What one framework calls otherwise than the others, where likeness leads to something else.
 # https://github.com/modelscope/ms-swift/issues/4958, https://github.com/modelscope/ms-swift/issues/8259
 OTHERWISE = {("ms-swift", "max_prompt_length"): "max_length"}
@@ -50,6 +52,24 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
         )
     if option.since or option.until:
         yield Fix(title=f"or take {option.key} out: this release does without it")
+
+
+def refusal(option: RefusedValue) -> str:
+    """What is wrong with the value, and what the release takes."""
+    taken = option.takes or f"one of {', '.join(str(value) for value in option.accepted)}"
+    return f"{option.owner} refuses {option.key} {option.value}: it takes {taken}"
+
+
+def in_place(option: RefusedValue) -> Iterator[Fix]:
+    """The accepted value that is spelled most alike, where one is; else a number written out."""
+    best = next(iter(option.accepted), None)
+    if best is not None and SequenceMatcher(None, str(best).lower(), option.value.lower()).ratio() >= ALIKE:
+        edits = (Edit(option=option.option, value=best),) if option.option is not None else ()
+        yield Fix(title=f"write {best}", applicability=Applicability.UNSAFE, edits=edits)
+    elif option.accepted:
+        yield Fix(title=f"choose one of {', '.join(str(value) for value in option.accepted)}")
+    else:
+        yield Fix(title=f"write {option.takes} for {option.key}")
 
 
 def renamed(wrong: str, right: str, sure: bool = False) -> Fix:

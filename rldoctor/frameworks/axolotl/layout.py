@@ -19,6 +19,7 @@ AXOLOTL = Layout(
                 ),
             ),
             rejects=False,
+            validates=True,  # pydantic
         ),
     },
 )

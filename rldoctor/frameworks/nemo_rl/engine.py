@@ -23,6 +23,8 @@ PASSED = (
     ("0.5", None, "served_model_name"),
     ("0.4", "0.8", "logprobs_mode"),
 )
+# The precision for which the weights are quantized (init_fp8), and the release that brought it.
+FP8, FP8_SINCE = "fp8", "0.4"
 
 
 def lengths(draft: Draft) -> None:
@@ -75,6 +77,13 @@ def engine(draft: Draft) -> None:
         return
     draft.derive("engine.model", draft.value("model.path"), "the policy", "model.path")
     draft.derive("engine.trust_remote_code", True, "fixed by NeMo-RL")
+    if draft.value("engine.dtype") == FP8 and not between(draft, OWNER, "0", FP8_SINCE):
+        draft.derive(
+            "engine.quantization", FP8, "precision fp8 is a quantization of weights in bfloat16", "engine.dtype"
+        )
+        draft.override(
+            "engine.dtype", "bfloat16", "weights of precision fp8 are quantized from it", "engine.quantization"
+        )
     draft.derive("engine.enable_sleep_mode", True, "fixed by NeMo-RL")
     ranks = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
     draft.override("engine.distributed_executor_backend", "ray" if ranks > 1 else None, f"{ranks} ranks per engine")

@@ -1,4 +1,5 @@
-"""Where ROLL declares its options. What no field has is dropped without a word (dacite, not strict)."""
+"""Where ROLL declares its options. What no field has is dropped without a word (dacite, not strict); types are
+checked."""
 
 from __future__ import annotations
 
@@ -8,9 +9,13 @@ ROLL = Layout(
     packages=("roll",),
     markers=("roll/configs/base_config.py",),
     groups={
-        "rlvr": Group((class_part("roll/pipeline/rlvr/rlvr_config.py:RLVRConfig", nested=True),), rejects=False),
+        "rlvr": Group(
+            (class_part("roll/pipeline/rlvr/rlvr_config.py:RLVRConfig", nested=True),), rejects=False, validates=True
+        ),
         "agentic": Group(
-            (class_part("roll/pipeline/agentic/agentic_config.py:AgenticConfig", nested=True),), rejects=False
+            (class_part("roll/pipeline/agentic/agentic_config.py:AgenticConfig", nested=True),),
+            rejects=False,
+            validates=True,
         ),
     },
 )

@@ -52,4 +52,5 @@ def combined(
         open_ended=description.open,
         rejects=description.rejects,
         abbreviations=description.abbreviations,
+        validates=description.validates,
     )

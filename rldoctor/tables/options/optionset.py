@@ -17,7 +17,8 @@ class OptionSet(Mapping[str, Option]):
     The mapping holds what is certainly known. ``uncertain`` holds names that some of the releases in question have and
     others do not; ``gap`` is set where part of the options could not be read at all, so that no name can be called
     unknown; ``open`` where the command hands other names on; ``rejects`` where it stops at a name it does not know;
-    ``abbreviations`` where its parser completes the start of a name. ``source`` says where all of it comes from."""
+    ``abbreviations`` where its parser completes the start of a name; ``validates`` where values are held against their
+    types wherever they are given. ``source`` says where all of it comes from."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class OptionSet(Mapping[str, Option]):
         open_ended: bool = False,
         rejects: bool = True,
         abbreviations: bool = False,
+        validates: bool = False,
     ) -> None:
         self._options = options
         self.source = source
@@ -37,6 +39,7 @@ class OptionSet(Mapping[str, Option]):
         self.open = open_ended
         self.rejects = rejects
         self.abbreviations = abbreviations
+        self.validates = validates
 
     def __getitem__(self, name: str) -> Option:
         return self._options[name]

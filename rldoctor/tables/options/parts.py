@@ -84,13 +84,15 @@ class Group:
     ``parts`` are read from the source, later ones win. ``includes`` are other groups that come before them,
     ``framework:group`` for those of another framework, with ``?`` in front where not every release has one. ``open``
     says that other names are handed on to something else, and so cannot be called unknown; ``rejects`` that the
-    framework stops at a name it does not know; ``abbreviations`` that its parser completes the start of a name."""
+    framework stops at a name it does not know; ``abbreviations`` that its parser completes the start of a name;
+    ``validates`` that values are held against their types wherever they are given, not only by a command's parser."""
 
     parts: tuple[Part, ...] = ()
     includes: tuple[str, ...] = ()
     open: bool = False
     rejects: bool = True
     abbreviations: bool = False
+    validates: bool = False
 
 
 @dataclass(frozen=True)

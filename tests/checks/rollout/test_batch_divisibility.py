@@ -148,9 +148,13 @@ def test_fewer_prompts_than_a_mini_batch() -> None:
         ("verl.trainer.main_ppo", True),
         ("verl.experimental.one_step_off_policy.main_ppo", True),
         ("verl.experimental.fully_async_policy.fully_async_main", False),  # its samples come in a stream
+        ("verl.experimental.vla.main_sac", False),  # a replay pool fills its batches
+        ("verl/experimental/vla/main_sac.py", False),
+        ("recipe.dapo.main_dapo", True),
+        ("recipe.r1.main_eval", False),
     ],
 )
-def test_the_entry_that_streams_its_samples_has_no_batch(entry: str, fires: bool) -> None:
+def test_entries_with_trainers_of_their_own_are_not_held_against_the_batch(entry: str, fires: bool) -> None:
     made = case("verl", {"verl": "0.7.1"}, batch__prompts=0, batch__mini_prompts=4, batch__dynamic=False)
     assert made.plan is not None
     result = judge_one(check, replace(made, plan=replace(made.plan, entry=entry)))

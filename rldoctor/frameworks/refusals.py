@@ -1,0 +1,120 @@
+"""Values that a known option does not take: outside its declared choices, or no text of its type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any
+
+from rldoctor.formats.native import Native
+from rldoctor.formats.values import Unresolved, whole
+from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.rule import Boolean
+from rldoctor.plan.model import Form, RefusedValue
+from rldoctor.tables.options.model import Option
+from rldoctor.tables.options.optionset import OptionSet
+
+if TYPE_CHECKING:
+    from rldoctor.frameworks.dialect import Dialect
+
+# What the argument parser of transformers takes for a switch
+# (https://github.com/huggingface/transformers/blob/v4.57.1/src/transformers/hf_argparser.py, string_to_bool).
+_SWITCH = frozenset({"yes", "true", "t", "y", "1", "no", "false", "f", "n", "0"})
+# A number with a unit: vLLM's parser reads 16k and 1.5M.
+_WITH_UNIT = re.compile(r"[+-]?\d+(\.\d+)?[kmgt]i?$", re.IGNORECASE)
+# The option's own name in front of its value, as a command line has them.
+_BEFORE = re.compile(r"^\s*-{1,2}[\w.-]+(\s+|=|$)")
+
+
+def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:
+    """The native setting as one whose value is refused, or None where it is taken, or nobody can say."""
+    found = _declared(dialect, launch, native)
+    if found is None:
+        return None
+    options, option = found
+    text = _text(native)
+    if text is None or not (options.validates or (options.abbreviations and native.form is Form.OPTION)):
+        return None
+    rule = dialect.rule(native.key)
+    refused: dict[str, Any] = {
+        "key": native.spelled or native.key,
+        "value": text,
+        "file": native.file,
+        "line": native.line,
+        "form": native.form,
+        "owner": options.source,
+        "option": None if rule is None else rule[0],
+    }
+    if option.choices is not None and "|" not in option.type:
+        allowed = {_plain(choice) for choice in option.choices}
+        if text in allowed or (text.lower() in ("none", "null") and "?" in option.type):
+            return None
+        likest = sorted(option.choices, key=lambda choice: -SequenceMatcher(None, _plain(choice), text).ratio())
+        return RefusedValue(accepted=tuple(likest), **refused)
+    if option.choices is None and native.form is Form.OPTION and (takes := _misread(option, text, dialect.booleans)):
+        return RefusedValue(takes=takes, **refused)
+    return None
+
+
+def _declared(dialect: Dialect, launch: Launch, native: Native) -> tuple[OptionSet, Option] | None:
+    """The option that a setting is one of, and the set it stands in."""
+    if native.operator or native.form is Form.VARIABLE:
+        return None
+    key, group = native.key, dialect.option_group(launch, native)
+    for prefix, other in dialect.owners.items():
+        if key.startswith(prefix):
+            key, group = key[len(prefix) :], other
+    options = launch.options(group) if group is not None else None
+    if options is None:
+        return None
+    option = options.get_option(key)
+    if option is None and native.form is Form.OPTION and (whole_name := options.completed(key)) is not None:
+        option = options.get_option(whole_name)
+    return None if option is None else (options, option)
+
+
+def _text(native: Native) -> str | None:
+    """The value as a parser gets it; None for what is unknown, absent or no single word."""
+    value = whole(native.value)
+    if value is None or isinstance(value, Unresolved | list | dict):
+        return None
+    raw = _BEFORE.sub("", native.raw).strip("\"'")
+    if native.form is Form.OPTION:
+        if isinstance(value, bool) and not raw:
+            return None  # a switch without a value
+        return raw if raw and not re.search(r"[$`\\]", raw) else _plain(value)
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def _is(read: Callable[[str], object], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
+
+
+_NUMBERS: Mapping[str, tuple[Callable[[str], object], str]] = {
+    "int": (int, "a whole number, written without a point or an exponent"),
+    "float": (float, "a number"),
+}
+
+
+def _misread(option: Option, text: str, booleans: Boolean) -> str:
+    """What an option of a command takes, in words, where ``text`` is none of it; empty otherwise. A text without a
+    digit may be a word that the parser knows (``auto``)."""
+    kind = option.type.removesuffix("?")
+    if kind in _NUMBERS:
+        read, words = _NUMBERS[kind]
+        number = bool(re.match(r"[+-]?\.?\d", text)) and not _WITH_UNIT.match(text)
+        return words if number and not _is(read, text) else ""
+    if kind == "bool" and booleans is Boolean.VALUE and text.lower() not in (*_SWITCH, "none"):
+        return "true or false"
+    if kind == "bool" and booleans is Boolean.FLAG and text.lower() in _SWITCH:
+        return "no value: the name alone switches it on"
+    return ""
