@@ -21,6 +21,8 @@ from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
     from rldoctor.flow.session import Session
+    from rldoctor.logs.metrics.wandb import Run
+    from rldoctor.watch.devices import Used
 
 # A run that has ended, as its log says, is watched for so many more seconds: another one may begin in the same file.
 SETTLED = 60.0
@@ -29,9 +31,15 @@ STATUS = 60.0
 
 
 def watch(
-    target: Annotated[str, typer.Argument(metavar="LOG|PID", help="The log of the run, or one of its processes.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="LOG|FOLDER|PID", help="The log of the run, its W&B folder, or one of its processes."),
+    ],
     exec_: Annotated[
         str | None, typer.Option("--exec", help="Run this for every finding; it gets RLDOCTOR_CODE and JSON on stdin.")
+    ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Post every finding there as JSON; its `text` is one line.")
     ] = None,
     every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 2.0,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new line.")] = None,
@@ -41,17 +49,24 @@ def watch(
 ) -> int:
     """Follow a live run: its latest step, and findings as they arise. Ends when the run does."""
     from rldoctor.flow import run, session
-    from rldoctor.watch import process
+    from rldoctor.logs.metrics.wandb import Run
+    from rldoctor.watch import alarm, process, tracked
 
     if not 0.05 <= every <= 3600:
         raise InputError(f"--every {every:g}: from 0.05 to 3600 seconds are expected")
     if idle is not None and idle <= 0:
         raise InputError(f"--idle {idle:g}: more than 0 seconds are expected")
+    if webhook is not None:
+        alarm.address(webhook)
     opened = session.open_session(session.Options(select=split(select), ignore=split(ignore)))
     threshold = threshold_of(fail_on, opened)
     pid = int(target) if target.isdigit() and not Path(target).exists() else None
     path = process.output_of(pid) if pid is not None else Path(target)
-    report = _Watching(opened, path, pid, exec_).until_it_ends(every, idle)
+    history = None
+    if path.is_dir():
+        found = tracked.run_of(path)
+        path, history = found.log, Run(found.history)
+    report = _Watching(opened, path, pid, history, exec_, webhook).until_it_ends(every, idle)
     judged = verdict.over(run.settled_log(opened, report, Case(), str(path)), threshold)
     from rldoctor.report import renderer
 
@@ -61,7 +76,16 @@ def watch(
 
 
 class _Watching:
-    def __init__(self, opened: Session, path: Path, pid: int | None, command: str | None) -> None:
+    def __init__(
+        self,
+        opened: Session,
+        path: Path,
+        pid: int | None,
+        history: Run | None,
+        command: str | None,
+        webhook: str | None,
+    ) -> None:
+        from rldoctor.watch.devices import Devices
         from rldoctor.watch.live import LiveLog
         from rldoctor.watch.measured import Told
         from rldoctor.watch.view import Pace
@@ -69,8 +93,12 @@ class _Watching:
         self.session = opened
         self.path = path
         self.pid = pid
+        self.history = history
         self.command = command
-        self.log = LiveLog(path, opened.checks, Case(thresholds=opened.thresholds))
+        self.webhook = webhook
+        self.log = LiveLog(path, opened.checks, Case(thresholds=opened.thresholds), history=history)
+        # The devices of a log may be another machine's.
+        self.devices = Devices() if pid is not None else None
         self.reported = Told()
         self.pace = Pace()
         self.metrics: dict[str, Any] = {}
@@ -102,7 +130,8 @@ class _Watching:
             self.heard, self.stalled = now, False
         if seen.report is not None:
             self.report, self.metrics, self.pending = seen.report, seen.metrics or {}, True
-            self.pace.at(view.latest(self.metrics), now)
+            if self.history is None:  # a tracker writes many steps at once
+                self.pace.at(view.latest(self.metrics), now)
         # The lines of a crash come one after the other, and the cause is not always the first.
         if self.pending and self.report is not None and not (seen.new and _crashed(self.report) and not last):
             self.pending = False
@@ -111,10 +140,18 @@ class _Watching:
                 self._tell(finding, settled)
         self._hang(now)
         if display is not None:
-            display.update(view.screen(str(self.path), self.metrics, self.pace, now - self.heard), refresh=True)
+            shown = view.screen(str(self.path), self.metrics, self.pace, now - self.heard, self._memory())
+            display.update(shown, refresh=True)
         elif self.metrics and now - self.shown >= STATUS:
             self.shown = now
-            progress(view.line(self.metrics, self.pace))
+            progress(view.line(self.metrics, self.pace, self._memory()))
+
+    def _memory(self) -> tuple[Used, ...]:
+        from rldoctor.watch import devices
+
+        if self.devices is not None:
+            return self.devices.look()
+        return devices.of_history(self.history.memory) if self.history is not None else ()
 
     def _tell(self, finding: Finding, report: Report) -> None:
         from rldoctor.report import words
@@ -126,6 +163,8 @@ class _Watching:
             deliver(redact.text(f"  fix: {fix.title}"))
         if self.command is not None:
             alarm.sound(self.command, finding)
+        if self.webhook is not None:
+            alarm.post(self.webhook, str(self.path), finding)
 
     def _hang(self, now: float) -> None:
         """Says once that a run writes nothing, much longer than its steps take."""
@@ -142,6 +181,7 @@ class _Watching:
             return True
         incident = self.report.incident if self.report is not None else None
         over = incident is not None and incident.kind in ("crashed", "finished") and self.pid is None
+        over = over or (self.history is not None and self.history.ended)
         return (over and silent >= SETTLED) or (idle is not None and silent >= idle)
 
 

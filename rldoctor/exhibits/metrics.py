@@ -22,6 +22,10 @@ SHOWN = {
     "completion_length_mean": "completion length",
     "clipped_ratio": "truncated share",
     "learning_rate": "learning rate",
+    "rollout_seconds": "rollout time, s",
+    "update_seconds": "update time, s",
+    "step_seconds": "step time, s",
+    "memory_gib": "GPU memory, GiB",
 }
 # Points of a curve on a page; of longer ones every n-th is kept, and each that is marked or no number.
 POINTS = 400

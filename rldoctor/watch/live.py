@@ -9,9 +9,11 @@ from pathlib import Path
 
 from rldoctor.case import Case, Series
 from rldoctor.catalogue.check import Check
+from rldoctor.errors import InputError
 from rldoctor.logs.encodings import detect
 from rldoctor.logs.layers import learned
-from rldoctor.logs.metrics import Collector
+from rldoctor.logs.metrics import Collector, merge
+from rldoctor.logs.metrics.wandb import Run
 from rldoctor.logs.paths import origin_of
 from rldoctor.logs.reading import Reader
 from rldoctor.logs.sources import Block, Source, decoder
@@ -37,7 +39,7 @@ class Seen:
 
 
 class LiveLog:
-    """One log. ``clock`` counts seconds."""
+    """One log, with the ``history`` that a tracker keeps of the same run. ``clock`` counts seconds."""
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class LiveLog:
         checks: Sequence[Check],
         case: Case | None = None,
         clock: Callable[[], float] = time.monotonic,
+        history: Run | None = None,
     ) -> None:
         """Raises :class:`rldoctor.errors.InputError` for a path that cannot be followed."""
         self.path = path
@@ -52,6 +55,7 @@ class LiveLog:
         self.table = Table(self.checks)
         self.case = case or Case()
         self.clock = clock
+        self.history = history
         self.follower = Follower(path)
         self.files = 1
         self._unjudged = False
@@ -69,15 +73,18 @@ class LiveLog:
                 self.files += 1
                 self._begin()
             self._feed(piece.data)
-        self._unjudged = self._unjudged or bool(pieces)
         began = self.clock()
-        if not self._unjudged or (not last and began < self._free):
-            return Seen(bool(pieces))
+        free = last or began >= self._free
+        # A history that grew is read where it can be judged.
+        came = bool(pieces) or (free and self._more_history())
+        self._unjudged = self._unjudged or came
+        if not self._unjudged or not free:
+            return Seen(came)
         self._unjudged = False
         report, case = self._judge()
         ended = self.clock()
         self._free = ended + (ended - began) / SHARE
-        return Seen(bool(pieces), report, case.metrics)
+        return Seen(came, report, case.metrics)
 
     def _begin(self) -> None:
         self._head = b""
@@ -114,8 +121,15 @@ class LiveLog:
             text = strip(text)
         return text
 
+    def _more_history(self) -> bool:
+        try:
+            return self.history is not None and self.history.poll()
+        except OSError as error:
+            raise InputError(f"cannot read {self.path}: {error.strerror or error}") from None
+
     def _judge(self) -> tuple[Report, Case]:
-        known = self.case
+        kept = [self.history.series()] if self.history is not None else []
         if self.files > 1:
-            known = replace(known, metrics=self._collector.series())
+            kept.append(self._collector.series())
+        known = replace(self.case, metrics=merge(kept)) if kept else self.case
         return judged_record(self._reader.so_far(), self.table, self.checks, known)

@@ -13,6 +13,8 @@ from rich.text import Text
 
 from rldoctor.case import Series
 from rldoctor.exhibits.metrics import SHOWN
+from rldoctor.watch.devices import Used
+from rldoctor.watch.devices import line as line_of
 
 _BARS = "▁▂▃▄▅▆▇█"
 _TREND = 24
@@ -40,17 +42,21 @@ def latest(metrics: Mapping[str, Series]) -> int | None:
     return max((series.steps[-1] for series in metrics.values() if series.steps), default=None)
 
 
-def line(metrics: Mapping[str, Series], pace: Pace) -> str:
+def line(metrics: Mapping[str, Series], pace: Pace, devices: tuple[Used, ...] = ()) -> str:
     """The latest step in one line."""
     values = [f"{name} {_number(metrics[key].values[-1])}" for key, name in SHOWN.items() if _has(metrics, key)]
     step = latest(metrics)
     head = f"step {step}" if step is not None else "no step yet"
-    return ", ".join([head, *values, *([f"{pace.seconds:.1f} s a step"] if pace.seconds is not None else [])])
+    last = [f"{pace.seconds:.1f} s a step"] if pace.seconds is not None else []
+    last += [line_of(devices)] if devices else []
+    return ", ".join([head, *values, *last])
 
 
-def screen(name: str, metrics: Mapping[str, Series], pace: Pace, silent: float) -> RenderableType:
-    """A table of the metrics: the latest value, the least and the largest, and the trend. ``silent`` are the seconds
-    since the last line."""
+def screen(
+    name: str, metrics: Mapping[str, Series], pace: Pace, silent: float, devices: tuple[Used, ...] = ()
+) -> RenderableType:
+    """A table of the metrics: the latest value, the least and the largest, and the trend; below it the memory of the
+    run's devices. ``silent`` are the seconds since the last line."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column, justify in (("metric", "left"), ("now", "right"), ("least", "right"), ("most", "right"), ("", "left")):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
@@ -64,7 +70,10 @@ def screen(name: str, metrics: Mapping[str, Series], pace: Pace, silent: float) 
     parts = [name, f"step {step}" if step is not None else "no step yet"]
     parts += [f"{pace.seconds:.1f} s a step"] if pace.seconds is not None else []
     parts += [f"silent for {silent:.0f} s"] if silent >= 10 else []
-    return Group(Text(", ".join(parts), style="bold"), table) if table.row_count else Text(parts[0] + ", no step yet")
+    shown: list[RenderableType] = [Text(", ".join(parts), style="bold")]
+    shown += [table] if table.row_count else []
+    shown += [Text(line_of(devices))] if devices else []
+    return Group(*shown)
 
 
 def trend(values: tuple[float, ...]) -> str:

@@ -74,7 +74,8 @@ def test_a_file_that_is_never_written(tmp_path: Path) -> None:
         (("watch", "999999999"), "no process 999999999 is running"),
         (("watch", "run.log", "--every", "0"), "--every 0"),
         (("watch", "run.log", "--idle", "-1"), "--idle -1"),
-        (("watch", "."), "not a regular file"),
+        (("watch", "."), "no run of W&B"),
+        (("watch", "run.log", "--webhook", "hooks.example"), "--webhook"),
     ],
 )
 def test_what_cannot_be_watched_is_one_line(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -1,4 +1,5 @@
-"""The names under which TRL's trainers log, as open-r1, axolotl and transformers' own callbacks do."""
+"""The names under which TRL's trainers log, as open-r1, axolotl and transformers' own callbacks do, and what trainers
+built over them add."""
 
 from __future__ import annotations
 
@@ -35,6 +36,8 @@ objective/entropy                       entropy
 loss/policy_avg                         policy_loss
 policy/clipfrac_avg                     clip_ratio
 lr                                      learning_rate
+step_time                               step_seconds
+memory(GiB)                             memory_gib
 """
 
 METRICS = Metrics(

@@ -39,6 +39,10 @@ mismatch/mismatch_kl                sampling_kl
 rollout_corr/rollout_is_mean        importance_ratio_mean
 mismatch/rollout_is_mean            importance_ratio_mean
 rollout_corr/rollout_is_max         importance_ratio_max
+timing_s/gen                        rollout_seconds
+timing_s/update_actor               update_seconds
+timing_s/step                       step_seconds
+perf/max_memory_allocated_gb        memory_gib
 """
 
 

@@ -1,8 +1,9 @@
-"""Reads the history out of W&B's offline files (``run-ID.wandb``), without wandb."""
+"""Reads the history out of W&B's files (``run-ID.wandb``) without wandb, of a run that goes on, too."""
 
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,12 +27,16 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 LARGEST_RECORD = 4 << 20
 LARGEST_SUMMARY = 16 << 20
 
-# Field numbers of wandb_internal.proto: Record.history, HistoryRecord.item and .step, HistoryItem.
+# Field numbers of wandb_internal.proto: Record.history, .stats and .exit, HistoryRecord.item and .step, HistoryItem,
+# and StatsRecord.item, whose items have the same fields.
 # https://github.com/wandb/wandb/blob/main/wandb/proto/wandb_internal.proto
-_HISTORY = 2
+_HISTORY, _STATS, _EXIT = 2, 7, 18
 _ITEM, _STEP = 1, 2
+_STATS_ITEM = 3
 _STEP_NUMBER = 1
 _KEY, _NESTED_KEY, _VALUE_JSON = 1, 2, 16
+# Of the process' own devices where W&B can tell them apart.
+_DEVICE_MEMORY = re.compile(r"gpu\.(?:process\.)?(\d+)\.memoryAllocatedBytes")
 
 
 def is_wandb(path: Path) -> bool:
@@ -41,13 +46,68 @@ def is_wandb(path: Path) -> bool:
 
 
 def read(path: Path) -> dict[str, Series]:
-    """The metrics of one offline run; what was read up to a damaged or unfinished record counts."""
-    framework = framework_of({name for _, row in _history(path) for name in row})
-    track = Track(str(path))
-    for step, row in _history(path):
-        if values := translate(row, framework):
-            track.add(Reading(values, step=step))
-    return track.series()
+    """The metrics of one run; what was read up to a damaged or unfinished record counts."""
+    run = Run(path)
+    run.poll()
+    return run.series()
+
+
+class Run:
+    """The file of a run that goes on. ``memory`` is what its devices last had in use, in bytes by their number;
+    ``ended`` says that the run closed the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.memory: dict[int, float] = {}
+        self.ended = False
+        self._names: set[str] = set()
+        self._framework = ""
+        self._at = _FILE_HEADER
+        self._track = Track(str(path))
+
+    def poll(self) -> bool:
+        """Reads the records that came; whether there were any. Raises OSError."""
+        came = False
+        with self.path.open("rb") as file:
+            file.seek(self._at)
+            for self._at, record in _records(file):
+                came = True
+                try:
+                    self._take(record)
+                except DamagedError:
+                    continue
+        # Which framework's names they are shows only after some records; then all are read by those.
+        if (framework := framework_of(self._names)) != self._framework:
+            self._framework = framework
+            self._at = _FILE_HEADER
+            self._track = Track(str(self.path))
+            self.poll()
+        return came
+
+    def series(self) -> dict[str, Series]:
+        """The metrics so far."""
+        return self._track.series()
+
+    def _take(self, record: bytes) -> None:
+        for field, value in fields(record):
+            if not isinstance(value, bytes):
+                continue
+            if field == _HISTORY:
+                step, row = _row(value)
+                self._names |= row.keys()
+                if self._framework and (values := translate(row, self._framework)):
+                    self._track.add(Reading(values, step=step))
+            elif field == _STATS:
+                self._measure(value)
+            elif field == _EXIT:
+                self.ended = True
+
+    def _measure(self, message: bytes) -> None:
+        for field, value in fields(message):
+            if field == _STATS_ITEM and isinstance(value, bytes):
+                name, content = _item(value)
+                if (device := _DEVICE_MEMORY.fullmatch(name)) and (size := number(content)) is not None:
+                    self.memory[int(device[1])] = size
 
 
 def read_summary(path: Path) -> dict[str, Series]:
@@ -64,18 +124,6 @@ def read_summary(path: Path) -> dict[str, Series]:
     if values:
         track.add(Reading(values, step=_global_step(row, 0)))
     return track.series()
-
-
-def _history(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open("rb") as file:
-        file.seek(_FILE_HEADER)
-        for record in _records(file):
-            try:
-                for field, value in fields(record):
-                    if field == _HISTORY and isinstance(value, bytes):
-                        yield _row(value)
-            except DamagedError:
-                continue
 
 
 def _row(message: bytes) -> tuple[int, dict[str, Any]]:
@@ -113,7 +161,8 @@ def _global_step(row: dict[str, Any], step: int) -> int:
     return int(found) if found is not None and 0 <= found < 2**53 else step
 
 
-def _records(file: BinaryIO) -> Iterator[bytes]:
+def _records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Whole records, each with the place behind it."""
     parts: list[bytes] = []
     while True:
         left = _BLOCK - file.tell() % _BLOCK
@@ -136,5 +185,5 @@ def _records(file: BinaryIO) -> Iterator[bytes]:
         elif kind == 0 and size == 0:
             continue  # padding that an unfinished block was filled with
         if kind in (_FULL, _LAST) and parts:
-            yield b"".join(parts)
+            yield file.tell(), b"".join(parts)
             parts = []
