@@ -36,7 +36,6 @@ from rldoctor.api import (
     Case,
     Check,
     Edit,
-    Evidence,
     Finding,
     Fix,
     LogEvent,
@@ -47,6 +46,7 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.memory import GIB, EngineMemory, engine_memory
+from rldoctor.api.models import cite_config
 
 check = Check("RLD205", "kv-cache-too-small", __doc__)
 
@@ -75,7 +75,7 @@ def one_sequence(case: Case) -> Iterator[Finding | Reach]:
         raise NotChecked("the weights alone exceed the device (RLD206)")
     evidence = (
         *cite(plan, SHARE, CONTEXT, TENSOR, "engine.kv_cache_dtype"),
-        Evidence(text=_sum(engine), source=f"{case.model.path if case.model else ''}/config.json"),
+        *cite_config(case, _sum(engine), engine.defaulted),
     )
     if engine.available <= 0:
         yield check.finding(

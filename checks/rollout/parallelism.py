@@ -29,7 +29,6 @@ from math import prod
 from rldoctor.api import (
     Case,
     Check,
-    Evidence,
     Finding,
     Fix,
     LogEvent,
@@ -40,7 +39,7 @@ from rldoctor.api import (
     cite,
     plan_of,
 )
-from rldoctor.api.models import model_heads, model_width
+from rldoctor.api.models import cite_config, model_config, model_heads, model_width
 
 check = Check("RLD209", "parallelism-indivisible", __doc__)
 
@@ -57,7 +56,7 @@ def engine_and_model(case: Case) -> Iterator[Finding | Reach]:
     """The engine's ranks against the model's shape."""
     plan = plan_of(case)
     ranks = plan.value(TENSOR)
-    config = case.model.config if case.model else {}
+    config = model_config(case)
     heads, kv_heads = model_heads(config)
     if ranks is None or heads is None or kv_heads is None:
         raise NotChecked("the tensor parallel size or the number of the model's heads is not known")
@@ -72,10 +71,9 @@ def engine_and_model(case: Case) -> Iterator[Finding | Reach]:
         for size in range(1, ranks)
         if not _indivisible(size, heads, kv_heads, width) and (not devices or devices % size == 0)
     ]
-    path = case.model.path if case.model else ""
     yield check.finding(
         f"tensor_parallel_size {ranks} does not divide the model's {wrong}",
-        evidence=(*cite(plan, TENSOR), Evidence(text=wrong, source=f"{path}/config.json")),
+        evidence=(*cite(plan, TENSOR), *cite_config(case, wrong, config.defaulted)),
         fixes=tuple(
             Fix.safe(
                 f"let {size} ranks share one engine", {TENSOR: size}, side_effects="each device holds more of the model"
@@ -89,7 +87,7 @@ def engine_and_model(case: Case) -> Iterator[Finding | Reach]:
 def trainer_and_model(case: Case) -> Iterator[Finding | Reach]:
     """The trainer's tensor and sequence parallel ranks against the heads."""
     plan = plan_of(case)
-    heads, _ = model_heads(case.model.config if case.model else {})
+    heads, _ = model_heads(model_config(case))
     if heads is None:
         raise NotChecked("the model's config.json does not tell its attention heads")
     options = ("parallel.tensor", "parallel.sequence")

@@ -28,7 +28,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rldoctor.api import (
@@ -45,7 +45,7 @@ from rldoctor.api import (
     Severity,
 )
 from rldoctor.api.facts import ModelFiles
-from rldoctor.api.models import text_config
+from rldoctor.api.models import cite_config, model_config, text_config
 
 from ..observed.rollout import require, runs
 
@@ -65,8 +65,8 @@ _MASK = Fix(
 @check.declared(needs=["model.config", "model.tokenizer_config"])
 def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     """The added tokens' ids against the embedding's rows."""
-    model = case.model
-    rows = _rows(model)
+    model, config = case.model, model_config(case)
+    rows = _rows(config)
     tokens = _added(model)
     ids = [int(key) for key in tokens if str(key).isdigit()]
     if not isinstance(rows, int) or not ids or model is None:
@@ -81,7 +81,7 @@ def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
         f"was extended "
         "without the model",
         evidence=(
-            Evidence(text=f"vocab_size: {rows}", source=f"{model.path}/config.json"),
+            *cite_config(case, f"vocab_size: {rows}", config.defaulted),
             Evidence(text=f"added token {max(ids)}", source=f"{model.path}/tokenizer_config.json"),
         ),
         fixes=(_RESIZE,),
@@ -91,7 +91,7 @@ def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
 @check.declared(needs=["model.config"])
 def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     """What ends a sequence, as generation_config.json or else config.json tells, against the embedding's rows."""
-    model = case.model
+    model, shape = case.model, model_config(case)
     assert model is not None
     file, reported = next(
         (
@@ -105,7 +105,7 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
         ),
         ("config.json", None),
     )
-    rows = _rows(model)
+    rows = _rows(shape)
     ids = [token for token in (reported if isinstance(reported, list) else [reported]) if isinstance(token, int)]
     if not isinstance(rows, int) or not ids:
         raise NotChecked("vocab_size or eos_token_id is not known")
@@ -120,15 +120,14 @@ def ends_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
         severity=Severity.ERROR if never else Severity.WARNING,
         evidence=(
             Evidence(text=f"eos_token_id: {reported}", source=f"{model.path}/{file}"),
-            Evidence(text=f"vocab_size: {rows}", source=f"{model.path}/config.json"),
+            *cite_config(case, f"vocab_size: {rows}", shape.defaulted),
         ),
         fixes=(Fix(title=f"name the tokenizer's end of sequence in {file}"), _RESIZE),
     )
 
 
-def _rows(model: ModelFiles | None) -> object:
+def _rows(config: Mapping[str, Any]) -> object:
     """What the configuration gives for the embedding's rows."""
-    config = model.config if model is not None else {}
     return text_config(config).get("vocab_size") or config.get("vocab_size")
 
 

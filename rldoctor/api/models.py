@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from rldoctor.knowledge.model_config import cite_config, model_config, text_config
 from rldoctor.knowledge.model_config import context as model_context
 from rldoctor.knowledge.model_config import feed_forward_width as model_width
 from rldoctor.knowledge.model_config import heads as model_heads
-from rldoctor.knowledge.model_config import text_config
 from rldoctor.tables.registries import architecture_since, model_type_since
 
 __all__ = [
     "architecture_since",
+    "cite_config",
+    "model_config",
     "model_context",
     "model_heads",
     "model_type_since",

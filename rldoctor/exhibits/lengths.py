@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from rldoctor.case import Case
 from rldoctor.exhibits.model import Length
-from rldoctor.knowledge.model_config import context
+from rldoctor.knowledge.model_config import context, model_config
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 
 _LIMITS = (("engine.max_model_len", "max_model_len"), ("engine.max_num_batched_tokens", "token budget"))
@@ -52,10 +52,11 @@ def _positions(case: Case) -> Length:
     name = "model's positions"
     if case.model is None:
         return Length(name=name, tokens=None, note="the model's config.json is not at hand")
-    found = context(case.model.config)
+    config = model_config(case)
+    found = context(config)
     if found is None:
         return Length(name=name, tokens=None, note="its config.json does not tell")
-    return Length(name=name, tokens=found.tokens, note=found.key, source="config.json")
+    return Length(name=name, tokens=found.tokens, note=config.defaulted or found.key, source="config.json")
 
 
 def _tokens(setting: Setting | None) -> int | None:

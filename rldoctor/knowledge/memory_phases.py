@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable, NotChecked
 from rldoctor.knowledge import memory, memory_plan
-from rldoctor.knowledge.model_config import number, text_config
+from rldoctor.knowledge.model_config import model_config, number, text_config
 from rldoctor.plan.evidence import plan_of
 from rldoctor.plan.model import RolloutPlan
 
@@ -135,7 +135,7 @@ def _states(training: memory.Training, states: memory.States) -> tuple[Part, ...
 def _logits(case: Case, plan: RolloutPlan) -> tuple[Part, ...]:
     """Logits of a micro step at half of the longest responses, for trainers that hold them whole."""
     rows, tokens = plan.value("batch.per_device"), plan.value("lengths.response")
-    vocabulary = number(text_config(case.model.config), "vocab_size") if case.model else None
+    vocabulary = number(text_config(model_config(case)), "vocab_size") if case.model else None
     whole = plan.value("trainer.logits_chunked") is False and plan.value("batch.dynamic") is not True
     spread = (plan.value("parallel.sequence", 1) or 1) * (plan.value("parallel.tensor", 1) or 1)
     if not memory_plan.habits(plan).whole_logits or not whole or not (rows and tokens and vocabulary) or spread > 1:

@@ -4,6 +4,7 @@ What the plan does not tell is taken at its smallest; a function raises :class:`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable, NotChecked
 from rldoctor.frameworks.record import Memory
 from rldoctor.knowledge import memory
-from rldoctor.knowledge.model_config import context
+from rldoctor.knowledge.model_config import context, model_config
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.plan.evidence import plan_of
 from rldoctor.plan.model import RolloutPlan
@@ -39,7 +40,8 @@ SHARE_ON_TOP = (0, 9)
 @dataclass(frozen=True)
 class Engine:
     """One engine rank: ``share`` of the ``device``'s bytes (None where the cache's size is given in bytes), ``weights``
-    on it, the ``cache`` of a sequence, and the longest sequence (``context`` tokens, None where not told)."""
+    on it, the ``cache`` of a sequence, and the longest sequence (``context`` tokens, None where not told).
+    ``defaulted`` says which keys of the model's config.json are defaults."""
 
     device: float
     utilization: float
@@ -48,6 +50,7 @@ class Engine:
     context: int | None
     ranks: int
     fixed_cache: float | None = None
+    defaulted: str = ""
 
     @property
     def share(self) -> float:
@@ -84,7 +87,18 @@ def device_memory(case: Case) -> float:
 
 def parameters_of(case: Case) -> int:
     """The parameters of the local model. Raises :class:`NotChecked` where its config does not tell."""
-    found = memory.parameters(case.model.config) if case.model is not None else None
+    return _parameters(model_config(case))
+
+
+def defaulted(case: Case) -> str:
+    """The keys that the model's config.json leaves out and its size is worked out with, in words."""
+    config = model_config(case)
+    memory.parameters(config)
+    return config.defaulted
+
+
+def _parameters(config: Mapping[str, Any]) -> int:
+    found = memory.parameters(config)
     if found is None:
         raise NotChecked("the model's config.json is not there or does not tell its size")
     return found
@@ -92,8 +106,8 @@ def parameters_of(case: Case) -> int:
 
 def engine(case: Case) -> Engine:
     """What the plan's engine claims on each of its devices."""
-    plan, device, count = plan_of(case), device_memory(case), parameters_of(case)
-    config: dict[str, Any] = case.model.config if case.model else {}
+    plan, device, config = plan_of(case), device_memory(case), model_config(case)
+    count = _parameters(config)
     utilization = plan.value("engine.gpu_memory_utilization")
     fixed = plan.value("engine.kv_cache_memory_bytes")
     if not isinstance(utilization, int | float) and fixed is None:
@@ -117,6 +131,7 @@ def engine(case: Case) -> Engine:
         context=_context(plan, config),
         ranks=tensor * pipeline,
         fixed_cache=float(fixed) if isinstance(fixed, int | float) else None,
+        defaulted=config.defaulted,
     )
 
 
@@ -203,7 +218,7 @@ def _quantization(plan: RolloutPlan) -> str | None:
     return str(named) if named else "4bit" if plan.value("lora.quantized") and habits(plan).shares_weights else None
 
 
-def _cache_element(plan: RolloutPlan, config: dict[str, Any]) -> float:
+def _cache_element(plan: RolloutPlan, config: Mapping[str, Any]) -> float:
     named = str(plan.value("engine.kv_cache_dtype", "auto")).lower()
     if named.startswith(("fp8", "int8")):
         return 1.0
@@ -218,7 +233,7 @@ def _cache_element(plan: RolloutPlan, config: dict[str, Any]) -> float:
     return memory.ELEMENT.get(named, 2.0 if named == "auto" else 0.5)
 
 
-def _context(plan: RolloutPlan, config: dict[str, Any]) -> int | None:
+def _context(plan: RolloutPlan, config: Mapping[str, Any]) -> int | None:
     asked = plan.get("engine.max_model_len")
     if asked is not None and asked.value is not None:
         return int(asked.value) if isinstance(asked.value, int) and asked.value > 0 else None

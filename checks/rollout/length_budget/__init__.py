@@ -40,7 +40,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotChecked, Reach, Severity, cite, plan_of
 from rldoctor.api.engine import chunked_prefill
-from rldoctor.api.models import model_context
+from rldoctor.api.models import cite_config, model_config, model_context
 
 from ...observed.least_answers import SETTINGS, never_ends, room, shown
 from .fixes import CONTEXT, PROMPT, RESPONSE, shorten
@@ -64,7 +64,8 @@ def beyond_the_model(case: Case) -> Iterator[Finding | Reach]:
     """The engine is asked for more context than the model has."""
     plan = plan_of(case)
     asked = plan.value(CONTEXT)
-    limit = model_context(case.model.config) if case.model else None
+    config = model_config(case)
+    limit = model_context(config)
     if asked is None or limit is None:
         raise NotChecked("the launch file or the model's config.json does not tell the context length")
     if plan.value("engine.hf_overrides") or plan.value("engine.rope_scaling"):
@@ -72,12 +73,11 @@ def beyond_the_model(case: Case) -> Iterator[Finding | Reach]:
     if asked <= limit.tokens:
         yield Reach(f"max_model_len {asked}, model context {limit.tokens}")
         return
-    path = case.model.path if case.model else None
     yield check.finding(
         f"max_model_len {asked} exceeds the model's context of {limit.tokens} tokens ({limit.key})",
         evidence=(
             *cite(plan, CONTEXT, PROMPT, RESPONSE),
-            Evidence(text=f"{limit.key}: {limit.tokens} tokens", source=f"{path}/config.json"),
+            *cite_config(case, f"{limit.key}: {limit.tokens} tokens", config.defaulted),
         ),
         fixes=(
             *shorten(plan, limit.tokens),

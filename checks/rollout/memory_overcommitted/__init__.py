@@ -37,7 +37,8 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, NotChecked, Reach, Severity, cite, plan_of
 from rldoctor.api.engine import release
-from rldoctor.api.memory import GIB, device_memory, engine_memory, memory_phases
+from rldoctor.api.memory import GIB, device_memory, engine_memory, memory_phases, size_defaults
+from rldoctor.api.models import cite_config
 
 from .fixes import SHARE, remedies
 
@@ -86,6 +87,7 @@ def phases_do_not_fit(case: Case) -> Iterator[Finding | Reach]:
                 evidence=(
                     *(Evidence(text=f"{phase.name}: {part}", source="memory plan of one device") for part in parts),
                     *cite(plan_of(case), *STRATEGY),
+                    *cite_config(case, "", size_defaults(case)),
                 ),
                 fixes=tuple(remedies(case, phases)),
                 url=URL,
@@ -105,7 +107,10 @@ def weights_beyond_the_device(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"the model's weights take {engine.weights / GIB:.1f} GiB on each rank of the engine, "
         f"a device has {engine.device / GIB:.1f}",
-        evidence=cite(plan, "engine.model", "engine.tensor_parallel_size", "engine.dtype"),
+        evidence=(
+            *cite(plan, "engine.model", "engine.tensor_parallel_size", "engine.dtype"),
+            *cite_config(case, "", engine.defaulted),
+        ),
         fixes=(
             Fix.unsafe(
                 "spread the model over more devices",
