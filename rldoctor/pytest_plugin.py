@@ -4,6 +4,7 @@ pytest imports this at every start, as an entry point: what is heavier comes in 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,9 @@ class Launch(pytest.Item):
         from rldoctor.errors import InputError
         from rldoctor.flow import engine, run, session
         from rldoctor.model import State
+        from rldoctor.printable import printable
 
+        redact.begin(os.environ)
         options = session.Options(
             level=self.config.getoption("rldoctor_level"), assume=tuple(self.config.getoption("rldoctor_assume"))
         )
@@ -40,7 +43,7 @@ class Launch(pytest.Item):
             opened = session.open_session(options)
             judged = engine.join([one.report for one in run.examine_all(opened, [self.launch], lambda line: None)])
         except InputError as error:
-            raise LaunchError(str(error)) from None
+            raise LaunchError(printable(redact.text(str(error)))) from None
         judged = verdict.over(judged, opened.settings.fail_on or "error")
         assert judged.verdict is not None
         if judged.verdict.state is not State.PASSED:

@@ -129,5 +129,5 @@ CHILDREN = imports.child.parent
 CHILD_HEAD = f"""import os, signal, subprocess, sys, time
 sys.path.insert(0, {str(CHILDREN)!r})
 import report
-from report import emit, run, stage
+from report import emit, folder_beside, run, stage
 """

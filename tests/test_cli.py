@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -365,3 +366,29 @@ def test_output_holds_the_verdict_in_every_format(launch: Path) -> None:
         done = run(*open_, "--format", name, "--output", f"report.{name}", cwd=launch)
         assert done.returncode == 2, name
         assert re.search("cannot judge|not-judged", (launch / f"report.{name}").read_text()), name
+
+
+class TestTimeout:
+    """--timeout: the whole command, whatever it is at."""
+
+    def test_a_command_that_takes_longer_ends_in_a_line(self, tmp_path: Path) -> None:
+        python = tmp_path / "python"
+        python.write_text("#!/bin/sh\nexec sleep 600\n")
+        python.chmod(0o755)
+        arguments = ["check", "--level", "static", "--timeout", "0.5", "--python", str(python)]
+        done = subprocess.run(
+            [sys.executable, "-m", "rldoctor", *arguments], capture_output=True, text=True, timeout=120
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"rldoctor: not judged within 0.5 s: rldoctor {' '.join(arguments)}\n"
+
+    def test_one_that_ends_in_time_says_nothing_of_it(self, launch: Path) -> None:
+        before = threading.active_count()
+        arguments = ("check", "run.sh", "--assume", "machine.json", "--select", "RLD202", "--format", "json")
+        assert run(*arguments, "--timeout", "600", cwd=launch).stdout == run(*arguments, cwd=launch).stdout
+        assert threading.active_count() == before
+
+    @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "1e9"])
+    def test_what_is_no_time_is_refused(self, seconds: str) -> None:
+        done = run("triage", "run.log", "--timeout", seconds)
+        assert done.returncode == 2 and done.stderr.startswith(f"rldoctor: --timeout {float(seconds):g}: more than 0")

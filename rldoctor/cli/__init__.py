@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 
 from rldoctor import __version__, redact, streams
-from rldoctor.cli import catalogue, facts, gate, judging, watching
+from rldoctor.cli import catalogue, facts, gate, judging, timeout, watching
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import TakesArguments
 from rldoctor.errors import InputError, one_line
@@ -72,9 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(50_000, 20, 50)
     streams.prepare()
     redact.begin(os.environ)
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
         signal.signal(signal.SIGTERM, _terminated)
-        _refuse_empty(sys.argv[1:] if arguments is None else arguments)
+        _refuse_empty(arguments)
         code = app(args=arguments, prog_name="rldoctor", standalone_mode=False)
     except InputError as error:
         progress(str(error))
@@ -86,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = ExitCode.INTERRUPTED
     except Terminated as signalled:
         code = 128 + signalled.number
+    except timeout.OutOfTimeError as limit:
+        progress(f"not judged within {limit}: rldoctor {shlex.join(redact.argv(arguments))}")
+        code = ExitCode.CANNOT_JUDGE
     except BrokenPipeError:  # the reader of our help left
         streams.discard(sys.stdout)
         code = ExitCode.OK
@@ -102,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         progress(traceback.format_exc())
         progress(f"a mistake in rldoctor itself, nothing was judged: {one_line(error)}")
         code = ExitCode.CANNOT_JUDGE
+    finally:
+        timeout.stop()
     if code == ExitCode.INTERRUPTED:  # typer makes this code of Ctrl-C without a word
         progress("interrupted")
     sys.exit(int(code or 0))
@@ -127,4 +134,5 @@ class Terminated(BaseException):
 
 
 def _terminated(number: int, frame: object) -> None:
+    timeout.end_if_over()
     raise Terminated(number)

@@ -14,6 +14,7 @@ import typer
 from rldoctor import redact
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import Assume, Devices, Level, Model, Output, Python, Target, TimeLimit, script_arguments
+from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
@@ -35,6 +36,7 @@ def bundle(
     output: Annotated[
         str | None, typer.Option(help="Write to this file, or into this folder (DIR/) under the node's name.")
     ] = None,
+    timeout: Timeout = None,
 ) -> int:
     """Save the facts of this machine, secrets removed, to be judged elsewhere with `check --from`."""
     from rldoctor import bundle as bundles
@@ -68,6 +70,7 @@ def fleet(
     time_limit: Annotated[float | None, typer.Option(help="With --ray: seconds for each node.")] = None,
     format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
     output: Output = None,
+    timeout: Timeout = None,
 ) -> int:
     """Show how the nodes of a cluster differ, and what that breaks: one bundle for each node, in a folder.
 
@@ -131,6 +134,7 @@ def diff(
     second: Annotated[Path, typer.Argument(help="A bundle, of the machine where it fails.")],
     format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
     output: Output = None,
+    timeout: Timeout = None,
 ) -> int:
     """Show what differs between two bundles: packages, GPUs, variables, settings, limits."""
     from rldoctor import bundle as bundles
@@ -154,6 +158,7 @@ def plan(
     from_: Annotated[list[Path] | None, typer.Option("--from", help="The environment of a saved bundle.")] = None,
     format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
     output: Output = None,
+    timeout: Timeout = None,
 ) -> int:
     """Show what a launch comes to: ranks, replicas, seeds, devices, lengths, memory, ports, each with its source."""
     from rldoctor.flow import collect, session
@@ -197,6 +202,7 @@ def compat(
     index: Annotated[str | None, typer.Option(help="With --refresh: a simple index; pip's own by default.")] = None,
     format_: Annotated[str, typer.Option("--format", help="rich or json.")] = "rich",
     output: Output = None,
+    timeout: Timeout = None,
 ) -> int:
     """Show which versions go together, and the changes without which these do not."""
     from rldoctor.compat import answer, report

@@ -10,6 +10,7 @@ import typer
 from rldoctor import redact
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import Assume, Codes, Level, Model, Output, Python, Targets, split
+from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
@@ -24,6 +25,7 @@ def baseline(
     select: Codes = None,
     ignore: Codes = None,
     output: Annotated[Path, typer.Option(help="The file to write, which may exist.")] = Path("rldoctor-baseline.json"),
+    timeout: Timeout = None,
 ) -> int:
     """Save what is found now, so that `check --baseline FILE` fails for what is new alone."""
     from rldoctor.flow import engine, run, session
@@ -71,7 +73,7 @@ def init(
     return ExitCode.OK
 
 
-def machine(python: Python = None, output: Output = None) -> int:
+def machine(python: Python = None, output: Output = None, timeout: Timeout = None) -> int:
     """Describe this machine for `--assume machine.json`: Python, packages, variables, GPUs, nodes."""
     from rldoctor.facts import machine as machines
     from rldoctor.flow import run, session

@@ -34,6 +34,7 @@ from rldoctor.cli.options import (
     script_arguments,
     split,
 )
+from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.model import Report
 from rldoctor.streams import deliver, progress
@@ -120,6 +121,7 @@ def check(
     output: Output = None,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    timeout: Timeout = None,
 ) -> int:
     """Judge an environment, and the launches that are given. What stands behind -- is given to the launch script:
     rldoctor check train.sh -- --lr 1e-6.
@@ -211,6 +213,7 @@ def triage(
     output: Output = None,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    timeout: Timeout = None,
 ) -> int:
     """Find the first cause in the log of a run that crashed, stalled or silently failed."""
     from rldoctor.flow import run, session
@@ -246,6 +249,7 @@ def hang(
     output: Output = None,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    timeout: Timeout = None,
 ) -> int:
     """Collect what every process of a stalled run does, and say which one the others wait for."""
     from rldoctor.flow import session

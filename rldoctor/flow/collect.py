@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rldoctor import bundle
+from rldoctor import bundle, redact
 from rldoctor.case import Case, Gpus, Unknown
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
@@ -118,7 +118,8 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
     from rldoctor.launch.plans import model_directory, plans
 
     # Of another machine, or an assumed one, nobody knows what its shell has.
-    caller = os.environ if case.environment == environment.select(os.environ) else None
+    # A launch may be a stranger's: of a secret it gets a mark, which it may cut in pieces and print.
+    caller = redact.environ(os.environ) if case.environment == environment.select(os.environ) else None
     found = plans(target, case, options.framework, arguments=options.arguments, caller=caller)
     if not found:
         raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")

@@ -17,6 +17,8 @@ MAX_BYTES = 2 * 1024 * 1024
 MAX_NOTEBOOK = 32 * 1024 * 1024
 # Published launch scripts name files relative to a repository's root, some folders above the script.
 MAX_PARENTS = 6
+# What the machine keeps there is no part of anybody's launch; a stranger's would print it.
+_SYSTEM = ("/etc", "/proc", "/sys", "/dev", "/run", "/var/run", "/var/lib")
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,22 @@ def decode(raw: bytes, name: str) -> str:
         raise InputError(f"{name}:{line}: not UTF-8 text (byte {raw[error.start]:#04x})") from error
 
 
+def is_private(path: Path, base: Path) -> bool:
+    """Whether a file is nobody's to name in a launch that lies in ``base``, through whatever links it is reached: the
+    machine's own, a repository's credentials, and what is hidden outside of the launch's repository (``~/.ssh``,
+    ``~/.aws``; the settings in caches apart)."""
+    real, home = path.resolve(), base.resolve()
+    # Some keep their whole home in a repository.
+    above = (one for one in (home, *home.parents) if one != Path.home())
+    own = next((one for one in above if (one / ".git").exists()), home)
+    if real.is_relative_to(own):
+        return ".git" in real.relative_to(own).parts
+    if any(real.is_relative_to(one) and not home.is_relative_to(one) for one in _SYSTEM):
+        return True
+    hidden = [part for part in real.parts if part.startswith(".") and part not in home.parts]
+    return bool(hidden) and not (hidden == [".cache"] and real.suffix in (".yaml", ".yml", ".json", ".toml"))
+
+
 @dataclass
 class Files:
     """Finds and opens what a launch file names. ``written`` holds files that the launch script itself writes from
@@ -115,23 +133,21 @@ class Files:
         return Source(self.kept[str(found)], str(found))
 
     def find(self, name: str) -> Path | None:
-        """Where the named file stands, or None."""
+        """Where the named file stands, or None; what is private (:func:`is_private`) is not there for a launch."""
         if not name or "\0" in name or len(name) > 1000:
             return None
         if self.kept is not None:
             return self._kept(Path(name), self.kept)
         try:
-            wanted = Path(name)
-            if wanted.is_absolute():
-                return wanted if wanted.is_file() else self._cloned(wanted)
-            if (self.base / wanted).is_file():
-                return self.base / wanted
-            for parent in self.above():
-                if (parent / wanted).is_file():
-                    return parent / wanted
-        except (OSError, ValueError):
+            path = self._on_disk(Path(name))
+            return None if path is None or is_private(path, self.base) else path
+        except (OSError, ValueError, RuntimeError):
             return None
-        return None
+
+    def _on_disk(self, wanted: Path) -> Path | None:
+        if wanted.is_absolute():
+            return wanted if wanted.is_file() else self._cloned(wanted)
+        return next((path for one in (self.base, *self.above()) if (path := one / wanted).is_file()), None)
 
     def _cloned(self, wanted: Path) -> Path | None:
         """A file of the clone that the launch file lies in, by its path in another clone (``/data/NAME/...``), or in a

@@ -18,6 +18,8 @@ MAX_LINES = 20_000
 # Dotted names deeper than this are no settings.
 MAX_DEPTH = 60
 _TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL)
+# TOML's own have 64 bits; Python refuses to print one of 4,300 digits.
+_LONG = re.compile(r"[=\[,]\s{0,80}[-+]?(?:0[xob])?[0-9A-Fa-f_]{300}")
 _DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MAX_DEPTH}}}")
 
 
@@ -30,6 +32,8 @@ def parse(text: str, file: object) -> dict[str, Any]:
     names = _TEXTS.sub(lambda found: "" if found[0].startswith("#") else "x", text)
     if _DEEP.search(names):
         raise InputError(f"{file}: nested too deeply to be read")
+    if _LONG.search(names):
+        raise InputError(f"{file}: has a number beyond settings")
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:

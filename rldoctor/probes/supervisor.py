@@ -42,6 +42,9 @@ KILL_PATIENCE = 8.0
 LOOK_EVERY = 0.5
 LOOKS = 3
 LOOK_PATIENCE = 2.0
+BESIDE = "beside"
+MOST_BESIDE = 100
+PREFIX = "rldoctor-"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -85,6 +88,13 @@ def main() -> None:
 
 
 def _remove(work: Path, owner: int) -> None:
+    """Removes the child's folder, and those that it made beside ours (``folder_beside`` of children/report.py)."""
+    named: list[str] = []
+    with contextlib.suppress(OSError):
+        named = (work / BESIDE).read_text(errors="replace").splitlines()[:MOST_BESIDE]
+    for name in named:
+        if name.startswith(PREFIX) and "/" not in name:
+            shutil.rmtree(work.parent.with_name(name), ignore_errors=True)
     shutil.rmtree(work if os.getppid() == owner else work.parent, ignore_errors=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
+from rldoctor import reading
 from rldoctor.errors import InputError
 from rldoctor.model import Evidence, Finding, Ignored, Outcome, Report
 from rldoctor.project import fingerprint
@@ -49,11 +50,7 @@ def load(file: Path) -> Baseline:
     """Reads a JSON report. Raises :class:`InputError` with one line for what is none."""
     where = f"baseline {file}"
     try:
-        if not file.is_file():
-            raise InputError(f"{where}: {'not a regular file' if file.exists() else 'no such file'}")
-        if file.stat().st_size > MAX_BYTES:
-            raise InputError(f"{where}: larger than {MAX_BYTES >> 20} MiB, not a report")
-        document = msgspec.json.decode(file.read_bytes(), type=_Document)
+        document = msgspec.json.decode(reading.read(file, MAX_BYTES), type=_Document)
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(

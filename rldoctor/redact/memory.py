@@ -3,6 +3,7 @@ escaped, and where a line breaks them in two."""
 
 from __future__ import annotations
 
+import base64
 import html
 import itertools
 import json
@@ -16,6 +17,7 @@ from rldoctor.redact.marks import is_mark
 from rldoctor.redact.spans import Span
 
 _SHORTEST = 6
+_SHORTEST_IN_BASE64 = 8
 # So much of a secret at the end of a line, or at the beginning of the next, is a piece of it.
 _PIECE = 8
 _MOST = 4000
@@ -23,8 +25,11 @@ _LONGEST = 8192
 _ORDINARY = re.compile(r"[\d.]+|(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)+/?")
 _LONGEST_NAME = 32
 _NUMBERED = re.compile(r"[A-Za-z]+\d?(?:[._-]+[A-Za-z]*\d?)*")
-# A line break with what may stand around it: a shell's backslash, an indentation.
-_BREAK = re.compile(r"[ \t\r]{0,64}\\{0,2}\r?\n[ \t]{0,256}")
+# A line break, also as it stands in JSON, with what may stand around it: a shell's backslash, an indentation, the sides
+# of a table, the rank or actor that speaks.
+_BREAK = re.compile(
+    r"[ \t\r│┃|]{0,64}(?:\\{0,2}\r?\n|\\{1,4}n)(?:\[[^\[\]\n]{1,40}\]:? |\([^()\n]{1,80}\) )?[ \t│┃|]{0,256}"
+)
 # What may stand behind a text that was cut off, or between it and the end of its line.
 _BEHIND = " \t\r\\.…\"'"
 _BEFORE = " \t.…\"'"
@@ -63,11 +68,21 @@ def _is_a_name(value: str) -> bool:
 
 
 def _written(value: str) -> set[str]:
-    """The ways in which programs write a value."""
+    """The ways in which programs write a value: quoted, escaped, percent-encoded, in base64."""
     once = json.dumps(value)[1:-1]
     quoted = {repr(value)[1:-1], shlex.quote(value).removeprefix("'").removesuffix("'"), json.dumps(once)[1:-1]}
     encoded = {urllib.parse.quote(value, safe=""), urllib.parse.quote(value), urllib.parse.quote_plus(value)}
-    return {value, once, html.escape(value), *quoted, *encoded}
+    return {value, once, html.escape(value), *quoted, *encoded, *_in_base64(value.encode("utf-8", "replace"))}
+
+
+def _in_base64(value: bytes) -> Iterator[str]:
+    """What base64 makes of a value wherever it stands in a longer text (``user:value``): it begins at one of three
+    places of a group, and what it shares a group with changes its first and last digits."""
+    for before in range(3):
+        whole = len(value) + before
+        digits = base64.b64encode(bytes(before) + value).decode()[(0, 2, 3)[before] : whole * 8 // 6]
+        if len(digits) >= _SHORTEST_IN_BASE64:
+            yield from (digits, digits.replace("+", "-").replace("/", "_"))
 
 
 def forget_all() -> None:
@@ -86,7 +101,7 @@ def find(text: str) -> Iterator[Span]:
     if not _known:
         return
     yield from _whole(text)
-    if "\n" in text:
+    if "\n" in text or "\\n" in text:
         yield from _over_lines(text)
     yield from _cut_off(text)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from rldoctor import redact
 from rldoctor.model import Finding, Severity
+from rldoctor.printable import printable
 from rldoctor.report import words
 from rldoctor.watch.measured import CODES, Measured
 
@@ -40,6 +43,7 @@ class Guard:
         self._tell = tell
         self._measured = Measured(codes)
         self._failed = False
+        redact.begin(os.environ)
 
     def take(self, record: Mapping[str, object], step: int, completions: Iterable[tuple[str, str]] = ()) -> str:
         """Takes what was logged at a step. Why the run is to be ended, or nothing where it may go on. A failure in
@@ -54,7 +58,7 @@ class Guard:
             return ""
 
     def _judge(self, record: Mapping[str, object], step: int, completions: Iterable[tuple[str, str]]) -> str:
-        for finding in self._measured.add(record, step, completions):
+        for finding in map(redact.tree, self._measured.add(record, step, completions)):
             self.findings.append(finding)
             logger.log(_LOUDNESS[finding.severity], "%s", _said(finding))
             if self._tell is not None:
@@ -75,7 +79,7 @@ def by_variables(environ: Mapping[str, str]) -> Guard:
 
 def _said(finding: Finding) -> str:
     fixes = "".join(f"\n  fix: {fix.title}" for fix in finding.fixes)
-    return f"{words.head(finding)}{fixes}"
+    return printable(f"{words.head(finding)}{fixes}")
 
 
 def _plain(value: object) -> object:

@@ -53,6 +53,15 @@ def test_what_cannot_be_judged_fails(project: Path) -> None:
     assert "2 failed, 1 passed" in done.stdout
 
 
+def test_secrets_stay_out_of_what_it_says(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "Sesame-17-open-23")
+    (project / "launch_sick.sh").write_text("vllm serve m --max-model-len Sesame-17-open-23 --seed x\n")
+    launches = ("--rldoctor", "launch_sick.sh", "--rldoctor", "Sesame-17-open-23.sh")
+    done = run(project, *launches, "--rldoctor-assume", "machine.json", "-q", "-q")
+    assert "<removed:HF_TOKEN>" in done.stdout
+    assert not [line for line in done.stdout.splitlines() if "Sesame" in line and "Error" in line], done.stdout
+
+
 def test_launches_can_be_chosen_by_their_marker(project: Path) -> None:
     launch = ("--rldoctor", "launch_well.sh", "--rldoctor-assume", "machine.json", "--strict-markers")
     assert "1 passed, 1 deselected" in run(project, *launch, "-m", "rldoctor").stdout

@@ -134,6 +134,32 @@ LOG = (
     "x" * 300,
 )
 
+RECIPES = (
+    '{"cells": [{"cell_type": "code", "source": ["!vllm serve m\\n", "%env A=1\\n"]}], "nbformat": 4}',
+    '"source": ["%%bash\\n", "vllm serve $A\\n"]',
+    '"source": "%%writefile c.yaml\\na: 1"',
+    "train: deps\n\t@vllm serve $(MODEL) --seed $(shell date)\n",
+    "MODEL ?= m\n",
+    "A := $(A)$(A)\n",
+    "$(foreach x,1 2 3,$(call f,$(x)))",
+    "$(if $(A),b,$(error c))",
+    "define F\nx\nendef\n",
+    "include other.mk\n",
+    "ifeq ($(A),b)\n",
+    "endif\n",
+    "set shell := ['bash', '-c']\n",
+    "serve model='m' *args: (dep 'x')\n    vllm serve {{model}} {{args}}\n",
+    "export A := env_var_or_default('A', 'b') / 'c'\n",
+    "resources:\n  accelerators: {H100: 4}\nnum_nodes: 2\nenvs:\n  A: 0x1F\nrun: |\n  vllm serve m --seed $A\n",
+    "accelerators: [H100:4, A100-80GB:999999999]\n",
+    "kind: Job\nspec:\n  template:\n    spec:\n      containers:\n      - command: [vllm, serve, m]\n",
+    "kind: RayJob\nspec:\n  entrypoint: python3 -m verl.trainer.main_ppo trainer.nnodes=2\n",
+    "  runtimeEnvYAML: |\n    env_vars: {A: b}\n",
+    "resources:\n  limits:\n    nvidia.com/gpu: 8\n",
+    "f" * 5000,
+    "9" * 5000,
+)
+
 METRICS = (
     "{'loss': ",
     "{'reward': 0.5, 'reward_std': 0.0, 'kl': nan, 'epoch': 0.1}",

@@ -17,13 +17,16 @@ from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check
 from rldoctor.errors import InputError
 from rldoctor.facts import assume, metadata, model_files
+from rldoctor.fleet import folder as fleet_folder
 from rldoctor.formats.hydra import overrides
 from rldoctor.formats.python.reader import read_python
 from rldoctor.formats.shell.reader import read_shell
 from rldoctor.formats.source import Source, decode
 from rldoctor.formats.toml import read_toml
 from rldoctor.formats.yaml.reader import read_yaml
+from rldoctor.frameworks.installed import InstalledOptions
 from rldoctor.hang import flight_recorder
+from rldoctor.hang import folder as hang_folder
 from rldoctor.launch import recognise
 from rldoctor.logs import encodings, liveness, times
 from rldoctor.logs.baseline import Baseline
@@ -42,7 +45,10 @@ from rldoctor.logs.tracebacks import TracebackParser
 from rldoctor.logs.triage import judged
 from rldoctor.model import Outcome
 from rldoctor.printable import printable
+from rldoctor.project import baseline as project_baseline
 from rldoctor.project import settings
+from rldoctor.report import sheet as sheets
+from rldoctor.sheet import sheet
 from tests.fuzz import fragments
 
 
@@ -209,6 +215,41 @@ def launch(data: bytes) -> None:
         recognise.read(path, environment={"HOME": "/root"})
 
 
+_RECIPE_FILES = ("train.ipynb", "Makefile", "justfile", "task.yaml", "job.yaml", "launch.sh")
+
+
+def recipe(data: bytes) -> None:
+    """What starts launches without being one: notebooks, recipes, manifests, tasks of a scheduler; the first byte says
+    of which kind. What it comes to is made, too."""
+    name = _RECIPE_FILES[data[0] % len(_RECIPE_FILES)] if data else "launch.sh"
+    with _file(name, data[1:]) as path, _refused():
+        for plan in recognise.read(path, environment={"HOME": "/root"}, version_of={"verl": "0.6.1", "vllm": "0.11.0"}):
+            made = sheet(Case(plan=plan))
+            sheets.renderer("rich", to_file=True)((made,)), sheets.renderer("json", to_file=True)((made,))
+
+
+_SAVED_FILES = ("report.json", "hang.json", "fleet.json", "trl/trainer/grpo_config.py")
+
+
+def saved(data: bytes) -> None:
+    """What an earlier command left and another package brings: a baseline, a stalled run, the bundle of a node, the
+    source of an odd release's options."""
+    name = _SAVED_FILES[data[0] % len(_SAVED_FILES)] if data else "report.json"
+    with _file(name, data[1:]) as path:
+        try:
+            with _refused():
+                if name == "report.json":
+                    project_baseline.load(path)
+                elif name == "hang.json":
+                    hang_folder.load((path,))
+                elif name == "fleet.json":
+                    fleet_folder.read(path.parent)
+                else:
+                    InstalledOptions(_scratch()).at("trl", None, {"transformers": "5.0.0"})
+        finally:
+            path.unlink()
+
+
 @contextmanager
 def _refused() -> Iterator[None]:
     """An input may be refused, in one line."""
@@ -221,6 +262,7 @@ def _refused() -> Iterator[None]:
 @contextmanager
 def _file(name: str, data: bytes) -> Iterator[Path]:
     path = _scratch() / name
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     yield path
 
@@ -252,6 +294,10 @@ def _of_logs() -> tuple[str, ...]:
     return (*fragments.LOG, *fragments.METRICS, *fragments.literals())
 
 
+def _of_recipes() -> tuple[str, ...]:
+    return (*fragments.SHELL, *fragments.YAML, *fragments.RECIPES)
+
+
 def _of_launches() -> tuple[str, ...]:
     return (*fragments.SHELL, *fragments.YAML, *fragments.PYTHON)
 
@@ -273,5 +319,7 @@ TARGETS = {
         Target("door", door, lambda: (*fragments.SECRETS, *fragments.SHELL, *fragments.YAML), 1),
         Target("facts", facts, lambda: (*fragments.FACTS, *fragments.YAML), 6),
         Target("flight", flight, lambda: fragments.PICKLES, 3),
+        Target("recipe", recipe, _of_recipes, 1),
+        Target("saved", saved, lambda: (*fragments.FACTS, *fragments.PYTHON), 3),
     )
 }

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import bundle
+from rldoctor import bundle, cli
 from rldoctor.api import Case
+from rldoctor.formats.source import Files, is_private
 from rldoctor.launch.plans import plans
 from rldoctor.plan.model import RolloutPlan
 
@@ -80,3 +81,64 @@ def test_that_a_secret_is_set_is_a_fact(plan: RolloutPlan) -> None:
 def test_keys_and_tokens_that_are_none_stay(plan: RolloutPlan) -> None:
     given = {given.key: given.value for given in (*plan.given, *plan.unread)}
     assert given["data.prompt_key"] == "question"
+
+
+SLICED = """\
+source {private}
+A=${{HF_TOKEN:0:8}} B=${{HF_TOKEN:8}} C=${{HF_TOKEN^^}} D=${{HF_TOKEN//a/-}} F=$(cat {private}) G=$(tail -1 < {private})
+vllm serve org/model --max-model-len $A --tensor-parallel-size "$B" --max-num-seqs "$C" --seed "$D" --dtype "$F" \\
+    --quantization "$G" --served-model-name "$TOLD" --config {private}
+"""
+
+
+def test_a_strangers_launch_does_not_print_what_is_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pull request's launch may cut a secret of the shell in pieces, or name files of the machine."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "key").write_text("TOLD=sesame of a file\nsesame of another line\n")
+    (home / "work").mkdir()
+    (home / "work" / "link").symlink_to(home / ".ssh" / "key")
+    monkeypatch.setenv("HF_TOKEN", "SesameAcab17")
+    for private in ("~/.ssh/key", "link", str(home / ".ssh" / "key"), "../.ssh/key"):
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.chdir(home / "work")
+        Path("run.sh").write_text(SLICED.format(private=private))
+        for arguments in (("check", "--level", "static", "--format", "json"), ("plan",), ("bundle",)):
+            with pytest.raises(SystemExit):
+                cli.main([arguments[0], "run.sh", *arguments[1:]])
+            written = capsys.readouterr()
+            told = (written.out + written.err).lower()
+            assert "run.sh" in told
+            assert not [piece for piece in ("sesame", "cab17", "-cab") if piece in told], private
+
+
+@pytest.mark.parametrize(
+    ("file", "launch", "private"),
+    [
+        ("home/me/.ssh/id_ed25519", "home/me/rl", True),
+        ("home/me/.netrc", "home/me/rl", True),
+        ("home/me/rl/.git/config", "home/me/rl/scripts", True),
+        ("home/me/.cache/huggingface/token", "home/me/rl", True),
+        ("home/me/.cache/huggingface/accelerate/default_config.yaml", "home/me/rl", False),
+        ("home/me/rl/.env", "home/me/rl/scripts", False),
+        ("home/me/rl/.github/train.sh", "home/me/rl/scripts", False),
+        ("home/me/configs/grpo.yaml", "home/me/rl", False),
+        ("home/me/.jobs/env.sh", "home/me/.jobs/launch", False),
+    ],
+)
+def test_which_files_are_no_part_of_a_launch(tmp_path: Path, file: str, launch: str, private: bool) -> None:
+    (tmp_path / "home/me/rl/.git").mkdir(parents=True)
+    (tmp_path / launch).mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).touch()
+    assert is_private(tmp_path / file, tmp_path / launch) is private
+    found = Files(tmp_path / launch).find(str(tmp_path / file))
+    assert (found is None) is private
+
+
+def test_the_machines_own_files_are_no_part_of_a_launch(tmp_path: Path) -> None:
+    assert Files(tmp_path).find("/etc/passwd") is None
+    (tmp_path / "settings.yaml").symlink_to("/etc/passwd")
+    assert Files(tmp_path).find("settings.yaml") is None

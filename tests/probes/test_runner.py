@@ -279,6 +279,7 @@ def test_no_child_survives_the_end_of_rldoctor(tmp_path: Path, number: signal.Si
         + f"""
 sleep = [sys.executable, "-c", "import time; time.sleep(600)", {marker!r}]
 def main(arguments):
+    open(os.path.join(folder_beside(), "log"), "w")
     subprocess.Popen(sleep, start_new_session=True)
     time.sleep(600)
 run(main)"""
@@ -301,7 +302,7 @@ run_job(Path({str(child)!r}), Job(arguments={{}}, time_limit=600), "child", Requ
     process.wait(10)
     assert gone(marker)
     assert gone(str(child))
-    assert not list(tmp_path.glob("rldoctor-*/work"))
+    assert not list(tmp_path.glob("rldoctor-*/work")) and not list(tmp_path.glob("rldoctor-*/log"))
 
 
 def test_garbage_on_the_pipe_is_noted_and_disturbs_nothing(tmp_path: Path) -> None:
@@ -401,6 +402,24 @@ def test_a_folder_whose_name_is_too_long_for_sockets_gets_none(tmp_path: Path, m
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("long" * 20)))
     source = "run(lambda arguments: emit('seen', os.environ.get('VLLM_RPC_BASE_PATH')))"
     assert run_child(tmp_path, source).records["seen"] is None
+
+
+def test_a_folder_beside_goes_with_the_child_and_nothing_else_that_it_names(tmp_path: Path) -> None:
+    """A package of the target may write into the folder in which its probe runs, too."""
+    (tmp_path / "rldoctor-mine").mkdir()
+    (tmp_path / "mine").mkdir()
+    source = """
+def main(arguments):
+    made = folder_beside()
+    open(os.path.join(made, "socket"), "w")
+    emit("made", made)
+    with open("beside", "a") as names:
+        names.write("mine\\n../rldoctor-mine\\nrldoctor-mine/../mine\\n\\n.\\n")
+run(main)"""
+    result = run_child(tmp_path, source)
+    made = Path(result.records["made"])
+    assert len(made.name) < 20 and not made.exists()
+    assert (tmp_path / "rldoctor-mine").exists() and (tmp_path / "mine").exists()
 
 
 def test_no_child_shadows_a_module(tmp_path: Path) -> None:

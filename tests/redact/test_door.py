@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import shlex
@@ -230,6 +231,36 @@ def test_a_secret_is_known_in_every_form_in_which_programs_write_it() -> None:
     forms += [shlex.quote(secret), urllib.parse.quote(secret), urllib.parse.urlencode({"x": secret})]
     for form in forms:
         assert "1234" not in redact.text(f"before {form} behind"), form
+
+
+@pytest.mark.parametrize("before", ["", "a", "me:", "a:bc", '{"token": "'])
+def test_a_secret_is_known_in_base64_wherever_it_begins(before: str) -> None:
+    secret = "Zq81xxyy77wwvv55"
+    redact.begin({"HF_TOKEN": secret})
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        for behind in ("", "?", ">>"):
+            held = encode(f"{before}{secret}{behind}".encode()).decode()
+            left = redact.text(f"data: {held} end")
+            assert "<removed:HF_TOKEN>" in left and left.endswith(" end")
+            # What is left of it is what it shares with its neighbours: less than a group at each side.
+            assert len(left.replace("<removed:HF_TOKEN>", "")) <= len(held) - 18 + len("data:  end")
+
+
+@pytest.mark.parametrize(
+    "divided",
+    [
+        "got {} \\\n    {} back",
+        "│ got {} │\n│ {} back │",
+        "[rank0]: got {}\n[rank0]: {} back",
+        "(Worker pid=7, ip=1.2.3.4) got {}\n(Worker pid=7, ip=1.2.3.4) {} back",
+        '{{"log": "got {}\\n  {} back"}}',
+    ],
+)
+def test_a_secret_is_known_where_lines_divide_it(divided: str) -> None:
+    redact.begin({"HF_TOKEN": "Zq81xxyy77wwvv55"})
+    for at in (4, 8, 12):
+        left = redact.text(divided.format("Zq81xxyy77wwvv55"[:at], "Zq81xxyy77wwvv55"[at:]))
+        assert left == divided.format("<removed:HF_TOKEN>", "<removed:HF_TOKEN>")
 
 
 def test_a_text_that_was_cut_off_shows_no_piece_of_a_secret() -> None:

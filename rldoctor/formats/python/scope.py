@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rldoctor.formats.native import Located
-from rldoctor.formats.python.arithmetic import MAX_TEXT, computed
+from rldoctor.formats.python.arithmetic import MAX_NUMBER, MAX_TEXT, computed
 from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.values import Unresolved, scalar
 
@@ -104,6 +104,8 @@ class Scope:
 
     def _value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Constant):
+            if isinstance(node.value, int) and node.value > MAX_NUMBER:
+                return self._unknown(node, "a number beyond settings")
             return (
                 node.value
                 if isinstance(node.value, str | int | float | bool | None)

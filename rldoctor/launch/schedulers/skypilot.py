@@ -10,7 +10,7 @@ from typing import Any
 from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.plan.model import Setting
 
-_ACCELERATOR = re.compile(r"[\w.-]+:(\d+)")
+_ACCELERATOR = re.compile(r"[\w.-]+:(\d{1,6})")
 
 
 def settings(task: YamlFile) -> dict[str, Setting]:

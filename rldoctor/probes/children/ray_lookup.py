@@ -12,10 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from typing import Any
 
-from report import emit, run
+from report import emit, folder_beside, run
 
 NAMESPACE = "trainer"
 ACTOR = "worker_"
@@ -37,7 +36,7 @@ ray.shutdown()
 
 
 def main(arguments: dict[str, Any]) -> None:
-    folder = tempfile.mkdtemp(prefix="rld-")  # paths of sockets are short
+    folder = folder_beside()  # paths of sockets are short
     for name in ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_JOB_CONFIG_JSON_ENV_VAR"):
         os.environ.pop(name, None)
     os.environ.update(RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0")

@@ -12,8 +12,10 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
 import sysconfig
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -60,6 +62,17 @@ def run(main: Callable[[dict[str, Any]], None]) -> NoReturn:
 def emit(name: str, value: object) -> None:
     """Delivers one record; a later one of the same name replaces it."""
     _write({"name": name, "value": _plain(value)})
+
+
+def folder_beside() -> str:
+    """A folder with a shorter path than that of this child's own, as sockets need; it goes when the child ends, as the
+    folder of the same owner goes where that is killed."""
+    own = Path.cwd().parent
+    made = Path(tempfile.mkdtemp(prefix="rldoctor-", dir=own.parent))
+    with Path("beside").open("a") as names:
+        names.write(f"{made.name}\n")
+    shutil.copy(own / "owner", made / "owner")
+    return str(made)
 
 
 def stage(name: str) -> None:

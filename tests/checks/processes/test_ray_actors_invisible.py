@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,8 +119,10 @@ def test_a_ray_that_is_found_without_an_address_passes() -> None:
 
 @pytest.mark.ray
 @pytest.mark.alone
-def test_a_real_ray(python_with_ray: Path) -> None:
+def test_a_real_ray(python_with_ray: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = set(psutil.pids())
+    folder = Path(tempfile.mkdtemp(prefix="rl-", dir="/tmp"))  # paths of sockets are short
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     job = Job(arguments={"actors": 2, "seconds": 90.0}, time_limit=300.0)
     result = run_job(ray_lookup.child, job, "ray_lookup", Request(python=python_with_ray, environ=dict(os.environ)))
     assert result.ended == "done", result
@@ -127,7 +131,9 @@ def test_a_real_ray(python_with_ray: Path) -> None:
     ours = result.records["made"]["address"]
     assert ways["no address"]["address"] != ours == ways["address"]["address"] == ways["no namespace"]["address"]
     after = [process for process in psutil.process_iter(["cmdline"]) if process.pid not in left]
-    assert not [process for process in after if "/rld-" in " ".join(process.info["cmdline"] or [])]
+    assert not [process for process in after if str(folder) in " ".join(process.info["cmdline"] or [])]
+    assert sorted(path.name for path in folder.glob("*/*")) == ["log.txt", "owner"]  # of Ray's own folder, nothing
+    shutil.rmtree(folder)
 
 
 def test_the_fix_in_verls_words(tmp_path: Path) -> None:
