@@ -54,6 +54,11 @@ class Shape:
     verbose: bool
     quiet: bool
 
+    @property
+    def drawn(self) -> bool:
+        """Whether the report has pictures."""
+        return self.format == "html" or (self.format == "rich" and self.verbose)
+
 
 @dataclass(frozen=True)
 class Judging:
@@ -177,7 +182,7 @@ def check(
             found = run.examine_all(judging.session, targets or (), progress)
     if format_ == "sarif":
         found = run.with_changes(found)
-    if format_ == "html":
+    if judging.shape.drawn:
         found = [replace(one, report=run.illustrated(one.case, one.report)) for one in found]
     judged = engine.join([one.report for one in found])
     if known is not None:
@@ -228,7 +233,7 @@ def triage(
     judging = Judging.begin(
         options, Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     )
-    judged = run.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()), format_ == "html")
+    judged = run.triage(judging.session, logs, all_runs, progress, tuple(baseline or ()), judging.shape.drawn)
     return judging.end(judged)
 
 

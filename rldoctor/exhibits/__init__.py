@@ -15,7 +15,7 @@ __all__ = ["Exhibits", "of"]
 
 def of(case: Case, report: Report) -> Exhibits:
     """What the case holds of each; what it does not hold is left out, or said to be unknown where a launch has it."""
-    from rldoctor.exhibits import lengths, memory, metrics, ranks, versions
+    from rldoctor.exhibits import agreement, lengths, memory, metrics, ranks, versions
 
     return Exhibits(
         title=case.target or report.target,
@@ -24,4 +24,5 @@ def of(case: Case, report: Report) -> Exhibits:
         ranks=ranks.of(case),
         versions=versions.of(case),
         metrics=metrics.of(case, report),
+        agreement=agreement.of(case),
     )

@@ -86,6 +86,17 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Log-probabilities of the same ``tokens``: (trainer's, engine's) of those that are shown, and the mean and the
+    largest absolute difference of all, in nats."""
+
+    points: tuple[tuple[float, float], ...]
+    tokens: int
+    mean: float
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Exhibits:
     """All that can be shown of one case. None, or nothing, is what the case does not speak of."""
 
@@ -95,7 +106,9 @@ class Exhibits:
     ranks: Ranks | None = None
     versions: tuple[Version, ...] = ()
     metrics: tuple[Curve, ...] = ()
+    agreement: Agreement | None = None
 
     @property
     def empty(self) -> bool:
-        return not (self.lengths or self.memory or self.ranks or self.versions or self.metrics)
+        held = (self.lengths, self.memory, self.ranks, self.versions, self.metrics, self.agreement)
+        return not any(held)

@@ -13,6 +13,7 @@ from rldoctor.model import CheckResult, Evidence, Finding, Fix, Incident, Outcom
 from rldoctor.report import words
 from rldoctor.report.console import drawn
 from rldoctor.report.detail import Detail
+from rldoctor.report.pictures import print_pictures
 from rldoctor.report.summary import sentence
 
 COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
@@ -53,6 +54,8 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
         console.print(Text(f"note: {note}", style="dim"))
     if detail is Detail.ALL:
         _print_rest(console, report)
+        for one in report.exhibits:
+            print_pictures(console, one)
     if findings and not words.is_well(report):
         console.print(Text(f"judged: {report.target}", style="dim"))
     console.print(Text(sentence(report) if detail is Detail.ALL else words.rest(report), style="dim"))

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from rldoctor.case import Series
 from rldoctor.exhibits.metrics import SHOWN
+from rldoctor.report.pictures import trend
 from rldoctor.watch.devices import Used
 from rldoctor.watch.devices import line as line_of
 
-_BARS = "▁▂▃▄▅▆▇█"
 _TREND = 24
 
 
@@ -65,7 +65,7 @@ def screen(
             values = metrics[key].values
             finite = [value for value in values if math.isfinite(value)]
             ends = (_number(min(finite)), _number(max(finite))) if finite else ("-", "-")
-            table.add_row(title, _number(values[-1]), *ends, Text(trend(values), style="blue"))
+            table.add_row(title, _number(values[-1]), *ends, Text(trend(values[-_TREND:]), style="blue"))
     step = latest(metrics)
     parts = [name, f"step {step}" if step is not None else "no step yet"]
     parts += [f"{pace.seconds:.1f} s a step"] if pace.seconds is not None else []
@@ -74,23 +74,6 @@ def screen(
     shown += [table] if table.row_count else []
     shown += [Text(line_of(devices))] if devices else []
     return Group(*shown)
-
-
-def trend(values: tuple[float, ...]) -> str:
-    """The last values as a line of bars; what is no number is a question mark."""
-    last = values[-_TREND:]
-    finite = [value for value in last if math.isfinite(value)]
-    if not finite:
-        return "?" * len(last)
-    low, high = min(finite), max(finite)
-
-    def bar(value: float) -> str:
-        if not math.isfinite(value):
-            return "?"
-        share = (value / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.0
-        return _BARS[min(len(_BARS) - 1, int(share * len(_BARS)))]
-
-    return "".join(map(bar, last))
 
 
 def _has(metrics: Mapping[str, Series], key: str) -> bool:

@@ -16,10 +16,9 @@ import pytest
 from rldoctor import exhibits, report
 from rldoctor.api import Case
 from rldoctor.case import Series
-from rldoctor.exhibits.model import Curve, Exhibits, Length, Memory, Part, Phase, Rank, Ranks, Version
+from rldoctor.exhibits.model import Agreement, Curve, Exhibits, Length, Memory, Part, Phase, Rank, Ranks, Version
 from rldoctor.model import Evidence, Finding, Fix, Report, Severity
-from rldoctor.report import html
-from rldoctor.report.html import shapes
+from rldoctor.report import html, shapes
 from tests import plans
 from tests.commands import run
 from tests.report.test_formats import CRASH, MISSING, REPORT
@@ -27,7 +26,7 @@ from tests.test_cli import VERL
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "</style><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}{% raw %}&lt;"
-VOID = {"meta", "link", "img", "br", "rect", "line", "polyline"}
+VOID = {"meta", "link", "img", "br", "rect", "line", "polyline", "circle"}
 
 
 class Reader(HTMLParser):
@@ -81,6 +80,7 @@ FULL = Exhibits(
     ranks=Ranks(replicas=((Rank(rank=0, node=0, seed=7), Rank(rank=1, node=0, seed=None)),), formula="7 + replica"),
     versions=(Version(name="vllm", version="0.12.0", met=("verl 0.4.0: <1",), refused=("trl 0.19.1: <0.12",)),),
     metrics=(Curve(name="reward", key="reward", steps=(1, 2, 3, 4), values=(0.5, None, 0.25, 1.0), marked=(3,)),),
+    agreement=Agreement(points=((-1.0, -1.0), (-3.5, -3.0)), tokens=120, mean=0.01, largest=0.5),
 )
 
 

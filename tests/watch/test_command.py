@@ -12,6 +12,7 @@ import pytest
 
 from rldoctor.case import Series
 from rldoctor.errors import InputError
+from rldoctor.report.pictures import trend
 from rldoctor.watch import process, view
 from tests.commands import run
 
@@ -138,5 +139,5 @@ def test_the_latest_step_in_a_line_and_its_pace() -> None:
     pace.at(1, 100.0)
     pace.at(3, 130.0)
     assert view.line(metrics, pace) == "step 3, reward 0.25, 15.0 s a step"
-    assert view.trend((0.0, float("nan"), 1.0)) == "▁?█"
-    assert view.trend((float("nan"),)) == "?"
+    assert trend((0.0, float("nan"), 1.0)) == "▁?█"
+    assert trend((float("nan"),)) == "?"

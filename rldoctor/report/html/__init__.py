@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor import __version__
 from rldoctor.model import Outcome, Report, State
-from rldoctor.report import words
-from rldoctor.report.html import shapes
+from rldoctor.report import shapes, words
 from rldoctor.report.summary import sentence
 
 if TYPE_CHECKING:

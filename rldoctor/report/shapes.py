@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rldoctor.exhibits.model import Curve, Exhibits, Length, Memory, Phase, Ranks
+from rldoctor.exhibits.model import Agreement, Curve, Exhibits, Length, Memory, Phase, Ranks
 
 GIB = 1 << 30
 # How many colours the style sheet has for seeds and for parts of memory.
@@ -64,6 +64,16 @@ class Plot:
 
 
 @dataclass(frozen=True)
+class Scatter:
+    """Points in percent of a square, from its lower left; ``low`` and ``high`` are the ends of both axes."""
+
+    points: tuple[tuple[float, float], ...]
+    low: str
+    high: str
+    said: str
+
+
+@dataclass(frozen=True)
 class Drawing:
     """All shapes of one case."""
 
@@ -72,6 +82,7 @@ class Drawing:
     memory: tuple[Row, ...]
     ranks: tuple[tuple[Cell, ...], ...]
     plots: tuple[Plot, ...]
+    scatter: Scatter | None
 
 
 def drawing(exhibits: Exhibits) -> Drawing:
@@ -82,6 +93,28 @@ def drawing(exhibits: Exhibits) -> Drawing:
         memory=tuple(_memory(exhibits.memory)) if exhibits.memory is not None else (),
         ranks=tuple(_grid(exhibits.ranks)) if exhibits.ranks is not None else (),
         plots=tuple(plot for curve in exhibits.metrics if (plot := _plot(curve)) is not None),
+        scatter=_scatter(exhibits.agreement) if exhibits.agreement is not None else None,
+    )
+
+
+def compared(found: Agreement) -> str:
+    """How far the two lie apart, in one line."""
+    apart = f"{found.mean:.2g} nats apart on average, {found.largest:.2g} at most"
+    return f"{found.tokens:,} tokens: log-probabilities {apart}"
+
+
+def _scatter(found: Agreement) -> Scatter:
+    values = [value for point in found.points for value in point]
+    low, high = min(values), max(values)
+
+    def place(value: float) -> float:
+        return round(2 + 96 * (value - low) / (high - low), 2) if high > low else 50.0
+
+    return Scatter(
+        points=tuple((place(trainer), place(engine)) for trainer, engine in found.points),
+        low=f"{low:.3g}",
+        high=f"{high:.3g}",
+        said=compared(found),
     )
 
 
