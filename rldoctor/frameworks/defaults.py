@@ -109,11 +109,11 @@ def fill_defaults(dialect: Dialect, draft: Draft) -> None:
         return
     for key, rule in dialect.rules().items():
         if key in options and rule.option not in draft.settings:
-            value = rule.canonical(filled(draft, group, key))
+            value = rule.canonical(filled(dialect, draft, group, key))
             draft.default(rule.option, value, key, f"default of {options.source}")
 
 
-def filled(draft: Draft, group: str, key: str) -> Any:
+def filled(dialect: Dialect, draft: Draft, group: str, key: str) -> Any:
     """A default, with what it refers to (``${data.max_prompt_length}``) taken from the launch, else from the
     defaults."""
     default = draft.launch.default(group, key)
@@ -128,7 +128,8 @@ def filled(draft: Draft, group: str, key: str) -> Any:
             return draft.natives[name].value
         return draft.launch.default(group, name) if options is not None and name in options else MISSING
 
-    return fill(default, key, lookup, {name: native.value for name, native in draft.launch.variables.items()})
+    variables = {name: native.value for name, native in draft.launch.variables.items()}
+    return fill(default, key, lookup, variables, dialect.resolvers)
 
 
 # Of vLLM's names, those that mean the same of SGLang (https://docs.sglang.ai/advanced_features/server_arguments.html):

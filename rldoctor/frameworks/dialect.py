@@ -24,6 +24,7 @@ from rldoctor.plan.model import Form, Place, RolloutPlan, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 
 if TYPE_CHECKING:
+    from rldoctor.formats.hydra.overrides import Resolvers
     from rldoctor.formats.shell.arguments import Arguments
     from rldoctor.frameworks.spelled import Spelling
 
@@ -74,6 +75,9 @@ class Dialect:
     calls: ClassVar[Mapping[str, str]] = {}
     """Python calls whose keywords are settings, with what to put before the keyword: ``{"GRPOConfig": "", "LoraConfig":
     "peft."}``."""
+
+    resolvers: ClassVar[Resolvers] = {}
+    """The resolvers that it registers with OmegaConf, of two numbers each: ``${mul:2,3}``."""
 
     # What they mean.
     table: ClassVar[Mapping[str, str | Rule]] = {}
@@ -132,7 +136,9 @@ class Dialect:
 
             variables = {name: native.value for name, native in launch.variables.items()}
             group = self.main_group(launch)
-            yield from interpolated(self.collected(launch), lambda key: launch.default(group, key), variables)
+            yield from interpolated(
+                self.collected(launch), lambda key: launch.default(group, key), variables, self.resolvers
+            )
         else:
             yield from self.collected(launch)
 

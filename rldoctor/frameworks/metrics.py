@@ -6,7 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from rldoctor.frameworks.samples import Sample, Table
 
 _PAIR = re.compile(
     r"""(['"])([\w ./()@:\-]{1,100})\1:\s*"""
@@ -60,6 +63,8 @@ class Metrics:
     natives of one canonical name the first is preferred, and ``off`` marks a metric that is logged as 0 while its
     feature is off, so that a 0 says nothing. ``like`` is the framework whose names it has where it has none of its own.
 
+    ``tables`` show sampled completions in a log, ``samples`` make them of a record of a JSON-lines file with some.
+
     ``markers`` begin names that only this framework logs. ``literals`` are texts of which every line with a record, or
     before one, has one; ``marks`` is an expression that those lines match without their prefixes."""
 
@@ -71,3 +76,5 @@ class Metrics:
     marks: str = ""
     lines: tuple[Line, ...] = ()
     blocks: tuple[type[Block], ...] = ()
+    tables: tuple[type[Table], ...] = ()
+    samples: tuple[Callable[[Mapping[str, Any]], list[Sample] | None], ...] = ()

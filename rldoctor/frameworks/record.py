@@ -97,7 +97,7 @@ class Words:
     lines; ``versions`` are rows of literal, expression whose first group is the version, and whose version it is.
     ``early`` is said soon after the start, ``stages`` names the stage that a literal announces, ``generated`` is
     the folder of code that it writes while it runs. ``settings`` are the forms in which it prints its
-    configuration."""
+    configuration, ``commands`` rows of a literal and an expression whose first group is the command that it starts."""
 
     paths: str = ""
     texts: tuple[str, ...] = ()
@@ -106,6 +106,7 @@ class Words:
     generated: str = ""
     stages: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[Settings, ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

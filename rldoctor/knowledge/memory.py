@@ -177,7 +177,7 @@ def weight_element(config: Mapping[str, Any], dtype: str | None, quantization: s
     method = quantization or (str(stated.get("quant_method", "")) if isinstance(stated, Mapping) else "")
     if method:
         return next((size for name, size in QUANTIZED.items() if name in method.lower()), FOUR_BITS)
-    if str(dtype).lower() in QUANTIZED:  # NeMo-RL's precision: fp8
+    if str(dtype).lower() in QUANTIZED:  # a trainer's own option for the precision
         return QUANTIZED[str(dtype).lower()]
     # "auto" halves a model that is stored in 32 bits (vLLM, `_get_and_verify_dtype`).
     return ELEMENT.get((dtype or "auto").lower(), 2.0)

@@ -55,8 +55,6 @@ _TRACED = (
 FORMS: tuple[Form, ...] = (
     *(_form(f"+ {program}", r"^\++ (.+)", Kind.COMMAND) for program in _TRACED),
     _form("+ export ", r"^\++ export (\w+=.*)", Kind.VARIABLE),
-    # ms-swift, swift/cli/main.py
-    _form("run sh: `", r"run sh: `(.+)`", Kind.COMMAND),
     # deepspeed/launcher/runner.py
     _form("cmd = ", r"\bcmd = (\S*python.+)", Kind.COMMAND),
     _form("Command: ", r"\bCommand: (.+)", Kind.COMMAND),
@@ -66,6 +64,7 @@ FORMS: tuple[Form, ...] = (
     _form("LLM engine (v", r"LLM engine \(v[^)]{1,60}\) with config: (.+)", Kind.ENGINE),
     # vllm/entrypoints/utils.py
     _form("non-default args: ", r"non-default args: (\{.*)", Kind.ARGUMENTS),
+    *(_form(*row, Kind.COMMAND) for framework in trainers() for row in framework.words.commands),
     *(
         Form(row.literal, re.compile(row.pattern), Kind.SETTINGS, row.entry, row.has)
         for framework in trainers()

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rldoctor.case import Case
 from rldoctor.catalogue.precedence import Precedence
+from rldoctor.frameworks.samples import Sample
 from rldoctor.logs.asking import measured
 from rldoctor.logs.metrics import merge
 from rldoctor.logs.metrics.names import ANCHORS, translate
-from rldoctor.logs.metrics.samples import Sample, count
+from rldoctor.logs.metrics.samples import count
 from rldoctor.logs.metrics.track import Reading, Track
 from rldoctor.model import Finding, Severity
 

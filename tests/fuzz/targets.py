@@ -149,7 +149,7 @@ def hydra(data: bytes) -> None:
     values = dict(zip("abcdefghijklmnopqrstuvwxyz", lines, strict=False))
     for line in lines:
         overrides.parse(line)
-        overrides.fill(line, "a.b", lambda name: values.get(name, overrides.MISSING), {"HOME": "/root"})
+        overrides.fill(line, "a.b", lambda name: values.get(name, overrides.MISSING), {"HOME": "/root"}, {})
 
 
 def python(data: bytes) -> None:

@@ -3,7 +3,6 @@ hand."""
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
 
 _HEAD = re.compile(r"(\+\+|\+|~)?([A-Za-z_$][\w./@$-]*)(=|$)")
 _INTERPOLATION = re.compile(r"\$\{([^${}]*)\}")
-# The resolvers that NeMo-RL registers (nemo_rl/utils/config.py, register_omegaconf_resolvers).
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "max": max,
-}
 MAX_DEPTH = 30
 MAX_TEXT = 100_000
 MAX_STEPS = 20_000
@@ -67,12 +59,15 @@ def parse(text: str) -> Any:
 
 
 Lookup = Callable[[str], Any]
+Resolvers = Mapping[str, Callable[[Any, Any], Any]]
 MISSING = object()
 
 
-def interpolated(natives: Iterable[Native], fallback: Lookup, environment: Mapping[str, Any]) -> list[Native]:
+def interpolated(
+    natives: Iterable[Native], fallback: Lookup, environment: Mapping[str, Any], resolvers: Resolvers
+) -> list[Native]:
     """The natives with ``${...}`` filled in from each other, the last of a key winning, then from ``fallback`` (which
-    gives None for what it does not know)."""
+    gives None for what it does not know). ``resolvers`` are those of the framework, of two numbers each."""
     listed = list(natives)
     flat = dict(pair for native in listed for pair in _flat(native.key, native.value))
     if not any(isinstance(value, str) and "${" in value for value in flat.values()):
@@ -84,7 +79,7 @@ def interpolated(natives: Iterable[Native], fallback: Lookup, environment: Mappi
         found = fallback(key)
         return MISSING if found is None else found
 
-    filling = Filling(lookup, environment)
+    filling = Filling(lookup, environment, resolvers)
     return [replace(native, value=filling.fill(native.value, native.key)) for native in listed]
 
 
@@ -95,9 +90,9 @@ def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _flat(f"{key}.{name}", part)
 
 
-def fill(value: Any, key: str, lookup: Lookup, environment: Mapping[str, Any]) -> Any:
+def fill(value: Any, key: str, lookup: Lookup, environment: Mapping[str, Any], resolvers: Resolvers) -> Any:
     """``value`` with its interpolations resolved; one that cannot be is an :class:`Unresolved`."""
-    return Filling(lookup, environment).fill(value, key)
+    return Filling(lookup, environment, resolvers).fill(value, key)
 
 
 @dataclass
@@ -107,6 +102,7 @@ class Filling:
 
     lookup: Lookup
     environment: Mapping[str, Any]
+    resolvers: Resolvers
     steps: int = 0
     _known: dict[str, Any] = field(default_factory=dict)
 
@@ -170,7 +166,7 @@ class Filling:
             if found is MISSING:
                 return self.fill(parts[1] if len(parts) > 1 else None, str(parts[0]), depth + 1)
             return self._of(str(parts[0]), found, depth)
-        compute = _ARITHMETIC.get(name)
+        compute = self.resolvers.get(name)
         if compute is not None and len(parts) == 2 and all(isinstance(part, int | float) for part in parts):
             try:
                 return compute(parts[0], parts[1])

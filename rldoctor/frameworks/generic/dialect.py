@@ -47,7 +47,7 @@ class Generic(Dialect):
         from rldoctor.formats.hydra.overrides import interpolated
 
         variables = {name: native.value for name, native in launch.variables.items()}
-        yield from interpolated(self.collected(launch), lambda key: None, variables)
+        yield from interpolated(self.collected(launch), lambda key: None, variables, self.resolvers)
 
     def collected(self, launch: Launch) -> Iterator[Native]:
         """What :meth:`natives` gives, before interpolation."""

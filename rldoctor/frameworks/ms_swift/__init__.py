@@ -29,6 +29,8 @@ FRAMEWORK = Framework(
         versions=(("swift.__version__:", rf"swift\.__version__: {V}", "ms-swift"),),
         # swift/pipelines/base.py
         settings=(Settings("args: RLHFArguments(", r"\bargs: (RLHFArguments\(.*)", "swift rlhf"),),
+        # swift/cli/main.py
+        commands=(("run sh: `", r"run sh: `(.+)`"),),
     ),
     memory=Memory(whole_logits=True, keeps_reference=True),
     # Asynchronous generation is a thread beside the trainer's engine (v3.4.1, swift/trainers/rlhf_trainer/

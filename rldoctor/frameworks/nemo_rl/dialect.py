@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +83,8 @@ class NemoRL(Deciding):
     style = Form.OVERRIDE
     append = "++"
     strict = frozenset({Form.YAML, Form.OVERRIDE})
+    # nemo_rl/utils/config.py, register_omegaconf_resolvers
+    resolvers: ClassVar = {"add": operator.add, "mul": operator.mul, "div": operator.truediv, "max": max}
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
     owners: ClassVar[Mapping[str, str]] = {f"{GENERATION}.vllm_kwargs.": "vllm:EngineArgs"}
@@ -104,7 +107,8 @@ class NemoRL(Deciding):
         def fallback(key: str) -> Any:
             return next((found for group in groups if (found := launch.default(group, key)) is not None), None)
 
-        yield from interpolated(listed, fallback, {name: native.value for name, native in launch.variables.items()})
+        variables = {name: native.value for name, native in launch.variables.items()}
+        yield from interpolated(listed, fallback, variables, self.resolvers)
 
     def collected(self, launch: Launch) -> Iterator[Native]:
         """The configuration's files, then the command line."""
@@ -168,7 +172,7 @@ class NemoRL(Deciding):
             for key, rule in self.rules().items() if options is not None else ():
                 if options is None or key not in options or key in inactive or options.default(key) is MISSING:
                     continue
-                value = rule.canonical(filled(draft, group, key))
+                value = rule.canonical(filled(self, draft, group, key))
                 if value is not None:
                     draft.default(rule.option, value, key, f"default of {options.source}")
 

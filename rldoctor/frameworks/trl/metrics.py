@@ -4,6 +4,7 @@ built over them add."""
 from __future__ import annotations
 
 from rldoctor.frameworks.metrics import Metrics
+from rldoctor.frameworks.trl.samples import CompletionsTable
 
 _NAMES = """
 loss                                    loss
@@ -43,4 +44,6 @@ memory(GiB)                             memory_gib
 METRICS = Metrics(
     source="https://github.com/huggingface/trl/blob/main/trl/trainer/grpo_trainer.py",
     names=_NAMES,
+    literals=("─ Step ",),
+    tables=(CompletionsTable,),
 )

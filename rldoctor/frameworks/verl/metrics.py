@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from rldoctor.frameworks.metrics import Line, Metrics
+from rldoctor.frameworks.samples import Sample
 
 _NAMES = """
 actor/loss                          loss
@@ -51,11 +54,20 @@ def _read(text: str) -> dict[str, str]:
     return {name: value for name, colon, value in parts if colon}
 
 
+def _dumped(record: Mapping[str, Any]) -> list[Sample] | None:
+    """One completion of a rollout dump (trainer.rollout_data_dir; verl/trainer/ppo/ray_trainer.py)."""
+    prompt, completion = record.get("input"), record.get("output")
+    if isinstance(prompt, str) and isinstance(completion, str) and "score" in record:
+        return [Sample(prompt, completion)]
+    return None
+
+
 METRICS = Metrics(
     source="https://github.com/verl-project/verl/blob/main/verl/trainer/ppo/metric_utils.py",
     names=_NAMES,
     markers=("actor/", "critic/score", "critic/rewards", "response_length/"),
-    literals=("critic/score/mean:", "critic/rewards/mean:", "actor/grad_norm:"),
-    marks=r"step:\d",
+    literals=("critic/score/mean:", "critic/rewards/mean:", "actor/grad_norm:", '"output": '),
+    marks=r'step:\d|"output"',
     lines=(Line(re.compile(r"(?:^|\s)step:(?P<step>\d+) - (?P<record>\S.*)"), _read),),
+    samples=(_dumped,),
 )

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from rldoctor.case import Series
 from rldoctor.frameworks import logged
 from rldoctor.frameworks.metrics import Taken
-from rldoctor.logs.metrics import console, samples
-from rldoctor.logs.metrics.blocks import opened
+from rldoctor.frameworks.samples import MOST_ROWS, Sample
+from rldoctor.logs.metrics import blocks, console, samples
 from rldoctor.logs.metrics.track import Block, Track, merge
 
 # For readers that jump through a log by a search for literals: every line that holds or opens a record contains one of
@@ -23,9 +23,6 @@ LITERALS = (
     "'iteration': ",
     '{"step": ',
     '"train/global_step"',
-    '"completion": ',
-    '"output": ',
-    "─ Step ",
     " - Step ",
     ") Step ",
     *(literal for held in logged().values() for literal in held.literals),
@@ -34,7 +31,7 @@ LITERALS = (
 _MARK = re.compile(
     "|".join(
         (
-            r"""'epoch'|"epoch"|"step"|"train/global_step"|"completion"|"output"|'iteration'|%\|""",
+            r"""'epoch'|"epoch"|"step"|"train/global_step"|'iteration'|%\|""",
             *dict.fromkeys(held.marks for held in logged().values() if held.marks),
         )
     )
@@ -61,7 +58,7 @@ class Collector:
     _tracks: dict[str, Track] = field(default_factory=dict)
     _samples: dict[str, Track] = field(default_factory=dict)
     _open: dict[tuple[str, str], tuple[Block, int]] = field(default_factory=dict)
-    _dump: tuple[str, int | None, list[samples.Sample]] | None = None
+    _dump: tuple[str, int | None, list[Sample]] | None = None
 
     def feed(self, source: str, number: int, text: str) -> None:
         """One line, with or without its rank prefix, its colours and the carriage returns of progress bars."""
@@ -96,9 +93,7 @@ class Collector:
         if bar := _BAR.match(body):
             track = self._track(source)
             track.position, track.total = int(bar.group(1)), int(bar.group(2))
-        if title := samples.TITLE.search(body):
-            self._begin(key, samples.RichTable(int(title.group(1))), number)
-        elif block := opened(body):
+        if block := samples.opened(body) or blocks.opened(body):
             self._begin(key, block, number)
         elif (reading := console.read(body)) is not None:
             self._track(source).add(reading, number)
@@ -124,7 +119,7 @@ class Collector:
         block, number = self._open.pop(key)
         if (reading := block.reading()) is not None:
             self.last = max(self.last, number)
-            is_table = isinstance(block, samples.RichTable)
+            is_table = isinstance(block, samples.OpenTable)
             self._track(key[0], self._samples if is_table else self._tracks).add(reading, number)
 
     def _track(self, source: str, tracks: dict[str, Track] | None = None) -> Track:
@@ -147,7 +142,7 @@ class Collector:
         if self._dump is None or self._dump[:2] != (source, step):
             self._flush_dump()
             self._dump = (source, step, [])
-        if len(self._dump[2]) < samples.MOST_ROWS:
+        if len(self._dump[2]) < MOST_ROWS:
             self._dump[2].extend(rows)
 
     def _flush_dump(self) -> None:

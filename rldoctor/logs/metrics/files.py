@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rldoctor.case import Series
 from rldoctor.errors import InputError
+from rldoctor.frameworks.samples import Sample
 from rldoctor.logs.metrics import parquet, samples, tensorboard, wandb
 from rldoctor.logs.metrics.collector import Collector
 from rldoctor.logs.metrics.console import record_reading
@@ -102,7 +103,7 @@ _COMPLETION_COLUMNS = frozenset({"step", "prompt", "completion"})
 
 
 def _read_completions(path: Path) -> dict[str, Series]:
-    """TRL's table of one step."""
+    """The table of one step."""
     try:
         table = parquet.columns(path, _COMPLETION_COLUMNS)
     except DamagedError as error:
@@ -112,7 +113,7 @@ def _read_completions(path: Path) -> dict[str, Series]:
         *(["\n".join(map(str, row)) for row in table.get(name, [])] for name in ("prompt", "completion")), strict=False
     )
     track = Track(str(path))
-    if steps and (reading := samples.count((samples.Sample(*row) for row in rows), steps[0])) is not None:
+    if steps and (reading := samples.count((Sample(*row) for row in rows), steps[0])) is not None:
         track.add(reading)
     return track.series()
 

@@ -1,4 +1,4 @@
-"""Reads text and whole-number columns of small Parquet files, in which TRL keeps completions (``log_completions``)."""
+"""Reads text and whole-number columns of small Parquet files, in which trainers keep sampled completions."""
 
 from __future__ import annotations
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from rldoctor.frameworks import logged
 from rldoctor.frameworks.metrics import Taken
+from rldoctor.frameworks.samples import Sample, Table
 from rldoctor.logs.metrics.track import Reading
 
 # A shorter completion may be a plain answer that a sure policy gives every time.
 SHORTEST = 8
-MOST_ROWS = 4096
-MOST_CHARACTERS = 4096
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One completion. ``whole`` is false where the log shows only a part of it."""
-
-    prompt: str
-    completion: str
-    whole: bool = True
 
 
 def count(samples: Iterable[Sample], step: int | None) -> Reading | None:
@@ -52,76 +41,41 @@ def _telling(sample: Sample) -> bool:
     return sample.whole and len(sample.completion.strip()) >= SHORTEST
 
 
-# TRL's table (print_prompt_completions_sample): a panel with the step as title around a table with one section per row.
-# https://github.com/huggingface/trl/blob/main/trl/trainer/utils.py
-TITLE = re.compile(r"╭─+ Step (\d+) ─+╮")
+class OpenTable:
+    """A framework's table that is being read."""
 
-
-@dataclass
-class RichTable:
-    """Reads TRL's table of completions line by line."""
-
-    step: int
-    _columns: list[str] = field(default_factory=list)
-    _cells: list[list[str]] = field(default_factory=list)
-    _samples: list[Sample] = field(default_factory=list)
+    def __init__(self, table: Table) -> None:
+        self._table = table
 
     def feed(self, text: str) -> Taken:
-        text = text.strip()
-        if text.startswith("╰"):
-            return Taken.LAST
-        if not text.startswith("│"):
-            return Taken.NO  # another process wrote in between
-        if "┃" in text:
-            self._columns = [cell.strip() for cell in text.split("┃")[1:-1]]
-        elif "├" in text or "└" in text:
-            self._end_row()
-        else:
-            cells = text.split("│")[2:-2]
-            if (
-                cells
-                and len(cells) == len(self._columns)
-                and sum(len(line[0]) for line in self._cells) < MOST_CHARACTERS
-            ):
-                self._cells.append(cells)
-        return Taken.YES
+        """Takes the next line of the same process."""
+        return self._table.feed(text)
 
     def reading(self) -> Reading | None:
-        return count(self._samples, self.step)
-
-    def _end_row(self) -> None:
-        lines, self._cells = self._cells, []
-        if not lines or len(self._samples) >= MOST_ROWS or not {"Prompt", "Completion"} <= set(self._columns):
-            return
-        prompt, completion = self._columns.index("Prompt"), self._columns.index("Completion")
-        text = [line[completion].strip() for line in lines]
-        self._samples.append(
-            Sample(
-                prompt="\n".join(line[prompt].strip() for line in lines),
-                completion="\n".join(text),
-                whole=not any(line.endswith("…") for line in text),
-            )
-        )
+        """What the table holds so far, None where no group of it tells anything."""
+        return count(self._table.samples, self._table.step)
 
 
-def from_record(record: dict[str, Any]) -> tuple[list[Sample], int | None] | None:
-    """The completions in one record of a JSON-lines file: ms-swift's table of columns, or one completion as verl's
-    rollout dump has them. None where there are none.
-
-    https://github.com/modelscope/ms-swift/blob/main/swift/rlhf_trainers/grpo_trainer.py
-    https://github.com/verl-project/verl/blob/main/verl/trainer/ppo/ray_trainer.py"""
-    step = record.get("step")
-    if isinstance(step, list):
-        step = step[0] if step else None
-    number = int(step) if isinstance(step, int | str) and str(step).isdecimal() else None
-    prompts, completions = record.get("prompt"), record.get("completion")
-    if isinstance(prompts, list) and isinstance(completions, list):
-        rows = list(zip(prompts, completions, strict=False))[:MOST_ROWS]
-        return [Sample(_text(prompt), _text(completion)) for prompt, completion in rows], number
-    if isinstance(record.get("input"), str) and isinstance(record.get("output"), str) and "score" in record:
-        return [Sample(record["input"], record["output"])], number
+def opened(text: str) -> OpenTable | None:
+    """The table that ``text`` opens, or None."""
+    for held in logged().values():
+        for kind in held.tables:
+            if match := kind.OPENING.search(text):
+                return OpenTable(kind(int(match.group(1))))
     return None
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
+def from_record(record: dict[str, Any]) -> tuple[list[Sample], int | None] | None:
+    """The completions in one record of a JSON-lines file, and its step. None where there are none."""
+    for held in logged().values():
+        for read in held.samples:
+            if (found := read(record)) is not None:
+                return found, _step(record)
+    return None
+
+
+def _step(record: dict[str, Any]) -> int | None:
+    step = record.get("step")
+    if isinstance(step, list):
+        step = step[0] if step else None
+    return int(step) if isinstance(step, int | str) and str(step).isdecimal() else None

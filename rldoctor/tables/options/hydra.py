@@ -52,7 +52,7 @@ class _Files:
         return ConfigFile(self._inherited(content, path), ConfigFile.header(text), file)
 
     def _inherited(self, content: Mapping[str, Any], path: str, depth: int = 0) -> Mapping[str, Any]:
-        """A file with all of those that its ``defaults`` names as files, in NeMo-RL's manner."""
+        """A file with all of those that its ``defaults`` names as files: no groups, and not Hydra's order."""
         named = content.get("defaults")
         names = named if isinstance(named, list) else [named]
         files = [name for name in names if isinstance(name, str) and name.endswith((".yaml", ".yml"))]

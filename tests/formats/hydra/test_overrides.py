@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def test_values(text: str, value: object) -> None:
     assert parse(text) == value
 
 
+RESOLVERS = {"mul": operator.mul}
 TREE = {"a": 8, "b": "${a}", "c": "${mul:${a}, ${b}}", "loop": "${loop}", "s.x": 1, "s.y": "${.x}"}
 
 
@@ -56,11 +58,13 @@ TREE = {"a": 8, "b": "${a}", "c": "${mul:${a}, ${b}}", "loop": "${loop}", "s.x":
     ],
 )
 def test_interpolation(text: str, value: object) -> None:
-    assert fill(text, "k", lambda name: TREE[name] if name in TREE else _missing(), {"HOST": "here"}) == value
+    assert (
+        fill(text, "k", lambda name: TREE[name] if name in TREE else _missing(), {"HOST": "here"}, RESOLVERS) == value
+    )
 
 
 def test_a_relative_interpolation_looks_beside_its_own_key() -> None:
-    assert fill("${.x}", "s.y", lambda name: TREE.get(name), {}) == 1
+    assert fill("${.x}", "s.y", lambda name: TREE.get(name), {}, {}) == 1
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,7 @@ def test_a_relative_interpolation_looks_beside_its_own_key() -> None:
     ],
 )
 def test_what_cannot_be_filled_in_is_unknown(text: str, why: str) -> None:
-    found = fill(text, "k", lambda name: TREE[name] if name in TREE else _missing(), {})
+    found = fill(text, "k", lambda name: TREE[name] if name in TREE else _missing(), {}, RESOLVERS)
     assert isinstance(found, Unresolved)
     assert found.why == why
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 
 from rldoctor.case import Series
+from rldoctor.frameworks.samples import Sample
 from rldoctor.logs import metrics
-from rldoctor.logs.metrics.samples import Sample, count
+from rldoctor.logs.metrics.samples import count
 
 Collected = Callable[[str], dict[str, Series]]
 
