@@ -115,7 +115,7 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
         return
     from rldoctor import facts
     from rldoctor.facts import environment
-    from rldoctor.launch.plans import model_directory, plans
+    from rldoctor.launch.plans import missing_model, model_directory, plans
 
     # Of another machine, or an assumed one, nobody knows what its shell has.
     # A launch may be a stranger's: of a secret it gets a mark, which it may cut in pieces and print.
@@ -132,6 +132,8 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
             model = facts.collect({"model"}, Request(model=directory))
             unknown = {name: why for name, why in one.unknown.items() if name != "model"} | model.unknown
             one = replace(one, model=model.model, unknown=unknown, absent=absent | model.absent)
+        elif directory is None and (beside := missing_model(plan, here=caller is not None)) is not None:
+            one = replace(one, plan=replace(plan, settings={**plan.settings, "model.beside": beside}))
         yield one
 
 

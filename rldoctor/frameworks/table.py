@@ -46,6 +46,8 @@ class Rows:
 
         def bare(rule: Rule) -> bool:
             kind = term(rule.option)
+            if rule.read is bool:  # whether it has a value at all is what counts
+                return False
             return (rule.boolean or booleans) is not Boolean.VALUE and kind is not None and kind.kind == "bool"
 
         return frozenset(key for key, rule in self.keys.items() if bare(rule))

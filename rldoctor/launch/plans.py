@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,8 @@ from rldoctor.case import Case, Distribution
 from rldoctor.facts import hub_cache
 from rldoctor.formats.source import Files, open_source
 from rldoctor.lookup import canonical, find
-from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.model import RolloutPlan, Setting
+from rldoctor.plan.model import Source as From
 
 if TYPE_CHECKING:
     from rldoctor.frameworks.installed import InstalledOptions
@@ -70,10 +73,47 @@ def model_directory(plan: RolloutPlan, environ: Mapping[str, str] | None) -> Pat
     return None
 
 
+def missing_model(plan: RolloutPlan, here: bool) -> Setting | None:
+    """``model.beside`` where the plan names a directory for its model that does not exist and another model lies beside
+    it under nearly its name. With ``here``, for a launch of this very machine, absolute paths count too, and those of
+    which only the parent exists. None otherwise: the path may be one of another machine, or of a later time."""
+    for option in ("model.path", "engine.model"):
+        setting = plan.settings.get(option)
+        named = setting.value if setting is not None else None
+        if setting is None or not isinstance(named, str) or not named.startswith(("./", "../", "/", "~")):
+            continue
+        relative = named.startswith(".")
+        if not relative and not here:
+            continue
+        # Path's own raises for a user unknown here.
+        places = [Path(plan.file).parent / named, Path(os.path.expanduser(named))]  # noqa: PTH111
+        if any(map(os.path.exists, places)):
+            return None
+        near = [name for place in places for name in _models_like(place)]
+        if near or (not relative and places[-1].parent.is_dir()):
+            return replace(setting, value=list(dict.fromkeys(near)), source=From.DERIVED, how="what lies beside it")
+    return None
+
+
+def _models_like(place: Path) -> list[str]:
+    """The models beside a path, whose names are all but its own."""
+    try:
+        beside = [entry for entry in place.parent.iterdir() if reading.is_file(entry / "config.json")]
+    except OSError:
+        return []
+    found = get_close_matches(place.name, [entry.name for entry in beside], cutoff=SAME_NAME)
+    return [str(place.parent / name) for name in found]
+
+
 def _with_variables(plan: RolloutPlan, environ: Mapping[str, str]) -> dict[str, str]:
     """An environment with what the launch itself sets."""
     given = {name.removeprefix("env."): plan.value(name) for name in plan.settings if name.startswith("env.")}
     return {**environ, **{name: value for name, value in given.items() if isinstance(value, str)}}
+
+
+# So alike are a name and a slip of it: Qwen2.5-7B-Instrct and Qwen2.5-7B-Instruct (0.97), modle and model (0.8). Two
+# sizes of one model are, too, and so what is meant is for a person to say.
+SAME_NAME = 0.8
 
 
 class Options:

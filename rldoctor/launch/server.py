@@ -30,6 +30,8 @@ def together(launches: list[Launch], plans: list[RolloutPlan]) -> list[RolloutPl
     for launch, plan in zip(launches, plans, strict=True):
         others = [of[id(other)] for other in launch.beside if id(other) in of]
         listed = [_seen(other) for other in others if other.role == plan.role in ("trainer", "server")]
+        if plan.role == "trainer" and not _has_its_devices_alone(plan):
+            listed = [{**seen, "share": None} for seen in listed]
         beside = Setting(value=listed, source=Source.DERIVED, how="started in the background before it")
         done.append(replace(plan, settings={**plan.settings, "process.beside": beside}) if listed else plan)
     return done
@@ -42,8 +44,25 @@ def _seen(plan: RolloutPlan) -> dict[str, Any]:
     found["devices"] = plan.value("placement.trainer_devices")
     if plan.role == "server":
         found["devices"], found["port"] = plan.value("placement.engine_devices"), plan.value("placement.listen_port")
+    if plan.role == "server" or _has_its_devices_alone(plan):
         found["share"] = plan.value("engine.gpu_memory_utilization")
     return {"file": plan.file, "line": plan.line, **found}
+
+
+def _has_its_devices_alone(plan: RolloutPlan) -> bool:
+    """Whether a trainer with its engine takes all devices that its own command names: a Ray that is up already hands
+    out those that are free."""
+    devices = plan.value("placement.trainer_devices")
+    named = plan.settings.get("env.CUDA_VISIBLE_DEVICES")
+    rays = plan.value("ray.started") or plan.value("ray.address") or plan.value("env.RAY_ADDRESS")
+    return bool(
+        devices
+        and named is not None
+        and named.line
+        and not rays
+        and plan.value("placement.mode") == "colocate"
+        and plan.value("placement.gpus_per_node", plan.value("process.nproc")) == len(devices)
+    )
 
 
 def joined(plans: Iterable[RolloutPlan]) -> list[RolloutPlan]:

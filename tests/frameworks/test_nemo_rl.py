@@ -387,11 +387,17 @@ def test_an_engine_argument_is_not_passed_twice(
         "+grpo.async_grpo.max_trajectory_age_steps=1",
         "~policy.generation.vllm_kwargs",
         "logger.wandb_enabled=true",
+        "++policy.generation.vllm_cfg.my_own_key=2",
     ],
 )
 def test_what_is_added_with_a_plus_or_stands_somewhere_is_quiet(launches: Launches, more: str) -> None:
     base = BASE + "logger:\n  wandb_enabled: false\n"
     assert run(launches, more, base=base).unknown == ()
+
+
+def test_a_misspelt_key_that_is_added_changes_nothing(launches: Launches) -> None:
+    (unknown,) = run(launches, "++policy.generation.vllm_cfg.tensor_parralel_size=2").unknown
+    assert unknown.ignored and unknown.nearest[0] == "policy.generation.vllm_cfg.tensor_parallel_size"
 
 
 def test_a_misspelt_key_of_a_file_is_ignored_by_the_framework(launches: Launches) -> None:

@@ -171,6 +171,12 @@ def test_keys_of_an_examples_own_classes_are_quiet(launches: Launches) -> None:
     example = text.replace("skyrl.train.entrypoints.main_base", "examples.train.algorithms.dapo.main_dapo")
     (plan,) = launches({"run.sh": example}, skyrl="0.3.0")
     assert plan.unknown == ()
+    engine = example.replace("trainer.algorithm.overlong_buffer_len=512", "generator.inference_engine.{}")
+    (new,) = launches({"run.sh": engine.format("my_mode=tr")}, skyrl="0.3.0")
+    (misspelt,) = launches({"run.sh": engine.format("num_enginess=4")}, skyrl="0.3.0")
+    assert new.unknown == () and [option.nearest[0] for option in misspelt.unknown] == [
+        "generator.inference_engine.num_engines"
+    ]
     handed = text.replace("generator.n_samples", "trainer.override_entrypoint=my.main generator.n_samples")
     (other,) = launches({"run.sh": handed}, skyrl="0.3.0")
     assert other.unknown == () and other.value("seed.per_replica") is None

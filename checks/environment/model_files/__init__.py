@@ -1,6 +1,7 @@
 """The model cannot be loaded: path, config, weights or tokenizer, or an architecture that this release does not know.
 
 What it looks for
+    In the launch: a directory for the model that does not exist, beside one of nearly its name.
     In a local model directory: shards that are missing or empty, pointers of git LFS in place of weights, files that
     cannot be read. In its ``config.json``: an architecture that the installed vLLM does not have yet, and a model type
     that the installed transformers does not have yet.
@@ -30,7 +31,20 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, NotChecked, Reach, Severity, find
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Severity,
+    cite,
+    find,
+    plan_of,
+)
 from rldoctor.api.engine import release
 from rldoctor.api.facts import ModelFiles
 from rldoctor.api.models import architecture_since, model_type_since, text_config
@@ -52,6 +66,29 @@ FALLBACK_SINCE = (0, 7, 0)
 MULTIMODAL_FALLBACK_SINCE = (0, 10, 0)
 EXPERTS_FALLBACK_SINCE = (0, 11, 0)
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+@check.declared(needs=["plan.model.beside"])
+def misspelt(case: Case) -> Iterator[Finding]:
+    """A directory that does not exist. Without a model of nearly its name it may lie on the nodes, or come later."""
+    plan = plan_of(case)
+    setting = plan.get("model.beside")
+    named = plan.value("model.path") or plan.value("engine.model")
+    near = setting.value if setting is not None else []
+    yield check.finding(
+        f"{named} does not exist" + (f"; {near[0]} lies beside it" if near else " on this machine"),
+        severity=Severity.ERROR if near else Severity.NOTE,
+        evidence=cite(plan, "model.path" if plan.value("model.path") else "engine.model"),
+        fixes=tuple(_instead(str(named), near)),
+    )
+
+
+def _instead(named: str, near: list[str]) -> Iterator[Fix]:
+    """The likeliest other name, in the path as the launch has it."""
+    head, slash, _ = named.rstrip("/").rpartition("/")
+    for other in near[:1]:
+        path = head + slash + other.rpartition("/")[2]
+        yield Fix.unsafe(f"name the model that is there: {path}", {"model.path": path})
 
 
 @check.declared(needs=["model"])

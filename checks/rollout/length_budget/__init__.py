@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotChecked, Reach, Severity, cite, plan_of
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, NotChecked, Reach, Severity, cite, plan_of
 from rldoctor.api.engine import chunked_prefill
 from rldoctor.api.models import cite_config, model_config, model_context
 
@@ -112,6 +112,33 @@ def beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
             ),
             *shorten(plan, room),
         ),
+    )
+
+
+@check.declared(needs=["model.config", f"plan.{PROMPT}", f"plan.{RESPONSE}"])
+def beyond_the_models_own(case: Case) -> Iterator[Finding | Reach]:
+    """The rollouts are longer than the model's context, which is the engine's where nobody sets another."""
+    plan, model = plan_of(case), case.model
+    setting, prompt, response = plan.get(CONTEXT), plan.value(PROMPT), plan.value(RESPONSE)
+    if setting is not None and (setting.value is not None or setting.unknown is not None):
+        raise NotApplicable("the launch sets the engine's context")
+    limit = model_context(model.config) if model is not None else None
+    if model is None or limit is None or prompt is None or response is None:
+        raise NotChecked("the model's context or the lengths of the rollouts are not known")
+    if any(plan.value(f"engine.{name}") for name in ("hf_overrides", "rope_scaling")) or plan.value("model.overrides"):
+        raise NotChecked("the launch changes the model's config")
+    if prompt + response <= limit.tokens:
+        yield Reach(f"prompt {prompt} + response {response} within the model's {limit.tokens}")
+        return
+    yield check.finding(
+        f"prompt {prompt} + response {response} = {prompt + response} tokens exceed the model's context of "
+        f"{limit.tokens} ({limit.key}): the longest completions are cut off or refused",
+        severity=Severity.NOTE if plan.framework in CLIPS else Severity.WARNING,
+        evidence=(
+            *cite(plan, PROMPT, RESPONSE),
+            Evidence(text=f"{limit.key}: {limit.tokens} tokens", source=f"{model.path}/config.json"),
+        ),
+        fixes=tuple(shorten(plan, limit.tokens)),
     )
 
 

@@ -122,26 +122,31 @@ def weights_beyond_the_device(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-@check.declared(needs=[f"plan.{SHARE}", "plan.process.beside", "plan.placement.engine_devices"])
-def servers_on_one_device(case: Case) -> Iterator[Finding | Reach]:
-    """Servers of one file that run at the same time, and whose shares of one device add up to more than it has."""
+@check.declared(needs=[f"plan.{SHARE}", "plan.process.beside"])
+def engines_on_one_device(case: Case) -> Iterator[Finding | Reach]:
+    """Servers, or trainers with their engines, that one file runs at the same time and whose shares of one device add
+    up to more than it has."""
     plan = plan_of(case)
-    share, devices = plan.value(SHARE), plan.value("placement.engine_devices")
+    where = "placement.engine_devices" if plan.role == "server" else "placement.trainer_devices"
+    share, devices = plan.value(SHARE), plan.value(where) or ()
+    kind = "server" if plan.role == "server" else "run"
     for other in plan.value("process.beside"):
         both = [device for device in devices if device in (other.get("devices") or ())]
-        if plan.role != "server" or not both or not other.get("share") or share + other["share"] <= 1:
+        if not both or not other.get("share") or share + other["share"] <= 1:
             continue
         yield check.finding(
-            f"the server of line {other['line']}, still running in the background, takes {other['share']:g} of device "
+            f"the {kind} of line {other['line']}, still running in the background, takes {other['share']:g} of device "
             f"{both[0]}, and this one wants {share:g} of it",
             evidence=(
                 Evidence(text="started in the background", source=other["file"], line=other["line"]),
-                *cite(plan, SHARE, "placement.engine_devices"),
+                *cite(plan, SHARE, where),
             ),
-            fixes=(Fix(title="give each server devices of its own (CUDA_VISIBLE_DEVICES)"),),
+            fixes=(
+                Fix(title=f"give each {kind} devices of its own (CUDA_VISIBLE_DEVICES), or start one after the other"),
+            ),
         )
         return
-    yield Reach("no other server of the file takes the same devices")
+    yield Reach(f"no other {kind} of the file takes the same devices")
 
 
 @check.declared(needs=[f"plan.{SHARE}", "packages.vllm"])

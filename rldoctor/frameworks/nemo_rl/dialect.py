@@ -132,7 +132,10 @@ class NemoRL(Deciding):
             if len(draft.unknown) > before and not passed_on and not self._misspelt(draft.unknown[-1]):
                 draft.unknown.pop()
             return
-        if native.operator or _stands(draft, native.key):
+        if native.operator:
+            self._check_added(draft, native)
+            return
+        if _stands(draft, native.key):
             return
         options = draft.launch.options(self.owner)
         passed_on = native.key.startswith(tuple(self.owners))
@@ -145,6 +148,15 @@ class NemoRL(Deciding):
                 else tuple(options.nearest(native.key) if options is not None else ()),
             )
         )
+
+    def _check_added(self, draft: Draft, native: Native) -> None:
+        """A key that is added with pluses is taken whatever it is called, and a misspelt one changes nothing."""
+        options = draft.launch.options(self.owner)
+        if options is None or options.known(native.key) is not False or not native.key.startswith(_CLOSED):
+            return
+        unknown = native.as_unknown(owner=options.source, nearest=tuple(options.nearest(native.key)), ignored=True)
+        if self._misspelt(replace(unknown, key=native.key)):
+            draft.unknown.append(unknown)
 
     def _misspelt(self, unknown: UnknownOption) -> bool:
         """Whether a key is one that concerns a plan but for a few letters. Another one may be read by code of the

@@ -18,7 +18,7 @@ from rldoctor.frameworks.skyrl.release import FIRST, SECOND, owner_of, translate
 from rldoctor.frameworks.skyrl.table import BESIDE, ENGINE, LEGACY, TABLE
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
-from rldoctor.plan.model import Form, RolloutPlan
+from rldoctor.plan.model import Form, RolloutPlan, UnknownOption
 
 # Mains of the framework itself; those of examples may add classes with keys of their own.
 _MAINS = ("skyrl_train.entrypoints.", "skyrl.train.entrypoints.")
@@ -95,6 +95,8 @@ class SkyRL(Deciding):
             super().check_known(draft, native)
             if len(draft.unknown) > before and (same := self._counterparts(launch, key)):
                 draft.unknown[-1] = replace(draft.unknown[-1], nearest=same)
+            if len(draft.unknown) > before and not mine and not _another_name(draft.unknown[-1]):
+                draft.unknown.pop()
 
     def _counterparts(self, launch: Launch, key: str) -> tuple[str, ...]:
         """What the launch's release calls a key of another one."""
@@ -124,6 +126,12 @@ class SkyRLTrain(SkyRL):
 
     owner = FIRST
     append = "++"
+
+
+def _another_name(unknown: UnknownOption) -> bool:
+    """Whether a key is one of another release, or close to a real one: what is neither may be a field of the class
+    with which a main of one's own extends the configuration."""
+    return bool(unknown.nearest or unknown.since or unknown.until)
 
 
 def _mixed(launch: Launch) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from rldoctor_checks.environment.model_files import check
 from rldoctor.api import Outcome, Severity
 from rldoctor.api.facts import ModelFiles
 from rldoctor.api.results import CheckResult
+from rldoctor.flow.collect import launches
+from rldoctor.flow.session import Options
 from rldoctor.judge import judge_one
 from tests.logs.raising import found, traceback
 from tests.plans import case
@@ -212,3 +215,24 @@ def test_a_hub_that_refuses_more_requests() -> None:
     )
     (finding,) = found(check, traceback(error, "huggingface_hub/utils/_http.py hf_raise_for_status"))
     assert "refuses further requests" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("named", "lies", "fires"),
+    [
+        ("./Qwen2.5-7B-Instrct", "Qwen2.5-7B-Instruct", True),
+        ("../models/merged", "../models/merged-1", True),
+        ("./Qwen2.5-7B-Instruct", "Qwen2.5-7B-Instruct", False),
+        ("./checkpoints/step_100", "Qwen2.5-7B-Instruct", False),  # it may come later, or lie on the nodes
+        ("/no/such/disk/model", "model", False),
+        ("Qwen/Qwen2.5-7B-Instrct", "Qwen2.5-7B-Instruct", False),  # a name on the hub
+    ],
+)
+def test_a_directory_that_is_called_otherwise(tmp_path: Path, named: str, lies: str, fires: bool) -> None:
+    home = tmp_path / "run"
+    (home / lies).mkdir(parents=True)
+    (home / lies / "config.json").write_text("{}")
+    (home / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path={named}\n")
+    (one,) = launches(case(versions={"verl": "0.6.1", "vllm": "0.11.0"}), Options(target=home / "run.sh"))
+    said = [f.message for f in judge_one(check, one).findings if "does not exist" in f.message]
+    assert len(said) == fires

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from rldoctor_checks.rollout.length_budget import check
 
@@ -174,3 +176,20 @@ def test_a_longer_context_leaves_room_for_the_response() -> None:
     )
     assert found.fixes[0].edits == ()
     assert "holds prompt and response" in found.fixes[0].title
+
+
+@pytest.mark.parametrize(
+    ("response", "more", "fires"),
+    [
+        (40000, {}, True),
+        (30000, {}, False),
+        (40000, {"engine__max_model_len": 41024}, False),  # which the other findings judge
+        (40000, {"engine__rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, False),
+    ],
+)
+def test_without_a_length_of_its_own_the_engine_has_the_models(
+    response: int, more: dict[str, Any], fires: bool
+) -> None:
+    result = judged(check, config=QWEN2_7B, lengths__prompt=1024, lengths__response=response, **more)
+    said = f"prompt 1024 + response {response} = {1024 + response} tokens exceed the model's context of 32768"
+    assert any(finding.message.startswith(said) for finding in result.findings) == fires

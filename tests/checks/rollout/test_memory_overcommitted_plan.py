@@ -174,3 +174,29 @@ def test_servers_of_one_file_on_one_device(tmp_path: Path, devices: str, share: 
     text = serve.format("0,1", 8000, 0.9) + serve.format(devices, 8001, share)
     found = LaunchFile(tmp_path, text, {"vllm": "0.10.2"}).findings(check)
     assert any("still running in the background, takes 0.9 of device 1" in f.message for f in found) == fires
+
+
+RUN = """CUDA_VISIBLE_DEVICES={devices} python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=./m \\
+  actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.gpu_memory_utilization={share} \\
+  trainer.nnodes=1 trainer.n_gpus_per_node={used} {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "before", "fires"),
+    [
+        ({}, {}, "", True),
+        ({"end": ""}, {}, "", False),  # one after the other
+        ({}, {"devices": "2,3"}, "", False),
+        ({"share": 0.4}, {"share": 0.5}, "", False),
+        ({"used": 1}, {}, "", False),  # which of its two devices is not known
+        ({}, {}, "ray start --head --num-gpus 4\n", False),  # a Ray that both join gives each its own
+    ],
+)
+def test_two_runs_of_one_file_on_the_same_devices(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], before: str, fires: bool
+) -> None:
+    usual: dict[str, Any] = {"devices": "0,1", "share": 0.6, "used": 2, "end": "&"}
+    text = before + RUN.format(**{**usual, **first}) + RUN.format(**{**usual, **second}) + "wait\n"
+    found = LaunchFile(tmp_path, text, {"vllm": "0.11.0", "verl": "0.6.1"}).findings(check)
+    assert any("takes 0.6 of device 0, and this one wants 0.6" in f.message for f in found) == fires
