@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -12,6 +13,10 @@ from typing import TextIO
 from rldoctor import redact
 from rldoctor.errors import InputError
 from rldoctor.printable import printable
+
+# What a runner of GitHub obeys where a job prints it: ``::set-output`` at the beginning of a line, ``##[command]``
+# wherever it stands (actions/runner, ActionCommand.cs).
+_COMMAND = re.compile(r"^([ \t]*):(?=:)|(#)#(?=\[)", re.MULTILINE)
 
 
 def prepare() -> None:
@@ -27,15 +32,17 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def deliver(text: str, output: Path | None = None, *, foreign: bool = False) -> None:
+def deliver(text: str, output: Path | None = None, *, foreign: bool = False, commands: bool = False) -> None:
     """Writes a result to a file or to standard output. ``foreign`` is one that holds what others wrote byte for byte: a
-    terminal gets escapes for what it would obey. Raises :class:`InputError` where that is not possible."""
+    terminal gets escapes for what it would obey. ``commands`` is one that a runner of GitHub is to obey; no other
+    result makes it do anything. Raises :class:`InputError` where it cannot be written."""
     text = text if not text or text.endswith("\n") else text + "\n"
     try:
         if output is not None:
             output.write_text(text, encoding="utf-8", errors="backslashreplace")
             return
-        sys.stdout.write(printable(text) if foreign and sys.stdout.isatty() else text)
+        text = printable(text) if foreign and sys.stdout.isatty() else text
+        sys.stdout.write(text if commands else _inert(text))
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output left (`| head`), which changes nothing about the verdict; keep the interpreter from
@@ -50,9 +57,17 @@ def deliver(text: str, output: Path | None = None, *, foreign: bool = False) -> 
 def progress(line: str) -> None:
     """Tells a person what is going on, where anybody can be told."""
     try:
-        print(f"rldoctor: {printable(redact.text(line))}", file=sys.stderr, flush=True)
+        print(_inert(f"rldoctor: {printable(redact.text(line))}"), file=sys.stderr, flush=True)
     except OSError:
         discard(sys.stderr)
+
+
+def _inert(text: str) -> str:
+    """The text with escapes where a runner of GitHub would do something, which JSON reads back as they were; the text
+    as it is where there is no runner."""
+    if "GITHUB_ACTIONS" not in os.environ:
+        return text
+    return _COMMAND.sub(lambda found: f"{found[1]}\\x3a" if found[2] is None else "#\\u0023", text)
 
 
 def discard(stream: TextIO) -> None:

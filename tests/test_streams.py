@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -34,3 +35,27 @@ def test_a_pipe_gets_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_line_of_progress_has_no_control_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     progress("reading \x1b[2Jx\u202e.log")
     assert capsys.readouterr().err == "rldoctor: reading \\x1b[2Jx\\u202e.log\n"
+
+
+FOREIGN = 'evidence\n  ::set-output name=status::0\n{"said": "x ##[set-output name=status;]0"}\n'
+
+
+def test_a_runner_of_github_obeys_annotations_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch of a pull request could say that its own check passed."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    deliver(FOREIGN)
+    progress("##[stop-commands]x")
+    written = capsys.readouterr()
+    assert written.out.splitlines()[1] == "  \\x3a:set-output name=status::0"
+    assert json.loads(written.out.splitlines()[2]) == {"said": "x ##[set-output name=status;]0"}
+    assert written.err == "rldoctor: #\\u0023[stop-commands]x\n"
+    deliver("::error title=x::y", commands=True)
+    assert capsys.readouterr().out == "::error title=x::y\n"
+
+
+def test_elsewhere_it_is_what_it_was(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    deliver(FOREIGN)
+    assert capsys.readouterr().out == FOREIGN

@@ -90,7 +90,8 @@ class Judging:
 
         judged = verdict.over(judged, self.threshold)
         text = self.render(redact.tree(judged)) if shown is None else redact.text(shown)
-        deliver(text, self.shape.output, foreign=shown is not None)
+        commands = shown is None and self.shape.format == "github"
+        deliver(text, self.shape.output, foreign=shown is not None, commands=commands)
         if self.shape.format != "rich" or self.shape.output is not None or shown is not None:
             progress(summed_up(judged))
         assert judged.verdict is not None

@@ -56,8 +56,9 @@ def remember(name: str, value: str) -> None:
     for form in _written(value):
         _forms.setdefault(form[:_SHORTEST], {}).setdefault(form, name)
     if len(value) >= 2 * _PIECE:
-        _heads.setdefault(value[:_PIECE], []).append(value)
-        _tails.setdefault(value[-_PIECE:], []).append(value)
+        for kept, piece in ((_heads, value[:_PIECE]), (_tails, value[-_PIECE:])):
+            if "\n" not in piece:  # what stands at one end of a line
+                kept.setdefault(piece, []).append(value)
 
 
 def _is_a_name(value: str) -> bool:

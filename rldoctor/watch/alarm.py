@@ -73,7 +73,10 @@ def post(url: str, run: str, finding: Finding) -> None:
     Redirects are not followed; what goes wrong is said and ends nothing."""
     reported = redact.tree(finding)
     line = redact.text(f"{run}: {reported.severity.value} {reported.code}: {reported.message}")
-    body = msgspec.json.encode({"text": line, "content": line[:2000], "run": redact.text(run), "finding": reported})
+    # Text from a log calls nobody (Discord) and is no link or mention (Slack).
+    shown = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    message = {"text": shown, "content": line[:2000], "allowed_mentions": {"parse": []}}
+    body = msgspec.json.encode({**message, "run": redact.text(run), "finding": reported})
     request = urllib.request.Request(
         url, body, {"Content-Type": "application/json", "User-Agent": f"rldoctor/{__version__}"}, method="POST"
     )

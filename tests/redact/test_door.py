@@ -205,6 +205,12 @@ def test_a_secret_once_known_is_removed_wherever_it_stands() -> None:
     assert redact.tree(["S0mething-else", "token=S0mething-else"]) == ["<removed:token>", "token=<removed:token>"]
 
 
+def test_a_secret_of_several_lines_ends() -> None:
+    secret = "S0mething-of-two\n7-lines"
+    redact.begin({"HF_TOKEN": secret})
+    assert redact.text(f"a {secret} b") == "a <removed:HF_TOKEN>\n<removed:HF_TOKEN> b"
+
+
 def test_an_ordinary_word_is_not_remembered() -> None:
     redact.begin({"RAY_REDIS_PASSWORD": "vllm", "DB_PASS": "12345678", "X_SECRET": "/etc/secret/file"})
     text = "vllm serve /etc/secret/file --port 12345678"
