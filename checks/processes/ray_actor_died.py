@@ -177,6 +177,7 @@ check.signature(
     " CANCELLED AT ",
     pattern=_SLURM,
     unless=(" DUE TO PREEMPTION", " DUE TO TIME LIMIT", " DUE TO NODE FAILURE", " DUE TO JOB REQUEUE"),
+    when=_nothing_failed_before,
     says="the job {job} was cancelled on {node}: by a person, a script, or by Slurm after another task had failed",
     fixes=(
         Fix(

@@ -29,6 +29,8 @@ def _death(literal: str, pattern: str, name: str, launcher: bool = False, behind
     return Death(literal, re.compile(pattern), name, launcher, behind)
 
 
+# Of several tasks none is said to have been the first.
+_SRUN = r"srun: error: (?P<node>\S+): task(?: (?P<rank>\d{1,6})|s \S+): "
 # The wording is that of glibc and bash (signals), torch/distributed/elastic, DeepSpeed's launcher, Slurm, argparse,
 # CPython.
 DEATHS: tuple[Death, ...] = (
@@ -68,10 +70,9 @@ DEATHS: tuple[Death, ...] = (
            r"(?P<pid>\d{1,9})", "Signal", True, behind=True),
     _death("exits with return code = ", r".{0,2000}exits with return code = (?P<code>-?[1-9]\d{0,8})",
            "exit code", True),
-    _death("Exited with exit code ", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Exited with exit code "
-           r"(?P<code>[1-9]\d{0,8})", "exit code", True),
-    _death(": Killed", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Killed", "Killed", True),
-    _death(": Out Of Memory", r"srun: error: (?P<node>\S+): tasks? (?P<rank>\d{1,6})\S*: Out Of Memory", "Killed",
+    _death("Exited with exit code ", _SRUN + r"Exited with exit code (?P<code>[1-9]\d{0,8})", "exit code", True),
+    _death(": Killed", _SRUN + r"Killed", "Killed", True),
+    _death(": Out Of Memory", _SRUN + r"Out Of Memory", "Killed",
            True),
     # torchrun's agent, vLLM's front end, kubectl and shells on what they had started.
     _death(" death signal, shutting down workers", r"Received \d{1,2} death signal, shutting down workers", "Signal",

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
+from rldoctor.logs.model import LogEvent
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import is_document, is_quoted
-from rldoctor.logs.rank import ASIDE, Found, closeness
+from rldoctor.logs.rank import ASIDE, Found, closeness, explains
 from rldoctor.logs.runs import Slice
 from rldoctor.model import Evidence, Finding, Incident, Severity
 
@@ -51,14 +52,20 @@ def ended(
     found: Sequence[Found],
     findings: Sequence[Finding],
     stalls: frozenset[str],
+    by_launcher: bool = False,
 ) -> Incident:
     """The incident with the ending that the whole run shows. ``found`` are the signatures' findings with their lines,
-    ``findings`` what of them is reported, ``stalls`` the codes that say that a run makes no progress."""
+    ``findings`` what of them is reported, ``stalls`` the codes that say that a run makes no progress. ``by_launcher``
+    says that nothing but launchers told of the failure: then the line that explains it names the process."""
     at, of = _position(pieces)
     step = None if at is None else f"{at} of {of}" if of else str(at)
     incident = replace(incident, step=step)
     if incident.kind == "crashed":
-        return incident
+        if not by_launcher or incident.first_rank is not None:
+            return incident
+        causes = (item.event for item in found if explains(item) and item.event is not None)
+        cause = next((event for event in causes if event.origin.pid or event.origin.rank), None)
+        return incident if cause is None else replace(incident, first_rank=_process(cause))
     serious = [finding for finding in findings if finding.severity is not Severity.NOTE]
     if any(finding.code in stalls for finding in serious):
         return replace(incident, kind="stalled")
@@ -69,7 +76,7 @@ def ended(
         return replace(
             incident,
             kind="crashed",
-            first_rank=event.origin.rank or (event.origin.label if event.origin.actor else None),
+            first_rank=_process(event),
             exception=event.line.strip()[:600],
             source=event.source,
             line=event.number,
@@ -87,6 +94,10 @@ def ended(
     if any(piece.record.done for piece in pieces):
         return replace(incident, kind="finished")
     return replace(incident, kind="unfinished", stage=incident.stage if _begun(pieces, at) else "start")
+
+
+def _process(event: LogEvent) -> str | None:
+    return event.origin.rank or (event.origin.label if event.origin.actor else None)
 
 
 def _begun(pieces: Sequence[Slice], at: int | None) -> bool:

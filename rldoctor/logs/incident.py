@@ -148,9 +148,10 @@ def _first_rank(shown: Failure, slices: Sequence[Slice]) -> str | None:
             for reported in piece.summaries:
                 if reported.rank is not None:
                     return reported.rank
-        local = next(
-            (d.exception.origin.rank for s in slices for d in s.deaths if d.launcher and d.exception.origin.rank), None
-        )
+        ended = [d.exception.origin for s in slices for d in s.deaths if d.launcher and d.exception.origin.rank]
+        alone = not any(s.record.ranks - {"0"} for s in slices)
+        # A scheduler calls the only task 0.
+        local = next((o.rank for o in ended if not (alone and o.node and o.rank == "0")), None)
         if local is not None:
             return local
     if inner.actor and (worker := _TP_WORKER.search(inner.actor)) is not None:

@@ -18,6 +18,8 @@ _FIELD = re.compile(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])",
 _KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
 _TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")
 _SHELL_TRACE = re.compile(r"\s*(?:\++ |\$ |> |# |// )")
+# What a warning gives as an example of what may come.
+_EXAMPLE = re.compile(r"\b(?:like|such as|e\.g\.,?|for example,?) `[^`]*$")
 _ESCAPED_LINES = re.compile(r"\\n")
 
 # Of documents and source files: so many lines are of one kind.
@@ -51,7 +53,7 @@ def is_quoted(line: str, at: int) -> bool:
     head = line[:at]
     if _TABLE.match(line) or _SHELL_TRACE.match(line):
         return True
-    if _FIELD.search(head) or _KEYWORD.search(head):
+    if _FIELD.search(head) or _KEYWORD.search(head) or ("`" in head and _EXAMPLE.search(head)):
         return True
     return _ESCAPED_LINES.search(line) is not None and ("'" in head or '"' in head)
 

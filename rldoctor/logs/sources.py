@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import IO
 
 from rldoctor.errors import InputError
-from rldoctor.logs import encodings
+from rldoctor.logs import encodings, rows
 from rldoctor.logs.arrays import unrolled
 from rldoctor.logs.folders import ERROR_FILE, elastic_traceback, log_files
 from rldoctor.logs.layers import Strip, learned
 from rldoctor.logs.model import Origin
+from rldoctor.logs.nested import unfolded
+from rldoctor.logs.ordering import oldest_first
 from rldoctor.logs.paths import origin_of
 
 # Bytes of one block. A line that is longer is handed on in pieces that overlap, so that no literal is cut in two.
@@ -104,7 +106,9 @@ class Source:
         text = decode(sample)
         if (why := encodings.why_not_text(text)) is not None:
             raise InputError(f"{self.name} is no log: {why}")
-        text, more = unrolled(text, lambda: decode(read(BLOCK)) if not self.partial else b"")
+        text, more = unfolded(text, lambda: decode(read(BLOCK)) if not self.partial else b"")
+        text, more = unrolled(text, more)
+        text, more = oldest_first(*rows.unrolled(text, more))
         blocks = _line_blocks(text, more, self)
         strips = learned(text[:_SAMPLE])
         yield from _stripped(blocks, strips) if strips else blocks

@@ -58,6 +58,7 @@ class TracebackParser:
         self._group_head: Draft | None = None
         self._notebook = False
         self._torn = False
+        self._flat = False
         self.torn_frames = _MOST_FRAMES
 
     def begin(self, line: Line, number: int, header: str = "") -> None:
@@ -139,9 +140,12 @@ class TracebackParser:
             self.part = "code"
             return self._tolerate(limit=_STRAY_LINES * 40)
         if found is not None:
+            self._flat = found[1] == 0
+            if self._flat:
+                self._stray = 0
             self._take_frame(found[0])
             return True
-        if indent > (self._margin or 0):
+        if indent > (self._margin or 0) or (self._flat and self._lacks_code(text)):
             self._take_code(text.strip())
             return True
         match = forms.EXCEPTION.match(text[self._margin or 0 :])
@@ -224,6 +228,13 @@ class TracebackParser:
         if len(frames) >= _MOST_FRAMES:  # a recursion: the outermost and the innermost tell all
             del frames[_MOST_FRAMES // 2]
         frames.append(entry)
+
+    def _lacks_code(self, text: str) -> bool:
+        """Whether the line is the code of the last frame in a traceback that lost its blanks (a page that was not told
+        that it is code)."""
+        match = forms.EXCEPTION.match(text)
+        ends = text.strip() == forms.HEADER or (match is not None and forms.USUAL.search(match["type"]) is not None)
+        return not ends and bool(self._draft.frames) and not self._draft.frames[-1].code
 
     def _take_code(self, code: str) -> None:
         self.part = "code"

@@ -187,7 +187,7 @@ def _one_run(
     if compared is not None:
         findings = compared.supported(findings, logged.new)
     stalls = precedence.of_kind(Kind.STALL)
-    incident = ended(logged.incident, pieces, found, findings, stalls)
+    incident = ended(logged.incident, pieces, found, findings, stalls, logged.root is None)
     notes = tuple(said(logged.dated, logged.root))
     return Report(target=target, results=results, incident=incident, ranked=findings, notes=notes), known
 

@@ -45,6 +45,21 @@ def test_a_failure_is_the_same_in_every_wrapping(name: str) -> None:
             assert verdict(wrapped(name, path.read_text("utf-8"))) == plain(path), path.stem
 
 
+@pytest.mark.parametrize("tasks", ["task 0", "tasks 0-7", "tasks 0,2"])
+def test_a_scheduler_that_names_its_tasks_names_no_rank(tasks: str) -> None:
+    ended = f"srun: error: gpu-07: {tasks}: Exited with exit code 1\n"
+    assert verdict(REWARD_RAISES + ended) == verdict(REWARD_RAISES)
+    assert verdict(HEALTHY + ended)[0] == "crashed"
+
+
+def test_a_warning_of_what_may_come_is_none() -> None:
+    warned = (
+        "WARNING 11-20 21:24:33 [utils.py:20] Found ulimit of 20000 and failed to automatically increase. This can "
+        "cause fd limit errors like `OSError: [Errno 24] Too many open files`. Consider increasing with ulimit -n\n"
+    )
+    assert verdict(warned + HEALTHY + "command terminated with exit code 1\n")[1] == "RLD901"
+
+
 @pytest.mark.parametrize("name", WRAPPINGS)
 def test_a_run_that_finished_has_finished_in_every_wrapping(name: str) -> None:
     assert verdict(wrapped(name, HEALTHY)) == ("finished", None, None)

@@ -3,7 +3,9 @@ Each keeps the failure and its cause."""
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 from collections.abc import Callable, Iterable
 
@@ -62,6 +64,43 @@ def _cloud(i: int, text: str) -> str:
 
 def _loki(i: int, text: str) -> str:
     return json.dumps({"labels": {"app": "rl", "pod": "trainer-0"}, "line": text, "timestamp": _iso(i)})
+
+
+def table(header: Lines, row: Callable[[int, str], Lines], newest_first: bool = False) -> Wrapping:
+    """Rows with commas, as consoles export them."""
+
+    def apply(lines: Lines) -> Lines:
+        rows = [row(i, text) for i, text in enumerate(lines)]
+        text = io.StringIO()
+        csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(
+            [header, *(reversed(rows) if newest_first else rows)]
+        )
+        return text.getvalue().removesuffix("\n").split("\n")
+
+    return apply
+
+
+def _kibana(i: int, text: str) -> Lines:
+    return [f"Mar 2, 2026 @ {_clock(i)}.{i % 1000:03d}", "trainer-0", text]
+
+
+def notebook(lines: Lines) -> Lines:
+    output = {"name": "stdout", "output_type": "stream", "text": [f"{line}\n" for line in lines]}
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [output], "source": ["!bash train.sh"]}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}, indent=1).split("\n")
+
+
+def paged(lines: Lines) -> Lines:
+    """less -N in a terminal of 120 columns."""
+    found = []
+    for i, line in enumerate(lines, 1):
+        found.append(f"{i:>7} {line[:112]}")
+        found += [f"{'':7} {line[at : at + 112]}" for at in range(112, len(line), 112)]
+    return found
+
+
+def answer(lines: Lines) -> Lines:
+    return json.dumps({"job_id": "j-18", "status": "FAILED", "logs": "\n".join(lines)}, indent=2).split("\n")
 
 
 WRAPPINGS: dict[str, Wrapping] = {
@@ -128,6 +167,32 @@ WRAPPINGS: dict[str, Wrapping] = {
         each(lambda i, t: json.dumps({"log": t + "\n", "stream": "stdout", "time": _iso(i)})),
     ),
     "a fold of the journal": then(each(lambda i, t: f"Mar 02 {_clock(i)} h x[1]: {t}"), folded(100)),
+    "Kibana": table(["@timestamp", "kubernetes.pod_name", "message"], _kibana),
+    "Kibana, newest first": table(["@timestamp", "kubernetes.pod_name", "message"], _kibana, newest_first=True),
+    "CloudWatch": table(["timestamp", "message"], lambda i, t: [str(1772445600000 + i), t]),
+    "Splunk": each(lambda i, t: json.dumps({"preview": False, "result": {"_raw": t, "_time": _iso(i)}})),
+    "logcli, newest first": lambda lines: [f"{_iso(i)} {t}" for i, t in reversed(list(enumerate(lines)))],
+    "a notebook": notebook,
+    "an answer": answer,
+    "GitLab with times": each(lambda i, t: f"{_iso(i)} 0{i % 2}{'OE'[i % 2]} {t}"),
+    "Buildkite": each(lambda i, t: f"\x1b_bk;t={1772445600000 + i}\x07{t}"),
+    "syslog's octal": each(lambda i, t: f"#033[34m{t}#033[0m"),
+    "Vertex": each(lambda i, t: f"ERROR\t2026-03-02 {_clock(i)} +0000\tworkerpool0-0\t{t}"),
+    "SageMaker": each(lambda i, t: f"[1,mpirank:0,algo-1]<stderr>:{t}"),
+    "mpirun": each(lambda i, t: f"[1,0]<stderr>:{t}"),
+    "SkyPilot": each(lambda i, t: f"\x1b[36m(rl-run, pid=3178)\x1b[0m {t}"),
+    "Determined": each(lambda i, t: f"[{_iso(i)}] [rank=0] || {t}"),
+    "journald, short-precise": each(lambda i, t: f"Mar 02 {_clock(i)}.{i:06d} gpu-07 train.sh[80746]: {t}"),
+    "k9s": each(lambda i, t: f"trainer-0 {_iso(i)} {t}"),
+    "less -N": paged,
+    "a copied terminal": each(lambda i, t: f"{t:200}"),
+    "rows of a page": lambda lines: ["<html><body>", *(f'<div class="line"><span>{html.escape(t)}</span></div>'
+                                                       for t in lines), "</body></html>"],
+    "breaks of a page": lambda lines: [f"<p>It stops:</p><p>{'<br>'.join(map(html.escape, lines))}</p>"],
+    "blanks that do not break": each(lambda i, t: t.replace(" ", "\u00a0")),
+    "a page that is no code": each(lambda i, t: t.lstrip()),
+    "a block among words": lambda lines: ["It fails:", "", *(f"    {t}" for t in lines), "", "What now?"],
+    "bytes that Python shows": lambda lines: [repr(("\n".join(lines) + "\n").encode())],
     "numbered mail": then(each(lambda i, t: f"{i + 1:5d}  {t}"), each(lambda i, t: f"> {t}")),
 }  # fmt: skip
 

@@ -17,12 +17,16 @@ __all__ = ["Layer", "Strip", "learned"]
 
 # In the order in which they are tried: whatever changes where lines end goes before what stands in front of them.
 LAYERS: tuple[Layer, ...] = (
+    Layer("print", documents.blanks),
     Layer("escapes", documents.lost_escapes),
     Layer("quotation", documents.quoted),
     Layer("one string", folds.escaped),
+    Layer("page", documents.elements),
     Layer("HTML", documents.entities),
     Layer("one line", folds.flattened),
     Layer("JSON records", records.json_records),
+    Layer("padding", folds.padded),
+    Layer("pager", frames.paged),
     Layer("folded lines", folds.folded),
     Layer("Markdown", documents.fences),
     Layer("box", frames.boxed),
@@ -30,6 +34,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("known envelopes", frames.enveloped),
     Layer("line numbers", frames.numbered),
     Layer("indent", frames.indented),
+    Layer("patch", frames.added),
     Layer("shared prefix", shared.prefixed),
 )
 _MOST = 8

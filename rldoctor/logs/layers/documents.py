@@ -7,16 +7,28 @@ import html
 import re
 from collections.abc import Sequence
 
-from rldoctor.logs.layers.layer import Strip
-from rldoctor.logs.liveness import is_progress
-from rldoctor.logs.prefixes import parse
+from rldoctor.logs.layers.layer import MOST, Strip, of_program
 
-# ESC written out, as a caret or lost.
-_COLOUR = re.compile(rb"(?:\\x1b|\\u001b|\\033|\\e|\^\[|\xe2\x90\x9b|(?<!\x1b))\[(?:\d{1,3}(?:;\d{1,3}){0,4})m")
+# No-break space, figure space, narrow no-break space, and marks without a width in front of them.
+_ODD_BLANK = re.compile(rb"\xc2\xa0|\xe2\x80[\x87\xaf]")
+_CURLY_FRAME = re.compile(
+    rb"File[ \xa0\xc2]+\xe2\x80[\x9c\x9d][^\n]{1,400}\xe2\x80\x9d, line \d|\{\xe2\x80[\x98\x99]\w"
+)
+_TYPED = tuple((mark.encode(), typed) for mark, typed in (("\u201c", b'"'), ("\u201d", b'"'), ("\u2018", b"'"),
+                                                          ("\u2019", b"'")))  # fmt: skip
+# ESC written out, as a caret, in syslog's octal or lost.
+_COLOUR = re.compile(rb"(?:#033|\\x1b|\\u001b|\\033|\\e|\^\[|\xe2\x90\x9b|(?<!\x1b))\[(?:\d{1,3}(?:;\d{1,3}){0,4})m")
 _RESET = re.compile(rb"(?<!\x1b)\[(?:0|22|24|27|39|49)m")
 _FEWEST = 2
 _ENTITY = re.compile(rb"&(?:quot|lt|gt|amp|apos|#x?[0-9a-fA-F]{1,5});")
 _TAGS = re.compile(rb"\s*(?:</?[a-z]{1,10}[^<>]{0,100}>\s*)+$")
+# A page in which each line has elements of its own around it, and those that end a line.
+_ELEMENT = (
+    rb"(?:html|head|body|div|span|p|br|li|ul|ol|tr|td|th|table|tbody|pre|code|samp|font|b|i|em|strong|a|mark|section)"
+)
+_TAG = re.compile(rb"</?" + _ELEMENT + rb"(?: [^<>\n]{0,400})?/?>|<!DOCTYPE html>", re.IGNORECASE)
+_ENDS_LINE = re.compile(rb"<br ?/?>|</(?:div|p|li|tr|pre|h\d)>", re.IGNORECASE)
+_FEWEST_ENDS = 3
 # What stands in nearly every log, and never in the text of a page.
 _MARKUP = re.compile(rb'["<>]')
 _FENCE = re.compile(
@@ -28,6 +40,22 @@ _FARTHEST = 60
 _FEWEST_QUOTED = 4
 _QUOTED = re.compile(rb"[ \t]*>(?!>>)[ ]?")
 _QUOTED_EACH = re.compile(rb"(?m)^[ \t]*>(?!>>)[ ]?")
+
+
+def blanks(lines: Sequence[bytes]) -> Strip | None:
+    """Blanks that do not break, and quotation marks of print, as word processors and chats make them of what is pasted
+    into them."""
+    odd = sum(1 for line in lines if _ODD_BLANK.search(line))
+    curly = any(_CURLY_FRAME.search(line) for line in lines)
+    if odd < _FEWEST and not curly:
+        return None
+    return _typed if curly else lambda text: _ODD_BLANK.sub(b" ", text)
+
+
+def _typed(text: bytes) -> bytes:
+    for printed, typed in _TYPED:
+        text = text.replace(printed, typed)
+    return _ODD_BLANK.sub(b" ", text)
 
 
 def lost_escapes(lines: Sequence[bytes]) -> Strip | None:
@@ -48,7 +76,23 @@ def quoted(lines: Sequence[bytes]) -> Strip | None:
     around = written[:first] + written[last + 1 :]
     if len(marked) != last - first + 1 or (around and len(marked) < _FEWEST_QUOTED):
         return None
-    return None if any(_of_program(line) for line in around) else lambda text: _QUOTED_EACH.sub(b"", text)
+    return None if any(of_program(line) for line in around) else lambda text: _QUOTED_EACH.sub(b"", text)
+
+
+def elements(lines: Sequence[bytes]) -> Strip | None:
+    """A saved page of a log viewer or of a mail: every line between tags, or all in one with breaks between them. What
+    a run prints of a page has lines of its own around it."""
+    full = [line for line in lines if line.strip()]
+    tagged = sum(1 for line in full if _TAG.match(line.strip()))
+    ends = sum(len(_ENDS_LINE.findall(line)) for line in full)
+    if not full or tagged < MOST * len(full) or ends < max(_FEWEST_ENDS, tagged // 2):
+        return None
+    return _without_elements
+
+
+def _without_elements(text: bytes) -> bytes:
+    text = _ENDS_LINE.sub(lambda end: b"" if text[end.end() : end.end() + 1] in (b"\n", b"\r") else b"\n", text)
+    return _without_entities(_TAG.sub(b"", text))
 
 
 def entities(lines: Sequence[bytes]) -> Strip | None:
@@ -61,7 +105,7 @@ def entities(lines: Sequence[bytes]) -> Strip | None:
 
 def _without_entities(text: bytes) -> bytes:
     return b"\n".join(
-        html.unescape(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        html.unescape(line.decode("utf-8", "surrogateescape")).replace("\xa0", " ").encode("utf-8", "surrogateescape")
         if b"&" in line
         else line
         for line in text.split(b"\n")
@@ -72,12 +116,6 @@ def fences(lines: Sequence[bytes]) -> Strip | None:
     """A log between fences, as in an issue: before the first one no program has written anything. A fence further down
     belongs to a sample that the run shows."""
     first = next((i for i, line in enumerate(lines[:_FARTHEST]) if _FENCE.match(line)), None)
-    if first is None or any(_of_program(line) for line in lines[:first]):
+    if first is None or any(of_program(line) for line in lines[:first]):
         return None
     return lambda text: _FENCE.sub(b"", text)
-
-
-def _of_program(raw: bytes) -> bool:
-    line = parse(raw.decode("utf-8", "replace"))
-    said = line.level or line.tag or line.origin.rank or line.origin.pid or "%|" in line.text
-    return bool(said) or is_progress(line) or line.text.startswith("Traceback (most recent call last)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -19,12 +20,17 @@ _GoesOn = Callable[[str, str, int, _Length], bool]
 _NARROWEST, _WIDEST = 40, 260
 _WORD_CHARACTER = re.compile(r"\w")
 _FEWEST = 3
+_PADDED = 0.5
 # Shares of the lines that are as long as can be, of those that end within a word, and of those behind which another
 # line certainly begins.
 _SHARE, _TORN, _FRESH = 0.05, 0.08, 0.25
+# Behind which a line of code, of a rule or of a bar is at its end.
+_CLOSED = ("^", "~", "=", "-", "*", "(", "{", "[", "]", "}", ")")
 _LONG = 400
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): \S")
 _FEW_LINES = 80
+# What Python shows of a text or of bytes.
+_LITERAL = re.compile(rb"b?(?:'[^\n]*'|\"[^\n]*\")\s*$")
 _TERMINALS = frozenset({60, 64, 70, 72, 76, 78, 79, 80, 90, 96, 100, 120, 132, 160})
 _TRACEBACK = b"Traceback (most recent call last):"
 # Blanks between two lines; those behind a prefix (``[rank3]: ``, ``(Actor pid=1) ``, ``[core.py:133] ``) are none.
@@ -92,6 +98,12 @@ def _at_blank(line: str, after: str, width: int, length: _Length) -> bool:
     return line.endswith(" ") and bool(line.strip()) and length(line) + length(word) > width - 1
 
 
+def _lost_blank(line: str, after: str, width: int, length: _Length) -> bool:
+    """Whether a line went on behind a blank in its last column, which terminals do not copy."""
+    full = length(line) == width - 1 and not line.endswith(_CLOSED)
+    return full and after[:1].strip() != "" and not _is_fresh(after) and _RAISED.match(after) is None
+
+
 def _bytes_of(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
@@ -110,10 +122,20 @@ def _joined(text: bytes, *, goes_on: _GoesOn, width: int, length: _Length) -> by
         ended = line.startswith("  File ") or (found and found[-1][:1] == " " and _RAISED.match(line) is not None)
         if before is not None and goes_on(before, line, width, length) and not ended:
             found[-1] += line
+        elif before is not None and goes_on is _at_width and _lost_blank(before, line, width, length) and not ended:
+            found[-1] += f" {line}"
         else:
             found.append(line)
         before = line
     return "\n".join(found).encode("utf-8", "replace")
+
+
+def padded(lines: Sequence[bytes]) -> Strip | None:
+    """Blanks up to the width of the terminal behind every line, as some copy them."""
+    full = [line for line in lines if line.strip()]
+    if len(full) < _FEWEST or sum(1 for line in full if line.endswith(b"  ")) < _PADDED * len(full):
+        return None
+    return lambda text: b"\n".join(line.rstrip(b" \r") for line in text.split(b"\n"))
 
 
 def escaped(lines: Sequence[bytes]) -> Strip | None:
@@ -129,13 +151,21 @@ def _unescaped(text: bytes) -> bytes:
 
 
 def _meant(line: bytes) -> bytes:
-    """What a string stands for: JSON's own reading where it is JSON."""
+    """What a string stands for: JSON's own reading where it is JSON, Python's where it is Python's."""
     try:
-        said = json.loads(line) if line.startswith(b'"') else None
-    except ValueError:
+        said = (
+            json.loads(line)
+            if line.startswith(b'"')
+            else ast.literal_eval(line.decode())
+            if _LITERAL.match(line)
+            else None
+        )
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         said = None
     if isinstance(said, str):
         return said.encode("utf-8", "replace")
+    if isinstance(said, bytes):
+        return said
     for written, meant in ((b"\\r\\n", b"\n"), (b"\\n", b"\n"), (b"\\t", b"\t"), (b'\\"', b'"')):
         line = line.replace(written, meant)
     return line.removeprefix(b'"').removesuffix(b'"')

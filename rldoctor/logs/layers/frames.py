@@ -9,45 +9,76 @@ from itertools import pairwise
 
 from rldoctor.logs import envelope
 from rldoctor.logs.encodings import text_of
-from rldoctor.logs.layers.layer import MOST, Strip
+from rldoctor.logs.layers.layer import MOST, Strip, of_program
 
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-_MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]?\d (?P<time>\d\d:\d\d:\d\d)"
+_MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]?\d (?P<time>\d\d:\d\d:\d\d(?:\.\d{1,9})?)"
 _POD = (
     rb"\[?(?:pod/)?(?P<node>[a-z0-9][a-z0-9.]{0,60}(?:-[a-z0-9.]{1,60}){1,8})[ /]"
     rb"[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?\]?"
 )
-# Each takes off what its tool writes, up to the program's own text; ``time`` and ``node`` are kept.
-ENVELOPES: tuple[re.Pattern[bytes], ...] = tuple(
-    re.compile(rb"(?m)^\xef?\xbb?\xbf?" + pattern)
-    for pattern in (
+_NEARLY_ALL = 0.95
+# Each takes off what its tool writes, up to the program's own text; ``time``, and ``node`` and ``rank`` where there are
+# several, are kept. Before each stands the share of the lines that must have it: programs write some of these forms
+# too, but not in front of every line.
+ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
+    (re.compile(rb"(?m)^\xef?\xbb?\xbf?" + pattern), share)
+    for share, pattern in (
         # gh run view --log: job, step, time
-        rb"[^\t\n]{1,120}\t[^\t\n]{1,120}\t(?:\xef\xbb\xbf)?(?P<time>" + _ISO + rb")(?: |$)",
+        (MOST, rb"[^\t\n]{1,120}\t[^\t\n]{1,120}\t(?:\xef\xbb\xbf)?(?P<time>" + _ISO + rb")(?: |$)"),
         # logcli, Grafana: time, labels
-        rb"(?P<time>" + _ISO + rb")\s+\{[a-z_]\w*=\"[^\n}]{0,400}\}(?: |\t|$)",
+        (MOST, rb"(?P<time>" + _ISO + rb")\s+\{[a-z_]\w*=\"[^\n}]{0,400}\}(?: |\t|$)"),
         # containerd and CRI-O: time, stream, whole or part
-        rb"(?P<time>" + _ISO + rb") std(?:out|err) [FP](?: |$)",
+        (MOST, rb"(?P<time>" + _ISO + rb") std(?:out|err) [FP](?: |$)"),
         # systemd's journal and syslog: time, host, program
-        _MONTH + rb" (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}(?:\[\d{1,9}\])?:(?: |$)",
-        rb"(?P<time>" + _ISO + rb") (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}\[\d{1,9}\]:(?: |$)",
+        (MOST, _MONTH + rb" (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}(?:\[\d{1,9}\])?:(?: |$)"),
+        (MOST, rb"(?P<time>" + _ISO + rb") (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}\[\d{1,9}\]:(?: |$)"),
+        # gcloud ai custom-jobs stream-logs: severity, time, worker
+        (
+            MOST,
+            rb"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL)\t(?P<time>" + _ISO + rb")(?: [+-]\d{4})?\t"
+            rb"(?P<node>[\w.-]{1,80})(?:\t|$)",
+        ),
         # ts of moreutils
-        _MONTH + rb"(?: |$)",
+        (MOST, _MONTH + rb"(?: |$)"),
         # stern and kubectl logs --prefix: pod, container, and a bar where all lines have one
-        _POD + rb" (?:\||\xe2\x94\x82|\xe2\x80\xba)(?: |$)",
-        _POD + rb"(?: |$)(?!- )",
+        (_NEARLY_ALL, _POD + rb" (?:\||\xe2\x94\x82|\xe2\x80\xba)(?: |$)"),
+        (_NEARLY_ALL, _POD + rb"(?: |$)(?!- )"),
+        # k9s, and kubectl logs --prefix --timestamps without brackets: pod, time
+        (_NEARLY_ALL, rb"(?P<node>[a-z0-9][a-z0-9.-]{1,120}) (?P<time>" + _ISO + rb")(?: |$)"),
+        # SkyPilot: task or node, rank, process
+        (
+            MOST,
+            rb"(?:\x1b\[[\d;]{1,8}m)?\((?P<node>[\w-]{1,60}),(?: rank=(?P<rank>\d{1,5}),)? pid=\d{1,9}"
+            rb"(?:, ip=[\d.]{7,15})?\)(?:\x1b\[0m)?(?: |$)",
+        ),
+        # mpirun --tag-output, prterun, SageMaker: job and rank, stream
+        (
+            MOST,
+            rb"\[(?:[\w.@-]{1,120}@)?\d{1,6},(?:mpirank:)?(?P<rank>\d{1,5})(?:,[\w-]{1,60})?\](?:<std(?:out|err|diag)>)?:"
+            rb" ?(?=\S|\s|$)",
+        ),
+        # Determined: time, container, rank
+        (MOST, rb"\[(?P<time>" + _ISO + rb")\] (?:[0-9a-f]{6,12} )?(?:\[rank=(?P<rank>\d{1,5})\] )?\|\|(?: |$)"),
+        # srun --label
+        (_NEARLY_ALL, rb" {0,4}(?P<rank>\d{1,4}):(?: |$)"),
         # docker compose
-        rb"(?P<node>[a-zA-Z][\w.-]{0,80}) +\|(?: |$)",
+        (_NEARLY_ALL, rb"(?P<node>[a-zA-Z][\w.-]{0,80}) +\|(?: |$)"),
         # mail
-        rb">(?: |$|(?=>))",
-        # kubectl logs --timestamps, docker logs -t, GitHub's raw logs
-        rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d))(?: |$)",
+        (MOST, rb">(?: |$|(?=>))"),
+        # kubectl logs --timestamps, docker logs -t, GitHub's and Azure's raw logs; GitLab adds the stream
+        (
+            MOST,
+            rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d))(?: \d\d[OE](?:[ +]|$)| |$)",
+        ),
         # ts -s and ts %T
-        rb"(?P<time>\d\d:\d\d:\d\d(?:\.\d{1,6})?)(?: |$)",
+        (_NEARLY_ALL, rb"(?P<time>\d\d:\d\d:\d\d(?:\.\d{1,6})?)(?: |$)"),
+        # Buildkite, with or without the control characters around it
+        (MOST, rb"(?:\x1b)?_bk;t=\d{13}\x07?"),
+        # pdsh and clush: the node
+        (_NEARLY_ALL, rb"(?!rank|default|worker|step|epoch|iter)(?P<node>[a-z][\w.-]{0,80}\d[\w.-]{0,40}):(?: |$)"),
     )
 )
-# Text of a pod's name is text of a program too; nothing but a pod's is in front of every line.
-_STRICT = {6: 0.95, 7: 0.95, 8: 0.95, 11: 0.95}
-_NEARLY_ALL = 0.95
 
 _BARS = "│┃║|"
 _BORDER = re.compile(r"\s*[┌╭╔┏└╰╚┗├+-][─━═=+-]{4,}[^\w]{0,12}$")
@@ -55,6 +86,10 @@ _SEVERAL_COLUMNS = re.compile("[┼┬╪╋┳]")
 # ``12: ``, ``  12\t``, ``12 | ``, and ``run.log:12:`` of grep, whose text begins right behind it.
 _NUMBER = re.compile(rb"(?m)^[ \t]*(?P<number>\d{1,9})(?:[:|.)]|\xe2\x86\x92|\xe2\x94\x82)?(?:[ \t]|$)(?: ?\| )?")
 _GREP = re.compile(rb"(?m)^(?:[^\s:]{1,200}[:-])?(?P<number>\d{1,9})[:-]")
+# So far Markdown sets code in.
+_BLOCK = 4
+_TRACED = (b"Traceback (most recent call last):", b'  File "')
+_COLUMN = re.compile(rb" *\d{1,9} ")
 _FEWEST = 4
 
 
@@ -63,23 +98,32 @@ def enveloped(lines: Sequence[bytes]) -> Strip | None:
     full = [line for line in lines if line.strip()]
     if len(full) < _FEWEST:
         return None
-    for index, pattern in enumerate(ENVELOPES):
+    for pattern, share in ENVELOPES:
         matches = [match for line in full if (match := pattern.match(line)) is not None]
-        if len(matches) >= _STRICT.get(index, MOST) * len(full):
-            nodes = {match["node"] for match in matches} if "node" in pattern.groupindex else set()
-            if len(nodes) <= max(1, len(full) // 4):
-                return _taken_off(pattern, len(nodes) > 1)
+        if len(matches) >= share * len(full):
+            nodes, ranks = _values(matches, "node"), _values(matches, "rank")
+            most = max(1, len(full) // _FEWEST)
+            strip = _taken_off(pattern, len(nodes) > 1, ranks - {b"0"} != set())
+            if len(nodes) <= most and len(ranks) <= most and strip(full[0]) != full[0]:
+                return strip
     return None
 
 
-def _taken_off(pattern: re.Pattern[bytes], with_node: bool) -> Strip:
+def _values(matches: Sequence[re.Match[bytes]], name: str) -> set[bytes]:
+    return {match[name] for match in matches if match[name]} if name in matches[0].re.groupindex else set()
+
+
+def _taken_off(pattern: re.Pattern[bytes], with_node: bool, with_rank: bool) -> Strip:
+    """Takes the envelope off; one rank 0 in front of all lines is the only process that was started."""
     timed = "time" in pattern.groupindex
 
     def kept(match: re.Match[bytes]) -> bytes:
         time = match["time"].decode() if timed and match["time"] else ""
-        return envelope.written(time=time, process=match["node"].decode() if with_node else "").encode()
+        node = match["node"].decode() if with_node else ""
+        rank = b"%s: " % match["rank"] if with_rank and match["rank"] else b""
+        return envelope.written(time=time, process=node).encode() + rank
 
-    if not timed and not with_node:
+    if not timed and not with_node and not with_rank:
         return lambda text: pattern.sub(b"", text)
     return lambda text: pattern.sub(kept, text)
 
@@ -112,17 +156,51 @@ def numbered(lines: Sequence[bytes]) -> Strip | None:
     full = [line for line in lines if line.strip()]
     for pattern in (_NUMBER, _GREP):
         numbers = [int(match["number"]) for line in full if (match := pattern.match(line)) is not None]
-        if len(numbers) >= max(_FEWEST, _NEARLY_ALL * len(full)):
-            steps = sum(1 for a, b in pairwise(numbers) if 0 < b - a <= 3)
-            if steps >= _NEARLY_ALL * (len(numbers) - 1):
-                return partial(pattern.sub, b"")
+        if len(numbers) >= max(_FEWEST, _NEARLY_ALL * len(full)) and _count(numbers):
+            return partial(pattern.sub, b"")
     return None
 
 
-def indented(lines: Sequence[bytes]) -> Strip | None:
-    """Blanks before every line, as Markdown has them for code."""
+def paged(lines: Sequence[bytes]) -> Strip | None:
+    """Numbers in a column, and blanks in it before what a line goes on with, as pagers show lines that are too long."""
     full = [line for line in lines if line.strip()]
-    depth = min((len(line) - len(line.lstrip(b" \t")) for line in full), default=0)
-    if not depth or len(full) < _FEWEST:
+    first = _COLUMN.match(full[0]) if full else None
+    if first is None:
+        return None
+    column = first.end()
+    row = re.compile(rb"(?m)^(?: {%d}|(?= *\d+ )[ \d]{%d} )" % (column, column - 1))
+    numbers = [int(line[: column - 1]) for line in full if line[: column - 1].strip().isdigit()]
+    if len(numbers) < _FEWEST or not all(row.match(line) for line in full[:-1]) or not _count(numbers):
+        return None
+    more = re.compile(rb"\r?\n {%d}(?! *\n)" % column)
+    return lambda text: row.sub(b"", more.sub(b"", text))
+
+
+def _count(numbers: Sequence[int]) -> bool:
+    """Whether the numbers are those of lines that follow each other."""
+    steps = sum(1 for a, b in pairwise(numbers) if 0 < b - a <= 3)
+    return steps >= _NEARLY_ALL * (len(numbers) - 1)
+
+
+def indented(lines: Sequence[bytes]) -> Strip | None:
+    """Blanks before every line, as Markdown has them for code; of what stands before or behind such a block no program
+    has written anything."""
+    full = [line for line in lines if line.strip()]
+    depths = [len(line) - len(line.lstrip(b" \t")) for line in full]
+    inside = [i for i, depth in enumerate(depths) if depth]
+    if len(full) < _FEWEST or len(inside) < max(_FEWEST, MOST * len(full)) or len(inside) != inside[-1] - inside[0] + 1:
+        return None
+    depth = min(depths[i] for i in inside)
+    around = full[: inside[0]] + full[inside[-1] + 1 :]
+    if around and (depth < _BLOCK or any(of_program(line) for line in around)):
         return None
     return lambda text: re.sub(rb"(?m)^[ \t]{1,%d}" % depth, b"", text)
+
+
+def added(lines: Sequence[bytes]) -> Strip | None:
+    """The marks of a patch that adds a log."""
+    full = [line for line in lines if line.strip()]
+    marked = [line for line in full if line.startswith(b"+")]
+    if len(marked) < max(_FEWEST, _NEARLY_ALL * len(full)) or not any(line[1:].startswith(_TRACED) for line in marked):
+        return None
+    return lambda text: re.sub(rb"(?m)^\+", b"", text)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rldoctor.logs.liveness import is_progress
+from rldoctor.logs.prefixes import parse
+
 Strip = Callable[[bytes], bytes]
 """Takes a layer off a piece of text that ends at a line end."""
 
@@ -26,3 +29,10 @@ def lines_of(sample: bytes) -> list[bytes]:
     """The lines of a sample without their ends; the last one may be cut off and is left out where there are others."""
     lines = [line.rstrip(b"\r") for line in sample.split(b"\n")[: MOST_LINES + 1]]
     return lines[:-1] if len(lines) > 1 else lines
+
+
+def of_program(raw: bytes) -> bool:
+    """Whether a program wrote a line, and nobody who speaks of one."""
+    line = parse(raw.decode("utf-8", "replace"))
+    said = line.level or line.tag or line.origin.rank or line.origin.pid or "%|" in line.text
+    return bool(said) or is_progress(line) or line.text.startswith("Traceback (most recent call last)")

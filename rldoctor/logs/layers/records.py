@@ -11,13 +11,13 @@ from rldoctor.logs.layers.layer import MOST, Strip
 
 # Where records keep the text, the time, the level and the process; the first that is there counts. A dot goes deeper.
 _TEXT = ("log", "textPayload", "jsonPayload.message", "jsonPayload.log", "line", "message", "msg", "MESSAGE", "body",
-         "@message", "event.original", "text")  # fmt: skip
+         "@message", "event.original", "text", "result._raw", "_raw", "content")  # fmt: skip
 _TIME = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "receiveTimestamp", "date",
-         "__REALTIME_TIMESTAMP")  # fmt: skip
+         "__REALTIME_TIMESTAMP", "result._time", "_time", "tsns")  # fmt: skip
 # Not ``severity``: Cloud Logging derives it from the stream, and all of a standard error is ERROR.
 _LEVEL = ("level", "levelname", "lvl", "log.level")
 _PROCESS = ("kubernetes.pod_name", "resource.labels.pod_name", "labels.pod", "pod", "pod_name", "_HOSTNAME", "hostname",
-            "host", "instance")  # fmt: skip
+            "host", "instance", "result.host")  # fmt: skip
 # Besides its text a record has one of these; what trainers log of a step has not.
 _MARKS = (*_TIME, *_LEVEL, "severity", "stream", "labels", "_PID", "logName")
 _FEWEST = 2
@@ -48,7 +48,7 @@ def _record(raw: bytes) -> dict[str, Any] | None:
 
 def is_record(entry: Mapping[str, Any]) -> bool:
     """Whether an object is the record of a line, and no step's metrics."""
-    return isinstance(_first(entry, _TEXT), str) and any(mark in entry for mark in _MARKS) and "step" not in entry
+    return isinstance(_first(entry, _TEXT), str) and _first(entry, _MARKS) is not None and "step" not in entry
 
 
 def _unpacked_lines(text: bytes, several: bool) -> bytes:

@@ -20,6 +20,7 @@ _CLOCK = re.compile(rb"\d\d:\d\d:\d\d(?:[.,]\d{1,6})?|\d{4}-\d\d-\d\d[T ]\d\d:\d
 # What only content has: dictionaries, options, bars, the frames of tables.
 _CONTENT = re.compile(rb"[{}='\"%$]|\xe2\x94[\x82\x83]|\xe2\x95\x91")
 _MOST_VALUES = 64
+_FEWEST_SHAPES = 5
 
 
 def prefixed(lines: Sequence[bytes]) -> Strip | None:
@@ -33,7 +34,7 @@ def prefixed(lines: Sequence[bytes]) -> Strip | None:
     if not example.strip() or _CONTENT.search(example) or parse(example.decode("utf-8", "replace") + "x").text == "x":
         return None
     pattern = re.compile(rb"(?m)^(?:" + b"".join(columns[:cut]) + rb")")
-    if _differ_little([line[match.end() :] for line in full if (match := pattern.match(line)) is not None]):
+    if _differ_little([line[match.end() :] for line in full if (match := pattern.match(line)) is not None], len(full)):
         return None
     blank = b"".join(columns[:cut]).rstrip(b" ").removesuffix(b"\\")
     bare = re.compile(rb"(?m)^(?:" + blank + rb")[ \t]*$") if blank else None
@@ -102,8 +103,10 @@ def _cut(columns: list[bytes], members: list[list[bytes]], lines: int) -> tuple[
     return max(ends, default=0), whole
 
 
-def _differ_little(rests: Sequence[bytes]) -> bool:
-    """Whether the lines say much the same behind the prefix: then it is their text. Numbers make no difference."""
+def _differ_little(rests: Sequence[bytes], lines: int) -> bool:
+    """Whether the lines say much the same behind the prefix: then it is their text, unless all ``lines`` have it.
+    Numbers make no difference."""
     texts = (parse(rest.decode("utf-8", "replace")).text.encode() for rest in rests)
     shapes = {tuple(b"0" if t.isdigit() else t for t in _TOKEN.findall(text[:_LOOKED_AT])[:6]) for text in texts}
-    return len(shapes) < max(3, len(rests) // 5 if len(rests) < 50 else 10)
+    least = len(rests) // 5 if len(rests) < 50 else 10
+    return len(shapes) < max(3, min(least, _FEWEST_SHAPES) if len(rests) == lines else least)
