@@ -192,6 +192,30 @@ check.signature(
 )
 
 
+# The id of a communicator comes from its first rank; the others say this when that one is gone.
+check.signature(
+    "is setting up NCCL communicator and retrieving ncclUniqueId from",
+    pattern=r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<first>\d+)\]"
+    r"(?:[^\n]{0,200}got error: (?P<why>[^.\n]{1,80}))?",
+    says=(
+        "rank {rank} waits for the communicator's id from rank {first}, which does not give it[[ ({why})]]: that rank "
+        "ended before, or cannot be reached"
+    ),
+    fixes=(
+        Fix(
+            title="look at the first rank's own output: what ended it is the cause",
+            commands=("rldoctor triage FOLDER_OF_LOGS",),
+        ),
+        Fix(
+            title="on several nodes: the interface that reaches all of them",
+            commands=("export NCCL_SOCKET_IFNAME=INTERFACE",),
+        ),
+    ),
+    role=Role.CASCADE,
+    url="https://github.com/modelscope/ms-swift/issues/3612",
+)
+
+
 # A second NCCL group inside vLLM's Ray workers, from 0.4.3 on.
 check.signature(
     "Error executing method 'update_weight'",

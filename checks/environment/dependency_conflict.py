@@ -295,6 +295,16 @@ check.signature(
 )
 
 
+check.signature(
+    "object has no attribute 'unsloth_",
+    "type object 'Unsloth",
+    pattern=r"'\w+Config' object has no attribute 'unsloth_\w+'|type object 'Unsloth\w+' has no attribute '\w+'",
+    says="unsloth has patched TRL's trainer in part only, or another framework's code over it: {error}",
+    fixes=_REGENERATE,
+    url="https://github.com/unslothai/unsloth/issues/3931",
+)
+
+
 def _in_generated_trainer(event: LogEvent) -> bool:
     """Whether the generated file itself raised over a name of its own."""
     frames = event.exception.frames if event.exception is not None else ()

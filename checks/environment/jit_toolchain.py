@@ -95,6 +95,7 @@ def no_compiler(case: Case) -> Iterator[Finding | Reach]:
     "CUDA_HOME does not exist, unable to compile CUDA op(s)",
     "nvcc: not found",
     "ninja: build stopped: subcommand failed",
+    "RuntimeError: Ninja build failed. Ninja output:",
     "FileNotFoundError: [Errno 2] No such file or directory: 'ninja'",
     "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
     "which failed to build/load",

@@ -121,6 +121,18 @@ def ahead_of_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+# Processors of transformers 5 return it, and trainers hand on what processors return.
+check.signature(
+    "got an unexpected keyword argument 'mm_token_type_ids'",
+    pattern=r"(?P<callee>[\w.]+)\(\) got an unexpected keyword argument 'mm_token_type_ids'",
+    says="{callee} does not take mm_token_type_ids, which processors of transformers 5 return",
+    fixes=lambda case, event, words: (
+        _below("5", case),
+        Fix(title="or a release of the trainer that knows it", commands=("rldoctor compat",)),
+    ),
+    url="https://github.com/huggingface/trl/issues/5175",
+)
+
 # https://github.com/huggingface/transformers/blob/main/MIGRATION_GUIDE_V5.md
 _DROPPED_BY_5 = frozenset({"AutoModelForVision2Seq", "TFPreTrainedModel", "FlaxPreTrainedModel"})
 _NEWER_VLLM = Fix(

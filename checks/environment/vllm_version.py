@@ -122,6 +122,38 @@ def lacks_an_argument(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+@check.logged("' object has no attribute '")
+def lacks_an_attribute(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A framework reads from an object of vLLM, or vLLM from one that a framework put in its place, what another
+    release has there."""
+    link = link_of(event)
+    asked = _OF_VLLM.match(link.message) if link is not None and link.type == "AttributeError" else None
+    if link is None or asked is None or not link.frames:
+        return
+    asker = package_of(link.frames[-1].file, link.frames[-1].function)
+    caller = distribution(asker, case.packages) if asker else ""
+    if caller in _FRAMEWORKS:
+        yield check.finding(
+            f"{asked['owner']} of {named('vllm', case)} has no {asked['name']}, which {caller} reads",
+            fixes=vllm_fixes(case, check, event, asked["name"], caller, None),
+        )
+    elif asker == "vllm" and _REPLACED.match(asked["owner"]):
+        yield check.finding(
+            f"vLLM asks its {asked['owner']} for {asked['name']}, which the class that stands in its place does not "
+            "have: it was patched for another release",
+            fixes=vllm_fixes(case, check, event, asked["name"], "unsloth-zoo", None),
+        )
+
+
+# Objects of vLLM that frameworks read from, and those that unsloth puts classes of its own in place of.
+_OF_VLLM = re.compile(
+    r"'(?P<owner>LoRAConfig|ModelConfig|ParallelConfig|SchedulerConfig|VllmConfig|SamplingParams|RequestOutput"
+    r"|CompletionOutput|EngineArgs|LoRARequest|(?:LRUCache)?WorkerLoRAManager|LoRAModelManager)' object has no "
+    r"attribute '(?P<name>\w+)'"
+)
+_REPLACED = re.compile(r"(?:LRUCache)?WorkerLoRAManager$|LoRAModelManager$")
+
+
 # What a framework that lags behind, or runs ahead of, the installed vLLM calls.
 _CALLED = re.compile(r"(?:LLM|(?:Async)?EngineArgs|AsyncLLM\w*|LLMEngine|SamplingParams|LoRA\w+|Worker\w*)(?:\.|$)")
 _FRAMEWORKS = frozenset(

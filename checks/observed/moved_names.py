@@ -16,7 +16,7 @@ _NAME = re.compile(
     r"cannot import name '(?P<name>[\w.]+)' from (?P<partial>partially initialized module )?'(?P<module>[\w.]+)'"
     r"(?: \(most likely due to a circular import\))?(?: \((?P<path>[^)]+)\))?"
 )
-_MODULE = re.compile(r"No module named '(?P<module>\w+(?:\.\w+)+)'(?P<file>; '[\w.]+' is not a package)?")
+_MODULE = re.compile(r"No module named '(?P<module>\w+(?:\.\w+)+)'(?:; '(?P<file>[\w.]+)' is not a package)?")
 _ATTRIBUTE = re.compile(
     r"(?P<partial>partially initialized )?module '(?P<module>[\w.]+)' (?:from '[^']*' )?"
     r"has no attribute '(?P<name>\w+)'"
@@ -84,7 +84,7 @@ def sought(event: LogEvent, case: Case) -> Sought | None:
 def _shadow(match: re.Match[str], top: str, file: str) -> str:
     """Why what Python found under the name is not the package: a script or a folder called like it."""
     known = distribution(top, None) in _KNOWN or top in sys.stdlib_module_names
-    if match.groupdict().get("file") and known:
+    if match.groupdict().get("file") == top and known:
         return f"a file {top}.py stands in front of the package {top}"
     if file == "unknown location" and known:
         return f"a folder called {top} (without __init__.py) stands in front of the package"

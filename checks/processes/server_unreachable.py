@@ -262,6 +262,20 @@ check.signature(
 
 
 check.signature(
+    "No available workers (all circuits open or unhealthy)",
+    says="the router has no rollout engine that answers: they died, or cannot be reached from the router's node",
+    fixes=(
+        Fix(
+            title="judge the engines' logs too: what ended them stands there",
+            commands=("rldoctor triage FOLDER_OF_LOGS",),
+        ),
+        _NO_PROXY,
+    ),
+    url="https://github.com/THUDM/slime/issues/1026",
+)
+
+
+check.signature(
     "RuntimeError: server launch failed",
     "Waiting generation servers timeout",
     says="the trainer gave up waiting for its rollout servers: they did not come up, or too late",

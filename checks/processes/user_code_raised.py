@@ -88,6 +88,10 @@ def reward_function_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+# Earlier releases of TRL do not count: the tensor of all rewards does.
+_COUNTS = re.compile(r"expanded size of the tensor \((\d+)\) must match the existing size \((\d+)\)")
+
+
 @check.logged('[x["prompt"] for x in ', "rewards_per_func[:, i] = ")
 def user_gave_what_trl_does_not_take(case: Case, event: LogEvent) -> Iterator[Finding]:
     """TRL fails over a column that the data set lacks, or over what a reward function returned."""
@@ -98,6 +102,11 @@ def user_gave_what_trl_does_not_take(case: Case, event: LogEvent) -> Iterator[Fi
         yield check.finding(
             "the data set has no column 'prompt', which the trainer reads",
             fixes=(Fix(title='name the column so: dataset.rename_column("question", "prompt")'),),
+        )
+    elif (counts := _COUNTS.search(error.message)) and error.frames[-1].code.startswith("rewards_per_func"):
+        yield check.finding(
+            f"a reward function returned {counts[2]} rewards for {counts[1]} completions",
+            fixes=(Fix(title="return one number per completion, in the order of the completions"),),
         )
     elif error.type in ("ValueError", "TypeError") and error.frames[-1].code.startswith("rewards_per_func"):
         yield check.finding(

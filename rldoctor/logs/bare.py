@@ -29,7 +29,7 @@ _QUIET = ("DEBUG", "INFO", "WARNING")
 
 def add_endings(record: FileRecord) -> None:
     """Adds to the record the exceptions that its last lines name, and makes the hits in them theirs."""
-    if any(not raw.quoted for raw in record.exceptions) or record.deaths:
+    if any(not raw.quoted for raw in record.exceptions) or any(not death.behind for death in record.deaths):
         return
     lines, samples = record.tail[-_LINES:], Samples()
     open_: dict[Origin, TracebackParser] = {}
@@ -47,6 +47,8 @@ def add_endings(record: FileRecord) -> None:
         _store(record, parser, lines)
     if not record.exceptions:
         _add_torn(record, lines)
+    if record.exceptions:
+        record.deaths.clear()  # they follow an exception, and here it is
 
 
 def _add_torn(record: FileRecord, lines: list[tuple[int, Line]]) -> None:

@@ -14,6 +14,7 @@ IN_FRAME = '", line '
 _FRAME = re.compile(
     r'(?P<indent>\s*)(?:> )?File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?'
 )
+_DRIVE = re.compile(r"[A-Za-z]:\\")
 # ``File /x/a.py:376, in f(args)``, ``/x/a.py in f(self)``, ``Cell In[1], line 6``, ``<ipython-input-1-0> in <module>``.
 _NOTEBOOK_FRAME = re.compile(
     r"(?:File )?(?P<file>[~/.][^\s:\"]{1,500}|<ipython-input[^>]{1,80}>|Cell In ?\[\d+\])"
@@ -53,7 +54,10 @@ def frame_of(text: str) -> tuple[Frame, int] | None:
     match = _FRAME.match(text)
     if match is None:
         return None
-    return Frame(match["file"], int(match["line"]), (match["function"] or "<module>").strip()), len(match["indent"])
+    file = match["file"]
+    if _DRIVE.match(file):
+        file = file.replace("\\", "/")  # whose code it is shows in its folders
+    return Frame(file, int(match["line"]), (match["function"] or "<module>").strip()), len(match["indent"])
 
 
 def names_function(text: str) -> bool:

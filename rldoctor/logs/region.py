@@ -307,7 +307,7 @@ class Region:
         if death.behind and (self._parsers or any(not raw.quoted for raw in self.record.exceptions)):
             return
         ended, code = died(death, match, line, self.record.name, number, self._time)
-        raw = RawDeath(ended, number, death.launcher, code)
+        raw = RawDeath(ended, number, death.launcher, code, behind=death.behind)
         self.record.deaths.append(raw)
         self._watch_for(line.origin, number, raw.aftermath, len(self.record.deaths))
 

@@ -209,6 +209,15 @@ def _newer(event: LogEvent) -> tuple[Fix, ...]:
     return (Fix(title=title, commands=(remedy,) if remedy else ("rldoctor compat",)),)
 
 
+check.signature(
+    "llm_engine.workers[",
+    "llm_engine.driver_worker.",
+    pattern=r"'(?P<owner>\w+)' object has no attribute '(?P<name>\w+)'",
+    says="the code reaches for {owner}.{name} through the engine's workers, which this vLLM does not keep there",
+    fixes=(takes_v0(Applicability.UNSAFE), RUN_IN_PROCESS),
+)
+
+
 @check.logged(
     "Using V1 LLMEngine, but envs.VLLM_USE_V1=False",
     "Using V1 AsyncLLMEngine, but envs.VLLM_USE_V1=False",
@@ -263,6 +272,8 @@ check.signature(
         r"'(?P<method>init_communicator|close_communicator|update_named_param|update_\w*weight\w*"
         r"|init_weight_update_group|update_adapter\w*|update_flattened_params|get_communicator\w*)'"
     ),
+    # A worker of SGLang takes no extension.
+    when=lambda case, event: event.exception is None or not any("/sglang/" in f.file for f in event.exception.frames),
     says=(
         "the trainer calls {method}, which the engine's {worker} does not have: the engine runs without the "
         "framework's worker extension"

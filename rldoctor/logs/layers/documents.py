@@ -35,6 +35,9 @@ _FENCE = re.compile(
     rb"(?m)^[ \t]*(?:\x1b\[[0-9;]*m)*(?:```+[ \t]*[\w+.{}-]*|~~~+[ \t]*[\w+-]*|"
     rb"</?(?:details|summary|pre|code)>)[ \t\r]*(?:\x1b\[[0-9;]*m)*$"
 )
+# Marks of code that stand in the log's own first and last line.
+_OPENED = re.compile(rb"`{1,3}(?=\(\w+ pid=\d|Traceback \(|\[rank\d|[\w.]+(?:Error|Exception)\b)[^`\n]*$")
+_GLUED = re.compile(rb"(?m)^`{1,3}(?=[^`\n]+$)|(?<=[^`\n])`{1,3}[ \t\r]*$")
 _FARTHEST = 60
 # Among other lines, so many that are quoted are a quotation. A Python prompt is none.
 _FEWEST_QUOTED = 4
@@ -115,7 +118,12 @@ def _without_entities(text: bytes) -> bytes:
 def fences(lines: Sequence[bytes]) -> Strip | None:
     """A log between fences, as in an issue: before the first one no program has written anything. A fence further down
     belongs to a sample that the run shows."""
-    first = next((i for i, line in enumerate(lines[:_FARTHEST]) if _FENCE.match(line)), None)
+    first = next((i for i, line in enumerate(lines[:_FARTHEST]) if _FENCE.match(line) or _OPENED.match(line)), None)
     if first is None or any(of_program(line) for line in lines[:first]):
         return None
-    return lambda text: _FENCE.sub(b"", text)
+    return _unfenced
+
+
+def _unfenced(text: bytes) -> bytes:
+    """Without fences, and without the single mark before and behind a log of several lines."""
+    return _GLUED.sub(b"", _FENCE.sub(b"", text))
