@@ -28,8 +28,9 @@ import psutil
 RANKS = 3
 CULPRIT = 1
 PATIENCE = 120.0
-# So long a stall lasts before it is looked at: well beyond the pace of the steps before it.
-QUIET = 25.0
+# So long a stall lasts at least before it is looked at, and so many of its steps: well beyond its own pace, which on a
+# busy machine is slow.
+QUIET, STEPS, PATIENT_STEPS = 25.0, 12, 6.0
 # A rank that is not there yet is not missing: only later it is looked for.
 STARTED = 40.0
 SECONDS = 2.0
@@ -116,7 +117,7 @@ def train(rank, size):
         x = torch.ones(8)
         if stall in HEALTHY:
             if culprit and step > 2: HEALTHY[stall]()
-        elif step == 12:
+        elif step == 12:  # STEPS
             open(os.path.join(HERE, f"stalls{rank}"), "w").close()
             if stall == "order":
                 crossed(rank, culprit, first, second, dist, x)
@@ -371,6 +372,7 @@ def run(way: str, kind: str, python: str, ports: dict[str, str], keep: Path | No
     with tempfile.TemporaryDirectory(prefix="stalls-") as temporary:
         folder = keep / f"{way}-{kind}" if keep else Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
+        at = time.monotonic()
         with started(way, kind, python, folder, ports) as begun:
             until([folder / f"pid{rank}" for rank in range(RANKS)], begun, PATIENCE)
             if kind in SLOW:
@@ -378,7 +380,8 @@ def run(way: str, kind: str, python: str, ports: dict[str, str], keep: Path | No
                 time.sleep(QUIET + 10)
             else:
                 until([folder / f"stalls{rank}" for rank in range(RANKS)], begun, PATIENCE)
-                time.sleep(STARTED if kind == "missing" else QUIET)
+                quiet = max(QUIET, PATIENT_STEPS * (time.monotonic() - at) / STEPS)
+                time.sleep(STARTED if kind == "missing" else quiet)
             pid = begun.pid(CULPRIT)
             code, report = looked_at(begun)
     grave = [one for one in report["findings"] if one["severity"] != "note"]

@@ -170,7 +170,8 @@ class Incident:
     sync, checkpoint, evaluation). ``exception`` is ``Type: message`` of the first
     failure, ``frames`` its ``file:line in function``, innermost last, ``user_frame`` the innermost one outside
     installed packages. ``cascades`` are failures that others caused. ``run`` of ``runs`` in these files this is;
-    ``partial`` says why the log is incomplete."""
+    ``partial`` says why the log is incomplete. ``node`` is the one on which it ended, where who ended it names it, and
+    ``attempt`` how often it had been started again before (0: never)."""
 
     kind: str
     first_rank: str | None = None
@@ -187,6 +188,8 @@ class Incident:
     runs: int = 1
     partial: str | None = None
     step: str | None = None
+    node: str | None = None
+    attempt: int | None = None
     suspects: tuple[Evidence, ...] = ()
 
 

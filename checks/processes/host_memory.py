@@ -100,6 +100,9 @@ def killed_by_ray(case: Case, event: LogEvent) -> Iterator[Finding]:
     "The node was low on resource: memory",
     "Exceeded job memory limit",
     "Exceeded step memory limit",
+    "TERM_MEMLIMIT: job killed",
+    "=>> PBS: job killed: mem ",
+    "=>> PBS: job killed: vmem ",
 )
 def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The kernel's, the cgroup's or the pod's limit."""

@@ -42,7 +42,6 @@ check = Check("RLD603", "ray-actor-died", __doc__, kind=Kind.DEATH)
     "The worker died unexpectedly while executing this task",
     "The actor died because its node has died",
     "The task's local raylet died",
-    "has been marked dead because the detector has missed too many heartbeats",
     role=Role.CASCADE,
 )
 def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
@@ -66,6 +65,19 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://docs.ray.io/en/latest/ray-observability/user-guides/configure-logging.html",
     )
+
+
+check.signature(
+    "has been marked dead because the detector has missed too many heartbeats",
+    pattern=r"and address: (?P<address>\S+) and node name: (?P<node>[\w.-]+) has been marked dead",
+    says="Ray counts the node {node} ({address}) as dead: it was not heard of any more; why is not in this log",
+    fixes=(
+        Fix(title="see on that node whether it, its raylet or its network is gone", commands=("ray status",)),
+        Fix(title="see whether the kernel killed Ray there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
+    ),
+    role=Role.CASCADE,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+)
 
 
 @check.logged(
@@ -188,6 +200,45 @@ check.signature(
     ),
     role=Role.CASCADE,
     url=_CANCELLED,
+)
+_LSF = "https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bhist-description"
+check.signature(
+    "TERM_RUNLIMIT: job killed",
+    "TERM_DEADLINE: job killed",
+    "TERM_CPULIMIT: job killed",
+    when=_nothing_failed_before,
+    says="LSF ended the job at its time limit: nothing in the run is at fault",
+    fixes=(_RESUME, Fix(title="or ask for more time", commands=("bsub -W HOURS:00 ...",))),
+    silent=True,
+    url=_LSF,
+)
+check.signature(
+    "TERM_PREEMPT: job killed",
+    when=_nothing_failed_before,
+    says="LSF preempted the job for one of higher priority: nothing in the run is at fault",
+    fixes=(_RESUME, Fix(title="or use a queue that is not preempted")),
+    silent=True,
+    url=_LSF,
+)
+check.signature(
+    "=>> PBS: job killed: walltime ",
+    pattern=r"walltime (?P<used>\d+) exceeded limit (?P<limit>\d+)",
+    when=_nothing_failed_before,
+    says="PBS ended the job at its time limit of {limit} s (walltime): nothing in the run is at fault",
+    fixes=(_RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",))),
+    silent=True,
+    url="https://openpbs.org",
+)
+check.signature(
+    "Cluster is preempted or failed",
+    when=_nothing_failed_before,
+    says="SkyPilot's cluster was preempted or failed, and the managed job starts again on another",
+    fixes=(
+        Fix(title="resume from the last checkpoint, kept in a mounted bucket"),
+        Fix(title="or use machines that are not preempted (use_spot: false)", commands=("sky jobs queue",)),
+    ),
+    silent=True,
+    url="https://docs.skypilot.co/en/latest/examples/managed-jobs.html",
 )
 check.signature(
     "death signal, shutting down workers",

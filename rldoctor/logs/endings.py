@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
 from rldoctor.logs.model import LogEvent
+from rldoctor.logs.places import node_and_attempt
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import is_document, is_quoted
 from rldoctor.logs.rank import ASIDE, Found, closeness, explains
@@ -59,7 +60,8 @@ def ended(
     says that nothing but launchers told of the failure: then the line that explains it names the process."""
     at, of = _position(pieces)
     step = None if at is None else f"{at} of {of}" if of else str(at)
-    incident = replace(incident, step=step)
+    node, attempt = node_and_attempt(pieces)
+    incident = replace(incident, step=step, node=node, attempt=attempt)
     if incident.kind == "crashed":
         if not by_launcher or incident.first_rank is not None:
             return incident

@@ -12,6 +12,7 @@ from rldoctor.logs.liveness import bar_position, is_done, is_last_word, is_ordin
 from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import Origin
 from rldoctor.logs.notes import MANY, Notes
+from rldoctor.logs.places import ATTEMPT, NODE
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.printed import MOST, Collecting, begun
 from rldoctor.logs.quoting import Samples, is_quoted
@@ -278,6 +279,8 @@ class Region:
             match = reveal.pattern.search(line.text)
             if match is not None and reveal.what == "rank" and line.origin.pid is not None:
                 self.record.rank_of.setdefault((line.origin.pid, line.origin.node), match[1])
+            elif match is not None and reveal.what in (NODE, ATTEMPT):
+                self.record.places = [*self.record.places[-500:], (number, reveal, match[1])]
             elif match is not None and len(self.record.versions) < 500:
                 self.record.versions.append((number, reveal.what, match[1]))
 

@@ -12,6 +12,7 @@ from rldoctor.logs.forms import HEADER, IN_FRAME
 from rldoctor.logs.literals import Find, finder
 from rldoctor.logs.marks import EARLY, STAGES, STARTS
 from rldoctor.logs.metrics import LITERALS as METRICS
+from rldoctor.logs.places import PLACES
 from rldoctor.logs.printed import FORMS, Form
 from rldoctor.logs.reveals import REVEALS, Reveal
 from rldoctor.logs.tracebacks import SEPARATORS
@@ -71,7 +72,7 @@ class Table:
             self._use(literal).anchor = anchor
         for death in DEATHS:
             self._use(death.literal).deaths.append(death)
-        for reveal in REVEALS:
+        for reveal in (*REVEALS, *PLACES):
             self._use(reveal.literal).reveals.append(reveal)
         for form in FORMS:
             self._use(form.literal).forms.append(form)

@@ -103,6 +103,8 @@ def place(finding: Finding, incident: Incident | None = None) -> str:
         parts += [f"rank {rank}" if rank.isdigit() else rank] if rank else []
         parts += [incident.stage] if incident.stage else []
         parts += [f"step {incident.step}"] if incident.step else []
+        parts += [f"on {incident.node}"] if incident.node else []
+        parts += [f"restarted {incident.attempt} time{'s' if incident.attempt > 1 else ''}"] if incident.attempt else []
     at = located(finding)
     if at is not None:
         parts.append(f"{PurePath(at.source or '').name}:{at.line}")

@@ -192,3 +192,72 @@ def test_lines_of_others_neither_continue_nor_end_an_exception(between: str) -> 
     mixed = [part for line in lines for part in (between, line)] + [between]
     found = incident("\n".join(mixed) + "\n")
     assert (found.exception, len(found.frames)) == ("KeyError: 'answer'", 3)
+
+
+RESTARTED = (
+    "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"
+    "[default] Rendezvous complete for workers. Result:\n  restart_count=1\n  master_addr=node07\n"
+)
+
+
+AT = "CANCELLED AT 2026-11-21T03:00:17 DUE TO"
+ENDED_AT = {
+    "time": (f"slurmstepd: error: *** JOB 88 ON nid000243 {AT} TIME LIMIT ***", "nid000243", None),
+    "credential": ("srun: error: Task launch for StepId=88.0 failed on node gpu-2: Invalid credential", "gpu-2", None),
+    "node before its step": (
+        f"SLURM_RESTART_COUNT=2\nslurmstepd: error: *** STEP 8.0 ON n1 {AT} JOB REQUEUE ***\n"
+        "srun: error: Node failure on n2",
+        "n2",
+        2,
+    ),
+    "described pod": (
+        "Node:             pool-3/10.0.0.3\n    Restart Count:  4\n      Reason:       OOMKilled",
+        "pool-3",
+        4,
+    ),
+    "second attempt": (
+        f"{RESTARTED}srun: error: n9: task 3: Out Of Memory\nslurmstepd: error: Detected 1 oom_kill event in Step",
+        "n9",
+        1,
+    ),
+    "Ray's node": (
+        "(raylet) The node with node id: 9f and address: 10.0.0.5 and node name: r5n3 has been marked dead because the "
+        "detector has missed too many heartbeats from it.",
+        "r5n3",
+        None,
+    ),
+    "LSF": (
+        "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nJob was executed on host(s) <64*h12>, in queue",
+        "h12",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("end", "node", "attempt"), ENDED_AT.values(), ids=list(ENDED_AT))
+def test_an_ending_names_its_node_and_the_attempt(end: str, node: str, attempt: int | None) -> None:
+    found = incident(BEGUN + end + "\n")
+    assert (found.kind, found.node, found.attempt) == ("crashed", node, attempt)
+
+
+def test_a_run_that_nobody_ended_has_no_node() -> None:
+    assert (incident(HEALTHY).node, incident(HEALTHY).attempt) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        (
+            "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
+            "RLD603",
+            "LSF ended the job at its time limit",
+        ),
+        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "RLD604", "memory was used up"),
+        ("=>> PBS: job killed: walltime 3630 exceeded limit 3600", "RLD603", "time limit of 3600 s"),
+        ("=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb", "RLD604", "memory was used up"),
+        ("controller.py:287] Cluster is preempted or failed (status: STOPPED). Recovering...", "RLD603", "SkyPilot"),
+    ],
+)
+def test_what_lsf_pbs_and_skypilot_say(line: str, code: str, words: str) -> None:
+    (found,) = triage_text(BEGUN + line + "\n").findings
+    assert found.code == code and words in found.message

@@ -1,0 +1,57 @@
+"""On which node a run ended, and in which attempt, in the words of those who ended or started it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rldoctor.logs.reveals import Reveal
+from rldoctor.logs.runs import Slice
+
+NODE, ATTEMPT = "node", "attempt"
+
+
+def _node(literal: str, pattern: str) -> Reveal:
+    return Reveal(literal, re.compile(pattern), NODE)
+
+
+def _attempt(literal: str, pattern: str) -> Reveal:
+    return Reveal(literal, re.compile(pattern), ATTEMPT)
+
+
+# Slurm: slurmstepd's, srun's and slurmctld's own lines; torch/distributed/elastic; Ray's GCS; LSF's report of a job;
+# `kubectl describe` and the scheduler's events. What says most of who failed comes first.
+PLACES: tuple[Reveal, ...] = (
+    _node("Node failure on ", r"Node failure on ([\w.-]+)"),
+    _node("has been marked dead because", r"\band node name: ([\w.-]+) has been marked dead"),
+    _node(" failed on node ", r" failed on node ([\w.-]+):"),
+    _node(": Out Of Memory", r"srun: error: ([\w.-]+): tasks? [\d,-]+: Out Of Memory"),
+    _node("Preempted by ", r"\bPreempted by .{1,200}? on node ([\w.-]+)"),
+    _node(" CANCELLED AT ", r"\*\*\* (?:JOB|STEP) \S+ ON ([\w.-]+) CANCELLED AT "),
+    _node("executed on host(s) <", r"executed on host\(s\) <(?:\d+\*)?([\w.-]+)>"),
+    _node("Node:  ", r"^Node: {2,}([\w.-]+)/"),
+    _node("Successfully assigned ", r"Successfully assigned \S+ to ([\w.-]+)"),
+    _node("host      : ", r"^\s*host {6}: ([\w.-]+)"),
+    _attempt("restart_count=", r"\brestart_count=(\d{1,6})\b"),
+    _attempt("SLURM_RESTART_COUNT=", r"\bSLURM_RESTART_COUNT=(\d{1,6})\b"),
+    _attempt("Restart Count:", r"^\s+Restart Count: +(\d{1,6})\b"),
+)
+_ORDER = {reveal.pattern: number for number, reveal in enumerate(PLACES)}
+
+
+def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
+    """The node on which a run ended, None where nobody names it, and how often it had been started again before."""
+    nodes: list[tuple[int, str]] = []
+    attempt: int | None = None
+    for piece in pieces:
+        for number, reveal, value in piece.record.places:
+            if number > piece.last:
+                break
+            if reveal.what == ATTEMPT:
+                attempt = int(value)
+            elif number >= piece.first:
+                nodes.append((_ORDER[reveal.pattern], value))
+    first = min((order for order, _ in nodes), default=None)
+    named = list(dict.fromkeys(value for order, value in nodes if order == first))
+    # Several may be named by one summary: whose failure was the first, its end says.
+    return (named[-1] if named else None), attempt
