@@ -31,7 +31,8 @@ def healthy(number: int) -> Bundle:
         for i in range(8)
     ]
     packages = {"vllm": "0.32.0", "torch": "2.13.0", "transformers": "5.19.0", "ray": "2.60.0", "verl": "0.9.0",
-                "nvidia-nccl-cu13": "2.28.3", "numpy": "2.3.0", "wandb": "0.22.0"}  # fmt: skip
+                "nvidia-nccl-cu13": "2.28.3", "flash-attn": "2.8.3", "tokenizers": "0.22.1",
+                "numpy": "2.3.0", "wandb": "0.22.0"}  # fmt: skip
     requires = [f"package-{n}>=1.{n}; extra == 'test'" for n in range(40)]
     distributions = [{"name": name, "version": version, "requires": requires} for name, version in packages.items()]
     distributions += [{"name": f"other-{n}", "version": "1.0", "requires": requires[:8]} for n in range(150)]
@@ -64,8 +65,11 @@ def healthy(number: int) -> Bundle:
             "interfaces": [{"name": one, "state": "up", "speed": 400_000} for one in INTERFACES],
             "infiniband": [{"name": f"mlx5_{i}:1", "state": "active", "rate": "400 Gb/sec (4X NDR)"} for i in range(8)],
             "ray": [{"pid": chance.randrange(5000, 90000), "address": "10.0.0.0:6379", "session": "session_2026"}],
-            "xids": [],
+            "xids": [], "clock_kept": True, "clock_offset": 0.0,
+            "hashes": {"config.json": "11", "tokenizer.json": "22", "model-00001-of-00004.safetensors": "33"},
         },
+        "model": {"path": "/models/q", "config": {"model_type": "qwen2", "rope_theta": 1000000.0, "vocab_size": 151936},
+                  "files": {"config.json": 700, "tokenizer.json": 7_031_645}},
     }  # fmt: skip
 
 
@@ -125,6 +129,29 @@ FAULTS: dict[str, tuple[Callable[[Bundle], None], str]] = {
         lambda bundle: bundle["node"]["ray"].append({"pid": 7, "address": "127.0.0.1:6379", "session": "old"}),
         "Ray instances",
     ),
+    "another tokenizer": (_set("node/hashes/tokenizer.json", "99"), "content of tokenizer.json"),
+    "a shard of other weights": (
+        _set("node/hashes/model-00001-of-00004.safetensors", "99"),
+        "content of model-00001-of-00004.safetensors",
+    ),
+    "another configuration": (_set("model/config/rope_theta", 10000.0), "config.rope_theta"),
+    "a clock that is behind": (_set("node/clock_offset", -41.5), "clock"),
+    "a clock that nothing keeps": (_set("node/clock_kept", False), "clock is kept right"),
+    "few cores": (_set("host/cpu_usable", 8.0), "cpu_usable"),
+    "a limit of memory": (_set("host/memory_limit", 64 * GIB), "memory_limit"),
+    "little locked memory": (_set("host/locked_memory", 65536), "locked_memory"),
+    "few processes": (_set("host/processes", 4096), "processes"),
+    "an older C library": (_set("host/libc", "glibc 2.28"), "libc"),
+    "torch without CUDA": (_package("torch", "2.13.0+cpu"), "torch"),
+    "no flash-attn": (_package("flash-attn", None), "flash-attn"),
+    "another tokenizers": (_package("tokenizers", "0.21.0"), "tokenizers"),
+    "a slow interface": (_set("node/interfaces/0/speed", 10_000), "interface " + INTERFACES[0]),
+    "a slow InfiniBand port": (_set("node/infiniband/3/rate", "200 Gb/sec (4X HDR)"), "InfiniBand ports"),
+    "a device that fell off the bus": (_set("node/xids", ["0000:1b:00: 79"]), "faults of GPUs (XID)"),
+    "a device in slices": (_set("gpus/devices/2/mig", True), "devices"),
+    "another kind of device": (_set("gpus/devices/5/name", "NVIDIA H800"), "devices"),
+    "libraries in front": (_set("environment/LD_LIBRARY_PATH", "/opt/old/lib"), "LD_LIBRARY_PATH"),
+    "half of the devices visible": (_set("environment/CUDA_VISIBLE_DEVICES", "0,1,2,3"), "CUDA_VISIBLE_DEVICES"),
 }
 """What is planted, and the fact that must tell."""
 

@@ -213,7 +213,9 @@ class RayInstance:
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """The machine as one of many. ``time`` and ``started`` (when it was booted) are seconds since 1970; ``boot`` names
-    the boot; ``xids`` are faults of GPUs in the kernel's log, None where that may not be read."""
+    the boot; ``xids`` are faults of GPUs in the kernel's log, None where that may not be read. ``clock_kept`` says
+    whether anything keeps the clock right, ``clock_offset`` by how many seconds at least it is ahead of the clock of
+    who asked (negative: behind), each None where not known. ``hashes`` are those of the model's files."""
 
     host: str
     time: float
@@ -223,6 +225,9 @@ class Node:
     infiniband: tuple[InfinibandPort, ...] = ()
     ray: tuple[RayInstance, ...] = ()
     xids: tuple[str, ...] | None = None
+    clock_kept: bool | None = None
+    clock_offset: float | None = None
+    hashes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

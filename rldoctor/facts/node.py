@@ -1,4 +1,5 @@
-"""The node as one of many: its name, when it was looked at, its network, its Ray instances, faults of its GPUs."""
+"""The node as one of many: its name, when it was looked at and by which clock, its network, its Ray instances, faults
+of its GPUs."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from rldoctor.case import InfinibandPort, Interface, Node, RayInstance
 from rldoctor.catalogue.probe import Request
+from rldoctor.facts import clock
 from rldoctor.facts.deadline import within
 
 _ROOT = Path("/")
@@ -36,6 +38,7 @@ def read(root: Path = _ROOT) -> Node:
         infiniband=tuple(_infiniband(root)),
         ray=tuple(_ray(root)),
         xids=_xids(root),
+        clock_kept=clock.synchronised() if root == _ROOT else None,
     )
 
 

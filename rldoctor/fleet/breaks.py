@@ -47,6 +47,8 @@ _ROWS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("node", "interface .*|InfiniBand.*", ("RLD322", "RLD320"), "the group falls back, slows down, or is not built"),
     ("node", "Ray instances", ("RLD601",), "an engine may join the other instance and find no actors"),
     ("node", "GPUs in use", ("RLD302", "RLD206"), "another process holds memory of the devices"),
+    ("node", "clock.*", ("RLD603",), "credentials and tokens are refused, and the nodes' logs do not go together"),
+    ("node", "content of .*", ("RLD115", "RLD407"), "ranks load other weights, or another tokenizer or template"),
     ("node", "faults.*", ("RLD305",), "a device that faults ends its rank"),
     ("node", "disk.*", ("RLD114", "RLD610"), "checkpoints, spilling or downloads fail here"),
 )  # fmt: skip

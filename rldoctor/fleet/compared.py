@@ -122,6 +122,12 @@ def node(case: Case) -> dict[str, Any] | None:
     reported["InfiniBand ports"] = _counted(ports)
     reported["Ray instances"] = len(found.ray)
     reported["faults of GPUs (XID)"] = _counted(text.rpartition(": ")[2] for text in found.xids or ())
+    if found.clock_kept is not None:
+        reported["clock is kept right"] = "yes" if found.clock_kept else "no"
+    offset = found.clock_offset
+    reported["clock"] = None if not offset else f"at least {abs(offset):.1f} s {'ahead' if offset > 0 else 'behind'}"
+    for name, hashed in found.hashes.items():
+        reported[f"content of {name}"] = hashed
     if case.gpus is not None:
         reported["GPUs in use"] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
     for disk in case.host.disks if case.host is not None else ():

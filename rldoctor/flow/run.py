@@ -199,6 +199,10 @@ def gather(session: Session, progress: Progress) -> Case:
     cases = list(collecting.cases(session, set(facts.SECTIONS)))
     found = [case.plan for case, _ in cases if case.plan is not None]
     case, request = cases[0]
+    if case.node is not None and case.model is not None:
+        from rldoctor.facts import fingerprints
+
+        case = replace(case, node=replace(case.node, hashes=fingerprints.of(Path(case.model.path))))
     if found and session.options.target is not None and not case.sources:
         from rldoctor.launch.plans import sources
 

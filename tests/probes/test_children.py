@@ -21,6 +21,7 @@ sys.path.insert(0, str(CHILDREN))
 import byte_tokenizer
 import engine
 import miniature
+import ray_bundles
 import report
 import running_async_engine
 import running_engine
@@ -314,3 +315,17 @@ def test_shared_memory_is_that_of_the_own_processes_also_when_nobody_uses_it_any
     environ = {**os.environ, "PYTHONPATH": str(CHILDREN)}
     done = subprocess.run(command, capture_output=True, text=True, env=environ, start_new_session=True, timeout=60)
     assert done.stdout.split() == ["1", "1", "1", "0"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "offset"),
+    [
+        (100.4, 102.0, 0.0),  # asked at 100, answered at 103 by our clock
+        (60.1, 61.9, -39.9),
+        (141.0, 143.5, 40.5),
+        (100.2, 103.3, 0.0),  # less than clocks that are kept differ by
+    ],
+)
+def test_of_a_nodes_clock_only_what_is_sure_is_told(began: float, ended: float, offset: float) -> None:
+    bundle = ray_bundles._with_offset('{"node": {"host": "n1"}}', 100.0, began, ended, 103.0)
+    assert json.loads(bundle) == {"node": {"host": "n1", "clock_offset": offset}}

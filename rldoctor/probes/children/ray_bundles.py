@@ -19,6 +19,8 @@ from report import emit, run
 
 _TRIES = 2
 _CONNECT = 5.0
+# Clocks that are kept by a network of machines agree to much less (seconds).
+_NOTICED = 0.5
 
 
 def main(arguments: dict[str, Any]) -> None:
@@ -32,7 +34,8 @@ def main(arguments: dict[str, Any]) -> None:
     lost = [_lost(nodes[name], "Ray counts it as dead") for name in nodes.keys() - alive.keys()]
     asked = {"seconds": float(arguments["seconds"]), "level": arguments["level"], "checks": arguments["checks"]}
     answers = _gathered(alive, arguments["interpreters"], asked, lost)
-    names = _written({node: one["bundle"] for node, one in answers.items()}, Path(arguments["folder"]))
+    bundles = {node: _with_offset(one["bundle"], *one["times"]) for node, one in answers.items()}
+    names = _written(bundles, Path(arguments["folder"]))
     emit("reports", {names[node]: one["report"] for node, one in answers.items() if "report" in one})
     emit("lost", lost)
 
@@ -60,14 +63,14 @@ def _gathered(
         there = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
         return task.options(scheduling_strategy=there).remote([*interpreters, None], asked)
 
-    waiting = {ask(node): (node, 1) for node in alive}
+    waiting = {ask(node): (node, 1, time.time()) for node in alive}
     answers: dict[str, dict[str, Any]] = {}
     # A worker must start before its task does, and the second try gets as long as the first.
     deadline = time.monotonic() + _TRIES * seconds + 10
     while waiting and time.monotonic() < deadline:
         done, _ = ray.wait(list(waiting), timeout=min(1.0, max(0.0, deadline - time.monotonic())))
         for reference in done:
-            node, tries = waiting.pop(reference)
+            node, tries, sent = waiting.pop(reference)
             try:
                 reported = ray.get(reference, timeout=5)
             except ray.exceptions.TaskUnschedulableError:
@@ -75,12 +78,12 @@ def _gathered(
             except Exception as error:
                 reported = {"reason": _first_line(error)}
             if "bundle" in reported:
-                answers[node] = reported
+                answers[node] = {**reported, "times": (sent, reported["began"], reported["ended"], time.time())}
             elif tries < _TRIES:
-                waiting[ask(node)] = (node, tries + 1)
+                waiting[ask(node)] = (node, tries + 1, time.time())
             else:
                 lost.append(_lost(alive[node], reported["reason"]))
-    for node, _ in waiting.values():
+    for node, _, _ in waiting.values():
         lost.append(_lost(alive[node], f"no answer within {_TRIES * seconds + 10:.0f} s"))
     return answers
 
@@ -88,7 +91,7 @@ def _gathered(
 def _looked(interpreters: list[str | None], asked: dict[str, Any]) -> dict[str, Any]:
     """Runs on a node: the first interpreter there that has rldoctor writes the bundle, and runs the checks; None is the
     worker's own."""
-    reason = "rldoctor is not installed on this node"
+    reason, began = "rldoctor is not installed on this node", time.time()
     end = time.monotonic() + asked["seconds"]
     environ = dict(os.environ)
     if not environ.get("CUDA_VISIBLE_DEVICES"):
@@ -117,15 +120,25 @@ def _looked(interpreters: list[str | None], asked: dict[str, Any]) -> dict[str, 
         if code == 0 and asked["level"]:
             code, out, err = run(python, asked["checks"], "check", "--level", asked["level"], "--format", "json")
             try:
-                return {"bundle": bundle, "report": json.loads(out)}
+                return {"bundle": bundle, "report": json.loads(out), "began": began, "ended": time.time()}
             except ValueError:
                 said = (err.strip().splitlines() or [f"no answer within {asked['checks']:.0f} s"])[-1]
-                return {"bundle": bundle, "report": {"reason": said}}
+                return {"bundle": bundle, "report": {"reason": said}, "began": began, "ended": time.time()}
         if code == 0:
-            return {"bundle": bundle}
+            return {"bundle": bundle, "began": began, "ended": time.time()}
         if "No module named" not in err:
             reason = (err.strip().splitlines() or [f"exit status {code}"])[-1]
     return {"reason": reason}
+
+
+def _with_offset(bundle: str, sent: float, began: float, ended: float, received: float) -> str:
+    """The bundle with what is sure of the node's clock: it began after it was asked and ended before it had answered,
+    by any right clock. ``began`` and ``ended`` are the node's own."""
+    least, most = ended - received, began - sent
+    sure = least if least > 0 else most if most < 0 else 0.0
+    read = json.loads(bundle)
+    _node(read)["clock_offset"] = round(sure, 1) if abs(sure) >= _NOTICED else 0.0
+    return json.dumps(read)
 
 
 def _written(bundles: dict[str, str], folder: Path) -> dict[str, str]:
