@@ -48,6 +48,9 @@ _LOOSE = re.compile(
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4})"
 )
 _OPENING = re.compile(rf"(?:[bBrRfFuU]{{1,2}}(?=[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
+# What stood at the end or the beginning of a line before lines were joined to one: a block of YAML, an item, a shell's
+# backslash.
+_JOINED_LINES = re.compile(r"(?:[|>][-+\d]{0,2}|-|\\)[ \t]{1,80}")
 _LIST = re.compile(r"\[[^\[\]{}]{0,1024}\]|\([^()\[\]{}]{0,1024}\)|\{[^\[\]{}]{1,1024}\}")
 _ITEMS = re.compile(rf"(?:{_BREAK}|[ \t]{{1,8}})-[ \t]")
 _PLAIN = re.compile(r"[^\s\"'`\x1b]{1,4096}")
@@ -137,6 +140,8 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
         whole = text[start : line.end()].rstrip() if line else ""
         if whole:
             return Span(start, start + len(whole), name)
+    if lines := _JOINED_LINES.match(text, start):
+        start = lines.end()
     opening = _OPENING.match(text, start)
     if opening:
         inside = opening.end()

@@ -29,7 +29,9 @@ def test_no_secret_passes_the_door(notation: str) -> None:
     shown = redact.text(written)
     assert SIGN not in shown and "<removed:" in shown
     assert redact.text(shown) == shown
-    # In lines, in the words of a command, under a name and as a part of a document.
+    # In one line, as messages have it; in lines, and as a part of a document.
+    redact.begin({})
+    assert SIGN not in redact.text(written.replace("\n", " "))
     redact.begin({})
     assert SIGN not in "\n".join(redact.lines(written.split("\n")))
     redact.begin({})
