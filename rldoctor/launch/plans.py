@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -90,19 +91,25 @@ def missing_model(plan: RolloutPlan, here: bool) -> Setting | None:
         if any(map(os.path.exists, places)):
             return None
         near = [name for place in places for name in _models_like(place)]
-        if near or (not relative and places[-1].parent.is_dir()):
+        if near or (not relative and os.path.isdir(places[-1].parent)):  # noqa: PTH112 (Path's own may raise)
             return replace(setting, value=list(dict.fromkeys(near)), source=From.DERIVED, how="what lies beside it")
     return None
 
 
 def _models_like(place: Path) -> list[str]:
-    """The models beside a path, whose names are all but its own."""
+    """The models beside a path, whose names are all but its own. Where only numbers differ it is another size, version
+    or step, which the launch may be about to make."""
     try:
-        beside = [entry for entry in place.parent.iterdir() if reading.is_file(entry / "config.json")]
+        beside = [entry.name for entry in place.parent.iterdir() if reading.is_file(entry / "config.json")]
     except OSError:
         return []
-    found = get_close_matches(place.name, [entry.name for entry in beside], cutoff=SAME_NAME)
+    others = [name for name in beside if _letters(name) != _letters(place.name)]
+    found = get_close_matches(place.name, others, cutoff=SAME_NAME)
     return [str(place.parent / name) for name in found]
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W\d_]", "", name)
 
 
 def _with_variables(plan: RolloutPlan, environ: Mapping[str, str]) -> dict[str, str]:
@@ -111,8 +118,7 @@ def _with_variables(plan: RolloutPlan, environ: Mapping[str, str]) -> dict[str, 
     return {**environ, **{name: value for name, value in given.items() if isinstance(value, str)}}
 
 
-# So alike are a name and a slip of it: Qwen2.5-7B-Instrct and Qwen2.5-7B-Instruct (0.97), modle and model (0.8). Two
-# sizes of one model are, too, and so what is meant is for a person to say.
+# So alike are a name and a slip of it: Qwen2.5-7B-Instrct and Qwen2.5-7B-Instruct (0.97), modle and model (0.8).
 SAME_NAME = 0.8
 
 

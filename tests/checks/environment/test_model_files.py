@@ -221,7 +221,9 @@ def test_a_hub_that_refuses_more_requests() -> None:
     ("named", "lies", "fires"),
     [
         ("./Qwen2.5-7B-Instrct", "Qwen2.5-7B-Instruct", True),
-        ("../models/merged", "../models/merged-1", True),
+        ("../models/mergd-1", "../models/merged-1", True),
+        ("./checkpoint-200", "checkpoint-100", False),  # which the run may be about to make
+        ("./merged", "merged-1", False),
         ("./Qwen2.5-7B-Instruct", "Qwen2.5-7B-Instruct", False),
         ("./checkpoints/step_100", "Qwen2.5-7B-Instruct", False),  # it may come later, or lie on the nodes
         ("/no/such/disk/model", "model", False),
