@@ -34,6 +34,16 @@ def dump(case: Case) -> str:
     return msgspec.json.format(msgspec.json.encode(data), indent=1).decode()
 
 
+def schema() -> str:
+    """The JSON Schema of a bundle, as it is published."""
+    from rldoctor.schema import components, published
+
+    found = components(Case)
+    values = found["$defs"]["Series"]["properties"]["values"]
+    values["items"] = {"anyOf": [values["items"], {"enum": list(_NOT_FINITE)}]}
+    return published("bundle", found)
+
+
 def place(named: str, case: Case) -> Path:
     """Where a case is written: in a folder (``DIR/``) under the name of its node, so that every node may be given the
     same folder. Raises :class:`InputError` where the folder cannot be made."""

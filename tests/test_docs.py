@@ -56,7 +56,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 
 
 def test_schemas_are_published_with_it(site: Path) -> None:
-    for name in ("report.schema.json", "machine.schema.json"):
+    for name in (f"{kind}.schema.json" for kind in ("report", "machine", "bundle", "settings")):
         assert (site / name).read_text() == (ROOT / "docs" / name).read_text()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
 
 import msgspec
 from packaging.version import InvalidVersion, Version
@@ -47,9 +46,9 @@ def dump(machine: Machine) -> str:
 
 def schema() -> str:
     """The JSON Schema of machine.json, as it is published."""
-    found: dict[str, Any] = msgspec.json.schema(Machine)
-    dated = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "rldoctor machine", **found}
-    return msgspec.json.format(msgspec.json.encode(dated), indent=1).decode() + "\n"
+    from rldoctor.schema import components, published
+
+    return published("machine", components(Machine))
 
 
 def _described(gpus: Gpus) -> bool:

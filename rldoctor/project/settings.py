@@ -101,6 +101,18 @@ def template() -> str:
     return Path(__file__).with_name("settings.toml").read_text(encoding="utf-8")
 
 
+def schema() -> str:
+    """The JSON Schema of rldoctor.toml and of ``[tool.rldoctor]``, as it is published, for editors."""
+    from rldoctor.schema import components, published
+
+    found = components(Settings)
+    for name, keys in (("Settings", _KEYS), ("Ignore", _IGNORE_KEYS)):
+        table = found["$defs"][name]
+        table["properties"] = {key: table["properties"][own] for key, own in keys.items()}
+        table["additionalProperties"] = False
+    return published("settings", found)
+
+
 def _tables(folder: Path) -> Iterator[tuple[Path, str, tuple[str, ...], Any]]:
     """The files of a folder that hold settings: their text, the table in which those stand, and them."""
     for name, table in _PLACES:

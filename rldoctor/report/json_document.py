@@ -4,7 +4,6 @@ schema is published as ``docs/report.schema.json``."""
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import msgspec
 
@@ -85,20 +84,13 @@ def document(report: Report) -> Document:
 
 def schema() -> str:
     """The JSON Schema of the report, as it is published."""
-    found: dict[str, Any] = msgspec.json.schema(Document, schema_hook=_any)
-    dated = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "rldoctor report", **found}
-    return msgspec.json.format(msgspec.json.encode(dated), indent=1).decode() + "\n"
+    from rldoctor.schema import components, published
+
+    return published("report", components(Document))
 
 
 def _reported(finding: Finding, mark: str) -> Told:
     return Told(**{one.name: getattr(finding, one.name) for one in fields(Finding)}, fingerprint=mark)
-
-
-def _any(kind: type) -> dict[str, Any]:
-    """The schema of what may be any JSON: the value of a setting."""
-    if kind is object:
-        return {"description": "The value of a setting: any JSON."}
-    raise NotImplementedError(kind)
 
 
 def _row(result: CheckResult) -> Row:

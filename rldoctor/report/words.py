@@ -41,9 +41,10 @@ def headline(report: Report) -> str:
         return f"cannot judge: {'; '.join(str(missing) for missing in judged.missing)}"
     if report.findings and not is_well(report):
         return head(report.findings[0], report.incident)
+    aside = f" beside {len(report.ignored)} set aside" if report.ignored else ""
     if report.incident is not None:
-        return f"{ending(report.incident)}: no problem found in {report.target}"
-    return f"passed: no problem found: {report.target}"
+        return f"{ending(report.incident)}: no problem found in {report.target}{aside}"
+    return f"passed: no problem found{aside}: {report.target}"
 
 
 def is_well(report: Report) -> bool:
