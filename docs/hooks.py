@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 from rldoctor.catalogue import registry
 from rldoctor.frameworks import frameworks
+from rldoctor.frameworks.metrics import Metrics
 from rldoctor.frameworks.record import Framework
 from rldoctor.report import explanation
 
@@ -33,25 +36,44 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _frameworks() -> str:
-    rows = [_row(record) for record in sorted(frameworks(), key=lambda record: record.title.lower())]
-    return "\n".join(
-        [
-            "# Frameworks",
-            "",
-            "Made from the records that the reading of launches, logs and processes derives from.",
-            "",
-            "| framework | packages | modules that its launches start | programs | options known by release |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
+    records = sorted(frameworks(), key=lambda record: record.title.lower())
+    head = [
+        "# Frameworks",
+        "",
+        "What is read of each. Made from the records that the reading of launches, logs and processes derives from.",
+        "",
+    ]
+    return "\n".join([*head, *(line for record in records for line in _section(record))])
 
 
-def _row(record: Framework) -> str:
-    packages = ", ".join(dict.fromkeys(package.distribution or package.name for package in record.packages))
-    options = ", ".join(record.layouts())
-    return f"| {record.title} | {packages} | {_codes(record.modules)} | {_codes(record.programs)} | {options} |"
+def _section(record: Framework) -> Iterator[str]:
+    """One framework; a row stands only where there is something to say."""
+    packages = ", ".join(dict.fromkeys(package.installed_as for package in record.packages))
+    tables = [(owner, json.loads(record.table(owner).read_text("utf-8"))["versions"]) for owner in record.layouts()]
+    metrics = record.metrics()
+    rows = {
+        "packages": packages,
+        "built over": ", ".join(layer.package for layer in record.over),
+        "started by": _codes((*record.modules, *record.programs)),
+        "options known": "; ".join(f"{owner} {read[0]} to {read[-1]}, {len(read)} releases" for owner, read in tables),
+        "environment": _codes(tuple(record.variables.split())),
+        "metrics": "" if metrics is None else _metrics(metrics),
+        "settings in its log": "as it prints them at the start" if record.words.settings else "",
+        "judged from inside": _codes(tuple(f"{one.module}.{one.name}" for one in record.trackers())),
+    }
+    yield f"## {record.title}"
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    for name, text in rows.items():
+        if text:
+            yield f"| {name} | {text} |"
+    yield ""
+
+
+def _metrics(metrics: Metrics) -> str:
+    named = sorted({row.split()[-2 if row.endswith(" off") else -1] for row in metrics.names.strip().splitlines()})
+    return _codes(tuple(named)) or f"as {metrics.like}"
 
 
 def _codes(items: tuple[str, ...]) -> str:

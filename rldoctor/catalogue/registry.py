@@ -20,7 +20,8 @@ from rldoctor.catalogue.probe import Probe
 from rldoctor.catalogue.scenario import Scenario
 from rldoctor.errors import InputError, one_line
 
-GROUP = "rldoctor.checks"
+# Either may bring checks, probes and scenarios; two names say what is in a module before it is imported.
+GROUPS = ("rldoctor.checks", "rldoctor.probes")
 # The package with the checks that rldoctor brings along.
 BUILTIN = "rldoctor_checks"
 # Packages whose import is as long as it is.
@@ -71,12 +72,13 @@ class Registry:
 
 
 def load(disabled: tuple[str, ...] = (), *, defer: bool = False) -> Registry:
-    """Loads every entry point of the group except the ``disabled`` plugins. A module that fails to import is recorded
+    """Loads every entry point of the groups except the ``disabled`` plugins. A module that fails to import is recorded
     as broken, never raised; the other modules of its plugin still count. With ``defer`` the modules of built-in checks
     that have not changed since the last time are imported when they are needed (:mod:`rldoctor.catalogue.deferred`)."""
     registry = Registry()
     # The built-ins first, so that a third party that reuses a code is the one that is refused.
-    found = sorted(entries(GROUP), key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
+    named = [entry for group in GROUPS for entry in entries(group)]
+    found = sorted(named, key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
     for entry in found:
         if entry.name in disabled:
             continue

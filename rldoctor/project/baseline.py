@@ -51,6 +51,8 @@ def load(file: Path) -> Baseline:
     where = f"baseline {file}"
     try:
         document = msgspec.json.decode(reading.read(file, MAX_BYTES), type=_Document)
+    except FileNotFoundError:
+        raise InputError(f"{where}: no such file; `rldoctor baseline` writes one") from None
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(

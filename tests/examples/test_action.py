@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,13 +23,18 @@ EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 class Runner:
     """Runs the shell steps of the action in a project, with inputs given."""
 
-    def __init__(self, project: Path, temp: Path, environment: dict[str, str], **inputs: str) -> None:
+    def __init__(
+        self, project: Path, temp: Path, environment: dict[str, str], source: Path | None = None, **inputs: str
+    ) -> None:
+        """Without a ``source`` that the action installs, this environment's rldoctor is in the place of one."""
         self.project = project
         self.environment = environment
         self.files = {name: temp / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
         self.values = {f"inputs.{name}": str(reported["default"]) for name, reported in ACTION["inputs"].items()}
         self.values |= {f"inputs.{name.replace('_', '-')}": value for name, value in inputs.items()}
-        self.values |= {"runner.temp": str(temp), "github.action_path": str(ROOT)}
+        self.values |= {"runner.temp": str(temp), "github.action_path": str(source or ROOT)}
+        if source is not None:
+            return
         program = temp / "rldoctor" / "venv" / "bin" / "rldoctor"
         program.parent.mkdir(parents=True)
         program.symlink_to(Path(sys.executable).parent / "rldoctor")
@@ -43,7 +49,7 @@ class Runner:
             env={**self.environment, **files, **variables},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
         )
         for line in (
@@ -52,6 +58,12 @@ class Runner:
             key, _, value = line.partition("=")
             self.values[f"steps.{step['id']}.outputs.{key}" if "id" in step else key] = value
         return done
+
+    def asks(self, name: str) -> bool:
+        """Whether a step's condition holds; the action has comparisons of texts, joined by ``&&``."""
+        parts = [re.fullmatch(r"([\w.-]+) (==|!=) '(.*)'", part) for part in STEPS[name]["if"].split(" && ")]
+        assert all(parts)
+        return all((self.values.get(p[1], "") == p[3]) is (p[2] == "==") for p in parts if p)
 
     def _value(self, found: re.Match[str]) -> str:
         return self.values.get(found[1], "")
@@ -88,3 +100,38 @@ def test_findings_come_as_sarif_on_their_lines_and_in_the_summary(
 def test_a_hostile_input_is_an_argument(project: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     Runner(project, tmp_path, environment, targets="$(touch owned) `touch owned`", assume="machine.json").run("Judge")
     assert not (project / "owned").exists()
+
+
+def test_every_step_runs_from_a_clone(project: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    """The action installs itself, and what it installed judges; its requirements are this environment's."""
+    source = tmp_path / "source"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a checkout of git")
+    for name in (one.decode() for one in listed.stdout.split(b"\0") if one and not one.startswith(b"tests/")):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, source / name)
+    inputs = {"targets": "launch_sick.sh", "assume": "machine.json", "python": sys.executable}
+    runner = Runner(project, tmp_path, {**environment, "PIP_NO_DEPS": "1"}, source, **inputs)
+    installed = runner.run("Install rldoctor")
+    if "No matching distribution found for setuptools" in installed.stderr:
+        pytest.skip("no package index to build from")
+    assert installed.returncode == 0, installed.stderr
+    (site,) = (tmp_path / "rldoctor" / "venv" / "lib").glob("python*/site-packages")
+    # Plain folders, whose own .pth files, and so this rldoctor, do not count.
+    (site / "requirements.pth").write_text("".join(f"{path}\n" for path in sys.path if path.endswith("site-packages")))
+    judged = runner.run("Judge")
+    assert "::error file=launch_sick.sh,line=6,title=RLD202" in judged.stdout, judged.stderr
+    assert runner.asks("Upload to code scanning")
+    upload = STEPS["Upload to code scanning"]["with"]
+    sarif = Path(EXPRESSION.sub(runner._value, upload["sarif_file"]))
+    assert json.loads(sarif.read_text())["runs"][0]["results"]
+    assert runner.run("Verdict").returncode == 1
+
+
+def test_without_sarif_nothing_is_uploaded(project: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    runner = Runner(
+        project, tmp_path, environment, targets="launch_well.sh", assume="machine.json", upload_sarif="false"
+    )
+    runner.run("Judge")
+    assert not runner.asks("Upload to code scanning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ def test_the_container_file_says_what_a_container_file_may() -> None:
     assert lines[0][0] == "FROM"
     assert dict(lines)["ENTRYPOINT"] == '["rldoctor"]'
     assert dict(lines)["USER"] != "root"
+
+
+def test_what_make_sets_up_does_not_go_into_the_image() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    made = re.findall(r"^(?:VENV|PATIENT|RAY) := (\S+)", (ROOT / "Makefile").read_text(), re.M)
+    assert made == [".venv", ".patient", ".ray"]
+    assert all(any(fnmatch(name, pattern) for pattern in ignored) for name in (*made, ".venv-lowest", ".git"))
 
 
 def test_the_trainer_waits_for_the_doctor_on_the_same_image_devices_and_mounts() -> None:

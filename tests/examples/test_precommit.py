@@ -38,5 +38,11 @@ def test_it_judges_the_launches_that_are_committed(project: Path, environment: d
     assert done.returncode == 1, done.stdout + done.stderr
     assert "RLD202" in done.stdout and "launch_sick.sh:6" in done.stdout
     assert "notes.sh" not in done.stdout
+    assert done.stdout.count("1 error") == 1  # one report on both launches
+    (project / "launch_other.sh").write_text((project / "launch_sick.sh").read_text())
+    several = ("--files", "launch_sick.sh", "launch_well.sh", "launch_other.sh")
+    both = run(*PRE_COMMIT, "run", *several, cwd=project, environment=environment)
+    assert both.returncode == 1
+    assert "launch_sick.sh:6" in both.stdout and "launch_other.sh" in both.stdout and "2 errors" in both.stdout
     well = run(*PRE_COMMIT, "run", "--files", "launch_well.sh", cwd=project, environment=environment)
     assert well.returncode == 0, well.stdout
