@@ -17,7 +17,8 @@ _STEM = re.compile(
 _BEFORE = re.compile(r"(?:(?i:api|access|secret|private|auth)[ \t])?[\w.-]{0,96}\Z")
 _AFTER = re.compile(r"[\w.-]{0,96}")
 _QUOTE = r"(?:\\{0,16}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27]|\\u002[27])"
-_COLOUR = r"(?:\x1b\[[\d;]{0,16}m)"
+# Also as JSON and Python write its escape.
+_COLOUR = r"(?:(?:\x1b|\\{1,4}(?:u001b|x1b|033|e))\[[\d;]{0,16}m)"
 # A break of the line, with the indentation of the next.
 _BREAK = r"(?:\\?\r?\n[ \t]{0,80})"
 # What YAML may say of a value before it: a tag, an anchor, that it is a block.

@@ -126,6 +126,7 @@ HF_TOKEN%3D{@}
 &quot;api_key&quot;: &quot;{@}&quot;
 \e[32mHF_TOKEN\e[0m={@}
 HF_TOKEN=\e[1m{@}\e[0m
+{"log": "\\u001b[32mHF_TOKEN\\u001b[0m=\\u001b[1m{@}\\u001b[0m"}
 │ hub_token │ {@} │
 | hub_token | {@} |
 hub_token .......... {@}
