@@ -83,5 +83,7 @@ def _known(case: Case, problem: dict[str, Any]) -> bool:
     installed = find(case.packages, on) if case.packages is not None else None
     if installed is None:
         return False
-    known = (d for d in needs_of(case).on(on) if d.reason is not None and not d.admits(installed.version))
+    known = (
+        d for d in needs_of(case).on(on) if d.reason is not None and not d.used and not d.admits(installed.version)
+    )
     return any(problem["name"].rpartition(".")[2] in (demand.reason or "") for demand in known)

@@ -103,7 +103,7 @@ def judge(
         if why is not None:
             open_questions.append(f"{by} needs {on}{demands[0].specifier}, and {on} {why}")
             continue
-        unmet = tuple(d for d in demands if not _met(d, version))
+        unmet = tuple(d for d in demands if not _met(d, version) and not (d.used and _linked(case, by)))
         if unmet:
             misfit = Misfit(by=unmet[0].by, on=on, version=version, installed=installed, demands=unmet)
             misfits.setdefault((on, severity(misfit)), []).append(misfit)
@@ -123,6 +123,12 @@ def judge(
     yield Reach(f"{', '.join(fits[:4])}{f' and {len(fits) - 4} more pairs' if len(fits) > 4 else ''} fit")
     if open_questions:
         yield Reach(f"not judged: {'; '.join(open_questions)}")
+
+
+def _linked(case: Case, by: str) -> bool:
+    """Whether the installed source of a package was linked, which shows file and line."""
+    found: list[dict[str, object]] = case.links["frameworks"] if case.links is not None else []
+    return any(framework["name"] == by and framework["entries"] for framework in found)
 
 
 def _pairs(demands: tuple[Demand, ...], belongs: Callable[[Demand], bool]) -> dict[tuple[str, str], list[Demand]]:

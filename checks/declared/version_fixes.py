@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Iterator
 
 from rldoctor.api import Applicability, Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Severity, find
-from rldoctor.api.releases import symbol_history
+from rldoctor.api.releases import SymbolHistory, symbol_history
 
 from ..observed.imports import install, named
 from ..observed.moved_names import Sought
+from ..observed.unfit_calls import Unfit
 from .requirements import judge
 
 # What newer releases of vLLM call by another name, which no table of names can tell.
@@ -102,13 +103,13 @@ def _vllm_variants(case: Case, event: LogEvent, name: str, importer: str, releas
         )
 
 
-def package_fixes(case: Case, check: Check, sought: Sought) -> tuple[Fix, ...]:
-    """For a name that another package lacks."""
+def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory | None = None) -> tuple[Fix, ...]:
+    """For a name that another package lacks; ``known`` is its history where that is at hand already."""
     declared = declared_fixes(case, check, sought.package)
     if declared:
         return declared
     who = sought.importer or "the script"
-    known = symbol_history(sought.package, sought.said)
+    known = known or symbol_history(sought.package, sought.said)
     if known is not None and known.specifier:
         wanted = f"{sought.package}{known.specifier}"
         having = Fix(
@@ -137,4 +138,14 @@ def package_fixes(case: Case, check: Check, sought: Sought) -> tuple[Fix, ...]:
             applicability=Applicability.UNSAFE,
             commands=(install(case, "--upgrade", sought.importer),),
         ),
+    )
+
+
+def unfit_finding(case: Case, check: Check, found: Unfit) -> Finding:
+    """For a call that another package does not accept in this release."""
+    who = found.caller or "the script"
+    wanted = Sought(found.name, found.asked.owner, found.package, found.caller)
+    return check.finding(
+        f"{named(found.package, case)}: {found.said.format(who)} ({found.history})",
+        fixes=package_fixes(case, check, wanted, found.history),
     )

@@ -38,10 +38,11 @@ from rldoctor.api.packages import Demand, is_framework, needs_of, package_identi
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge, of_vllm
-from ..declared.version_fixes import declared_fixes, package_fixes, releases_with
+from ..declared.version_fixes import declared_fixes, package_fixes, releases_with, unfit_finding
 from ..observed.imports import ENGINE, install, named
 from ..observed.logged_imports import link_of
 from ..observed.moved_names import sought
+from ..observed.unfit_calls import LITERALS, unfit
 
 check = Check("RLD104", "dependency-conflict", __doc__)
 
@@ -120,6 +121,14 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
                 Fix(title="install the trl release that this ms-swift declares", commands=(install(case, "ms-swift"),)),
             ),
         )
+
+
+@check.logged(*LITERALS)
+def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A call or a lookup that other releases of another package accept."""
+    found = unfit(event, case)
+    if found is not None and found.package not in ENGINE:
+        yield unfit_finding(case, check, found)
 
 
 @check.logged("Unsloth: Please file a bug report! Error patching ")

@@ -39,10 +39,11 @@ from rldoctor.api.packages import Demand, package_identity
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, judge
-from ..declared.version_fixes import declared_fixes, package_fixes, releases_with
+from ..declared.version_fixes import declared_fixes, package_fixes, releases_with, unfit_finding
 from ..observed.imports import install, named
 from ..observed.logged_imports import link_of
 from ..observed.moved_names import sought
+from ..observed.unfit_calls import LITERALS, unfit
 
 check = Check("RLD103", "transformers-incompatible", __doc__, before=("RLD101",))
 
@@ -86,6 +87,14 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
         if dropped
         else package_fixes(case, check, name),
     )
+
+
+@check.logged(*LITERALS)
+def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A call or a lookup that other releases of transformers accept."""
+    found = unfit(event, case)
+    if found is not None and found.package == "transformers":
+        yield unfit_finding(case, check, found)
 
 
 @check.logged(

@@ -38,7 +38,7 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, Severity
 from rldoctor.api.logs import package_of
 from rldoctor.api.packages import FRAMEWORKS, is_framework
-from rldoctor.api.releases import argument_history, mended, replaced
+from rldoctor.api.releases import SymbolRequest, accepting, mended, replaced
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge
@@ -46,6 +46,7 @@ from ..declared.version_fixes import releases_with, vllm_fixes
 from ..observed.imports import distribution, named
 from ..observed.logged_imports import link_of
 from ..observed.moved_names import sought
+from ..observed.unfit_calls import LITERALS, unfit
 
 check = Check("RLD101", "vllm-version-incompatible", __doc__)
 
@@ -101,6 +102,19 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+@check.logged(*LITERALS)
+def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``LLMEngine.add_request() missing 1 required positional argument: 'params'``, where other releases have another
+    signature."""
+    found = unfit(event, case)
+    if found is None or found.package != "vllm":
+        return
+    yield check.finding(
+        f"{named('vllm', case)}: {found.said.format(found.caller or 'the script')} ({found.history})",
+        fixes=vllm_fixes(case, check, event, found.name, found.caller, found.history.specifier),
+    )
+
+
 @check.logged("got an unexpected keyword argument '")
 def lacks_an_argument(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A framework calls vLLM with an argument that this release does not take (any more, or yet)."""
@@ -114,11 +128,11 @@ def lacks_an_argument(case: Case, event: LogEvent) -> Iterator[Finding]:
     into_vllm = _CALLED.match(call[1]) is not None or packages[-1] == "vllm" or "vllm" in link.frames[-1].file
     if not into_vllm or caller not in _FRAMEWORKS:
         return
-    known = argument_history("vllm", call[1], call[2])
-    since = f" ({known})" if known is not None else ""
+    if accepting("vllm", SymbolRequest("argument", call[1], (call[2],))):
+        return  # which releases take it is known
     yield check.finding(
-        f"{call[1]} of {named('vllm', case)} takes no {call[2]}, which {caller} passes{since}",
-        fixes=vllm_fixes(case, check, event, call[2], caller, known.specifier if known else None),
+        f"{call[1]} of {named('vllm', case)} takes no {call[2]}, which {caller} passes",
+        fixes=vllm_fixes(case, check, event, call[2], caller),
     )
 
 

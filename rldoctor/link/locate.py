@@ -30,10 +30,12 @@ class Found:
 
 
 class SearchPath:
-    """The folders of a ``sys.path``; zip files among them are not looked into."""
+    """The folders of a ``sys.path``; zip files among them are not looked into. ``assumed`` are top-level packages that
+    are taken to be there although nothing of them is."""
 
-    def __init__(self, roots: list[Path]) -> None:
+    def __init__(self, roots: list[Path], assumed: frozenset[str] = frozenset()) -> None:
         self.roots = [str(root) for root in roots]
+        self.assumed = assumed
         self._listings: dict[str, frozenset[str]] = {}
         self._found: dict[str, Found] = {}
 
@@ -69,6 +71,8 @@ class SearchPath:
 
     def _find(self, name: str) -> Found:
         parent, _, last = name.rpartition(".")
+        if name in self.assumed:
+            return Found(Kind.COMPILED, package=True)
         if parent:
             above = self.find(parent)
             if above.kind is Kind.ABSENT:

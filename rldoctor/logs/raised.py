@@ -62,8 +62,10 @@ def _reported(found: Trace, release: str, case: Case) -> Raised:
     settings = tuple(_settings(found, case))
     where = f"{place.module}.{place.function}".removesuffix(".")
     by = f"raised by {place.package} {_releases(place)} in {where}"
+    by = f"{by}, {_when(place)}" if place.conditions else by
+    also = "".join(f"; or by {o.package} {_releases(o)} in {o.module}.{o.function}" for o in found.elsewhere)
     return Raised(
-        said=f"{by}, {_when(place)}" if place.conditions else by,
+        said=by + also,
         where=f"{place.package}: {where}",
         template="{}".join(place.literals),
         exception=place.type,

@@ -23,7 +23,7 @@ from rldoctor.refresh.releases import Publications
 from rldoctor.tables import declarations
 from rldoctor.versions import version_within
 
-TABLES = ("declarations", "frames", "messages", "model_defaults", "options", "registries", "symbols")
+TABLES = ("declarations", "frames", "messages", "model_defaults", "options", "registries", "symbols", "uses", "bounds")
 
 
 def main(arguments: list[str]) -> int:

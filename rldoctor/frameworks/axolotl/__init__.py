@@ -15,4 +15,8 @@ FRAMEWORK = Framework(
     words=Words(paths=r"/axolotl/"),
     memory=Memory(whole_logits=True, keeps_reference=True),
     sync=Sync(one_by_one=True, own_names=""),
+    imports={
+        "always": ("axolotl.cli.train", "axolotl.train", "axolotl.core.trainers.{algorithm}.trainer"),
+        "server": ("axolotl.cli.vllm_serve",),
+    },
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.tables import packed
-from rldoctor.versions import parsed
+from rldoctor.tables.stead import read_for
 
 DATA = Path(__file__).with_name("data")
 # What separates the literal parts of a template from the expressions in its holes; no source text holds it.
@@ -63,16 +63,8 @@ class Table:
         return Table(package, packed.content(DATA, package))
 
     def read_for(self, release: str) -> int | None:
-        """The position of a release, or of the one read in its stead: the newest of its minor release, else the last
-        before it. None where it is no version, or older than all."""
-        at = parsed(release)
-        versions = [parsed(read) for read in self.releases]
-        if at is None:
-            return None
-        same = [p for p, v in enumerate(versions) if v is not None and v.release[:2] == at.release[:2]]
-        later = [p for p in same if (v := versions[p]) is not None and v.release >= at.release]
-        before = [p for p, v in enumerate(versions) if v is not None and v.release <= at.release]
-        return next(iter((*later, *same[-1:], *before[-1:])), None)
+        """The position of a release, or of the one read in its stead."""
+        return read_for(self.releases, release)
 
     def within(self, module: str) -> Iterator[Place]:
         """The messages of one module, in any release."""

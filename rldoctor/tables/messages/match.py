@@ -17,6 +17,7 @@ _LONGEST = 6_000  # characters of a message that are looked at
 _SHORTEST = 12  # characters of the longest literal part, where nothing but the text speaks for a place
 _FEWEST_LETTERS, _FEWEST_WORDS = 18, 3
 _LONGEST_VALUE = 200
+_MOST_PACKAGES = 3  # that print the same words; beyond that these identify nothing
 # Validators' words around the message of what was raised within them.
 _WITHIN = re.compile(r"(?P<kind>Value error|Assertion failed), (?P<said>[\s\S]*?)(?= \[type=|$)")
 _WITHIN_TYPES = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
@@ -38,12 +39,13 @@ class Shown:
 @dataclass(frozen=True)
 class Trace:
     """Where a message comes from. ``places`` are those that print it, of the release at hand where it is known, else
-    of the newest that has it; ``others`` print the same in other releases from elsewhere. ``values`` are the words in
-    the holes by their expressions."""
+    of the newest that has it; ``others`` print the same in other releases from elsewhere, ``elsewhere`` are the first
+    places of other packages that print it too. ``values`` are the words in the holes by their expressions."""
 
     places: tuple[Place, ...]
     others: tuple[Place, ...]
     values: Mapping[str, str]
+    elsewhere: tuple[Place, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -92,18 +94,29 @@ def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place
     """The places whose template tells them by itself."""
     for package in packages:
         for place in Table.load(package).holding(shown.message, _SHORTEST):
-            words = [word for part in place.literals for word in _WORD.findall(part)]
-            if place.type != shown.type or _letters(place) < _FEWEST_LETTERS or len(words) < _FEWEST_WORDS:
-                continue
-            if _filled(place, shown.message) is not None:
+            if place.type == shown.type and tells(place) and _filled(place, shown.message) is not None:
                 yield _letters(place), place
 
 
+def tells(place: Place) -> bool:
+    """Whether a template is long enough to tell its place where nothing but the text speaks for it."""
+    words = [word for part in place.literals for word in _WORD.findall(part)]
+    longest = max(place.literals, key=len)
+    return len(longest) >= _SHORTEST and _letters(place) >= _FEWEST_LETTERS and len(words) >= _FEWEST_WORDS
+
+
 def _chosen(shown: Shown, found: list[Place], releases: Mapping[str, str]) -> Trace | None:
-    if len({place.package for place in found}) > 1:
-        found = [place for place in found if place.package in releases]
-        if len({place.package for place in found}) != 1:
-            return None
+    """The places of the package that is at hand, where one alone is, else of the first."""
+    among = list(dict.fromkeys(place.package for place in found))
+    here = [package for package in among if package in releases]
+    among = here if len(here) == 1 else among
+    if len(among) > _MOST_PACKAGES:
+        return None
+    each = [_of_package(shown, [p for p in found if p.package == package], releases) for package in among]
+    return replace(each[0], elsewhere=tuple(trace.place for trace in each[1:]))
+
+
+def _of_package(shown: Shown, found: list[Place], releases: Mapping[str, str]) -> Trace:
     package = found[0].package
     table = Table.load(package)
     at = releases.get(package)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.tables import packed
+from rldoctor.tables.stead import read_for
 
 DATA = Path(__file__).with_name("data")
 
@@ -42,6 +43,10 @@ class Table:
         """The shipped table of a package. Raises ``KeyError`` where there is none."""
         return Table(packed.content(DATA, package))
 
+    def read_for(self, release: str) -> int | None:
+        """The position of a release, or of the one read in its stead."""
+        return read_for(self.releases, release)
+
     def spans(self, module: str, name: str = "") -> tuple[Span, ...]:
         """The releases in which ``module`` defines ``name`` (``Class.member`` for a member), or in which the module
         itself is there; neighbours with other parameters are spans of their own."""
@@ -61,6 +66,10 @@ class Table:
     def modules(self) -> tuple[str, ...]:
         """Every module that a release had."""
         return tuple(self._modules)
+
+    def names(self, module: str) -> tuple[str, ...]:
+        """Every name that a module had in some release, members of its classes as ``Class.member``."""
+        return tuple(self._modules.get(module, ()))
 
     def at(self, release: str) -> dict[str, dict[str, str]]:
         """The names of every module in one release that was read, with their parameters."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rldoctor.tables.symbols import Table
 
@@ -53,21 +53,25 @@ def history(package: str, module: str, name: str = "") -> History | None:
         table = Table.load(package)
     except KeyError:
         return None
-    there = _positions(table, module, name)
+    there = positions(table, module, name)
     if not table.spans(module) or (not there and not name):
         return None
     if name:
         # A module with ``__getattr__`` or star imports gives more than it binds: what its package defines elsewhere.
-        lazy = _positions(table, module, "__getattr__") | _positions(table, module, "*")
-        there |= lazy & {p for home in table.homes(name) for p in _positions(table, home, name)}
+        lazy = positions(table, module, "__getattr__") | positions(table, module, "*")
+        there |= lazy & {p for home in table.homes(name) for p in positions(table, home, name)}
+    found = history_at(table, package, f"{module}.{name}" if name else module, there)
+    gone = not found.spans or found.following[-1] != ""
+    return replace(found, place=_moved(table, module, name) if gone else "")
+
+
+def history_at(table: Table, package: str, said: str, there: set[int]) -> History:
+    """The history of what stands in the releases ``there``, by their number in the table."""
     stretches = [p for p in sorted(there) if p - 1 not in there], [p for p in sorted(there) if p + 1 not in there]
     names = [*table.releases, ""]
     spans = tuple((names[first], names[last]) for first, last in zip(*stretches, strict=True))
     following = tuple(names[last + 1] for last in stretches[1])
-    gone = not spans or following[-1] != ""
-    place = _moved(table, module, name) if gone else ""
-    said = f"{module}.{name}" if name else module
-    return History(package, said, spans, following, table.releases[0], table.releases[-1], place)
+    return History(package, said, spans, following, table.releases[0], table.releases[-1])
 
 
 def history_of(package: str, dotted: str) -> History | None:
@@ -80,38 +84,8 @@ def history_of(package: str, dotted: str) -> History | None:
     return None
 
 
-def argument_history(package: str, function: str, argument: str) -> History | None:
-    """The history of a parameter of ``Class.__init__`` or of a function, as a TypeError names them; the fields of a
-    dataclass are its parameters. None where several modules define the callable, or no release read takes it."""
-    try:
-        table = Table.load(package)
-    except KeyError:
-        return None
-    owner = function.removesuffix(".__init__")
-    homes = [home for home, spans in table.homes(owner).items() if any(s.until == table.releases[-1] for s in spans)]
-    defined = [home for home in homes if table.defines(home, owner)]
-    if len(defined) != 1:
-        return None
-    fields = history(package, defined[0], f"{owner}.{argument}")
-    if fields is not None and fields.spans:
-        return fields
-    spans = [
-        span
-        for name in (owner, f"{owner}.__init__")
-        for span in table.spans(defined[0], name)
-        if argument in span.parameters.replace("=", "").split(",")
-    ]
-    if not spans:
-        return None
-    position = {release: number for number, release in enumerate(table.releases)}
-    there = {p for span in spans for p in range(position[span.since], position[span.until] + 1)}
-    first, last = min(there), max(there)
-    names = [*table.releases, ""]
-    said = f"{argument} of {owner}"
-    return History(package, said, ((names[first], names[last]),), (names[last + 1],), names[0], names[-2])
-
-
-def _positions(table: Table, module: str, name: str) -> set[int]:
+def positions(table: Table, module: str, name: str) -> set[int]:
+    """The releases, by their number, in which a module has a name."""
     position = {release: number for number, release in enumerate(table.releases)}
     return {p for s in table.spans(module, name) for p in range(position[s.since], position[s.until] + 1)}
 

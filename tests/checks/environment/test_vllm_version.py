@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rldoctor_checks.environment.vllm_version import check
 
-from rldoctor.api import Case, Outcome
+from rldoctor.api import Case, Outcome, Severity
 from tests.cases import assumed, commands, installed, judged, severities
 from tests.logs.asking import finding, findings, raised
 from tests.logs.raising import traceback
@@ -251,3 +251,34 @@ def test_what_the_launch_may_never_ask_for_is_no_finding(problem: dict[str, str]
 
 def test_linked_packages_that_find_each_other() -> None:
     assert judged(check, linked()).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("type_", "message", "says"),
+    [
+        (
+            "AttributeError",
+            "'AsyncLLM' object has no attribute 'get_decoding_config'",
+            "AsyncLLM has no get_decoding_config, which verl uses (vllm has it in",
+        ),
+        (
+            "TypeError",
+            "GPUModelRunner.profile_run() takes 1 positional argument but 2 were given",
+            "GPUModelRunner.profile_run takes fewer arguments than the 1 verl passes",
+        ),
+        ("AttributeError", "'AsyncLLM' object has no attribute 'no_release_has_it'", ""),
+    ],
+)
+def test_calls_that_other_releases_accept(type_: str, message: str, says: str) -> None:
+    log = raised(type_, message, f"{SITE}/verl/workers/rollout/vllm_rollout/vllm_async_server.py init")
+    found = findings(check, log)
+    assert [says in one.message for one in found] == ([True] if says else [])
+    inside = raised(type_, message, f"{SITE}/vllm/v1/engine/async_llm.py init")
+    assert findings(check, inside) == []  # vLLM asks itself: no other release of it explains that
+
+
+def test_what_a_release_imports_bounds_it_without_a_row() -> None:
+    """trl 1.1 declares vllm>=0.11 and imports StructuredOutputsParams, which 0.10 does not have."""
+    (found,) = judged(check, assumed(trl="1.5.0", vllm="0.10.2")).findings
+    assert found.severity is Severity.ERROR
+    assert "import vllm.sampling_params.StructuredOutputsParams, which vllm 0.10.2 does not have" in found.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rldoctor.tables.symbols import DATA, Table
-from rldoctor.tables.symbols.history import argument_history, history_of
+from rldoctor.tables.symbols.history import history_of
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,6 @@ def test_a_history_is_a_sentence() -> None:
 def test_what_no_table_speaks_about() -> None:
     assert history_of("flask", "flask.Flask") is None
     assert history_of("vllm", "vllm.no.such.module") is None
-
-
-def test_parameters_and_fields_of_dataclasses() -> None:
-    device = argument_history("vllm", "EngineArgs.__init__", "device")
-    assert device is not None and device.specifier == "<0.10"
-    mode = argument_history("trl", "GRPOConfig.__init__", "vllm_mode")
-    assert mode is not None and mode.specifier == ">=0.18.2"
-    assert argument_history("vllm", "LLM.__init__", "device") is None  # it takes any keyword and passes it on
 
 
 def test_the_shipped_tables_are_small() -> None:

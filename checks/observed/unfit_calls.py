@@ -1,0 +1,107 @@
+"""Reads from an exception in a log what was asked of another package's class or function, and which releases of that
+package accept it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rldoctor.api import Case, LogEvent
+from rldoctor.api.logs import LoggedException, package_of
+from rldoctor.api.releases import SymbolHistory, SymbolRequest, accepting, exports, symbol_packages
+
+from .imports import distribution, version_of
+from .logged_imports import link_of
+
+LITERALS = (
+    "() got an unexpected keyword argument '",
+    " positional argument but ",
+    " positional arguments but ",
+    " required positional argument",
+    " required keyword-only argument",
+    "' object has no attribute '",
+    "' has no attribute '",
+)
+_ARGUMENT = re.compile(r"(?P<owner>[\w.]+)\(\) got an unexpected keyword argument '(?P<name>\w+)'")
+_POSITIONS = re.compile(r"(?P<owner>[\w.]+)\(\) takes (?:from \d+ to )?\d+ positional arguments? but (?P<given>\d+) w")
+_MISSING = re.compile(
+    r"(?P<owner>[\w.]+)\(\) missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>[^\n]+)"
+)
+_ATTRIBUTE = re.compile(r"(?:type object )?'(?P<owner>\w+)' (?:object )?has no attribute '(?P<name>\w+)'")
+_QUOTED = re.compile(r"'(\w+)'")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+# Through whose code a lookup of an attribute goes before it fails.
+_PASSING = frozenset({"python", "torch", "pydantic"})
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """A call or a lookup that the ``package`` at hand refuses and other releases of it accept. ``caller`` is the
+    distribution whose code asks, empty for the user's own; ``said`` what is wrong, for a sentence."""
+
+    package: str
+    caller: str
+    asked: SymbolRequest
+    said: str
+    history: SymbolHistory
+
+    @property
+    def name(self) -> str:
+        return ", ".join((*self.asked.names, self.asked.owner)[:1])
+
+
+def unfit(event: LogEvent, case: Case) -> Unfit | None:
+    """What was asked in vain; None where no release of one package alone explains it."""
+    link = link_of(event)
+    if link is None or not link.frames:
+        return None
+    asked, said = _request(link)
+    if asked is None:
+        return None
+    inside = [package_of(frame.file, frame.function) for frame in link.frames]
+    callers = [package for package in inside if package not in _PASSING]
+    caller = callers[-1] if callers else None
+    if asked.kind == "argument" and link.frames[-1].function == "__init__":
+        # A constructor that hands on what another package, or the script, gave it.
+        caller = next((one for one in reversed(callers) if one != caller), caller)
+        if caller is None:
+            return None
+    if caller is not None and exports(caller, asked.owner.partition(".")[0]) and caller in symbol_packages():
+        return None  # it has one of that name itself
+    found = list(_explained(asked, caller, case))
+    if len({package for package, _ in found}) != 1:
+        return None
+    package, history = found[-1]
+    if any(one.specifier != history.specifier for _, one in found):
+        return None
+    return Unfit(package, distribution(caller, case.packages) if caller else "", asked, said, history)
+
+
+def _explained(asked: SymbolRequest, caller: str | None, case: Case) -> Iterator[tuple[str, SymbolHistory]]:
+    for package in symbol_packages():
+        # What a script calls by a plain name that the package does not give out may be the script's own.
+        first = asked.owner.partition(".")[0]
+        telling = caller is not None or len(_WORDS.findall(first)) > 1 or exports(package, first, outside=True)
+        if package != caller and telling:
+            for history in accepting(package, asked, version_of(package, case)):
+                yield package, history
+
+
+def _request(link: LoggedException) -> tuple[SymbolRequest | None, str]:
+    """What a message says was asked, and how to say it."""
+    if (match := _ARGUMENT.search(link.message)) is not None:
+        owner, name = match["owner"], match["name"]
+        return SymbolRequest("argument", owner, (name,)), f"{owner} takes no {name}, which {{}} passes"
+    if (match := _POSITIONS.search(link.message)) is not None:
+        owner, method = match["owner"], "." in match["owner"]
+        most = int(match["given"]) - method  # the object itself is counted
+        return SymbolRequest("positions", owner, (), most), f"{owner} takes fewer arguments than the {most} {{}} passes"
+    if (match := _MISSING.search(link.message)) is not None:
+        owner, names = match["owner"], tuple(_QUOTED.findall(match["names"]))
+        given = " and ".join(names)
+        return SymbolRequest("missing", owner, names), f"{owner} asks for {given}, which {{}} does not pass"
+    if (match := _ATTRIBUTE.search(link.message)) is not None and link.type == "AttributeError":
+        owner, name = match["owner"], match["name"]
+        return SymbolRequest("attribute", owner, (name,)), f"{owner} has no {name}, which {{}} uses"
+    return None, ""

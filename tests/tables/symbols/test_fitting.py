@@ -1,0 +1,41 @@
+"""Which releases accept what is asked of a class or function."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor.tables.symbols.fitting import Request, accepting, exports
+
+
+@pytest.mark.parametrize(
+    ("package", "asked", "specifier"),
+    [
+        ("vllm", Request("argument", "EngineArgs.__init__", ("device",)), "<0.10"),  # a field of a dataclass
+        ("trl", Request("argument", "GRPOConfig.__init__", ("vllm_mode",)), ">=0.18.2"),
+        ("transformers", Request("argument", "Trainer.__init__", ("tokenizer",)), "<5.0"),
+        ("vllm", Request("attribute", "LLM", ("get_world_size",)), ">=0.16.0"),
+        # The module of the class moved; its history goes on.
+        ("trl", Request("attribute", "VLLMClient", ("close_communicator",)), ""),
+    ],
+)
+def test_the_last_stretch_that_accepts_it(package: str, asked: Request, specifier: str) -> None:
+    found = accepting(package, asked)
+    assert {one.specifier for one in found} == ({specifier} if specifier else set())
+
+
+def test_a_release_that_accepts_it_explains_nothing() -> None:
+    device = Request("argument", "EngineArgs.__init__", ("device",))
+    assert accepting("vllm", device, "0.9.1") == ()
+    assert [one.specifier for one in accepting("vllm", device, "0.11.0")] == ["<0.10"]
+
+
+def test_what_every_release_takes_or_none_explains_nothing() -> None:
+    assert accepting("vllm", Request("argument", "LLM.__init__", ("device",))) == ()  # it passes any keyword on
+    assert accepting("vllm", Request("argument", "EngineArgs.__init__", ("no_such",))) == ()
+    assert accepting("flask", Request("argument", "Flask.__init__", ("name",))) == ()
+
+
+def test_what_a_package_gives_out() -> None:
+    assert exports("vllm", "LLM", outside=True)
+    assert exports("vllm", "GPUModelRunner") and not exports("vllm", "GPUModelRunner", outside=True)
+    assert not exports("flask", "Flask")
