@@ -96,3 +96,16 @@ def test_an_assertion_without_a_message_is_known_by_its_line() -> None:
 )
 def test_what_no_release_prints(shown: Shown) -> None:
     assert trace(shown) is None
+
+
+def test_a_message_that_two_packages_print_names_both(tmp_path: Path) -> None:
+    content = (tmp_path / "engine.json.xz").read_bytes()
+    (tmp_path / "trainer.json.xz").write_bytes(content)
+    found = trace(Shown("ValueError", SAID))
+    assert found is not None
+    assert (found.place.package, [one.package for one in found.elsewhere]) == ("engine", ["trainer"])
+    here = trace(Shown("ValueError", SAID), releases={"trainer": "0.8.1"})
+    assert here is not None and (here.place.package, here.elsewhere) == ("trainer", ())
+    for name in ("more", "others"):
+        (tmp_path / f"{name}.json.xz").write_bytes(content)
+    assert trace(Shown("ValueError", SAID)) is None  # what four packages print identifies none
