@@ -144,6 +144,8 @@ def lacks_an_attribute(case: Case, event: LogEvent) -> Iterator[Finding]:
     asked = _OF_VLLM.match(link.message) if link is not None and link.type == "AttributeError" else None
     if link is None or asked is None or not link.frames:
         return
+    if unfit(event, case) is not None:
+        return  # which releases have it is known
     asker = package_of(link.frames[-1].file, link.frames[-1].function)
     caller = distribution(asker, case.packages) if asker else ""
     if caller in _FRAMEWORKS:
