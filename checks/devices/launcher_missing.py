@@ -53,7 +53,7 @@ def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
     """One process of plain python that sees several devices."""
     plan = plan_of(case)
     if plan.framework not in TRAINERS or plan.role == "server":
-        raise NotApplicable("not a trainer that places its model by itself")
+        raise NotApplicable("not a trainer that places its model on devices itself")
     launcher, processes = plan.value("process.launcher"), plan.value("process.total")
     if launcher != "none" or processes != 1:
         yield Reach(f"{processes} process{'es' if processes != 1 else ''} started by {launcher}")
@@ -95,7 +95,7 @@ def no_ranks(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     missing = f": {name[1]} is not set" if name else ""
     yield check.finding(
-        f"a process group is asked for in a process that no launcher started{missing}",
+        f"init_process_group was called in a process that no launcher started{missing}",
         fixes=(
             Fix(
                 title="start the script with a launcher, which sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and "

@@ -69,7 +69,7 @@ def address_of_the_first_node(case: Case) -> Iterator[Finding | Reach]:
     """Where the nodes of a run are to meet."""
     plan = plan_of(case)
     if plan.value("process.nnodes") < 2 or plan.value("process.launcher") not in ("torchrun", "accelerate"):
-        raise NotApplicable("one node meets by itself")
+        raise NotApplicable("a single node needs no rendezvous address")
     setting = plan.get(ADDRESS)
     if setting is None or (setting.value is None and setting.unknown is None):
         yield from _no_address(plan)

@@ -254,7 +254,7 @@ check.signature(
             title="upgrade the package that {owner} comes from (TRL; with unsloth also unsloth and unsloth_zoo)",
             commands=("pip install --upgrade trl",),
         ),
-        Fix(title="or install the transformers of its time, the newest that it allows (rldoctor compat names it)"),
+        Fix(title="or install the newest transformers that it allows (rldoctor compat names it)"),
     ),
 )
 check.signature(

@@ -127,7 +127,10 @@ def _diagnosis(text: str) -> tuple[str, tuple[Fix, ...]]:
     if (missing and "nvcc" in missing) or "CUDA_HOME" in text or "Could not find nvcc" in text:
         return "the CUDA compiler (nvcc) is not found, and an extension is built at run time", (_NVCC, _TORCH_ADAM)
     if missing:
-        return f"the compiler {missing} is not there, and an extension is built at run time", (_COMPILER, _TORCH_ADAM)
+        return f"the compiler {missing} was not found, and an extension is compiled at run time", (
+            _COMPILER,
+            _TORCH_ADAM,
+        )
     if "Python.h" in text:
         return "the headers of Python are missing, and kernels are compiled against them", (_HEADERS, _EAGER)
     if "PY_SSIZE_T_CLEAN" in text:

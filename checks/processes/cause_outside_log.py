@@ -33,8 +33,7 @@ from rldoctor.api.logs import FailedFirst
 check = Check("RLD901", "cause-outside-log", __doc__, kind=Kind.ELSEWHERE)
 
 _RANKS = Fix(
-    title="torchrun keeps each rank's output where it is told to: --log-dir LOGS --redirects 3 (or --tee 3), then the "
-    "folder",
+    title="torchrun writes each rank's output to files with --log-dir LOGS --redirects 3 (or --tee 3), then the folder",
     commands=("rldoctor triage LOGS",),
 )
 _ITS_OUTPUT = Fix(title="look for the output of the process that failed first, and judge it together with this log")

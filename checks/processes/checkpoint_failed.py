@@ -110,8 +110,8 @@ _LAYOUT = Fix(
 check.signature(
     "Object shard ",
     pattern=r"Object shard (?P<path>\S+) not found",
-    says="the checkpoint has no object shard for this rank ({path}): it was written by another parallel layout, or is "
-    "incomplete",
+    says="the checkpoint has no object shard for this rank ({path}): it was written with another parallel layout, or "
+    "is incomplete",
     fixes=(
         _LAYOUT,
         Fix(title="or resume the weights alone, without rng_state and optimizer (load_contents=['model'] in verl)"),

@@ -125,7 +125,7 @@ def _reported(job: Job) -> list[str]:
             reported[str((root_of(call.get("exceptions", ())) or {}).get("type"))] += 1
         elif call["ended"] == "waiting":
             reported["nothing, and waited on"] += 1
-    return [f"{count} callers were told {what}" for what, count in reported.most_common()]
+    return [f"{count} callers got {what}" for what, count in reported.most_common()]
 
 
 def _memory(job: Job) -> list[str]:

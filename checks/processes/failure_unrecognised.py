@@ -128,7 +128,7 @@ def ranks_fail(case: Case) -> Iterator[Finding | Reach]:
             )
             continue
         if any(run.get("ended") != "done" for run in rollouts(case).values()):
-            raise NotApplicable("one engine fails by itself, too")
+            raise NotApplicable("a single engine fails as well")
         if case.plan is not None and (found := seed_topology(case.plan)) is not None and found.disagreeing:
             raise NotApplicable("the ranks have different seeds (RLD310)")
         if job.get("ended") != "done":

@@ -244,7 +244,7 @@ check.signature(
     "death signal, shutting down workers",
     "multiprocessing.api.SignalException: Process ",
     details=(r"Received (?P<number>\d+) death signal", r"got signal: (?P<number>\d+)"),
-    says="the launcher was told to end (signal {number|15}): by a scheduler, a person or a script",
+    says="the launcher was terminated (signal {number|15}): by a scheduler, a person or a script",
     fixes=(
         Fix(
             title="see what the scheduler says of the job (time limit, preemption, memory), and whether "

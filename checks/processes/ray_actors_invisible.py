@@ -68,7 +68,7 @@ def engine_joins_without_address(case: Case) -> Iterator[Finding | Reach]:
     """An executor that joins Ray in the engine's own process, on a machine where nobody ran ``ray start``."""
     plan = plan_of(case)
     if not plan.value(JOINS) and plan.version is not None:
-        yield Reach(f"the engine of {plan.framework} {plan.version} does not join Ray by itself")
+        yield Reach(f"the engine of {plan.framework} {plan.version} does not connect to Ray on its own")
         return
     plan = _joining(case)
     if PROBE in case.observations:
@@ -76,7 +76,7 @@ def engine_joins_without_address(case: Case) -> Iterator[Finding | Reach]:
         return
     yield check.finding(
         f"{plan.framework} {plan.version} calls ray.init in the engine's process without an address, and the launch "
-        "names no Ray cluster: the engine starts an instance of its own, which has 0 of the rollout actors",
+        "names no Ray cluster: the engine starts an instance of its own, which knows none of the rollout actors",
         evidence=_cited(plan),
         fixes=_fixes(proven=None),
         url=_ISSUE,
@@ -116,7 +116,7 @@ def _joining(case: Case) -> RolloutPlan:
     Raises :class:`NotApplicable` elsewhere."""
     plan = plan_of(case)
     if not plan.value(JOINS):
-        raise NotApplicable("the engine does not join Ray by itself")
+        raise NotApplicable("the engine does not connect to Ray on its own")
     if _names_a_cluster(plan):
         raise NotApplicable("the launch joins a running Ray cluster, whose address the engine's process finds")
     return plan

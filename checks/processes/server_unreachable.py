@@ -336,7 +336,7 @@ _NO_RAY = (
 # `ray.init(address='auto')` where no Ray runs.
 check.signature(
     "Could not find any running Ray instance",
-    says="no Ray instance runs on this node, and the program was told to join one",
+    says="no Ray instance runs on this node, and the program is configured to join one",
     fixes=_NO_RAY,
     url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
 )
@@ -360,7 +360,7 @@ check.signature(
 check.signature(
     "times, returning None. Please check the API server",
     details=(r"(?P<address>https?://[\w.:-]+(?:/\w+)*)",),
-    says="the remote reward model does not answer[[ at {address}]]: the rollout engines are not concerned",
+    says="the remote reward model does not answer[[ at {address}]]: the rollout engines are not affected",
     fixes=(
         Fix(
             title="start the reward server before training, and see that every node reaches the address of "

@@ -1,7 +1,7 @@
 """Processes are forked where they must be spawned, or spawned by a script that cannot be imported.
 
 What it looks for
-    A script that starts an engine at module level although vLLM is told to spawn its processes, and a V1 engine inside
+    A script that starts an engine at module level although vLLM is set to spawn its processes, and a V1 engine inside
     a Ray actor in releases that fork it there. In a log:
     ``Cannot re-initialize CUDA in forked subprocess``: the parent had used CUDA before it forked. And ``An attempt
     has been made to start a new process before the current process has finished its bootstrapping phase``: the script
@@ -66,7 +66,7 @@ def spawned_without_a_guard(case: Case) -> Iterator[Finding | Reach]:
         yield Reach("the script starts its work under a guard")
         return
     yield check.finding(
-        "vLLM is told to spawn its processes, and the script starts the engine at module level: every process would "
+        "vLLM is set to spawn its processes, and the script starts the engine at module level: every process would "
         "start "
         "it again",
         evidence=cite(plan, "process.main_guard", METHOD),

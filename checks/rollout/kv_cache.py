@@ -212,7 +212,7 @@ def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
     estimated = event.search(r"estimated maximum model length is (\d+)")
     limit = int(estimated[1]) if estimated else int(v0[2]) if v0 else None
     if v1:
-        message = f"one sequence of max_model_len {v1[1]} needs {v1[2]} GiB of KV cache, {v1[3]} GiB are there"
+        message = f"one sequence of max_model_len {v1[1]} needs {v1[2]} GiB of KV cache, {v1[3]} GiB are available"
     elif v0:
         message = f"the KV cache holds {v0[2]} tokens, fewer than max_model_len {v0[1]}"
     else:
@@ -250,7 +250,7 @@ def beyond_host_memory(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     fitting = int(float(numbers[2]) * 0.8)
     yield check.finding(
-        f"the KV cache is to take {numbers[4]} GiB, {numbers[2]} GiB are free on memory node {numbers[1]}",
+        f"the KV cache is set to take {numbers[4]} GiB, {numbers[2]} GiB are free on memory node {numbers[1]}",
         fixes=(
             Fix.unsafe(
                 "a KV cache that fits into the node's free memory (VLLM_CPU_KVCACHE_SPACE, in GiB)",

@@ -192,7 +192,7 @@ check.signature(
     "assert loaded_weight.shape[output_dim] == self.org_vocab_size",
     "assert loaded_weight.shape[parallel_dim] == self.num_embeddings",
     says=(
-        "the trainer's embedding has another number of rows than config.json told the engine (it was resized in "
+        "the trainer's embedding has another number of rows than config.json gives the engine (it was resized in "
         "memory only)"
     ),
     fixes=(_RESIZE,),

@@ -28,7 +28,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rldoctor.api import (
     Applicability,
@@ -60,6 +60,7 @@ check = Check("RLD405", "outputs-batch-dependent", __doc__)
 SWITCH = "env.VLLM_BATCH_INVARIANT"
 BACKEND, BACKEND_VARIABLE = "engine.attention_backend", "env.VLLM_ATTENTION_BACKEND"
 TENSOR = "engine.tensor_parallel_size"
+COMPILATION = "engine.compilation_config"
 KNOWN_FROM = (0, 11, 1)
 # Between these the backend must be named by its variable, or vLLM refuses.
 MUST_BE_NAMED = ((0, 12), (0, 14))
@@ -105,7 +106,7 @@ def asked_and_not_given(case: Case) -> Iterator[Finding | Reach]:
                 ),
             ),
         )
-    if FUSED[0] <= version < FUSED[1] and plan.value(TENSOR, 1) > 1:
+    if FUSED[0] <= version < FUSED[1] and plan.value(TENSOR, 1) > 1 and not _fusion_left_out(plan):
         yield check.finding(
             f"batch invariance is asked for, and this vLLM fuses all-reduce and norm over {plan.value(TENSOR)} tensor "
             "parallel ranks, which is not deterministic (Hopper and Blackwell, with flashinfer)",
@@ -115,7 +116,7 @@ def asked_and_not_given(case: Case) -> Iterator[Finding | Reach]:
                 Fix(title="vLLM 0.30 and later leave the fusion out", commands=('pip install "vllm>=0.30"',)),
                 Fix.unsafe(
                     "leave it out by hand",
-                    {"engine.compilation_config": {"pass_config": {"fuse_allreduce_rms": False}}},
+                    {COMPILATION: {"pass_config": {"fuse_allreduce_rms": False}}},
                     side_effects="replaces other compilation settings",
                 ),
             ),
@@ -124,11 +125,20 @@ def asked_and_not_given(case: Case) -> Iterator[Finding | Reach]:
     yield Reach("this vLLM knows VLLM_BATCH_INVARIANT")
 
 
+def _fusion_left_out(plan: RolloutPlan) -> bool:
+    """Whether the launch itself switches the fusion off (vLLM's ``PassConfig.fuse_allreduce_rms``)."""
+    config = plan.value(COMPILATION)
+    passes = config.get("pass_config") if isinstance(config, Mapping) else None
+    return isinstance(passes, Mapping) and passes.get("fuse_allreduce_rms") is False
+
+
 def _refused_backend(plan: RolloutPlan, version: tuple[int, ...]) -> str | None:
     """What vLLM says of the attention backend: its name, or that none is named; None where it takes it."""
     named = plan.value(BACKEND) or plan.value(BACKEND_VARIABLE)
     if named is None:
-        return "to choose the attention backend by itself" if MUST_BE_NAMED[0] <= version < MUST_BE_NAMED[1] else None
+        return (
+            "an automatic choice of the attention backend" if MUST_BE_NAMED[0] <= version < MUST_BE_NAMED[1] else None
+        )
     name = str(named).upper()
     if version < MUST_BE_NAMED[0]:
         return None  # replaced without a word

@@ -110,8 +110,8 @@ def _remedies(run: Run, varies: bool) -> Iterator[Fix]:
             edits=(Edit(option="sampling.temperature", value=1.0), Edit(option="sampling.top_k", value=-1)),
         )
     yield Fix(
-        title="make the reward function tell completions of one prompt apart: print its values beside completions, and "
-        "see that it finds the answer in the format that the model writes"
+        title="make the reward function distinguish the completions of one prompt: print its values beside "
+        "completions, and see that it finds the answer in the format that the model writes"
     )
     if mean(run.at("clipped_ratio")) >= CUT:
         yield Fix(

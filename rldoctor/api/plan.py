@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from rldoctor.plan.evidence import cite_given
 from rldoctor.plan.model import RefusedValue, UnknownOption
 
 __all__ = [
     "RefusedValue",
     "UnknownOption",
+    "cite_given",
 ]

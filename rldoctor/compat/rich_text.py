@@ -136,4 +136,4 @@ def _print_remedy(console: Console, remedy: Remedy, verb: str) -> None:
             Padding(Text(f"pip also installs, where missing: {', '.join(remedy.brings)}", style="dim"), (0, 0, 0, 2))
         )
     for note in remedy.notes:
-        console.print(Padding(Text(f"mind: {note}", style="dim"), (0, 0, 0, 2), expand=False))
+        console.print(Padding(Text(f"side effects: {note}", style="dim"), (0, 0, 0, 2), expand=False))

@@ -87,7 +87,8 @@ def _with_logged(result: CheckResult, logged: list[Finding]) -> CheckResult:
         return replace(result, outcome=Outcome.FINDINGS, reason=None, findings=found)
     first, *others = result.findings
     seen = tuple(line for finding in found for line in finding.evidence)
-    first = replace(first, grade=Grade.REPRODUCED, evidence=(*first.evidence, *seen))
+    shown = any(finding.grade is Grade.REPRODUCED for finding in found)
+    first = replace(first, grade=Grade.REPRODUCED if shown else first.grade, evidence=(*first.evidence, *seen))
     return replace(result, findings=(first, *others))
 
 

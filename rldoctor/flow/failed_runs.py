@@ -1,4 +1,5 @@
-"""What the log of a live run that failed says: the same signatures that judge the log of a training run."""
+"""What the log of a live run that failed says, and what a framework's source refuses: the same signatures that judge
+the log of a training run."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ Job = Mapping[str, Any]
 
 
 def explained(case: Case, checks: Iterable[Check], vocabulary: Iterable[Check]) -> tuple[Case, list[Finding]]:
-    """The findings in the logs of the failed runs, and the case in which each of these runs has ``explained``: the
-    codes that its log shows. ``checks`` are asked, ``vocabulary`` tells wrappers from causes."""
+    """The findings in the logs of the failed runs and in the messages of what frameworks refuse, and the case in which
+    each of these has ``explained``: the codes that it shows. ``checks`` are asked, ``vocabulary`` tells wrappers from
+    causes."""
     observations = {name: dict(jobs) for name, jobs in case.observations.items()}
     # One cause that several runs show is told once.
     findings: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
@@ -33,9 +35,26 @@ def explained(case: Case, checks: Iterable[Check], vocabulary: Iterable[Check]) 
             observations[name][key] = {**job, "explained": [one.code for one in found]}
         for one in found:
             findings.setdefault((one.code, one.message), (one, []))[1].append(f"{name}: {key}")
+    case, declared = _refusals(case, asked, known)
     if not findings:
-        return case, []
-    return replace(case, observations=observations), [_reproduced(one, runs) for one, runs in findings.values()]
+        return case, declared
+    reproduced = [_reproduced(one, runs) for one, runs in findings.values()]
+    return replace(case, observations=observations), [*reproduced, *declared]
+
+
+def _refusals(case: Case, checks: list[Check], vocabulary: list[Check]) -> tuple[Case, list[Finding]]:
+    """The same of the refusals that were found by following a framework's source."""
+    findings, followed = [], []
+    for framework in case.links["frameworks"] if case.links is not None else ():
+        refusal = framework.get("refusal")
+        said = [f"{refusal['type']}: {refusal['message']}"] if refusal is not None else []
+        found = _findings({"tail": said}, checks, vocabulary, case) if said else []
+        if refusal is not None and found:
+            framework = {**framework, "refusal": {**refusal, "explained": [one.code for one in found]}}
+            where = Evidence(text=f"raised when {refusal['condition']}", source=refusal["file"], line=refusal["line"])
+            findings += [replace(one, grade=Grade.DECLARED, evidence=(where,)) for one in found]
+        followed.append(framework)
+    return (replace(case, links={**(case.links or {}), "frameworks": followed}) if findings else case), findings
 
 
 def _failed(case: Case) -> Iterator[tuple[str, str, Job]]:

@@ -103,7 +103,7 @@ def chunked_prefill(case: Case) -> Resolved:
         return Resolved(None, "max_model_len is not known, and V0 chunks prefill by itself above 32768")
     if length > V0_LONG_CONTEXT:
         return Resolved(True, f"V0 chunks prefill by itself for max_model_len {length} > {V0_LONG_CONTEXT}")
-    return Resolved(False, f"V0 does not chunk prefill by itself up to max_model_len {V0_LONG_CONTEXT}")
+    return Resolved(False, f"V0's default up to max_model_len {V0_LONG_CONTEXT}")
 
 
 def _variable(case: Case, name: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 
 from rldoctor.case import Case
 from rldoctor.catalogue.check import Check
@@ -13,6 +14,7 @@ from rldoctor.knowledge.message_families import family_of
 from rldoctor.logs.code_paths import is_users, module_of, package_of
 from rldoctor.logs.model import LoggedException, LogRun, Raised
 from rldoctor.model import Evidence, Finding, Fix
+from rldoctor.plan.evidence import cite, cite_given
 from rldoctor.tables.messages import Place, Table
 from rldoctor.tables.messages.match import Shown, Trace, stands, trace
 
@@ -108,12 +110,11 @@ def _settings(found: Trace, case: Case) -> Iterator[Evidence]:
     given = {}
     for option, setting in plan.settings.items():
         if setting.file is not None and setting.line is not None and read & {_last(option), _last(setting.key or "")}:
-            given[setting.file, setting.line, setting.key or option] = setting.value
+            given[setting.file, setting.line, setting.key or option] = cite(plan, option)
     for item in (*plan.unread, *plan.given):
         if item.field in read:
-            given.setdefault((item.file, item.line, item.key), item.value)
-    for (file, line, key), value in list(given.items())[:_MOST_SETTINGS]:
-        yield Evidence(text=f"{key} = {value}", source=file, line=line)
+            given.setdefault((item.file, item.line, item.key), (cite_given(item),))
+    yield from list(chain.from_iterable(given.values()))[:_MOST_SETTINGS]
 
 
 def _releases(place: Place) -> str:

@@ -7,11 +7,13 @@ from typing import Any
 from rldoctor.case import Case
 from rldoctor.catalogue.check import NotChecked
 from rldoctor.model import Evidence
-from rldoctor.plan.model import RolloutPlan, Setting, Source
+from rldoctor.plan.model import Form, Given, RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import plain
 
 # Behind a setting that nobody gave.
 DEFAULT = " (default)"
+# Options with longer values are cited by the value that was read.
+_LONG = 120
 
 
 def plan_of(case: Case) -> RolloutPlan:
@@ -49,7 +51,25 @@ def _line(plan: RolloutPlan, option: str, setting: Setting) -> Evidence:
         Source.DEFAULT: DEFAULT,
         Source.DERIVED: f" ({setting.how})" if setting.how else " (derived)",
     }[setting.source]
+    if setting.source is Source.GIVEN and setting.form is Form.OPTION and not setting.path:
+        return Evidence(text=as_option(name, setting), source=setting.file, line=setting.line)
     return Evidence(text=f"{name} = {_written(plan, option, setting)}{origin}", source=setting.file, line=setting.line)
+
+
+def cite_given(one: Given) -> Evidence:
+    """A native setting as it stands in its file."""
+    flag = one.form is Form.OPTION and one.value is True
+    text = one.key if flag else f"{one.key} {one.value}" if one.form is Form.OPTION else f"{one.key} = {one.value}"
+    return Evidence(text=text, source=one.file, line=one.line)
+
+
+def as_option(name: str, setting: Setting) -> str:
+    """An option as its file has it, ``--num_generations 8``, a flag without its value; behind a variable what it holds:
+    ``--num_generations $N (= 8)``."""
+    raw = setting.raw or ""
+    if not raw or "\n" in raw or len(raw) > _LONG:
+        return f"{name} {setting.value}"
+    return f"{raw} (= {setting.value})" if "$" in raw else raw
 
 
 def _written(plan: RolloutPlan, option: str, setting: Setting) -> Any:

@@ -115,15 +115,15 @@ def _print_fix(console: Console, fix: Fix) -> None:
     for command in fix.commands:
         _verbatim(console, command)
     if fix.side_effects:
-        _indented(console, Text(f"mind: {fix.side_effects}", style="dim"), 4)
+        _indented(console, Text(f"side effects: {fix.side_effects}", style="dim"), 4)
 
 
 def _print_alternative(console: Console, fix: Fix) -> None:
     """A further fix in one line."""
     texts = [*(words.spelled(edit) for edit in fix.edits), *fix.commands]
     how = f": {'; '.join(texts)}" if texts and all("\n" not in text for text in texts) else ""
-    mind = f" (mind: {fix.side_effects})" if fix.side_effects else ""
-    _indented(console, Text(f"{words.alternative(fix.title)}{how}{mind}", style="green"))
+    effects = f" (side effects: {fix.side_effects})" if fix.side_effects else ""
+    _indented(console, Text(f"{words.alternative(fix.title)}{how}{effects}", style="green"))
 
 
 def _print_incident(console: Console, incident: Incident, cause: Finding, detail: Detail) -> None:

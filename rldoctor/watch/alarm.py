@@ -83,7 +83,7 @@ def post(url: str, run: str, finding: Finding) -> None:
     try:
         within(POST_LIMIT, lambda: _OPENER.open(request, timeout=POST_LIMIT).close())
     except urllib.error.HTTPError as error:
-        progress(f"the webhook at {address(url)} answered {error.code}: {finding.code} was not told there")
+        progress(f"the webhook at {address(url)} answered {error.code}: {finding.code} was not delivered")
     except (OSError, TimeoutError, ValueError, http.client.HTTPException) as error:
         why = getattr(error, "reason", None) or error
         progress(f"the webhook at {address(url)} did not take {finding.code}: {redact.text(str(why))}")

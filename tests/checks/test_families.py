@@ -188,7 +188,7 @@ FIRES: list[tuple[str, str, str]] = [
             f"{SITE}/megatron/core/dist_checkpointing/strategies/common.py load",
         ),
         "RLD610",
-        "written by another parallel layout",
+        "written with another parallel layout",
     ),
     (
         raised(

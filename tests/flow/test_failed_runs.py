@@ -12,6 +12,7 @@ from rldoctor.catalogue import registry
 from rldoctor.flow import engine
 from rldoctor.flow.failed_runs import explained
 from rldoctor.model import Report
+from rldoctor.plan.model import RolloutPlan
 from tests.live import rollout_case as real_rollout
 from tests.observations import rollout_case
 
@@ -45,6 +46,31 @@ def test_a_known_pattern_in_the_log_is_the_finding() -> None:
     assert (finding.code, finding.grade) == ("RLD205", Grade.REPRODUCED)
     assert "in rollout: miniature" in finding.message and finding.fixes
     assert {one.source for one in finding.evidence} == {"log of rollout: miniature"}
+
+
+def refusing(message: str) -> Case:
+    refusal = {
+        "type": "ValueError",
+        "message": message,
+        "reads": ["num_generations"],
+        "file": "trl/trainer/grpo_config.py",
+        "line": 685,
+        "function": "GRPOConfig.__post_init__",
+        "condition": "self.num_generations < 2",
+    }
+    links = {"frameworks": [{"name": "trl", "version": "0.23.1", "problems": [], "refusal": refusal}], "unread": {}}
+    return Case(plan=RolloutPlan(framework="TRL", version="0.23.1", file="train.py", entry="train.py"), links=links)
+
+
+def test_a_refusal_of_the_source_that_a_code_knows_is_that_codes_alone() -> None:
+    (finding,) = report(refusing("GRPO requires at least 2 generations per prompt to go on.")).findings
+    assert (finding.code, finding.grade) == ("RLD211", Grade.DECLARED)
+    assert [(one.source, one.line) for one in finding.evidence] == [("trl/trainer/grpo_config.py", 685)]
+
+
+def test_a_refusal_that_no_code_knows_is_told_as_it_is() -> None:
+    (finding,) = report(refusing("num_generations does not suit the moon")).findings
+    assert (finding.code, finding.grade) == ("RLD212", Grade.DECLARED)
 
 
 def test_the_whole_log_goes_before_its_last_lines(tmp_path: Path) -> None:

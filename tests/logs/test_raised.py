@@ -37,8 +37,8 @@ def test_releases_function_condition_and_values_of_a_failure() -> None:
 
 def test_the_launchs_own_lines_are_named() -> None:
     found = finding(LOG, Case(plan=PLAN))
-    assert ("--vllm_mode = both", "train.sh", 4) in [(e.text, e.source, e.line) for e in found.evidence]
-    assert any("change what __init__ looks at: train.sh:4 --vllm_mode = both" in fix.title for fix in found.fixes)
+    assert ("--vllm_mode both", "train.sh", 4) in [(e.text, e.source, e.line) for e in found.evidence]
+    assert any("change what __init__ looks at: train.sh:4 --vllm_mode both" in fix.title for fix in found.fixes)
 
 
 def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:

@@ -118,7 +118,7 @@ def test_the_answer_is_the_first_line_and_the_rest_is_counted() -> None:
         "  run.sh:7  enable_chunked_prefill=False",
         "  fix (--fix applies it): raise the token budget to the context length",
         "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240",
-        "    mind: more activation memory during prefill",
+        "    side effects: more activation memory during prefill",
     ]
     assert lines[5].startswith("warning RLD104: ray 2.40.0 is older than verl asks for, which is")
     assert "note: plugin acme was left out: ImportError" in lines
@@ -171,7 +171,7 @@ CRASH = Incident(
 def test_in_a_log_the_cause_comes_first_then_what_followed_from_it_and_frames_last() -> None:
     shown = report.renderer("rich")(replace(REPORT, target="run.log", incident=CRASH)).splitlines()
     assert shown[0] == f"failed: RLD202 (rank 3, rollout, step 12 of 100, run.sh:7): {BUDGET.message}"
-    after = shown.index("    mind: more activation memory during prefill") + 1
+    after = shown.index("    side effects: more activation memory during prefill") + 1
     assert shown[after : after + 3] == [
         "  then: RuntimeError: Connection closed by peer (rank 0, rank 1 and 60 more), and 1 more kind of failure",
         "  at /home/me/train.py:8 in main",

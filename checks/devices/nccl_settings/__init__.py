@@ -270,7 +270,7 @@ check.signature(
     "Unable to find address for: ",
     "Unable to find interface for: ",
     details=(r"Unable to find (?:address|interface) for: (?P<name>\S+)",),
-    says="the network interface {name|that NCCL is told to use} does not exist here or has no address",
+    says="the network interface {name|that NCCL is configured to use} does not exist here or has no address",
     fixes=(NAME_INTERFACE,),
     url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
 )
@@ -297,10 +297,10 @@ check.signature(
 # accelerate refuses RTX 4000 cards with drivers before 550.40.07, unless its launcher started the run.
 check.signature(
     "support faster communication broadband via P2P or IB",
-    says="these GPUs have no direct transfers, and NCCL is not told so",
+    says="these GPUs have no direct transfers, and NCCL is not configured for that",
     fixes=(
         Fix.safe(
-            "tell NCCL (accelerate launch does it by itself)",
+            "switch both off in NCCL, as accelerate launch does",
             {"env.NCCL_P2P_DISABLE": "1", "env.NCCL_IB_DISABLE": "1"},
         ),
     ),

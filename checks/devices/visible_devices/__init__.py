@@ -233,7 +233,8 @@ def ray_sets_no_devices(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"OpenRLHF {plan.version} sets the devices itself")
         return
     yield check.finding(
-        f"Ray is told not to set CUDA_VISIBLE_DEVICES, OpenRLHF {plan.version} relies on it: all engines take GPU 0",
+        f"Ray is configured not to set CUDA_VISIBLE_DEVICES, on which OpenRLHF {plan.version} relies: all engines "
+        "take GPU 0",
         evidence=cite(plan, NOSET, "placement.engines", "engine.tensor_parallel_size"),
         fixes=(
             Fix.safe("let Ray set the devices", {NOSET: None}),

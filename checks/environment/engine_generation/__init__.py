@@ -249,7 +249,7 @@ check.signature(
     "has no attribute 'vllm_engine'",
     "object has no attribute 'fast_generate'",
     says=(
-        "the trainer is told to use vLLM and the model was loaded without an engine (fast_inference is off, or "
+        "the trainer is set to use vLLM and the model was loaded without an engine (fast_inference is off, or "
         "the load mode builds none)"
     ),
     fixes=(

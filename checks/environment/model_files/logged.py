@@ -109,7 +109,7 @@ REFUSALS = (
         "a safetensors file is cut off or no weights at all: {0}",
         (
             Fix(title="compare the size of each *.safetensors with the hub's, and fetch the short one again"),
-            Fix(title="where it is a pointer of git LFS: fetch what it stands for", commands=("git lfs pull",)),
+            Fix(title="if it is a Git LFS pointer: fetch the file itself", commands=("git lfs pull",)),
             AGAIN,
         ),
     ),

@@ -76,7 +76,7 @@ def _two(plan: RolloutPlan) -> int | None:
 
 TOKENS = "batch.tokens_per_device"
 PLACE = ("placement.gpus_per_node", "placement.nodes", "parallel.sequence")
-ONE_OF_A_GROUP = "a group of {0} completion has nothing to be compared with: {framework} wants {1} or more"
+ONE_OF_A_GROUP = "a group of {0} completion has no group-relative advantage: {framework} requires at least {1}"
 NOTHING_LEFT = "a mini batch of {0} completions leaves nothing for each of {1} ranks: {framework} refuses"
 
 FLOORS = (

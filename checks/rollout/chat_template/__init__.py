@@ -92,7 +92,7 @@ def no_template(case: Case) -> Iterator[Finding | Reach]:
     """A template is asked for and there is none."""
     plan, model = plan_of(case), case.model
     if not asks_for_template(plan) or model is None:
-        raise NotApplicable("the launch does not say that prompts go through the tokenizer's chat template")
+        raise NotApplicable("the launch does not say that prompts are formatted with the tokenizer's chat template")
     if plan.value("model.tokenizer") or plan.value("engine.tokenizer"):
         raise NotChecked("the launch takes another tokenizer than the model's")
     if plan.value(TEMPLATE):
@@ -109,8 +109,8 @@ def no_template(case: Case) -> Iterator[Finding | Reach]:
     if model.cached:
         raise NotChecked("the hub's cache holds no template of it, which may be among the files not downloaded yet")
     yield check.finding(
-        "prompts go through the tokenizer's chat template and its files hold none: transformers raises with the first "
-        "prompt",
+        "prompts are formatted with the tokenizer's chat template, and the tokenizer has none: transformers raises at "
+        "the first prompt",
         evidence=(
             *cite(plan, APPLIES, "model.path"),
             Evidence(text="no chat_template", source=f"{model.path}/tokenizer_config.json"),
@@ -146,7 +146,7 @@ def end_of_turn_never_stops(case: Case) -> Iterator[Finding | Reach]:
     """ChatML's end of turn is no end of sequence of this model: base models run on past it."""
     plan, model = plan_of(case), case.model
     if not asks_for_template(plan) or model is None or model.tokenizer_config is None:
-        raise NotApplicable("the launch does not say that prompts go through the tokenizer's chat template")
+        raise NotApplicable("the launch does not say that prompts are formatted with the tokenizer's chat template")
     template = plan.value(TEMPLATE) or model.tokenizer_config.get("chat_template") or ""
     if "<|im_end|>" not in str(template):
         raise NotApplicable("the template is not ChatML")

@@ -50,6 +50,7 @@ from rldoctor.api import (
     cite,
     plan_of,
 )
+from rldoctor.api.plan import cite_given
 
 from .conflicts import CONFLICTS
 
@@ -71,15 +72,16 @@ def conflicting(case: Case) -> Iterator[Finding | Reach]:
 
 @check.declared(needs=["plan"])
 def refused(case: Case) -> Iterator[Finding | Reach]:
-    """What the installed framework's own argument class raises for these settings, where its source was read."""
+    """What the installed framework's own argument class raises for these settings, where its source was read and no
+    other code knows the message."""
     plan = plan_of(case)
     followed = case.links["frameworks"] if case.links is not None else []
     if not followed:
         raise NotApplicable("the source of no framework was read")
     for framework in followed:
         found = framework.get("refusal")
-        if found is None:
-            continue
+        if found is None or found.get("explained"):
+            continue  # the code that knows the message has it
         where = Evidence(text=f"raised when {found['condition']}", source=found["file"], line=found["line"])
         if _place(found) == _place(_refusal(case, "arguments")):
             continue  # it was really raised, which says more
@@ -88,7 +90,7 @@ def refused(case: Case) -> Iterator[Finding | Reach]:
             f"{framework['name']} {framework['version']} refuses this in {found['function']}: "
             f"{found['message'] or found['type']}",
             evidence=(
-                *(Evidence(text=f"{one.key} = {one.value}", source=one.file, line=one.line) for one in given),
+                *map(cite_given, given),
                 where,
             ),
         )

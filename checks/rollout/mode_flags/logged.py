@@ -75,7 +75,7 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
         ),
     ),
     "'GRPOTrainer' object has no attribute 'vllm_client'": (
-        "the trainer talks to a rollout server that it was not told to use: vllm_mode=server without use_vllm",
+        "the trainer talks to a rollout server that it is not configured to use: vllm_mode=server without use_vllm",
         (Fix.unsafe("switch vLLM on", {"rollout.backend": "vllm"}),),
     ),
     "you must enable `use_remove_padding`": (

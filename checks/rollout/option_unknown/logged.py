@@ -25,7 +25,8 @@ def refused_by_argparse(case: Case, event: LogEvent) -> Iterator[Finding]:
     ranks = re.search(r"--?local[_-]rank", text)
     if ranks:
         yield check.finding(
-            "the script wants --local_rank on its command line, and torchrun gives it in the environment"
+            "the script requires --local_rank as a command-line argument, and torchrun sets LOCAL_RANK in the "
+            "environment instead"
             if missing
             else "the launcher gives --local-rank on the command line, and the script does not take it",
             fixes=(
@@ -188,7 +189,7 @@ def config_does_not_parse(case: Case, event: LogEvent) -> Iterator[Finding]:
             f"{where} is not valid YAML",
             fixes=(
                 Fix(
-                    title=f"mend line {place[2]} of {place[1]}: indentation, a colon inside a value, a tab or a "
+                    title=f"correct line {place[2]} of {place[1]}: indentation, a colon inside a value, a tab or a "
                     f"missing quote"
                 ),
             ),

@@ -17,7 +17,7 @@ RELEASES = Fix(
 )
 # https://github.com/verl-project/verl/pull/6896
 EXPERTS_APART = Fix(
-    title="send each expert by itself, as checkpoints have them: transformers 5 keeps a layer's experts in one tensor "
+    title="send each expert separately, as checkpoints have them: transformers 5 keeps a layer's experts in one tensor "
     "(verl 0.9 and later take it apart; else stay below transformers 5, where vLLM allows that)",
 )
 MAPPED_ADAPTERS = Fix.unsafe(

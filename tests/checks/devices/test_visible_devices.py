@@ -149,7 +149,7 @@ def test_ray_reported_not_to_set_the_devices() -> None:
     plan = {"env__RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1", "placement__engines": 4}
     found = finding(check, "OpenRLHF", version="0.5.9", **plan)
     assert "all engines take GPU 0" in found.message
-    assert "OpenRLHF 0.6.0 relies on it" in finding(check, "OpenRLHF", version="0.6.0", **plan).message
+    assert "on which OpenRLHF 0.6.0 relies" in finding(check, "OpenRLHF", version="0.6.0", **plan).message
     # The release that sets them itself: https://github.com/OpenRLHF/OpenRLHF/pull/800
     mended = judged(check, "OpenRLHF", version="0.6.0.post1", **plan)
     assert mended.findings == ()

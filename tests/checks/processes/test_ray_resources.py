@@ -151,7 +151,7 @@ def test_more_than_the_allocation_has(nodes: int, each: int, said: str, tmp_path
     for gpus in (None, 1, 16):
         (found,) = asked_of_slurm(tmp_path, SBATCH + MAIN_PPO.format(nodes=nodes, each=each), gpus=gpus)
         assert said in found.message
-        assert any(item.line == 3 and "--gres = 8" in item.text for item in found.evidence)
+        assert any(item.line == 3 and "--gres" in item.text for item in found.evidence)
 
 
 def test_more_nodes_are_asked_for_in_slurms_words(tmp_path: Path) -> None:

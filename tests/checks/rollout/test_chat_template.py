@@ -29,7 +29,7 @@ def judged(
 
 def test_a_base_model_with_apply_chat_template() -> None:
     result = judged({"eos_token": "<|endoftext|>"}, framework="OpenRLHF", model__apply_chat_template=True)
-    assert "transformers raises with the first prompt" in result.findings[0].message
+    assert "transformers raises at the first prompt" in result.findings[0].message
     assert "--input_template" in result.findings[0].fixes[1].title
     assert edits(result)[1] == {"model.apply_chat_template": False}
 

@@ -46,6 +46,12 @@ def test_who_does_not_ask_gets_no_answer() -> None:
     assert quiet(check, vllm="0.10.0", env__VLLM_BATCH_INVARIANT="0")
 
 
+def test_a_fusion_that_the_launch_leaves_out_is_none() -> None:
+    left_out = {"pass_config": {"fuse_allreduce_rms": False}}
+    more: dict[str, Any] = {"engine__tensor_parallel_size": 2, "engine__compilation_config": left_out}
+    assert quiet(check, vllm="0.20.0", **ASKED, **more)
+
+
 def test_vllms_refusal_in_a_log() -> None:
     text = "VLLM batch_invariant mode requires an attention backend in ['FLASH_ATTN'], but got 'None'. Please set"
     assert "refuses the attention backend None" in logged(check, raised("RuntimeError", text)).message

@@ -109,7 +109,7 @@ def test_an_engine_that_is_killed_amid_its_answers(played: Played) -> None:
     case = played("killed")
     (finding,) = judge_one(engine_process_died.check, case).findings
     assert "was ended by SIGKILL (exit code -9) while it answered" in finding.message
-    assert any("callers were told" in one.text for one in finding.evidence)
+    assert any("callers got" in one.text for one in finding.evidence)
     assert not judge_one(engine_shared.check, case).findings
 
 
