@@ -136,5 +136,8 @@ def _with_answer(job: Job) -> list[Row]:
 
 
 def _rank_off(one: Mapping[str, Any]) -> bool:
-    """A place among the likeliest is the rank; beyond them the rank is beyond them, too."""
-    return bool(one["rank"] != one["place"] if one["place"] is not None else one["rank"] <= one["tops"])
+    """A place among the likeliest is the rank; beyond them the rank is beyond them, too. Equally likely tokens,
+    as rounding makes some, may stand in any order."""
+    if one["place"] is None:
+        return bool(one["rank"] <= one["tops"] and not one.get("alike"))
+    return not one["place"] <= one["rank"] <= one["place"] + one.get("alike", 0)

@@ -13,8 +13,8 @@ from typing import Any
 
 from rldoctor.api import Case, NotApplicable, NotChecked
 
-from .agreement import Noise, between, noise_of
-from .answers import require_own
+from .agreement import Noise, between, in_batch, masked, noise_of
+from .answers import not_applied, not_greedy, require_own
 from .rollout import Job, records, require, runs
 
 # Of a healthy engine: one run in a million. The tests of a run are never more than ``TESTS``.
@@ -175,6 +175,55 @@ def judged(job: Job) -> list[Draws | Long]:
     return plain if any(one.wrong for one in plain) else found
 
 
+@dataclass(frozen=True)
+class Kind:
+    """Requests of one kind in a batch of many: tokens that may not come, and sums as for long completions."""
+
+    name: str
+    count: int
+    outside: tuple[Mapping[str, Any], ...]
+    scores: tuple[Score, ...]
+
+    @property
+    def wrong(self) -> bool:
+        return bool(self.outside) or any(one.off > NATS for one in self.scores)
+
+    @property
+    def worst(self) -> str:
+        if self.outside:
+            first = self.outside[0]
+            return f"{first['request']}: token {first['token']} at place {first['place']} is ruled out by what it asks"
+        return str(max(self.scores, key=lambda one: one.off))
+
+    def __str__(self) -> str:
+        return f"{self.count} tokens of requests with {self.name}, {len(self.outside)} of them ruled out"
+
+
+def mixed(case: Case) -> Iterator[tuple[Job, list[Kind]]]:
+    """What requests of different kinds drew in one batch. Raises :class:`NotApplicable` where a kind is wrong by
+    itself, or requests are answered otherwise in batches."""
+    for other in sampled(case):
+        if any(one.wrong for one in judged(other)):
+            raise NotApplicable("draws are wrong one parameter at a time already (RLD219, RLD404)")
+    for other in case.observations.get("answers", {}).values():
+        if {"rows", "logprobs"} <= records(other).keys() and (not_applied(other) or not_greedy(other)):
+            raise NotApplicable("a parameter is not applied by itself already (RLD219)")
+    for other in case.observations.get("agreement", {}).values():
+        if "greedy" in records(other) and in_batch(other).beyond:
+            raise NotApplicable("answers depend on the batch (RLD405)")
+        if "vocabulary" in records(other) and masked(other):
+            raise NotApplicable("the engine gives some tokens no probability (RLD404)")
+    for job in runs(case, "mixed"):
+        noise = noise_of(job)
+        yield job, [_kind(row, noise) for row in require(job, "kinds")]
+
+
+def _kind(row: Mapping[str, Any], noise: Noise) -> Kind:
+    clear = tuple(one for one in row["outside"] if one["by"] is None or one["by"] > noise.largest)
+    scores = tuple(_score(name, one, row["tokens"], noise) for name, one in row["scores"].items())
+    return Kind(row["name"], row["tokens"], clear, scores)
+
+
 def power(job: Job) -> str:
     """What so many draws would have shown. Raises :class:`NotChecked` where that is more than what matters."""
     told = require(job, "long")[0]
@@ -194,13 +243,17 @@ def power(job: Job) -> str:
 
 
 def unseeded(job: Job) -> tuple[list[int], list[int]]:
-    """Seeds whose request was answered otherwise the second time, and seeds that share their answer with another."""
+    """Seeds whose request was answered otherwise the second time, and seeds that share their answer with another, or
+    give several completions of one request the same."""
     first: dict[int, list[int]] = {}
     second: dict[int, list[int]] = {}
     for row in require(job, "seeds"):
         (second if row["batch"] else first)[row["seed"]] = row["token_ids"]
+    siblings = records(job).get("siblings", [])
     changed = [seed for seed, tokens in first.items() if second.get(seed) != tokens]
     shared = [seed for seed, tokens in first.items() if list(first.values()).count(tokens) > 1]
+    if any(siblings.count(tokens) > 1 for tokens in siblings):
+        shared += [seed for seed in list(first)[:1] if seed not in shared]
     return changed, shared
 
 

@@ -36,6 +36,10 @@ _KNOWN = CORE | {
     "liger-kernel",
     "tensordict",
     "megatron-core",
+    "datasets",
+    "pyarrow",
+    "pandas",
+    "safetensors",
 }
 
 

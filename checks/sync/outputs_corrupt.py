@@ -33,7 +33,7 @@ from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, Reach
 
 from ..observed import answers
 from ..observed.agreement import masked
-from ..observed.draws import judged, power, sampled
+from ..observed.draws import judged, mixed, power, sampled
 from ..observed.rollout import (
     NEVER,
     Completion,
@@ -243,6 +243,27 @@ def another_distribution(case: Case) -> Iterator[Finding | Reach]:
                 fixes=(Fix(title="another release of vLLM, or another sampler (VLLM_USE_FLASHINFER_SAMPLER=0)"),),
             )
         yield Reach(f"{sum(one.count for one in found)} draws from {describe(job)} fit the model; {power(job)}")
+
+
+@check.observed(needs=["observations.mixed"])
+def requests_that_differ(case: Case) -> Iterator[Finding | Reach]:
+    """Requests of one batch that are not drawn by what they ask for, though each kind is when it is alone."""
+    for job, kinds in mixed(case):
+        wrong = [kind for kind in kinds if kind.wrong]
+        short = require(job, "lengths")
+        reported = [text for one in wrong[:SHOWN] for text in (str(one), one.worst)]
+        if short:
+            reported.append(f"{short} completions are not as long as max_tokens and ignore_eos ask for")
+        if reported:
+            yield check.finding(
+                f"in a batch of requests that differ {describe(job)} does not answer each by its own parameters "
+                f"({', '.join(kind.name for kind in wrong) or 'max_tokens'})",
+                grade=Grade.OBSERVED,
+                evidence=tuple(Evidence(text=text, source="mixed scenario") for text in reported),
+                fixes=(Fix(title="another release of vLLM; until then requests of one kind in each batch"),),
+            )
+        count = records(job)["reach"]["requests"]
+        yield Reach(f"{count} requests of {len(kinds)} kinds in one batch, each drawn by its own parameters")
 
 
 def repeats_one_token(rows: list[Completion]) -> bool:

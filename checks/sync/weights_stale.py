@@ -157,6 +157,30 @@ def engine_follows(case: Case) -> Iterator[Finding | Reach]:
 
 
 @check.observed(needs=["observations.weights"])
+def comes_back(case: Case) -> Iterator[Finding | Reach]:
+    """The first weights, sent again at the end: the engine must answer as at the start."""
+    for job in _synced(case):
+        restored, noise = require(job, "restored"), noise_of(job)
+        rows = [row for row in require(job, "after") if not row["seen"]]
+        if between(rows, "engine", "trainer").beyond(noise):
+            raise NotApplicable("the engine does not follow the first update already")
+        scores = require(job, "scores")
+        if any(difference(scores["sync"], again).beyond(noise) for again in scores.values()):
+            raise NotApplicable("the same weights, sent again, change what the engine answers")
+        apart = difference(restored["start"], restored["end"])
+        if apart.beyond(noise):
+            yield _finding(
+                f"{describe(job)} follows the first weight sync and not the last: with the weights of the start "
+                "sent back it does not answer as then",
+                (Evidence(text=f"at the start against at the end: {apart}", source="weights probe"),),
+                (_ANOTHER_RELEASE,),
+                case,
+            )
+        else:
+            yield Reach(f"{describe(job)} with its first weights sent back: {apart}")
+
+
+@check.observed(needs=["observations.weights"])
 def sync_repeats(case: Case) -> Iterator[Finding | Reach]:
     """The same weights once more, and once more in float32."""
     for job in _synced(case):

@@ -17,6 +17,7 @@ from rldoctor.probes.scenarios.interrupted import interrupted
 from rldoctor.probes.scenarios.lengths import lengths
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.min_tokens import min_tokens
+from rldoctor.probes.scenarios.mixed import mixed
 from rldoctor.probes.scenarios.requests import requests
 from rldoctor.probes.scenarios.sampling import sampling
 from rldoctor.probes.scenarios.seeds import seeds
@@ -38,6 +39,7 @@ __all__ = [
     "lengths",
     "lora",
     "min_tokens",
+    "mixed",
     "own_step",
     "peers",
     "placement",

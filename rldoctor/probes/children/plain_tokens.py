@@ -38,6 +38,18 @@ def plain_tokens(running: RunningEngine, tokenizer: Any) -> list[int]:
     return [token for token in looked_at if token not in special and _is_plain(tokenizer, token)]
 
 
+def space_tokens(tokenizer: Any, plain: int) -> list[int]:
+    """Tokens of white space that stay what they are beside a plain one, and at the ends of a text."""
+    found = []
+    for space in ("\n", "\t", " "):
+        ids = list(tokenizer(space, add_special_tokens=False)["input_ids"])
+        word = str(tokenizer.decode([plain]))
+        around = {(*ids, plain, *ids): space + word + space, (plain, *ids, *ids, plain): word + 2 * space + word}
+        if len(ids) == 1 and all(tokenizer.decode(list(given)) == text for given, text in around.items()):
+            found += ids
+    return found
+
+
 def joined(tokenizer: Any, tokens: Sequence[int]) -> str | None:
     """The text of a sequence, where the tokenizer makes the same sequence of it."""
     text = str(tokenizer.decode(list(tokens)))

@@ -19,7 +19,7 @@ DRAWS, PATHS = 640, 160
 LONG = (64, 96)
 # The same for each penalty.
 PENALTIES = (48, 24)
-SECONDS = 240.0
+SECONDS = 600.0
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:

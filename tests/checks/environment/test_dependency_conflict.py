@@ -104,6 +104,14 @@ SITE = "/opt/venv/lib/python3.11/site-packages"
         ),
         (
             raised(
+                "AttributeError",
+                "module 'pyarrow' has no attribute 'PyExtensionType'",
+                f"{SITE}/datasets/features/features.py <module>",
+            ),
+            "pyarrow has no pyarrow.PyExtensionType, which datasets uses",
+        ),
+        (
+            raised(
                 "ImportError",
                 "tokenizers>=0.21,<0.22 is required for a normal functioning of this module, but found "
                 "tokenizers==0.20.3.",

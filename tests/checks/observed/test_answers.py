@@ -123,3 +123,9 @@ def test_log_probabilities_beside_sampled_tokens(place: dict[str, Any], words: s
 def test_greedy_tokens_that_are_not_the_likeliest() -> None:
     (finding,) = findings(case(healthy(), logprobs=[{**TOLD, "greedy": True, "rank": 2, "place": 2}]))
     assert finding.code == "RLD219" and "temperature 0" in finding.message
+
+
+@pytest.mark.parametrize(("rank", "alike"), [(3, 2), (1, 0)])
+def test_equally_likely_tokens_may_have_any_of_their_ranks(rank: int, alike: int) -> None:
+    place = {**TOLD, "greedy": False, "rank": rank, "alike": alike}
+    assert not findings(case(healthy(), logprobs=[place]))

@@ -6,6 +6,7 @@ import math
 import random
 from typing import Any
 
+import pytest
 from rldoctor_checks.devices import completions_identical
 from rldoctor_checks.observed.draws import NATS, draws, long
 from rldoctor_checks.rollout import option_unknown
@@ -162,3 +163,55 @@ def test_an_answer_that_needs_an_ignored_bias_is_no_second_finding() -> None:
     both.observations["answers"] = alone.observations["answers"]
     (finding,) = findings(option_unknown.check, both)
     assert "does not apply logit_bias" in finding.message
+
+
+def kind(name: str = "top_k", observed: float = 60.0, **more: Any) -> dict[str, Any]:
+    """Requests of one kind in a mixed batch: 300 tokens, of which 60 are to be the second likeliest."""
+    second = {"observed": observed, "expected": 60.0, "variance": 48.0, "largest": 1.0}
+    return {"name": name, "requests": 12, "tokens": 300, "scores": {"the second": second}, "outside": [], **more}
+
+
+def mixed_case(*kinds: dict[str, Any], lengths: int = 0, **drawn: Any) -> Case:
+    """Draws that are right one parameter at a time, beside a batch of requests that differ."""
+    both = case(**drawn)
+    reach = {"requests": 12 * len(kinds)}
+    other = scenario_case("mixed", engine=EXACT, kinds=list(kinds), lengths=lengths, reach=reach)
+    both.observations["mixed"] = other.observations["mixed"]
+    return both
+
+
+OUTSIDE = {"request": "top_k 3", "place": 4, "token": 9}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"kinds": [kind(outside=[{**OUTSIDE, "by": None}])]}, "top_k 3: token 9 at place 4 is ruled out"),
+        ({"kinds": [kind(outside=[{**OUTSIDE, "by": 0.5}])]}, "300 tokens of requests with top_k, 1 of them ruled out"),
+        ({"kinds": [kind(observed=160.0)]}, "the second: 160 over all tokens, 60.0 expected"),
+        ({"kinds": [kind()], "lengths": 2}, "2 completions are not as long as"),
+    ],
+    ids=["a token that nothing lets through", "one beyond rounding", "too many of a rank", "lengths"],
+)
+def test_requests_that_are_drawn_by_another_ones_parameters(changed: dict[str, Any], words: str) -> None:
+    kinds = changed.pop("kinds")
+    (finding,) = findings(outputs_corrupt.check, mixed_case(*kinds, **changed))
+    assert "does not answer each by its own parameters" in finding.message
+    assert any(words in line.text for line in finding.evidence)
+
+
+def test_a_mixed_batch_that_is_right() -> None:
+    near = kind(outside=[{**OUTSIDE, "by": 1e-6}], observed=70.0)
+    result = judge_one(outputs_corrupt.check, mixed_case(near, kind("top_p")))
+    assert result.outcome is not Outcome.FINDINGS
+    assert "24 requests of 2 kinds in one batch, each drawn by its own parameters" in str(result.reason)
+
+
+def test_a_parameter_that_is_wrong_alone_is_no_second_finding_in_a_mixed_batch() -> None:
+    wrong = mixed_case(kind(observed=160.0), long=sums(observed=2400.0))
+    assert [one.message for one in findings(outputs_corrupt.check, wrong) if "parameters" in one.message] == []
+
+
+def test_completions_of_a_seeded_request_that_are_the_same() -> None:
+    (finding,) = findings(option_unknown.check, case(siblings=[[1, 2], [1, 2], [3, 4]]))
+    assert "does not apply the seeds of requests: 1 of them draw the same tokens" in finding.message

@@ -39,6 +39,7 @@ def reported(settings: dict[str, Any] | None = None, **records: Any) -> Case:
         # With its layer 1 old the trainer tells -2.5, with the norm old hardly another thing.
         "sensitivity": {"model.layers.1": [[-2.5] * TOKENS], "model.norm.weight": [[-2.02] * TOKENS]},
         "scores": {"sync": [-1.0] * 4, "again": [-1.0] * 4, "float32": [-1.01] * 4},
+        "restored": {"start": [-1.5] * 4, "end": [-1.5] * 4},
         "refusals": {
             "name": refusal([link("ValueError", "no module or parameter named x")]),
             "shape": refusal([link("AssertionError", "")]),
@@ -64,6 +65,13 @@ def test_an_engine_that_follows() -> None:
 def test_an_engine_that_keeps_its_weights() -> None:
     (finding,) = findings(weights_stale.check, reported(after=after(OLD, OLD)))
     assert finding.message.endswith("it still samples with the old weights")
+
+
+def test_an_engine_that_follows_its_first_update_alone() -> None:
+    late = {"start": [-1.5] * 4, "end": [-2.5] * 4}
+    (finding,) = findings(weights_stale.check, reported(restored=late))
+    assert "follows the first weight sync and not the last" in finding.message
+    assert "old weights" in findings(weights_stale.check, reported(restored=late, after=after(OLD, OLD)))[0].message
 
 
 def test_an_engine_that_keeps_one_row() -> None:

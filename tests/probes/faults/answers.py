@@ -203,3 +203,15 @@ def _asked_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> None
 def prompt_cut(llm: Any) -> None:
     """A prompt loses its first tokens on the way."""
     _asked_otherwise(llm, lambda prompt: prompt[2:] if len(prompt) > 8 else prompt)
+
+
+def one_top_less(llm: Any) -> None:
+    """One of the likeliest tokens that were asked for does not come."""
+
+    def without(completion: Any) -> None:
+        for token, place in zip(completion.token_ids, completion.logprobs or (), strict=False):
+            others = [one for one in place if one != token]
+            if len(others) > 1:
+                place.pop(others[0])
+
+    _completed_otherwise(without)

@@ -331,3 +331,88 @@ def logprob_of_a_neighbour(llm: Any) -> None:
 
 def ranks_off_by_one(llm: Any) -> None:
     _gathered_otherwise(llm, lambda told, *_: told._replace(selected_token_ranks=told.selected_token_ranks + 1))
+
+
+def bad_words_of_one_token_ignored(llm: Any) -> None:
+    """Only words of several tokens are forbidden."""
+
+    def longer(_: Any, metadata: Any) -> dict[str, Any]:
+        words = metadata.bad_words_token_ids.items()
+        return {"bad_words_token_ids": {row: [word for word in own if len(word) > 1] for row, own in words}}
+
+    _asked_otherwise(llm, longer)
+
+
+def _penalized_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> None:
+    """Penalties take what was generated for something else."""
+
+    def other(_: Any, metadata: Any) -> dict[str, Any]:
+        if metadata.no_penalties:
+            return {}
+        return {"output_token_ids": [change(list(tokens)) for tokens in metadata.output_token_ids]}
+
+    _asked_otherwise(llm, other)
+
+
+def frequency_counts_once(llm: Any) -> None:
+    """A token that came several times is penalised as one that came once."""
+    _penalized_otherwise(llm, lambda tokens: list(dict.fromkeys(tokens)))
+
+
+def top_p_not_beside_top_k(llm: Any) -> None:
+    """In a batch in which top-k is asked for nobody's top-p is looked at."""
+    _drawn_otherwise(llm, lambda draw, logits, generators, k, p: draw(logits, generators, k, p if k is None else None))
+
+
+def min_p_of_all(llm: Any) -> None:
+    """``min_p`` is a part of all probability, not of the likeliest token's."""
+    from vllm.v1.sample.logits_processor import builtin
+
+    def absolute(self: Any, logits: Any) -> Any:
+        if not self.min_p_count:
+            return logits
+        chances = logits.softmax(dim=-1)
+        return logits.masked_fill_((chances < self.min_p) & (chances < chances.amax(-1, keepdim=True)), float("-inf"))
+
+    builtin.MinPLogitsProcessor.apply = absolute
+
+
+def temperature_at_most_one(llm: Any) -> None:
+    _temperature(llm, lambda given: given.clamp(max=1.0))
+
+
+def temperature_of_the_neighbour(llm: Any) -> None:
+    """Each request of a batch is drawn with the temperature of the one before it."""
+    _asked_otherwise(
+        llm, lambda _, asked: {} if asked.temperature is None else {"temperature": asked.temperature.roll(1)}
+    )
+
+
+def temperature_left_behind(llm: Any) -> None:
+    """When a request moves to a row that became free, its temperature does not."""
+    from vllm.v1.worker.gpu_input_batch import InputBatch
+
+    condense = InputBatch.condense
+
+    def condensed(self: Any) -> None:
+        kept = self.temperature_cpu.copy()
+        condense(self)
+        self.temperature_cpu[:] = kept
+
+    InputBatch.condense = condensed
+
+
+def allowed_tokens_of_the_neighbour(llm: Any) -> None:
+    """A request that allows all tokens gets those of the one before it."""
+
+    def shared(_: Any, metadata: Any) -> dict[str, Any]:
+        if metadata.allowed_token_ids_mask is None:
+            return {}
+        mask = metadata.allowed_token_ids_mask.clone()
+        few = mask.any(dim=1).tolist()
+        for row in range(1, len(mask)):
+            if few[row - 1] and not few[row]:
+                mask[row] = mask[row - 1]
+        return {"allowed_token_ids_mask": mask}
+
+    _asked_otherwise(llm, shared)

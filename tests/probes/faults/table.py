@@ -14,6 +14,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
 
 # Scenarios that share one engine: a fault of the sampler may not show in what the others compare, nor twice.
 WHOLE = ("rollout", "agreement", "answers", "sampling", "tokens")
+MIXED = (*WHOLE, "mixed")
 # A launch whose adapters have a scale of 1, which would hide that it is missing.
 ADAPTERS = planned(engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16).plan
 
@@ -136,6 +137,23 @@ FAULTS = (
     Fault("small:batches_one_late", "positions off by one in batches", ("RLD405",), ("agreement",)),
     Fault("small:one_token_masked", "one ordinary token has no probability", ("RLD404",)),
     Fault("small:last_rotary_row", "the last row of the rotary table is empty", ("RLD204",)),
+    Fault("sampling:bad_words_of_one_token_ignored", "bad words of one token are not forbidden", ("RLD404",), MIXED),
+    Fault("sampling:frequency_counts_once", "frequency_penalty counts each token once", ("RLD404",), MIXED),
+    Fault("sampling:top_p_not_beside_top_k", "top-p has no effect beside top-k", ("RLD404",), MIXED),
+    Fault("sampling:min_p_of_all", "min-p is not relative to the likeliest token", ("RLD404",)),
+    Fault("sampling:temperature_at_most_one", "temperatures above 1 count as 1", ("RLD404",), MIXED),
+    Fault("sampling:temperature_of_the_neighbour", "a request gets its neighbour's temperature", ("RLD404",), MIXED),
+    Fault("sampling:temperature_left_behind", "a row that moves leaves its temperature", ("RLD404",), MIXED),
+    Fault(
+        "sampling:allowed_tokens_of_the_neighbour", "a request gets its neighbour's allowed tokens", ("RLD404",), MIXED
+    ),
+    Fault("answers:one_top_less", "one of the likeliest tokens is not told", ("RLD213",)),
+    Fault("texts:stripped", "texts lose white space at their ends", ("RLD404",)),
+    Fault("small:epsilon_of_norms", "another epsilon in norms", ("RLD403",), ("agreement",)),
+    Fault("small:another_activation", "another activation in one layer", ("RLD403",), ("agreement",)),
+    Fault("weights:averaged", "from the second update on weights are averaged", ("RLD402",), ("weights",)),
+    Fault("weights:keys_and_values_exchanged", "keys and values arrive exchanged", ("RLD402",), ("weights",)),
+    Fault("weights:in_bfloat16", "weights arrive in bfloat16", ("RLD402",), ("weights",)),
     Fault("small:keys_off_at_chunk_ends", "keys off by 5 % at the ends of chunks", ("RLD201",), ("chunked_prefill",)),
     Fault("small:adapters_without_scale", "an adapter without its scale", ("RLD214",), ("lora",), ADAPTERS),
     Fault(

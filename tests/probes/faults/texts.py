@@ -79,3 +79,11 @@ def stop_strings_cut_short(llm: Any) -> None:
         return found if found is None or found[1] < 1 else (found[0], found[1] - 1)
 
     _stopped_otherwise(early)
+
+
+def stripped(llm: Any) -> None:
+    """White space at the ends of a text is lost."""
+    from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer
+
+    give = BaseIncrementalDetokenizer.get_next_output_text
+    BaseIncrementalDetokenizer.get_next_output_text = lambda self, *given: give(self, *given).strip()

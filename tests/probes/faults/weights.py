@@ -134,3 +134,32 @@ def one_row_of_the_head_left_out(llm: Any) -> None:
         return tensor
 
     _tensor(llm, "lm_head.weight", without)
+
+
+def averaged(llm: Any) -> None:
+    """From the second update on an engine takes the mean of the new weights and those of the update before."""
+    held: dict[str, Any] = {}
+
+    def mean(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            before: Any = held.get(name, tensor)
+            held[name] = tensor.clone()
+            yield name, (before.to(tensor) + tensor) / 2 if before.shape == tensor.shape else tensor
+
+    _through(llm, mean)
+
+
+def keys_and_values_exchanged(llm: Any) -> None:
+    """The keys' matrix of one layer arrives as the values', and the other way round."""
+    other = {"k_proj": "v_proj", "v_proj": "k_proj"}
+
+    def exchanged(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            kind = next((one for one in other if one in name and "layers.0." in name), None)
+            yield name.replace(kind, other[kind]) if kind else name, tensor
+
+    _through(llm, exchanged)
+
+
+def in_bfloat16(llm: Any) -> None:
+    _through(llm, lambda weights: [(name, one.bfloat16().to(one.dtype)) for name, one in weights])

@@ -6,8 +6,9 @@ Arguments: ``prompt`` and ``response`` (tokens of the longest request), ``reques
 ``unread`` says why there is none), ``plain`` (one row per request at temperature 1: ``request``, ``prompt_tokens``,
 ``token_ids``, ``engine``, ``prefill``, ``trainer``), ``vocabulary`` (``token_ids`` of a prompt that takes tokens from
 the whole vocabulary, its first and last ids included, with ``engine`` and ``trainer`` for all but the first),
-``cached`` (rows as in ``plain``, of requests whose beginning the engine has computed before and of one that differs
-from such a one in the last token of its first block), ``power`` (``by``, and for each tensor of the model by how much
+``cached`` (rows as in ``plain``, of requests whose beginning the engine has computed before, of one that differs from
+such a one in the last token of its first block, and of one whose blocks it has computed behind others),
+``power`` (``by``, and for each tensor of the model by how much
 the trainer's log-probabilities move where its values are off by that part: ``mean`` and ``largest``),
 ``heated`` (``temperature``, and rows with ``engine`` and ``trainer`` by temperature), ``greedy`` (the same request
 ``alone`` and ``batched``: ``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens
@@ -100,15 +101,18 @@ def _plain(
 def _cached(
     running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
 ) -> list[dict[str, Any]]:
-    """A whole prompt that the engine may have in its prefix cache, the beginning of one, and one that only looks like
-    it."""
+    """A whole prompt that the engine may have in its prefix cache, the beginning of one, one that only looks like it,
+    and blocks of two that never stood behind each other."""
     block = running.block
-    known = next((prompt for prompt in prompts.values() if len(prompt) > 2 * block), None)
-    if trainer is None or known is None:
+    long = [prompt for prompt in prompts.values() if len(prompt) > 2 * block]
+    if trainer is None or not long:
         return []
+    known = long[0]
     other = list(known)
     other[block - 1] = 3 if other[block - 1] != 3 else 4
     again = {"whole": known, "beginning": [*known[: 2 * block], *known[:8]], "another token": other}
+    if len(long) > 1:
+        again["blocks of two"] = [*known[:block], *long[1][block : 2 * block], *known[:8]]
     rows = _sampled(running, arguments, again)
     for row in rows:
         row["trainer"] = trainer.log_probabilities(again[row["request"]], row["token_ids"])[0]

@@ -7,7 +7,7 @@ that parameter's value, ``expected`` and ``got`` with those of ``token_ids``, ``
 (whether it is the request's) that are known; ``got`` is None where nothing came), ``surplus`` (outputs that nobody had
 asked for), ``logprobs`` (one row for each sampled token: ``told``, whether its log-probability is there, ``rank`` as
 the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None beyond them,
-``tops``, how many those are, ``greedy``), ``reach``."""
+``alike``, how many of them have the same one, ``tops``, how many they are, ``greedy``), ``reach``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ BIAS = 100.0
 ORDERED = "the order of answers"
 ORDER, LEAST, MOST = 6, 3, 6
 LONGEST_TEXT, TEXTS = 48, 4
+# Strings that no text of two letters has.
+NEVER = ("#!", "?+")
 TOPS, GREEDY, GREEDY_TOKENS = 5, 8, 32
 # Characters of several bytes, of which a tokenizer has one at least in parts.
 CHARACTERS = ("\u00e9", "\u4e2d", "\U0001f600", "\u16a0", "\U00012000")
@@ -64,6 +66,11 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     requests.append(least)
     if isinstance(end, int) and end < running.vocabulary:
         requests.append(_request("ignore_eos", True, end, {"max_tokens": LEAST}, [end] * LEAST))
+        held_back = _request("min_tokens", LEAST, end, {}, [other] * LEAST + [end], "stop")
+        held_back["parameters"].update(
+            allowed_token_ids=[end, other], ignore_eos=False, min_tokens=LEAST, max_tokens=MOST
+        )
+        requests.append(held_back)
     return requests
 
 
@@ -113,7 +120,8 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     special = sorted(token for token in special_tokens(tokenizer) if token < running.vocabulary)
     parts = next((p for p in (_parts(tokenizer, c) for c in CHARACTERS) if p and max(p) < running.vocabulary), None)
     rows = []
-    pair = next((p for p in zip(plain, plain[2:]) if p[0] != p[1] and joined(tokenizer, p)), None)  # noqa: B905
+    pairs = [p for p in zip(plain, plain[2:]) if p[0] != p[1] and joined(tokenizer, p)]  # noqa: B905
+    pair = next((p for p in pairs if str(tokenizer.decode(list(p))).isalpha()), pairs[0] if pairs else None)
     if pair:
         stop = str(tokenizer.decode(list(pair)))
         for included in (False, True):
@@ -121,6 +129,12 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             about = "include_stop_str_in_output" if included else "stop"
             for ids, finish, text in _drawn(running, list(pair), given):
                 rows.append(_text_row(about, stop, ids, finish, text, _until(tokenizer, ids, stop, included)))
+        # Of two stop strings the second comes; one of the other case never does.
+        never = next((text for text in NEVER if text not in stop), NEVER[0])
+        others = [[never, stop], *([[stop.swapcase()]] if stop != stop.swapcase() else [])]
+        for strings in others:
+            for ids, finish, text in _drawn(running, list(pair), {"stop": strings, "max_tokens": LONGEST_TEXT}):
+                rows.append(_text_row("stop", strings, ids, finish, text, _until(tokenizer, ids, strings[-1], False)))
     if plain and special:
         content = str(tokenizer.decode(special[:1], skip_special_tokens=False))
         for skipped in (True, False):
@@ -191,9 +205,13 @@ def _logprobs(running: RunningEngine) -> list[dict[str, Any]]:
             ignore_eos=True,
             logprobs=tops,
             detokenize=False,
+            # Each completion of a request has log-probabilities of its own.
+            n=1 if greedy else 2,
         )
-        for output in running.engine.generate(prompts, asked, use_tqdm=False):
-            completion = output.outputs[0]
+        completions = [
+            one for output in running.engine.generate(prompts, asked, use_tqdm=False) for one in output.outputs
+        ]
+        for completion in completions:
             told = completion.logprobs or []
             for number, token in enumerate(completion.token_ids):
                 rows.append({"greedy": greedy, **_place(told[number] if number < len(told) else {}, token, tops or 1)})
@@ -203,12 +221,14 @@ def _logprobs(running: RunningEngine) -> list[dict[str, Any]]:
 def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
     entry = (told or {}).get(token)
     if entry is None:
-        return {"told": False, "rank": None, "place": None, "tops": tops}
+        return {"told": False, "rank": None, "place": None, "alike": 0, "tops": tops}
     value = float(getattr(entry, "logprob", entry))
-    above = sum(float(getattr(one, "logprob", one)) > value for one in told.values())
+    values = [float(getattr(one, "logprob", one)) for one in told.values()]
+    above = sum(one > value for one in values)
     return {
         "told": True,
         "rank": getattr(entry, "rank", None),
         "place": above + 1 if above < tops else None,
+        "alike": values.count(value) - 1,
         "tops": tops,
     }

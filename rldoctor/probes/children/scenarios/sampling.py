@@ -5,7 +5,8 @@ Arguments: ``draws`` (for each setting of one token), ``paths`` (requests of eac
 and ``penalties`` (completions, and tokens of each), ``temperature`` (another one than 1). Records: ``trainer`` (see
 ``Trainer.facts``, or ``unread`` says why there is none), ``settings`` (see :func:`_row`), ``long`` (see :func:`_long`),
 ``pairs`` (rows with ``name``, how many ``pairs`` of draws, how many ``equal`` and the ``chance`` of one), ``seeds``
-(rows with ``seed``, ``batch`` and ``token_ids``), ``reach``."""
+(rows with ``seed``, ``batch`` and ``token_ids``), ``siblings`` (the completions of one request with a seed),
+``reach``."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from itertools import product
 from typing import Any
 
 import torch
+from expected import FLOOR, classes_of, distribution, penalized, scores_of
 from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
@@ -31,16 +33,17 @@ BIASED, BIAS = (0, 2), 1.0
 # Three tokens and as many steps: so few sequences that each comes often.
 STEPS = CHOICES = 3
 PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 1.5, "frequency_penalty": 1.0}
-SEEDS, SEEDED_TOKENS = (11, 22, 33, 44), 12
-# Classes of ranks by the trainer's probability (from 0), and the log-probability below which all count alike.
-RANKS = {"the likeliest": (0, 1), "the second": (1, 2), "ranks 3 and 4": (2, 4), "ranks 1 to 8": (0, 8)}
-MOST_RANKS, FLOOR = 8, -6.0
+# Seeds that are the same in their last eight, or sixteen, bits.
+SEEDS, SEEDED_TOKENS = (11, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 30)), 12
+SEEDED = {"temperature": SHARPER, "max_tokens": SEEDED_TOKENS, "ignore_eos": True}
+SIBLINGS = 3
 # Logits of long completions that are looked at: a large vocabulary costs seconds.
 MOST_LOGITS = 800_000_000
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("seeds", _seeded(running))
+    running.record("siblings", _siblings(running))
     try:
         trainer = Trainer(running)
     except TrainerError as why:
@@ -92,31 +95,6 @@ def _border(logits: torch.Tensor) -> tuple[int, torch.Tensor]:
     told = ordered.exp()
     visible = [n for n in KEPT if float(told[n - 1] / told[:n].sum()) >= BORDER] or [KEPT[0]]
     return max(visible, key=lambda n: float(ordered[n - 1] - ordered[n])), ordered
-
-
-def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequence[int] = ()) -> torch.Tensor:
-    """Probabilities of the next token after what was generated ``before``, in float64. The order is vLLM's
-    (vllm/v1/sample/sampler.py): tokens that are allowed, bad words, bias, temperature, min-p, top-k, top-p."""
-    scores = logits.double().clone()
-    if "allowed_token_ids" in asked:
-        allowed = torch.full_like(scores, -math.inf)
-        allowed[list(asked["allowed_token_ids"])] = 0.0
-        scores += allowed
-    for first, last in asked.get("bad_pairs", ()):
-        if list(before[-1:]) == [first]:
-            scores[last] = -math.inf
-    for token, bias in asked.get("logit_bias", {}).items():
-        scores[token] += bias
-    chances = torch.softmax(scores / asked.get("temperature", 1.0), dim=-1)
-    ordered, order = chances.sort(descending=True)
-    kept = ordered >= asked.get("min_p", 0.0) * ordered[0]
-    if "top_k" in asked:
-        kept[int(asked["top_k"]) :] = False
-    if "top_p" in asked:
-        kept &= ordered.cumsum(0) - ordered < asked["top_p"]
-    cut = torch.zeros_like(chances)
-    cut[order[kept]] = ordered[kept]
-    return cut / cut.sum()
 
 
 def _once(running: RunningEngine, prompt: list[int], asked: Mapping[str, Any], draws: int) -> list[int]:
@@ -241,8 +219,8 @@ def _long(
     running: RunningEngine, trainer: Trainer, name: str, asked: Mapping[str, Any], size: Sequence[int]
 ) -> dict[str, Any]:
     """Completions of many tokens, every token against the trainer's distribution at its place: ``name``,
-    ``parameters``, ``tokens``, ``scores`` (see :func:`_scores`) and ``plain``, the same against the distribution
-    without the parameters."""
+    ``parameters``, ``tokens``, ``scores`` (see :func:`expected.scores_of`) and ``plain``, the same against the
+    distribution without the parameters."""
     count, length = size
     count = max(min(count, MOST_LOGITS // (length * running.vocabulary)), 1)
     given = {"temperature": 1.0, **asked, "max_tokens": length, "ignore_eos": True, "detokenize": False}
@@ -256,10 +234,11 @@ def _long(
     for row in _in_parts(running, requests):
         prompt, drawn = prompts[row["request"]], row["token_ids"]
         usual = trainer.logits_of(prompt, drawn)[:-1].double()
-        logits = _penalized(usual, asked, prompt, drawn) if asked else usual
-        classes, values = _classes(logits, prompt, drawn), torch.log_softmax(logits, dim=-1).clamp(min=FLOOR)
+        logits = penalized(usual, asked, prompt, drawn) if asked else usual
+        classes = classes_of(logits, prompt, drawn)
+        values = {"log-probability": torch.log_softmax(logits, dim=-1).clamp(min=FLOOR)}
         for kind, of in (("scores", logits), *((("plain", usual),) if asked else ())):
-            for one, found in _scores(classes, values, torch.softmax(of, dim=-1), drawn).items():
+            for one, found in scores_of(classes, values, torch.softmax(of, dim=-1), drawn).items():
                 total = told[kind].setdefault(one, dict.fromkeys(found, 0.0))
                 for key, value in found.items():
                     total[key] = max(total[key], value) if key == "largest" else total[key] + value
@@ -276,70 +255,19 @@ def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[
     return [row for part in parts for row in running.generate({name: requests[name] for name in part})]
 
 
-def _penalized(
-    logits: torch.Tensor, asked: Mapping[str, Any], prompt: Sequence[int], tokens: Sequence[int]
-) -> torch.Tensor:
-    """Logits of each place (shape: tokens, vocabulary) after penalties: the repetition penalty counts the prompt, the
-    two others only what was generated (vllm/model_executor/layers/utils.py, apply_penalties)."""
-    counts = torch.zeros_like(logits)
-    for place, token in enumerate(tokens[:-1]):
-        counts[place + 1 :, token] += 1
-    seen = counts > 0
-    seen[:, list(prompt)] = True
-    repeated = asked.get("repetition_penalty", 1.0)
-    scores = torch.where(seen, torch.where(logits > 0, logits / repeated, logits * repeated), logits)
-    return scores - asked.get("frequency_penalty", 0.0) * counts - asked.get("presence_penalty", 0.0) * (counts > 0)
-
-
-def _classes(logits: torch.Tensor, prompt: Sequence[int], tokens: Sequence[int]) -> dict[str, list[list[int]]]:
-    """Classes of tokens, each as the token ids that it has at each place: by rank, of the prompt, generated before."""
-    order = logits.topk(min(MOST_RANKS, logits.shape[1]), dim=-1).indices.tolist()
-    found = {name: [row[low:high] for row in order] for name, (low, high) in RANKS.items()}
-    before = [Counter(tokens[:place]) for place in range(len(tokens))]
-    return {
-        **found,
-        "tokens of the prompt": [sorted(set(prompt))] * len(tokens),
-        "repeated tokens": [list(counts) for counts in before],
-        "tokens that came twice": [[token for token, count in counts.items() if count > 1] for counts in before],
-    }
-
-
-def _scores(
-    classes: Mapping[str, list[list[int]]], values: torch.Tensor, chances: torch.Tensor, tokens: Sequence[int]
-) -> dict[str, dict[str, float]]:
-    """For functions of the drawn token the sum ``observed``, its ``expected`` value and ``variance`` where each token
-    is drawn with the ``chances`` at its place (shape: tokens, vocabulary), and the ``largest`` deviation of one token.
-    Functions are whether it is of a class or has an even id, and ``values`` (its log-probability, same shape)."""
-    means = {n: torch.stack([chances[p, ids].sum() for p, ids in enumerate(rows)]) for n, rows in classes.items()}
-    counts = {n: sum(token in ids for token, ids in zip(tokens, rows)) for n, rows in classes.items()}  # noqa: B905
-    means["even token ids"], counts["even token ids"] = chances[:, ::2].sum(dim=1), sum(t % 2 == 0 for t in tokens)
-    told = {
-        name: {
-            "observed": float(counts[name]),
-            "expected": float(mean.sum()),
-            "variance": float((mean * (1 - mean)).clamp(min=0.0).sum()),
-            "largest": 1.0,
-        }
-        for name, mean in means.items()
-    }
-    mean = (chances * values).sum(dim=1)
-    told["log-probability"] = {
-        "observed": float(values.gather(1, torch.tensor(list(tokens)).unsqueeze(1)).sum()),
-        "expected": float(mean.sum()),
-        "variance": float(((chances * values.square()).sum(dim=1) - mean.square()).clamp(min=0.0).sum()),
-        "largest": -FLOOR,
-    }
-    return told
-
-
 def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
     """The same requests with seeds of their own, twice: the second time in another order and beside one without."""
     prompt = running.prompt(PROMPT_TOKENS, salt=6)
-    usual = {"temperature": SHARPER, "max_tokens": SEEDED_TOKENS, "ignore_eos": True}
     rows = []
     for batch, seeds in enumerate((SEEDS, (None, *reversed(SEEDS)))):
-        asked = {f"seed {seed}": (prompt, {**usual, "seed": seed}) for seed in seeds}
+        asked = {f"seed {seed}": (prompt, {**SEEDED, "seed": seed}) for seed in seeds}
         for row in running.generate(asked):
             if row["seed"] is not None:
                 rows.append({"seed": row["seed"], "batch": batch, "token_ids": row["token_ids"]})
     return rows
+
+
+def _siblings(running: RunningEngine) -> list[list[int]]:
+    """The completions of one request with a seed."""
+    asked = {"siblings": (running.prompt(PROMPT_TOKENS, salt=6), {**SEEDED, "seed": SEEDS[0], "n": SIBLINGS})}
+    return [row["token_ids"] for row in running.generate(asked)]

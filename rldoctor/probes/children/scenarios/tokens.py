@@ -6,14 +6,14 @@ launch. Records: ``tokenizer`` (``class``, ``size``, ``largest`` id, ``own`` whe
 ``text``, its ``ids``, ``encoded`` with and ``plain`` without special tokens from that text, ``decoded``), ``turn`` (the
 special token that ends the assistant's turn: ``id``, ``token``), ``ends`` (for ``eos`` and ``turn`` what the engine did
 when it was made to choose that token: ``token_ids``, ``finish_reason``), ``again`` (texts: how many come back as the
-same ids), ``texts`` (completions of plain ASCII tokens: ``token_ids``, the text of the ``engine`` and of the
-``tokenizer``), ``reach``."""
+same ids), ``texts`` (completions of plain ASCII tokens, and of some with white space: ``token_ids``, the text of the
+``engine`` and of the ``tokenizer``), ``reach``."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from plain_tokens import plain_tokens, special_tokens
+from plain_tokens import plain_tokens, space_tokens, special_tokens
 from report import chain
 from running_engine import RunningEngine
 
@@ -128,14 +128,20 @@ def _end(running: RunningEngine, token: int, arguments: dict[str, Any]) -> dict[
 
 
 def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
-    """Sampled from plain tokens."""
-    from vllm import SamplingParams
-
+    """Sampled from plain tokens, and from few with white space between them and at both ends."""
     plain = plain_tokens(running, tokenizer)
     if len(plain) < FEWEST_ORDINARY:
         return []
+    spaces = space_tokens(tokenizer, plain[0])
+    sets = [plain, *([[*plain[:2], *spaces]] if spaces else [])]
+    return [row for allowed in sets for row in _drawn(running, tokenizer, allowed)]
+
+
+def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int]) -> list[dict[str, Any]]:
+    from vllm import SamplingParams
+
     given = {"temperature": 1.0, "n": COMPLETIONS, "max_tokens": TEXT_TOKENS, "ignore_eos": True}
-    parameters = SamplingParams(**given, allowed_token_ids=plain, detokenize=True)
+    parameters = SamplingParams(**given, allowed_token_ids=allowed, detokenize=True)
     asked = [{"prompt_token_ids": running.prompt(16, salt=3)}]
     return [
         {
@@ -145,7 +151,7 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         }
         for output in running.engine.generate(asked, parameters, use_tqdm=False)
         for completion in output.outputs
-        if set(completion.token_ids) <= set(plain)
+        if set(completion.token_ids) <= set(allowed)
     ]
 
 

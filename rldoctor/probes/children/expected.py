@@ -1,0 +1,132 @@
+"""What a sampler is to draw: the distribution behind a model's logits and the parameters of a request, and sums over
+drawn tokens whose mean and variance follow from it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+# Classes of ranks by the trainer's probability (from 0), and the log-probability below which all count alike.
+RANKS = {"the likeliest": (0, 1), "the second": (1, 2), "ranks 3 and 4": (2, 4), "ranks 1 to 8": (0, 8)}
+MOST_RANKS, FLOOR = 8, -6.0
+
+
+def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequence[int] = ()) -> torch.Tensor:
+    """Probabilities of the next token after what was generated ``before``, in float64. The order is vLLM's
+    (vllm/v1/sample/sampler.py): tokens that are allowed, bad words, bias, temperature, min-p, top-k, top-p."""
+    scores = _scored(logits, asked, before)
+    if not asked.get("temperature", 1.0):
+        return torch.zeros_like(scores).scatter(0, scores.argmax(), 1.0)
+    ordered, order = torch.softmax(scores / asked.get("temperature", 1.0), dim=-1).sort(descending=True)
+    kept = ordered >= asked.get("min_p", 0.0) * ordered[0]
+    if "top_k" in asked:
+        kept[int(asked["top_k"]) :] = False
+    left = torch.where(kept, ordered, 0.0)
+    if "top_p" in asked:
+        left = left / left.sum()
+        left[left.cumsum(0) - left >= asked["top_p"]] = 0.0
+    cut = torch.zeros_like(ordered)
+    cut[order] = left
+    return cut / cut.sum()
+
+
+def beyond(logits: torch.Tensor, asked: Mapping[str, Any], token: int, before: Sequence[int] = ()) -> float:
+    """By how much logits would have to be off, at least, for a token that may not come to come: 0 for one that may,
+    infinity for one that is ruled out whatever its logit."""
+    scores = _scored(logits, asked, before)
+    own, heat = float(scores[token]), asked.get("temperature", 1.0)
+    if own == -math.inf:
+        return math.inf
+    ordered = scores.sort(descending=True).values
+    if not heat:
+        return (float(ordered[0]) - own) / 2
+    limits = [float(ordered[0]) + heat * math.log(asked["min_p"])] if "min_p" in asked else []
+    kept = ordered
+    if "top_k" in asked:
+        kept = ordered[: int(asked["top_k"])]
+        limits.append(float(kept[-1]))
+    least: float = max((limit - own) / 2 for limit in (own, *limits))
+    if "top_p" in asked:
+        mass = float(torch.softmax(kept / heat, dim=-1)[kept > own].sum())
+        least = max(least, heat * math.log(mass / asked["top_p"]) / 2 if mass > asked["top_p"] else 0.0)
+    return least
+
+
+def _scored(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequence[int]) -> torch.Tensor:
+    """Logits of one place with all that goes before the temperature, but for penalties."""
+    scores = logits.double().clone()
+    if "allowed_token_ids" in asked:
+        allowed = torch.full_like(scores, -math.inf)
+        allowed[list(asked["allowed_token_ids"])] = 0.0
+        scores += allowed
+    for first, last in asked.get("bad_pairs", ()):
+        if list(before[-1:]) == [first]:
+            scores[last] = -math.inf
+    for token, bias in asked.get("logit_bias", {}).items():
+        scores[token] += bias
+    return scores
+
+
+def penalized(
+    logits: torch.Tensor, asked: Mapping[str, Any], prompt: Sequence[int], tokens: Sequence[int]
+) -> torch.Tensor:
+    """Logits of each place (shape: tokens, vocabulary) after penalties: the repetition penalty counts the prompt, the
+    two others only what was generated (vllm/model_executor/layers/utils.py, apply_penalties)."""
+    counts = torch.zeros_like(logits)
+    for place, token in enumerate(tokens[:-1]):
+        counts[place + 1 :, token] += 1
+    seen = counts > 0
+    seen[:, list(prompt)] = True
+    repeated = asked.get("repetition_penalty", 1.0)
+    scores = torch.where(seen, torch.where(logits > 0, logits / repeated, logits * repeated), logits)
+    return scores - asked.get("frequency_penalty", 0.0) * counts - asked.get("presence_penalty", 0.0) * (counts > 0)
+
+
+def classes_of(logits: torch.Tensor, prompt: Sequence[int], tokens: Sequence[int]) -> dict[str, list[list[int]]]:
+    """Classes of tokens, each as the token ids that it has at each place: by rank, of the prompt, generated before."""
+    order = logits.topk(min(MOST_RANKS, logits.shape[1]), dim=-1).indices.tolist()
+    found = {name: [row[low:high] for row in order] for name, (low, high) in RANKS.items()}
+    before = [Counter(tokens[:place]) for place in range(len(tokens))]
+    return {
+        **found,
+        "tokens of the prompt": [sorted(set(prompt))] * len(tokens),
+        "repeated tokens": [list(counts) for counts in before],
+        "tokens that came twice": [[token for token, count in counts.items() if count > 1] for counts in before],
+    }
+
+
+def scores_of(
+    classes: Mapping[str, list[list[int]]],
+    values: Mapping[str, torch.Tensor],
+    chances: torch.Tensor,
+    tokens: Sequence[int],
+) -> dict[str, dict[str, float]]:
+    """For functions of the drawn token the sum ``observed``, its ``expected`` value and ``variance`` where each token
+    is drawn with the ``chances`` at its place (shape: tokens, vocabulary), and the ``largest`` deviation of one token.
+    Functions are whether it is of a class or has an even id, and ``values`` (by name, of the same shape)."""
+    means = {n: torch.stack([chances[p, ids].sum() for p, ids in enumerate(rows)]) for n, rows in classes.items()}
+    counts = {n: sum(token in ids for token, ids in zip(tokens, rows)) for n, rows in classes.items()}  # noqa: B905
+    means["even token ids"], counts["even token ids"] = chances[:, ::2].sum(dim=1), sum(t % 2 == 0 for t in tokens)
+    told = {
+        name: {
+            "observed": float(counts[name]),
+            "expected": float(mean.sum()),
+            "variance": float((mean * (1 - mean)).clamp(min=0.0).sum()),
+            "largest": 1.0,
+        }
+        for name, mean in means.items()
+    }
+    drawn = torch.tensor(list(tokens)).unsqueeze(1)
+    for name, of in values.items():
+        mean = (chances * of).sum(dim=1)
+        told[name] = {
+            "observed": float(of.gather(1, drawn).sum()),
+            "expected": float(mean.sum()),
+            "variance": float(((chances * of.square()).sum(dim=1) - mean.square()).clamp(min=0.0).sum()),
+            "largest": float(of.max() - of.min()),
+        }
+    return told

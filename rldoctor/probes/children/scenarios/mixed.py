@@ -1,0 +1,137 @@
+"""One batch of requests that differ in all that a request can ask for, more of them than there are rows in a small
+batch, of different lengths, so that rows move and are filled anew while others decode.
+
+What a parameter does alone is the ``sampling`` scenario's; here each token is held against the distribution of its own
+request. Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens). Records: ``trainer`` (or
+``unread`` says why there is none), ``kinds`` (one for each combination of parameters: ``name``, ``requests``,
+``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``,
+``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any), ``lengths`` (completions
+that are not as long as asked for), ``reach``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from expected import FLOOR, beyond, classes_of, distribution, penalized, scores_of
+from plain_tokens import joined, plain_tokens, tokenizer_of
+from running_engine import RunningEngine
+from trainer import Trainer, TrainerError
+
+PROMPT_TOKENS = 20
+PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+# What a request asks for beside its length; ``allowed``, ``forbidden`` and ``biased`` are numbers of tokens, and
+# ``lowered`` puts the logits of allowed ones below zero, where a repetition penalty multiplies and does not divide. Of
+# few tokens each comes back soon enough for penalties to tell whether it did, and how often.
+KINDS: dict[str, dict[str, Any]] = {
+    "temperature 0": {"temperature": 0.0},
+    "temperature 0.5": {"temperature": 0.5},
+    "temperature 1": {},
+    "temperature 2": {"temperature": 2.0},
+    "top_k": {"top_k": 4},
+    "top_p": {"top_p": 0.7},
+    "min_p": {"min_p": 0.2},
+    "top_k with top_p": {"temperature": 1.5, "top_k": 8, "top_p": 0.6},
+    "allowed_token_ids": {"allowed": 6},
+    "bad_words": {"allowed": 6, "forbidden": 1},
+    "logit_bias": {"biased": 6},
+    "repetition_penalty": {"allowed": 24, "lowered": True, "repetition_penalty": 1.4},
+    "presence_penalty": {"allowed": 24, "presence_penalty": 1.5},
+    "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},
+}
+BIAS, LOWERED = 3.0, -8.0
+NUMBERS = ("allowed", "forbidden", "biased")
+# The least change of a log-probability beyond which all count alike.
+MOST_EFFECT = 2.0
+
+
+def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
+    try:
+        trainer = Trainer(running)
+    except TrainerError as why:
+        running.record("unread", {name: str(why) for name in ("trainer", "kinds")})
+        return
+    running.record("trainer", trainer.facts())
+    asked = _requests(running, arguments)
+    prompts = {name: running.prompt(PROMPT_TOKENS, salt=300 + n) for n, name in enumerate(asked)}
+    given = {name: (prompts[name], {k: v for k, v in one.items() if k != "ruled_out"}) for name, one in asked.items()}
+    rows = running.generate(given)
+    kinds: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        name = row["request"].rpartition(" ")[0]
+        kind = kinds.setdefault(name, {"name": name, "requests": 0, "tokens": 0, "scores": {}, "outside": []})
+        _judge(trainer, kind, row, prompts[row["request"]], asked[row["request"]])
+    running.record("lengths", sum(len(row["token_ids"]) != row["max_tokens"] for row in rows))
+    running.record("kinds", list(kinds.values()))
+    running.record("reach", {"requests": len(rows), "sampled_tokens": sum(kind["tokens"] for kind in kinds.values())})
+
+
+def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each request asks for, kinds by turns, so that neighbours in the batch are of different ones."""
+    tokenizer = tokenizer_of(running)
+    words = [token for token in plain_tokens(running, tokenizer) if joined(tokenizer, [token])]
+    ordinary = list(dict.fromkeys(running.prompt(64, salt=9)))
+    shortest, longest = arguments["shortest"], arguments["longest"]
+    asked: dict[str, dict[str, Any]] = {}
+    for turn in range(arguments["each"]):
+        for number, (name, kind) in enumerate(KINDS.items()):
+            own, few = words if "forbidden" in kind else ordinary, max(kind.get(one, 0) for one in NUMBERS)
+            if len(own) < few:
+                continue
+            tokens = [own[(turn + 3 * place) % len(own)] for place in range(few)]
+            given: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "detokenize": False}
+            given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
+            given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, "lowered")})
+            if "allowed" in kind:
+                given["allowed_token_ids"] = sorted(set(tokens))
+            if "forbidden" in kind:
+                given["bad_words"] = [str(tokenizer.decode(tokens[:1]))]
+                given["ruled_out"] = tokens[0]
+            if "biased" in kind:
+                given["logit_bias"] = {token: BIAS * (-1) ** place for place, token in enumerate(tokens)}
+            if "lowered" in kind:
+                given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"], LOWERED)
+            asked[f"{name} {turn}"] = given
+    return asked
+
+
+def _judge(
+    trainer: Trainer, kind: dict[str, Any], row: Mapping[str, Any], prompt: Sequence[int], asked: Mapping[str, Any]
+) -> None:
+    """Adds what one completion shows to its kind."""
+    tokens = row["token_ids"]
+    if not tokens:
+        return
+    usual = trainer.logits_of(prompt, tokens)[:-1].double()
+    if any(name in asked for name in PENALTIES):
+        # Bias goes before penalties, and is not what these requests are about.
+        for token, bias in asked.get("logit_bias", {}).items():
+            usual[:, token] += bias
+        asked = {key: value for key, value in asked.items() if key != "logit_bias"}
+        logits = penalized(usual, asked, prompt, tokens)
+    else:
+        logits = usual.clone()
+    if "ruled_out" in asked:
+        logits[:, asked["ruled_out"]] = -math.inf
+    kind["requests"] += 1
+    kind["tokens"] += len(tokens)
+    for place, token in enumerate(tokens):
+        by = beyond(logits[place], asked, token)
+        if by > 0:
+            told = {"request": row["request"], "place": place, "token": token, "by": None if by == math.inf else by}
+            kind["outside"].append(told)
+    if not asked["temperature"]:
+        return
+    chances = torch.stack([distribution(one, asked) for one in logits])
+    without = {key: value for key, value in asked.items() if key == "allowed_token_ids"}
+    plain = torch.stack([distribution(one, without) for one in usual])
+    values = {
+        "log-probability": chances.log().clamp(min=FLOOR),
+        "what the parameters change": (chances.log() - plain.log()).nan_to_num(0.0).clamp(-MOST_EFFECT, MOST_EFFECT),
+    }
+    for name, found in scores_of(classes_of(logits, prompt, tokens), values, chances, tokens).items():
+        total = kind["scores"].setdefault(name, dict.fromkeys(found, 0.0))
+        for key, value in found.items():
+            total[key] = max(total[key], value) if key == "largest" else total[key] + value

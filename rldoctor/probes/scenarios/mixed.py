@@ -1,0 +1,33 @@
+"""The ``mixed`` scenario: one batch of requests that differ in all that a request can ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rldoctor.case import Case
+from rldoctor.catalogue.probe import Request
+from rldoctor.catalogue.scenario import Basis, Run, Scenario
+from rldoctor.model import Level
+
+# Of each kind: together more than a hundred requests, as a rollout has them.
+EACH = 12
+# Some end after a few steps, others go on when their rows have moved.
+SHORTEST, LONGEST = 6, 48
+SECONDS = 600.0
+
+
+def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
+    longest = max(min(LONGEST, basis.model_len // 4), 1)
+    arguments = {"each": EACH, "shortest": min(SHORTEST, longest), "longest": longest}
+    return {"mixed": Run(arguments=arguments, time_limit=SECONDS)}
+
+
+mixed = Scenario(
+    name="mixed",
+    level=Level.COMPARE,
+    program=Path(__file__).parents[1] / "children" / "scenarios" / "mixed.py",
+    runs=_runs,
+    reads=("plan", "model"),
+    seconds=4.0,
+)
