@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.formats.native import Native
-from rldoctor.formats.values import Unresolved, whole
+from rldoctor.formats.values import Unresolved, scalar, whole
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.rule import Boolean
 from rldoctor.plan.model import Form, RefusedValue
@@ -80,11 +80,10 @@ def _text(native: Native) -> str | None:
     if value is None or isinstance(value, Unresolved | list | dict):
         return None
     raw = _BEFORE.sub("", native.raw).strip("\"'")
-    if native.form is Form.OPTION:
-        if isinstance(value, bool) and not raw:
-            return None  # a switch without a value
-        return raw if raw and not re.search(r"[$`\\]", raw) else _plain(value)
-    return _plain(value)
+    if native.form is Form.OPTION and isinstance(value, bool) and not raw:
+        return None  # a switch without a value
+    # A word that came out of a variable stands in the file as something else.
+    return raw if raw and scalar(raw) == value else _plain(value)
 
 
 def _plain(value: Any) -> str:

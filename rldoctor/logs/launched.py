@@ -84,7 +84,7 @@ def _whole(reported: Sequence[tuple[str, Printed]], case: Case, variables: Mappi
     if resolved is None:
         return asked
     # What was printed is what the framework accepted, whatever the tables say.
-    resolved = replace(resolved, unknown=())
+    resolved = replace(resolved, unknown=(), refused=())
     if asked is None or asked.dialect != resolved.dialect:
         return resolved
     given = {name: s for name, s in asked.settings.items() if s.source in (Source.GIVEN, Source.ENVIRONMENT)}

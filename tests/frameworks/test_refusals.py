@@ -64,6 +64,7 @@ def test_a_switch_takes_no_value(launches: Launches, more: str) -> None:
     ("command", "versions"),
     [
         ("swift rlhf --rlhf_type grpo --vllm_mode colocate --use_vllm True --learning_rate 1e-6 --bf16 yes", SWIFT),
+        ('ARGS="--rlhf_type grpo --vllm_mode colocate"; ALL="$ARGS --use_vllm true"; swift rlhf $ALL', SWIFT),
         ("swift rlhf --rlhf_type grpo --vllm_mode $MODE --max_length ${LENGTH}", SWIFT),
         ("swift rlhf --rlhf_type grpo --max_length '2048' --warmup_ratio 0", SWIFT),
         ("vllm serve m --max-model-len 16k --max-num-batched-tokens 1.5M --kv-cache-dtype fp8", {"vllm": "0.19.0"}),
