@@ -17,7 +17,8 @@ _LONGEST = 6_000  # characters of a message that are looked at
 _SHORTEST = 12  # characters of the longest literal part, where nothing but the text speaks for a place
 _FEWEST_LETTERS, _FEWEST_WORDS = 18, 3
 _LONGEST_VALUE = 200
-_MOST_PACKAGES = 3  # that print the same words; beyond that these identify nothing
+# How many packages may print the same words, and how many letters these must have then; Python's own have less.
+_MOST_PACKAGES, _LETTERS_OF_SEVERAL = 3, 30
 # Validators' words around the message of what was raised within them.
 _WITHIN = re.compile(r"(?P<kind>Value error|Assertion failed), (?P<said>[\s\S]*?)(?= \[type=|$)")
 _WITHIN_TYPES = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
@@ -110,7 +111,7 @@ def _chosen(shown: Shown, found: list[Place], releases: Mapping[str, str]) -> Tr
     among = list(dict.fromkeys(place.package for place in found))
     here = [package for package in among if package in releases]
     among = here if len(here) == 1 else among
-    if len(among) > _MOST_PACKAGES:
+    if len(among) > _MOST_PACKAGES or (len(among) > 1 and _letters(found[0]) < _LETTERS_OF_SEVERAL):
         return None
     each = [_of_package(shown, [p for p in found if p.package == package], releases) for package in among]
     return replace(each[0], elsewhere=tuple(trace.place for trace in each[1:]))
