@@ -98,6 +98,12 @@ def _nothing_failed_before(case: Case, event: LogEvent) -> bool:
     return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
 
 
+def _no_task_ended_before(case: Case, event: LogEvent) -> bool:
+    """Whether it is the first that is said of an end: Slurm cancels a step of which a task has failed, too."""
+    ended = (one for one in event.run.failures if one.source == event.source and one.line < event.number)
+    return _nothing_failed_before(case, event) and not any(one.type == "exit code" for one in ended)
+
+
 _RESUME = Fix(
     title="submit the job again (Slurm: --requeue) and resume from the last checkpoint; save often enough "
     "that little is "
@@ -189,7 +195,7 @@ check.signature(
     " CANCELLED AT ",
     pattern=_SLURM,
     unless=(" DUE TO PREEMPTION", " DUE TO TIME LIMIT", " DUE TO NODE FAILURE", " DUE TO JOB REQUEUE"),
-    when=_nothing_failed_before,
+    when=_no_task_ended_before,
     says="the job {job} was cancelled on {node}: by a person, a script, or by Slurm after another task had failed",
     fixes=(
         Fix(

@@ -129,6 +129,8 @@ WRAPPINGS: dict[str, Wrapping] = {
     "kubectl --prefix": each(lambda i, t: f"[pod/trainer-0/main] {t}"),
     "gh run view": each(lambda i, t: f"train\tRun bash train.sh\t{_iso(i)} {t}"),
     "GitHub, unknown step": each(lambda i, t: f"train\tUNKNOWN STEP\t{_iso(i)} {t}"),
+    "a name in bars": each(lambda i, t: f"2026-03-02 {_clock(i)}.{i % 1000:03d} | info | x7k2m9 | {t}"),
+    "folded and padded": lambda lines: [line.ljust(120) for line in folded(120)(lines)],
     "pdsh": each(lambda i, t: f"gpu-node-07: {t}"),
     "an unknown prefix": each(lambda i, t: f"<job 8812/out> {t}"),
     "a counted prefix": each(lambda i, t: f"#{i:06d}# run-a | {t}"),

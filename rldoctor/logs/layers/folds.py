@@ -20,7 +20,7 @@ _GoesOn = Callable[[str, str, int, _Length], bool]
 _NARROWEST, _WIDEST = 40, 260
 _WORD_CHARACTER = re.compile(r"\w")
 _FEWEST = 3
-_PADDED = 0.5
+_PADDED, _ONE_WIDTH = 0.5, 0.9
 # Shares of the lines that are as long as can be, of those that end within a word, and of those behind which another
 # line certainly begins.
 _SHARE, _TORN, _FRESH = 0.05, 0.08, 0.25
@@ -133,7 +133,11 @@ def _joined(text: bytes, *, goes_on: _GoesOn, width: int, length: _Length) -> by
 def padded(lines: Sequence[bytes]) -> Strip | None:
     """Blanks up to the width of the terminal behind every line, as some copy them."""
     full = [line for line in lines if line.strip()]
-    if len(full) < _FEWEST or sum(1 for line in full if line.endswith(b"  ")) < _PADDED * len(full):
+    blank = sum(1 for line in full if line.endswith(b"  "))
+    lengths = [len(text_of(line)) for line in full]
+    # Of long lines that were folded first, few end in blanks; all are of one length then.
+    wide = lengths.count(max(lengths, default=0))
+    if blank < _FEWEST or (blank < _PADDED * len(full) and wide < _ONE_WIDTH * len(full)):
         return None
     return lambda text: b"\n".join(line.rstrip(b" \r") for line in text.split(b"\n"))
 

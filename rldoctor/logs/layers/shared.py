@@ -31,10 +31,11 @@ def prefixed(lines: Sequence[bytes]) -> Strip | None:
     tokens = [_TOKEN.findall(line[:_LOOKED_AT]) for line in full]
     columns, members = _agreed(tokens)
     cut, example = _cut(columns, [tokens[i] for i in members], len(full))
-    if not example.strip() or _CONTENT.search(example) or parse(example.decode("utf-8", "replace") + "x").text == "x":
+    if not example.strip() or _CONTENT.search(example):
         return None
     pattern = re.compile(rb"(?m)^(?:" + b"".join(columns[:cut]) + rb")")
-    if _differ_little([line[match.end() :] for line in full if (match := pattern.match(line)) is not None], len(full)):
+    rests = [(line, line[match.end() :]) for line in full if (match := pattern.match(line)) is not None]
+    if all(_text(line) == _text(rest) for line, rest in rests) or _differ_little([r for _, r in rests], len(full)):
         return None
     blank = b"".join(columns[:cut]).rstrip(b" ").removesuffix(b"\\")
     bare = re.compile(rb"(?m)^(?:" + blank + rb")[ \t]*$") if blank else None
@@ -106,7 +107,12 @@ def _cut(columns: list[bytes], members: list[list[bytes]], lines: int) -> tuple[
 def _differ_little(rests: Sequence[bytes], lines: int) -> bool:
     """Whether the lines say much the same behind the prefix: then it is their text, unless all ``lines`` have it.
     Numbers make no difference."""
-    texts = (parse(rest.decode("utf-8", "replace")).text.encode() for rest in rests)
-    shapes = {tuple(b"0" if t.isdigit() else t for t in _TOKEN.findall(text[:_LOOKED_AT])[:6]) for text in texts}
+    texts = (_text(rest).encode()[:_LOOKED_AT] for rest in rests)
+    shapes = {tuple(b"0" if t.isdigit() else t for t in _TOKEN.findall(text)[:6]) for text in texts}
     least = len(rests) // 5 if len(rests) < 50 else 10
     return len(shapes) < max(3, min(least, _FEWEST_SHAPES) if len(rests) == lines else least)
+
+
+def _text(line: bytes) -> str:
+    """What is left behind the prefixes that are known by themselves."""
+    return parse(line.decode("utf-8", "replace")).text

@@ -30,3 +30,15 @@ def test_it_comes_after_any_cause() -> None:
 def test_a_death_that_the_run_survived() -> None:
     raylet = "(raylet) A worker died or was killed while executing a task by an unexpected system error.\n"
     assert findings(check, raylet + HEALTHY) == []
+
+
+CANCELLED = "slurmstepd-n7: error: *** STEP 88.0 ON n7 CANCELLED AT 2026-03-02T12:00:00 ***\n"
+
+
+def test_a_step_that_was_cancelled() -> None:
+    assert "the job 88.0 was cancelled on n7" in finding(check, HEALTHY + CANCELLED).message
+
+
+def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
+    exited = "srun: error: n7: tasks 0-7: Exited with exit code 1\n"
+    assert findings(check, HEALTHY + exited + CANCELLED) == []
