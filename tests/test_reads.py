@@ -73,7 +73,8 @@ def test_what_is_read_aside_decides_nothing() -> None:
     assert judged(check, replace(assumed(vllm="0.8.5"), unknown=unknown)).outcome is Outcome.PASS
 
 
-# What every model has; any other key that a config.json lacks is a default of its architecture.
+# What every model has; any other key that a config.json lacks is a default of its architecture. Where these are left
+# out, the model's class has defaults for them, unless the model brings a class of its own.
 KEYS = (
     "architectures",
     "hidden_size",
@@ -201,7 +202,8 @@ def _without_model_facts(case: Case, model: ModelFiles) -> Iterator[tuple[str, C
             broken = {**model.broken, f"{name}.json": "taken away"}
             yield f"model.{name}", replace(case, model=replace(model, **{name: None}, broken=broken))  # type: ignore[arg-type]
     for key in model.config.keys() & set(KEYS):
-        config = Config({name: value for name, value in model.config.items() if name != key})
+        left = {name: value for name, value in model.config.items() if name != key}
+        config = Config({**left, "auto_map": {"AutoConfig": "configuration_acme.AcmeConfig"}})
         yield f"model.config.{key}", replace(case, model=replace(model, config=config))
 
 

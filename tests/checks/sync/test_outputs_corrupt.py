@@ -67,7 +67,7 @@ def test_an_engine_with_a_layer_of_nan(rollout: Callable[..., Case]) -> None:
 @pytest.mark.engine
 def test_an_engine_that_answers_with_one_token(rollout: Callable[..., Case]) -> None:
     (finding, *_) = judge_one(check, rollout("one_token")).findings
-    assert finding.message.endswith("repeat token 0")
+    assert "repeat token 0" in finding.message
 
 
 def test_sampling_that_met_no_probabilities() -> None:

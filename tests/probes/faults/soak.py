@@ -42,18 +42,16 @@ def leaks_blocks(llm: Any) -> None:
 
 
 def slower(llm: Any) -> None:
-    """Each request makes all later steps a little longer, measured by what a step takes on this machine."""
-    step, add, count = llm.llm_engine.step, llm.llm_engine.add_request, [0]
+    """Each request makes all later steps a little longer."""
+    step, add, waits = llm.llm_engine.step, llm.llm_engine.add_request, [0.0]
 
     def add_slower(*arguments: Any, **named: Any) -> Any:
-        count[0] += 1
+        waits[0] += 0.0005
         return add(*arguments, **named)
 
     def step_slower() -> Any:
-        began = time.perf_counter()
-        outputs = step()
-        time.sleep((time.perf_counter() - began) * count[0] / 24)
-        return outputs
+        time.sleep(waits[0])
+        return step()
 
     llm.llm_engine.step, llm.llm_engine.add_request = step_slower, add_slower
 
