@@ -13,6 +13,8 @@ import torch
 # Classes of ranks by the trainer's probability (from 0), and the log-probability below which all count alike.
 RANKS = {"the likeliest": (0, 1), "the second": (1, 2), "ranks 3 and 4": (2, 4), "ranks 1 to 8": (0, 8)}
 MOST_RANKS, FLOOR = 8, -6.0
+# What needs the whole vocabulary in order, by far the dearest of a place.
+CUTS = ("min_p", "top_k", "top_p")
 
 
 def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequence[int] = ()) -> torch.Tensor:
@@ -21,7 +23,10 @@ def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequenc
     scores = _scored(logits, asked, before)
     if not asked.get("temperature", 1.0):
         return torch.zeros_like(scores).scatter(0, scores.argmax(), 1.0)
-    ordered, order = torch.softmax(scores / asked.get("temperature", 1.0), dim=-1).sort(descending=True)
+    chances = torch.softmax(scores / asked.get("temperature", 1.0), dim=-1)
+    if not any(name in asked for name in CUTS):
+        return chances
+    ordered, order = chances.sort(descending=True)
     kept = ordered >= asked.get("min_p", 0.0) * ordered[0]
     if "top_k" in asked:
         kept[int(asked["top_k"]) :] = False
@@ -41,9 +46,11 @@ def beyond(logits: torch.Tensor, asked: Mapping[str, Any], token: int, before: S
     own, heat = float(scores[token]), asked.get("temperature", 1.0)
     if own == -math.inf:
         return math.inf
-    ordered = scores.sort(descending=True).values
     if not heat:
-        return (float(ordered[0]) - own) / 2
+        return (float(scores.max()) - own) / 2
+    if not any(name in asked for name in CUTS):
+        return 0.0
+    ordered = scores.sort(descending=True).values
     limits = [float(ordered[0]) + heat * math.log(asked["min_p"])] if "min_p" in asked else []
     kept = ordered
     if "top_k" in asked:
