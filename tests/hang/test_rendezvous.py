@@ -127,6 +127,8 @@ def test_ranks_of_a_real_group_that_nobody_launched_together(
     programs = [start(TORCHRUN, f"rank{rank}.py", patient, RANK=str(rank), **variables) for rank in (0, 1)]
     programs[1].until("scoring")
     for program in programs:
+        # What is written after this makes the output young again.
+        program.until("stepping")
         program.quiet_for(100)
     _, report = looked_at(tmp_path, programs[0].pid, "kept")
     (said,) = [f["message"] for f in report["findings"] if f["code"] == "RLD321" and "in group" not in f["message"]]

@@ -50,12 +50,12 @@ def miscounted(what: str) -> None:
 
 
 def slow(what: str) -> None:
-    """The third rank does its work several times."""
+    """The third rank does its work so often that no other one takes as long, however busy the machine is."""
     if what == "gloo all_gather" and os.environ["RANK"] == "2":
         work = collective_rank.work
 
         def longer(place: str) -> None:
-            for _ in range(8):
+            for _ in range(50):
                 work(place)
 
         collective_rank.work = longer
@@ -63,13 +63,13 @@ def slow(what: str) -> None:
 
 
 def far(what: str) -> None:
-    """The third rank's exchanges are slow, whoever the other is."""
+    """The third rank's exchanges are slow, whoever the other is, and slower than any that a busy machine holds up."""
     if what == "gloo all_gather":
         exchange, rank = collective_rank.exchange, int(os.environ["RANK"])
 
         def throttled(place: str, other: int) -> float:
             if 2 in (rank, other):
-                return sum(exchange(place, other) for _ in range(8))
+                return sum(exchange(place, other) for _ in range(50))
             return exchange(place, other)
 
         collective_rank.exchange = throttled
