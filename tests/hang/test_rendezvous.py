@@ -21,13 +21,15 @@ from tests.hang.test_hang import TORCHRUN
 from tests.hang.test_stacks import SLEEPS
 
 MEETS = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", "WORLD_SIZE": "3"}
+# A run's own name: other runs of these tests on the host are not to be joined.
+RUN = str(os.getpid())
 STARTS: dict[str, dict[str, str]] = {
-    "by hand": {**MEETS, "RANK": "{rank}"},
+    "by hand": {**MEETS, "MASTER_ADDR": f"host-{RUN}", "RANK": "{rank}"},
     "srun": {
-        "SLURM_PROCID": "{rank}", "SLURM_STEP_NUM_TASKS": "3", "SLURM_NTASKS": "3", "SLURM_JOB_ID": "8812",
+        "SLURM_PROCID": "{rank}", "SLURM_STEP_NUM_TASKS": "3", "SLURM_NTASKS": "3", "SLURM_JOB_ID": RUN,
         "SLURM_STEP_ID": "0",
     },
-    "mpirun": {"OMPI_COMM_WORLD_RANK": "{rank}", "OMPI_COMM_WORLD_SIZE": "3", "PMIX_NAMESPACE": "prterun-node-12@1"},
+    "mpirun": {"OMPI_COMM_WORLD_RANK": "{rank}", "OMPI_COMM_WORLD_SIZE": "3", "PMIX_NAMESPACE": f"prterun-{RUN}@1"},
 }  # fmt: skip
 
 
@@ -93,7 +95,8 @@ class TestProcesses:
     def test_a_loop_of_a_shell(self, start: Start, tmp_path: Path) -> None:
         (tmp_path / "rank.py").write_text(SLEEPS)
         shell = f"for r in 0 1 2; do RANK=$r {sys.executable} rank.py & done; wait"
-        program = start(f"import os\nos.execv('/bin/bash', ['bash', '-c', {shell!r}])\n", **MEETS)
+        meets = {**MEETS, "MASTER_ADDR": f"host-{RUN}"}
+        program = start(f"import os\nos.execv('/bin/bash', ['bash', '-c', {shell!r}])\n", **meets)
         program.until("ready", times=3)
         record, _ = looked_at(tmp_path, program.pid, "kept")
         assert sorted(ranks(record).values(), key=str) == ["0", "1", "2"]
