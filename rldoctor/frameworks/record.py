@@ -149,8 +149,7 @@ class Layer:
 class Framework:
     """One framework. ``home`` is its folder's module. Beside the record may stand ``dialect`` (and ``serve``) with a
     ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, ``tracker`` with ``TRACKERS``,
-    ``options/NAME.json``, read when needed, and ``children/log_probabilities.py``, a program for the target's
-    interpreter.
+    ``options/NAME.json``, read when needed.
 
     ``title`` is the name that people write, and that plans carry. ``over`` is what it is built over. ``trains`` is
     false for an engine. ``programs`` are console programs whose first argument is a command, ``servers`` expressions
@@ -159,7 +158,8 @@ class Framework:
     declarations are read too. ``in_trainer`` is for which releases the engine lives in the trainer beside a thread that
     generates. ``imports`` are the modules that a launch with rollouts imports, older names too: ``always``, with an
     ``asynchronous`` engine, and in its ``server``; ``{algorithm}`` in a name is the plan's. ``arguments`` are the
-    modules whose class ``{algorithm}Config`` takes a launch's settings as its fields, older names too."""
+    modules whose class ``{algorithm}Config`` takes a launch's settings as its fields, older names too. ``asked_by`` is
+    the program of ``probes/children/trainers`` that has its trainer tell log-probabilities."""
 
     home: str
     name: str
@@ -178,6 +178,7 @@ class Framework:
     in_trainer: str | None = None
     imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    asked_by: str | None = None
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -207,11 +208,6 @@ class Framework:
     def table(self, owner: str) -> Path:
         """The file with the options of a distribution in all its releases."""
         return self._folder() / "options" / f"{owner}.json"
-
-    def log_probabilities(self) -> Path | None:
-        """The program that has its trainer compute log-probabilities of completions, or None where there is none."""
-        program = self._folder() / "children" / "log_probabilities.py"
-        return program if program.is_file() else None
 
     def _folder(self) -> Path:
         return Path(str(importlib.import_module(self.home).__file__)).parent

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rldoctor.frameworks import frameworks
 from tests.live import CHILDREN
 
 sys.path.insert(0, str(CHILDREN))
@@ -21,6 +22,7 @@ sys.path.insert(0, str(CHILDREN))
 import byte_tokenizer
 import engine
 import miniature
+import programs
 import ray_bundles
 import report
 import running_async_engine
@@ -52,6 +54,8 @@ HEADS = {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256, "h
 def test_children_are_python_3_9_and_import_nothing_of_rldoctor(file: Path) -> None:
     tree = ast.parse(file.read_text(), feature_version=(3, 9))
     allowed = set(sys.stdlib_module_names) | {other.stem for other in FILES} | PATIENT
+    if file.parent.name == "trainers":
+        allowed |= {"datasets", *(module for framework in frameworks() for module in framework.modules)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             assert {alias.name.partition(".")[0] for alias in node.names} <= allowed
@@ -329,3 +333,21 @@ def test_shared_memory_is_that_of_the_own_processes_also_when_nobody_uses_it_any
 def test_of_a_nodes_clock_only_what_is_sure_is_told(began: float, ended: float, offset: float) -> None:
     bundle = ray_bundles._with_offset('{"node": {"host": "n1"}}', 100.0, began, ended, 103.0)
     assert json.loads(bundle) == {"node": {"host": "n1", "clock_offset": offset}}
+
+
+def test_a_program_beside_a_child_is_read_to_its_end(tmp_path: Path) -> None:
+    source = "import sys; print(sys.stdin.read().upper()); sys.exit(3)"
+    assert programs.ended([sys.executable, "-c", source], "word", os.environ, tmp_path, 60) == (3, "WORD\n")
+
+
+def test_a_program_that_does_not_end_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    source = (
+        "import pathlib, subprocess, sys, time\n"
+        "below = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "pathlib.Path('below').write_text(str(below.pid))\n"
+        "time.sleep(600)"
+    )
+    assert programs.ended([sys.executable, "-c", source], "", os.environ, tmp_path, 5) == (None, "")
+    state = Path("/proc", (tmp_path / "below").read_text(), "stat")
+    # Killed; whoever adopted it may not have read that yet.
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"

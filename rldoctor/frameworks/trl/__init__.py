@@ -36,4 +36,5 @@ FRAMEWORK = Framework(
     sync=Sync(one_by_one=True, own_names=""),
     imports={"always": ("trl.trainer.{algorithm}_trainer",), "server": ("trl.scripts.vllm_serve",)},
     arguments=("trl.trainer.{algorithm}_config",),
+    asked_by="trl_grpo.py",
 )

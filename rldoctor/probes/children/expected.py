@@ -137,3 +137,11 @@ def scores_of(
             "largest": float(of.max() - of.min()),
         }
     return told
+
+
+def add_scores(total: dict[str, dict[str, float]], scores: Mapping[str, Mapping[str, float]]) -> None:
+    """Adds the scores of further tokens to those of others; of ``largest`` it keeps the larger."""
+    for name, found in scores.items():
+        own = total.setdefault(name, dict.fromkeys(found, 0.0))
+        for key, value in found.items():
+            own[key] = max(own[key], value) if key == "largest" else own[key] + value

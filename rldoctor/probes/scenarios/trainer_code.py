@@ -16,15 +16,15 @@ from rldoctor.model import Level
 
 # Enough for padding on both sides: prompts and completions of different lengths.
 RESPONSE = 12
-# The framework's trainer is imported and built.
-SECONDS = 300.0
+# The framework's trainer is imported and built, within the time of the run.
+SECONDS, PROGRAM_SECONDS = 300.0, 240.0
+CHILDREN = Path(__file__).parents[1] / "children"
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     plan = case.plan
     framework = frameworks.framework(plan.framework) if plan is not None else None
-    program = framework.log_probabilities() if framework is not None else None
-    if plan is None or framework is None or program is None:
+    if plan is None or framework is None or framework.asked_by is None:
         raise NotApplicable("no framework whose trainer can be asked alone")
     if request.model is not None:
         raise NotApplicable("a real model is not loaded a second time into a trainer")
@@ -33,8 +33,9 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     planned = [plan.value(name) for name in ("trainer.temperature", "sampling.temperature")]
     temperature = next((float(value) for value in planned if isinstance(value, int | float) and value > 0), 1.0)
     arguments = {
-        "program": str(program),
+        "program": str(CHILDREN / "trainers" / framework.asked_by),
         "title": framework.title,
+        "limit": PROGRAM_SECONDS,
         "temperature": temperature,
         "prompt": min(basis.prompt, basis.model_len // 4),
         "response": min(RESPONSE, basis.model_len // 4),
@@ -45,7 +46,7 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
 trainer_code = Scenario(
     name="trainer_code",
     level=Level.COMPARE,
-    program=Path(__file__).parents[1] / "children" / "scenarios" / "trainer_code.py",
+    program=CHILDREN / "scenarios" / "trainer_code.py",
     runs=_runs,
     needs=("plan",),
     reads=("packages", "model"),

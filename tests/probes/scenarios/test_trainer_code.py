@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ from rldoctor_checks.sync.logprob_mismatch import check
 from rldoctor.api import Case, NotApplicable, Outcome
 from rldoctor.api.probes import Request
 from rldoctor.catalogue.scenario import Basis
-from rldoctor.frameworks.trl.children.log_probabilities import batch
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.trainer_code import trainer_code
-from tests.live import scenario_case
+from tests.live import CHILDREN, scenario_case
 from tests.plans import case as planned
+
+sys.path.insert(0, str(CHILDREN))
+
+from trainers.trl_grpo import batch
 
 BASIS = Basis(model_len=2048)
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from expected import FLOOR, beyond, classes_of, distribution, penalized, scores_of
+from expected import FLOOR, add_scores, beyond, classes_of, distribution, penalized, scores_of
 from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
@@ -131,7 +131,4 @@ def _judge(
         "log-probability": chances.log().clamp(min=FLOOR),
         "what the parameters change": (chances.log() - plain.log()).nan_to_num(0.0).clamp(-MOST_EFFECT, MOST_EFFECT),
     }
-    for name, found in scores_of(classes_of(logits, prompt, tokens), values, chances, tokens).items():
-        total = kind["scores"].setdefault(name, dict.fromkeys(found, 0.0))
-        for key, value in found.items():
-            total[key] = max(total[key], value) if key == "largest" else total[key] + value
+    add_scores(kind["scores"], scores_of(classes_of(logits, prompt, tokens), values, chances, tokens))

@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from expected import FLOOR, classes_of, distribution, penalized, scores_of
+from expected import FLOOR, add_scores, classes_of, distribution, penalized, scores_of
 from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
@@ -238,10 +238,7 @@ def _long(
         classes = classes_of(logits, prompt, drawn)
         values = {"log-probability": torch.log_softmax(logits, dim=-1).clamp(min=FLOOR)}
         for kind, of in (("scores", logits), *((("plain", usual),) if asked else ())):
-            for one, found in scores_of(classes, values, torch.softmax(of, dim=-1), drawn).items():
-                total = told[kind].setdefault(one, dict.fromkeys(found, 0.0))
-                for key, value in found.items():
-                    total[key] = max(total[key], value) if key == "largest" else total[key] + value
+            add_scores(told[kind], scores_of(classes, values, torch.softmax(of, dim=-1), drawn))
         tokens += len(drawn)
     return {"name": name, "parameters": dict(asked), "tokens": tokens, **told}
 

@@ -1,21 +1,21 @@
 """Sampled tokens, and their log-probabilities from the trainer's own code: a program of the launch's framework, in a
 process of its own.
 
-Arguments: ``program``, ``title`` (the framework), ``temperature`` (at which the trainer evaluates), ``prompt`` and
-``response`` (tokens, the longest). Records: ``trainer`` (see ``Trainer.facts``), ``own`` (``title``, ``temperature``,
-``what`` was called and of which release), ``rows`` (``token_ids``, and of them ``transformers`` at that temperature and
-``own``), or ``unread`` says why there are none; ``reach``."""
+Arguments: ``program``, ``title`` (the framework), ``limit`` (seconds for the program), ``temperature`` (at which the
+trainer evaluates), ``prompt`` and ``response`` (tokens, the longest). Records: ``trainer`` (see ``Trainer.facts``),
+``own`` (``title``, ``temperature``, ``what`` was called and of which release), ``rows`` (``token_ids``, and of them
+``transformers`` at that temperature and ``own``), or ``unread`` says why there are none; ``reach``."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
+from programs import ended
 from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
 
@@ -58,7 +58,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
 
 
 def _own(running: RunningEngine, arguments: dict[str, Any], sequences: list[list[list[int]]]) -> dict[str, Any]:
-    """What the program tells, or how it ``failed``. It dies with this process's group."""
+    """What the program tells, or how it ``failed``."""
     folder = Path("trainer_code").resolve()
     folder.mkdir(exist_ok=True)
     asked = {
@@ -71,18 +71,13 @@ def _own(running: RunningEngine, arguments: dict[str, Any], sequences: list[list
     # The trainer is on the CPU: the engine has the device. The ranks that vLLM told the environment are not its own.
     hidden = {"CUDA_VISIBLE_DEVICES": "", "WANDB_DISABLED": "true", "HF_HUB_OFFLINE": "1"}
     kept = {key: value for key, value in os.environ.items() if not key.startswith(RANKS)}
-    done = subprocess.run(
-        [sys.executable, arguments["program"]],
-        input=json.dumps(asked),
-        env={**kept, **hidden},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=folder,
-        text=True,
-        check=False,
+    code, said = ended(
+        [sys.executable, arguments["program"]], json.dumps(asked), {**kept, **hidden}, folder, arguments["limit"]
     )
     answer = folder / "answer.json"
-    if done.returncode or not answer.is_file():
-        said = done.stdout.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        return {"failed": said[0][:LAST]}
+    if code is None:
+        return {"failed": f"no answer within {arguments['limit']:.0f} s"}
+    if code or not answer.is_file():
+        last = said.strip().splitlines()[-1:] or [f"exit code {code}"]
+        return {"failed": last[0][:LAST]}
     return dict(json.loads(answer.read_text()))

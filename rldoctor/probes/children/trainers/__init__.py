@@ -1,0 +1,1 @@
+"""Programs that have a framework's own trainer answer; its record names the one of a framework."""
