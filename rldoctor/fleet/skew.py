@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
@@ -13,24 +14,27 @@ from rldoctor.case import Case
 from rldoctor.fleet import breaks, compared
 from rldoctor.fleet.model import NodeClass, Skew
 
-# Sizes that vary a little between machines of one kind; equal within this share.
-_SIZES = frozenset({"memory_total", "memory_limit", "shm_total", "cpu_usable"})
+# Limits: what is more than most nodes have breaks nothing, and between machines of one kind they vary a little (the
+# kernel counts the processes of a user by the memory). None is no limit, but for sizes that are not known.
+_LIMITS = frozenset(
+    {"memory_total", "memory_limit", "shm_total", "cpu_usable", "cpu_count", "open_files", "open_files_hard",
+     "processes", "pids_limit", "locked_memory"}
+)  # fmt: skip
+_UNKNOWN_SIZES = frozenset({"memory_total", "shm_total", "cpu_usable", "cpu_count"})
+_BYTES = frozenset({"memory_total", "memory_limit", "shm_total", "locked_memory"})
 _TOLERANCE = 0.05
 # What each node, task or process has of its own.
 _OWN_VARIABLES = re.compile(
-    r"SLURMD?_(?:NODEID|PROCID|LOCALID|NODENAME|TASK_PID|GTIDS|TOPOLOGY_ADDR|CPU_BIND\w*|TASKS_PER_NODE|JOB_CPUS_PER_NODE"
-    r"|CPUS_ON_NODE|SRUN_COMM_\w*|STEP_LAUNCHER_PORT|LAUNCH_NODE_IPADDR|MPI_TYPE|PRIO_PROCESS|SUBMIT_\w*|SCRIPT_CONTEXT"
-    r"|TASK_\w*|ARRAY_\w*|WORKING_CLUSTER|CLUSTER_NAME|STEP_\w*|HET_\w*)"
-    r"|(?:LOCAL_|GROUP_|ROLE_|NODE_|OMPI_COMM_WORLD_(?:LOCAL_|NODE_)?|PMIX?_)?RANK|TORCHELASTIC_\w*|PMIX_\w*|OMPI_MCA_\w*"
+    r"(?:LOCAL_|GROUP_|ROLE_|NODE_|OMPI_COMM_WORLD_(?:LOCAL_|NODE_)?|PMIX?_)?RANK|TORCHELASTIC_(?!ERROR)\w*"
     r"|VLLM_(?:HOST_IP|DP_RANK\w*|PORT)|RAY_(?:NODE_\w*|RAYLET_\w*|WORKER_\w*|JOB_ID)"
-    r"|NVIDIA_VISIBLE_DEVICES|PYTHONHASHSEED|HOSTNAME"
+    r"|NVIDIA_VISIBLE_DEVICES|PYTHONHASHSEED"
 )
 _OWN_SETTINGS = frozenset({"process.node_rank", "engine.data_parallel_rank", "engine.data_parallel_start_rank"})
 # Rendezvous is the one place where the name of a host must be the same everywhere.
 _MEETING = re.compile(r"MASTER_\w+|RAY_ADDRESS")
+_RAY = "RAY_ADDRESS"
+_LOOPBACK = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):(\d+)")
 _UUID = re.compile(r"(?:GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# Patch levels of the kernel, and what a machine is called or where its tools lie, break nothing.
-_HARMLESS = {"host": frozenset({"kernel", "nodes"}), "gpus": frozenset[str]()}
 # From this share of different values on, a variable is a name and no setting.
 _NAMES = 0.5
 _KIND = {"environment": "not set", "packages": "not installed"}
@@ -49,6 +53,7 @@ class Table:
     known: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     lacking: dict[str, dict[str, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     partial: set[int] = field(default_factory=set)
+    head: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
 
     def add(self, name: str, case: Case) -> int:
@@ -57,6 +62,8 @@ class Table:
         self.names.append(name)
         if case.packages is not None and not case.packages.complete:
             self.partial.add(number)
+        if _reaches_itself(case):
+            self.head.add(number)
         for section, facts, _ in compared.SECTIONS:
             found = facts(case)
             if found is None:
@@ -66,6 +73,8 @@ class Table:
                 continue
             self.known[section].append(number)
             for fact, value in _reported(section, found, name):
+                if fact == _RAY and number in self.head:
+                    continue
                 self.values[(section, fact)][value].append(number)
         return number
 
@@ -103,18 +112,19 @@ def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
         for name in sorted(names, key=order) if order is not None else names:
             values = _merged(name, {value: nodes for value, nodes in table.values[(section, name)].items() if nodes})
             there = {number for nodes in values.values() for number in nodes}
-            missing = [
-                n for n in table.known[section] if n not in there and not (section == "packages" and n in table.partial)
-            ]
+            left_out = table.partial if section == "packages" else table.head if name == _RAY else ()
+            missing = [n for n in table.known[section] if n not in there and n not in left_out]
             if missing:
                 values[None] = sorted({*values.get(None, ()), *missing})
             if len(values) < 2 or (section in ("environment", "plan") and _is_a_name(values)):
                 continue
             usual = max(values, key=lambda value: (len(values[value]), -min(values[value])))
             codes, words = breaks.of(section, name)
-            for value, nodes in values.items():
+            for value, nodes in values.items() if codes else ():
                 if value != usual:
                     texts = {"value": _text(section, name, value), "others": _text(section, name, usual)}
+                    if name == "links" and value is not None and usual is not None:
+                        texts = _apart(texts)
                     yield Skew(section=section, name=name, **texts, codes=codes, breaks=words), nodes
 
 
@@ -122,7 +132,9 @@ def _not_known(table: Table, section: str) -> Iterator[tuple[Skew, list[int]]]:
     """A section that most nodes know and some do not, or that is there on some only."""
     for reason, nodes in table.lacking[section].items():
         if nodes and len(table.known[section]) >= len(nodes):
-            yield Skew(section=section, name=section, value=f"not known: {reason}", others="known"), nodes
+            codes, words = breaks.of(section, section)
+            value = f"not known: {reason}"
+            yield Skew(section=section, name=section, value=value, others="known", codes=codes, breaks=words), nodes
 
 
 def _is_a_name(values: Mapping[Hashable, list[int]]) -> bool:
@@ -131,35 +143,52 @@ def _is_a_name(values: Mapping[Hashable, list[int]]) -> bool:
 
 
 def _merged(name: str, values: dict[Hashable, list[int]]) -> dict[Hashable, list[int]]:
-    """Sizes that are nearly what most nodes have count as that."""
-    if name not in _SIZES:
-        return values
+    """Values that come to the same are counted as what most nodes have: limits that are not lower, and addresses where
+    every node has a Ray of its own, which then are only counted."""
     usual = max(values, key=lambda value: len(values[value]))
-    if not isinstance(usual, int | float):
-        return values
     merged: dict[Hashable, list[int]] = defaultdict(list)
+    if name == "Ray instances" and _is_a_name(values):
+        for value, nodes in values.items():
+            merged[len(str(value).split(", ")) if value else None] += nodes
+        return dict(merged)
+    if name not in _LIMITS:
+        return values
     for value, nodes in values.items():
-        near = isinstance(value, int | float) and abs(value - usual) <= _TOLERANCE * usual
-        merged[usual if near else value] += nodes
+        merged[usual if _size(name, value) >= (1 - _TOLERANCE) * _size(name, usual) else value] += nodes
     return dict(merged)
+
+
+def _size(name: str, value: Hashable) -> float:
+    if isinstance(value, int | float):
+        return value
+    return 0.0 if name in _UNKNOWN_SIZES else math.inf
 
 
 def _reported(section: str, facts: Mapping[str, Any], host: str) -> Iterator[tuple[str, Hashable]]:
     """A section's facts without what each node has of its own."""
     compilers = []
     for name, value in facts.items():
-        if name in _HARMLESS.get(section, ()) or _own(section, name):
+        if _own(section, name):
             continue
         if section == "packages" and compared.package_order(name)[0] == 3:
             continue
         if section == "host" and name.startswith("compilers."):
             compilers.append(name.partition(".")[2])
+        elif isinstance(value, str) and section == "environment" and redact.is_secret_variable(name, value):
+            yield name, redact.mark(name)
         elif isinstance(value, str) and section in ("environment", "plan") and not _MEETING.fullmatch(name):
             yield name, _UUID.sub("(id)", value.replace(host, "(host)") if host else value)
         else:
             yield name, value if isinstance(value, Hashable) else str(value)
     if section == "host":
         yield "compilers", ", ".join(sorted(compilers)) or None
+
+
+def _reaches_itself(case: Case) -> bool:
+    """Whether a node is the head that its own variable names, as KubeRay sets it there: the others name the head's
+    service, which is the same cluster."""
+    at = _LOOPBACK.fullmatch((case.environment or {}).get(_RAY, ""))
+    return at is not None and case.host is not None and int(at[1]) in case.host.listening_ports
 
 
 def _own(section: str, name: str) -> bool:
@@ -169,10 +198,18 @@ def _own(section: str, name: str) -> bool:
     return variable is not None and _OWN_VARIABLES.fullmatch(variable) is not None
 
 
+def _apart(lists: dict[str, str]) -> dict[str, str]:
+    """Of two lists with commas what only one of them has."""
+    items = {name: text.split(", ") for name, text in lists.items()}
+    common = set.intersection(*map(set, items.values()))
+    return {name: ", ".join(one for one in listed if one not in common) or "none" for name, listed in items.items()}
+
+
 def _text(section: str, name: str, value: Hashable) -> str:
     if value is None:
-        return _KIND.get(section, "none")
-    if name in _SIZES and isinstance(value, int):
+        limit = "not known" if name in _UNKNOWN_SIZES else "unlimited" if name in _LIMITS else "none"
+        return _KIND.get(section, limit)
+    if name in _BYTES and isinstance(value, int):
         return f"{value / (1 << 30):.0f} GiB" if value >= 10 << 30 else f"{value / (1 << 20):.0f} MiB"
     # Whoever made the bundle may have left a secret in it.
     return redact.variable(name.removeprefix("env."), str(value)) if section in ("environment", "plan") else str(value)

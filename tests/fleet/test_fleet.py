@@ -46,15 +46,15 @@ def test_nodes_that_are_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_on_one_node(name: str, tmp_path: Path) -> None:
     change, fact = FAULTS[name]
-    (only,) = fleet(tmp_path, change).classes
+    (only,) = fleet(tmp_path, change, nodes=3).classes
     (skew,) = only.differs
-    assert (only.nodes, skew.name) == (("node0005",), fact)
+    assert (only.nodes, skew.name) == (("node0002",), fact)
     assert skew.codes and skew.breaks and skew.value != skew.others
 
 
 @pytest.mark.parametrize("number", range(len(VARIATIONS)))
 def test_what_does_not_matter(number: int, tmp_path: Path) -> None:
-    assert fleet(tmp_path, VARIATIONS[number]).classes == ()
+    assert fleet(tmp_path, VARIATIONS[number], nodes=3).classes == ()
 
 
 def test_the_report_says_it_in_a_line(tmp_path: Path) -> None:
@@ -91,6 +91,42 @@ def test_a_variable_that_every_node_has_otherwise_is_a_name(tmp_path: Path) -> N
         return lambda bundle: bundle["environment"].update(SLURM_MY_OWN=f"rack-{number}")
 
     assert fleet(tmp_path, *map(named, range(6))).classes == ()
+
+
+def test_the_head_that_names_itself_is_in_the_cluster_that_the_others_name(tmp_path: Path) -> None:
+    def head(bundle: dict[str, Any]) -> None:
+        bundle["environment"]["RAY_ADDRESS"] = "127.0.0.1:6379"
+        bundle["host"]["listening_ports"].append(6379)
+
+    def worker(bundle: dict[str, Any]) -> None:
+        bundle["environment"]["RAY_ADDRESS"] = "rl-head-svc.default.svc.cluster.local:6379"
+
+    def astray(bundle: dict[str, Any]) -> None:
+        bundle["environment"]["RAY_ADDRESS"] = "127.0.0.1:6379"
+
+    (tmp_path / "well").mkdir()
+    assert fleet(tmp_path / "well", head, worker, worker, nodes=3).classes == ()
+    (only,) = fleet(tmp_path, head, worker, worker, astray, nodes=4).classes
+    assert (only.nodes, only.differs[0].codes) == (("node0003",), ("RLD601",))
+
+
+def test_nodes_with_a_ray_of_their_own_each_are_alike(tmp_path: Path) -> None:
+    def own(number: int) -> Change:
+        return lambda bundle: bundle["node"]["ray"][0].update(address=f"10.0.0.{number}:6379")
+
+    assert fleet(tmp_path, *map(own, range(6))).classes == ()
+
+
+def test_of_many_links_those_that_differ_are_shown(tmp_path: Path) -> None:
+    def links(bundle: dict[str, Any]) -> None:
+        bundle["gpus"]["links"] = {f"0-{other}": "nvlink" for other in range(1, 8)}
+
+    def cut(bundle: dict[str, Any]) -> None:
+        links(bundle)
+        bundle["gpus"]["links"]["0-5"] = "sys"
+
+    said = lines(fleet(tmp_path, links, links, cut, nodes=3))
+    assert said[1] == "  node0002: GPU links 0-5 sys (others 0-5 nvlink) RLD322"
 
 
 def test_a_section_that_one_node_lacks_is_said(tmp_path: Path) -> None:
