@@ -76,6 +76,7 @@ class Follower:
         self._guards: list[frozenset[str]] = []
         self._loading: list[str] = []
         self._calls = 0
+        self._returned: dict[tuple[Object, str, int], Value] = {}
 
     def enter(self, module: str) -> Raised | None:
         """Follows the import of an entry module; what goes wrong is in ``problems``."""
@@ -524,7 +525,18 @@ class Follower:
         return called(self, node, frame)
 
     def call(self, function: Object, arguments: Mapping[str, Value]) -> Value:
-        """What a short function of an own module returns, followed with these arguments."""
+        """What a short function of an own module returns, followed with these arguments. Functions that call each other
+        on several ways would be followed once for every way through all of them, so what one returned is kept for its
+        depth; while modules are still being loaded only until the outermost call ends, as it may change then."""
+        key = (function, repr(sorted(arguments.items())), self._calls)
+        if key not in self._returned:
+            self._returned[key] = self._follow_call(function, arguments)
+        value = self._returned[key]
+        if self._loading and not self._calls:
+            self._returned.clear()
+        return value
+
+    def _follow_call(self, function: Object, arguments: Mapping[str, Value]) -> Value:
         source = self.sources.whole(function.module)
         node = next(
             (n for n in (source.tree.body if source else ()) if getattr(n, "name", None) == function.name), None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from itertools import count
+
 import pytest
 
+from rldoctor.link.follow import Follower, Frame, Outcome
 from tests.link.conftest import Link
 
 GONE = "from vllm.sampling_params import GuidedDecodingParams\n"
@@ -177,3 +181,21 @@ def test_a_lazy_package_gives_what_its_text_names(link: Link) -> None:
 def test_what_cannot_be_read_is_taken_to_be_well(link: Link) -> None:
     text = "from vllm.broken import anything\nfrom vllm.compiled import anything\n"
     assert link(text, {"vllm/broken.py": "def (:\n", "vllm/compiled.abi3.so": ""}) == []
+
+
+def test_functions_that_call_each_other_on_many_ways_are_followed_once(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each asks the next one on eight ways: without memory that would be 8^4 ways through them."""
+    followed = count()
+    plain = Follower.follow
+
+    def counted(self: Follower, body: list[ast.stmt], frame: Frame) -> Outcome:
+        next(followed)
+        return plain(self, body, frame)
+
+    monkeypatch.setattr(Follower, "follow", counted)
+    asks = "".join("    if unknown(x):\n        return f{0}(x)\n" for _ in range(8))
+    chain = "".join(f"def f{n}(x):\n{asks.format(n + 1)}    return 1\n" for n in range(5))
+    assert link(f"{chain}def f5(x): return 1\nvalue = f0(1)\n{GONE}") != []
+    assert next(followed) < 500

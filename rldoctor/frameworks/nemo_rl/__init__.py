@@ -26,4 +26,14 @@ FRAMEWORK = Framework(
     ),
     # offload_before_refit
     memory=Memory(leaves_device=True),
+    # vllm_backend is the engine's worker extension; up to 0.3 it lies one folder above
+    imports={
+        "always": (
+            "nemo_rl.algorithms.grpo",
+            "nemo_rl.models.generation.vllm_backend",
+            "nemo_rl.models.generation.vllm.vllm_backend",
+            "nemo_rl.models.generation.vllm.vllm_worker",
+        ),
+        "asynchronous": ("nemo_rl.models.generation.vllm.vllm_worker_async",),
+    },
 )

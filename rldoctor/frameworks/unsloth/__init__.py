@@ -27,4 +27,6 @@ FRAMEWORK = Framework(
         generated="unsloth_compiled_cache",
     ),
     memory=Memory(shares_weights=True),
+    # FastLanguageModel.from_pretrained(fast_inference=True) imports the second when it makes the engine
+    imports={"always": ("unsloth", "unsloth_zoo.vllm_utils")},
 )
