@@ -100,6 +100,7 @@ def trainer_and_model(case: Case) -> Iterator[Finding | Reach]:
             yield check.finding(
                 f"the trainer's {what} parallel size {ranks} does not divide the model's {heads} attention heads",
                 evidence=cite(plan, option),
+                fixes=tuple(_fewer_that_share(plan, option, heads)),
             )
         else:
             yield Reach(f"{heads} heads over {ranks} {what} parallel ranks of the trainer")
@@ -138,20 +139,24 @@ def trainer_and_devices(case: Case) -> Iterator[Finding | Reach]:
     if devices % group == 0:
         yield Reach(f"{devices} devices of the trainer in groups of {group} ({named})")
         return
-    rest = group // plan.value(options[0])
-    fitting = [size for size in range(1, plan.value(options[0])) if devices % (size * rest) == 0]
     yield check.finding(
         f"the trainer's {devices} devices cannot be divided into groups of {group} ({named} parallel ranks)",
         evidence=cite(plan, *options, TRAINERS, "placement.gpus_per_node", "placement.nodes"),
-        fixes=tuple(
-            Fix.unsafe(
-                f"let {size} {options[0].rpartition('.')[2]} parallel ranks share the model or the sequence",
-                {options[0]: size},
-                side_effects="each device holds more",
-            )
-            for size in fitting[-1:]
-        ),
+        fixes=tuple(fix for option in options for fix in _fewer_that_share(plan, option)),
     )
+
+
+def _fewer_that_share(plan: RolloutPlan, option: str, heads: int = 0) -> Iterator[Fix]:
+    """The largest smaller number of the trainer's ranks under one option that divides the heads and the devices."""
+    ranks, devices = plan.value(option), plan.value(TRAINERS) or 0
+    others = prod(plan.value(other) or 1 for other in _sharing(plan) if other != option)
+    fitting = [size for size in range(1, ranks) if heads % size == 0 and devices % (size * others) == 0]
+    for size in fitting[-1:]:
+        yield Fix.unsafe(
+            f"let {size} {option.rpartition('.')[2]} parallel ranks share the model or the sequence",
+            {option: size},
+            side_effects="each device holds more",
+        )
 
 
 def _sharing(plan: RolloutPlan) -> tuple[str, ...]:

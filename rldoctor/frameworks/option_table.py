@@ -108,7 +108,7 @@ class OptionTable:
         """What ``version`` calls the option that other releases call ``name``, where the releases show it: the one came
         when the other went, both have one default and type, and their names end alike. None where they do not."""
         since, until = self.around(name, version, group)
-        own = self._groups.get(group or self.layout.main, {})
+        own = self._groups.get(self._home(name, group), {})
         before = [found for found in self._ranges(name, group) if not found.get("added")]
         gone = next((found for found in before if until is not None and found.get("until") == until), None)
         come = next((found for found in before if since is not None and found.get("since") == since), None)
@@ -142,9 +142,21 @@ class OptionTable:
         return self._parsed
 
     def _ranges(self, name: str, group: str | None) -> list[dict[str, Any]]:
-        own = self._groups.get(group or self.layout.main, {})
-        spelled = name if name in own else name.removeprefix("--").replace("-", "_")
+        own = self._groups.get(self._home(name, group), {})
+        spelled = _spelled(name, own)
         return self._followed(spelled, own.get(spelled, []))
+
+    def _home(self, name: str, group: str | None) -> str:
+        """The group that declares ``name``: the group itself, or one that it includes of the same framework."""
+        group = group or self.layout.main
+        own, description = self._groups.get(group, {}), self.layout.groups.get(group)
+        if _spelled(name, own) in own or description is None:
+            return group
+        below = [inner.removeprefix("?") for inner in reversed(description.includes) if ":" not in inner]
+        homes = (self._home(name, inner) for inner in below)
+        return next(
+            (home for home in homes if _spelled(name, self._groups.get(home, {})) in self._groups.get(home, {})), group
+        )
 
     def _followed(self, name: str, ranges: list[dict[str, Any]] | str) -> list[dict[str, Any]]:
         while isinstance(ranges, str):
@@ -196,6 +208,10 @@ class OptionTable:
             elif here:
                 options[name] = _merged(name, here)
         return options, uncertain
+
+
+def _spelled(name: str, own: Mapping[str, Any]) -> str:
+    return name if name in own else name.removeprefix("--").replace("-", "_")
 
 
 def _merged(name: str, entries: list[dict[str, Any]]) -> Option:

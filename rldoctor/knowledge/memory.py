@@ -199,6 +199,7 @@ class Training:
     small_optimizer: bool = False
     reference: bool = False
     weights_offloaded: bool = False
+    gradients_offloaded: bool = False
     optimizer_offloaded: bool = False
 
 
@@ -244,7 +245,7 @@ def states(training: Training) -> States:
     reference = part(t.frozen_element, 3) if t.reference and not t.adapters else 0.0
     return States(
         weights=0.0 if t.weights_offloaded else weights,
-        gradients=gradients,
+        gradients=0.0 if t.gradients_offloaded else gradients,
         optimizer=0.0 if t.optimizer_offloaded else optimizer,
         reference=0.0 if t.weights_offloaded else reference,
     )

@@ -172,6 +172,7 @@ def training(case: Case) -> memory.Training:
         and habits(plan).keeps_reference
         and plan.value("trainer.reference_offload") is not True,
         weights_offloaded=plan.value("trainer.offload_params") is True,
+        gradients_offloaded=plan.value("trainer.offload_gradients") is True,
         optimizer_offloaded=plan.value("trainer.offload_optimizer") is True,
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rldoctor.errors import InputError
 from rldoctor.formats.kinds import kind_of
 from rldoctor.formats.native import Native
+from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.shell.reader import Command, Variable, Word, read_shell
 from rldoctor.formats.shell.rest import is_rest, lost
 from rldoctor.formats.source import Files, Source
@@ -41,6 +42,7 @@ class Reader:
     files: Files
     # What else the shell that starts it has: it fills in what the files say, and is no fact of the launch.
     caller: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine)
     shared: dict[str, Setting] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
 
@@ -166,7 +168,7 @@ def _shell(
     layer: int,
     arguments: Sequence[str] | None = None,
 ) -> Iterator[Launch]:
-    script = read_shell(source, environment, offset, inside, arguments, reader.files.open)
+    script = read_shell(source, environment, offset, inside, arguments, reader.files.open, reader.machine)
     reader.notes += script.notes
     reader.files.written.update(script.files)
     yield from _commands(source, script.commands, reader, layer)

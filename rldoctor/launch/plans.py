@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rldoctor import reading, redact
 from rldoctor.case import Case, Distribution
 from rldoctor.facts import hub_cache
+from rldoctor.formats.shell.machine import Device, Machine
 from rldoctor.formats.source import Files, open_source
 from rldoctor.lookup import canonical, find
 from rldoctor.plan.model import RolloutPlan, Setting
@@ -49,8 +50,29 @@ def plans(
         kept=kept,
         arguments=arguments,
         caller=caller,
+        machine=_machine(case),
     )
     return [without_secrets(plan) for plan in found]
+
+
+# Modules that work on another maker's devices alone.
+_ELSEWHERE = {"torch_npu": "ascend"}
+
+
+def _machine(case: Case) -> Machine:
+    """What a launch script may ask of the case's machine: its NVIDIA devices, and which modules its Python finds."""
+    gpus, packages = case.gpus, case.packages
+
+    def has_module(name: str) -> bool | None:
+        maker = _ELSEWHERE.get(name)
+        if maker is not None and gpus is not None and gpus.devices:
+            return gpus.vendor == maker
+        found = packages is not None and find(packages, canonical(name)) is not None
+        absent = maker is not None and packages is not None and packages.complete
+        return True if found else False if absent else None
+
+    devices = gpus.devices if gpus is not None and gpus.vendor == "nvidia" else ()
+    return Machine([Device(gpu.name, gpu.memory_total >> 20, gpu.compute_capability) for gpu in devices], has_module)
 
 
 def sources(target: Path, found: Iterable[RolloutPlan]) -> dict[str, str]:

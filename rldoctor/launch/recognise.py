@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rldoctor.errors import InputError
+from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Files, Source
 from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.frameworks import all_dialects, by_name
@@ -31,14 +32,16 @@ def read(
     kept: Mapping[str, str] | None = None,
     arguments: Sequence[str] | None = None,
     caller: Mapping[str, str] | None = None,
+    machine: Machine | None = None,
 ) -> list[RolloutPlan]:
     """The plans of the launches that a file holds, in its order; empty where it starts nothing that is understood.
 
     ``framework`` forces a dialect. ``version_of`` gives the version of a package, ``known`` the options of an owner in
     a version, ``environment`` the variables of the shell that would start the file, ``kept`` the texts of all files
     where they come from a bundle, ``arguments`` what a script is given, ``caller`` variables that fill in what the
-    files say and are none of the plan's. Raises :class:`InputError` with one line (file, and line number where there is
-    one) where the file cannot be read, or the framework is not known."""
+    files say and are none of the plan's, ``machine`` the one that scripts ask. Raises
+    :class:`InputError` with one line (file, and line number where there is one) where the file cannot be read, or the
+    framework is not known."""
     path = Path(path)
     forced = None
     if framework is not None:
@@ -55,6 +58,7 @@ def read(
         known=known or (lambda owner, of: None),
         files=Files(path.parent, kept),
         caller=caller or {},
+        machine=machine or Machine(),
     )
     chosen = _chosen(list(launches(reader.files.source(path), reader)), forced)
     plans = together([launch for launch, _ in chosen], [dialect.read(launch) for launch, dialect in chosen])

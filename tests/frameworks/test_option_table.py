@@ -180,3 +180,9 @@ def test_one_framework_at_one_version_is_read_in_ten_milliseconds(framework: str
 def test_a_framework_without_a_table() -> None:
     with pytest.raises(KeyError, match="no option table for nobody"):
         OptionTable.load("nobody")
+
+
+def test_what_a_command_includes_came_and_went_with_the_release_of_its_class() -> None:
+    trl = OptionTable.load("trl")
+    assert trl.around("max_prompt_length", "1.5.0", "grpo") == (None, "0.28.0")
+    assert trl.removed("max_prompt_length", "grpo") == trl.removed("max_prompt_length", "GRPOConfig")

@@ -217,3 +217,17 @@ def test_what_sglang_is_given_beside_wins(launches: Launches) -> None:
     (plan,) = launches({"run.sh": SGLANG.format(more=more)}, verl="0.7.0")
     assert (plan.value("engine.gpu_memory_utilization"), plan.value("engine.max_model_len")) == (0.7, 9000)
     assert (plan.value("seed.engine"), plan.value("seed.per_replica")) == (5, "same")
+
+
+def test_weights_are_kept_in_32_bits_where_nobody_chooses(tmp_path: Path) -> None:
+    assert plan(tmp_path, version="0.5.0").value("trainer.param_dtype") == "float32"
+    chosen = "+actor_rollout_ref.actor.fsdp_config.model_dtype=bfloat16"
+    assert plan(tmp_path, chosen, version="0.5.0").value("trainer.param_dtype") == "bfloat16"
+
+
+def test_fsdp_2_keeps_its_states_on_the_host(tmp_path: Path) -> None:
+    policy = "actor_rollout_ref.actor.fsdp_config.offload_policy=True"
+    states = [f"trainer.offload_{name}" for name in ("params", "gradients", "optimizer")]
+    host = plan(tmp_path, f"actor_rollout_ref.actor.strategy=fsdp2 {policy}", version="0.5.0")
+    assert [host.value(name) for name in states] == [True, True, True]
+    assert plan(tmp_path, policy, version="0.5.0").value(states[0]) is not True  # FSDP 1 has no such policy

@@ -142,7 +142,7 @@ def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
 
 
 def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case) -> Finding:
-    roles = plan.value("placement.roles") or {}
+    roles = _groups(plan)
     parts = " + ".join(f"{role} {size}" for role, size in roles.items()) if "node" not in asked else ""
     there, nodes = nodes_there(case, plan)
     return check.finding(
@@ -160,9 +160,19 @@ def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case)
     )
 
 
+def _groups(plan: RolloutPlan) -> dict[str, int]:
+    """The devices of each role; roles that share theirs are one."""
+    roles = dict(plan.value("placement.roles") or {})
+    shared = [role for role in plan.value("placement.colocated_roles") or () if role in roles]
+    if len(shared) < 2:
+        return roles
+    together = {" with ".join(shared): max(roles[role] for role in shared)}
+    return together | {role: size for role, size in roles.items() if role not in shared}
+
+
 def _smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
     """Ways to ask for less: share devices between roles, or take the devices that are there."""
-    roles, shared = plan.value("placement.roles") or {}, plan.value("placement.colocated_roles") or []
+    roles, shared = _groups(plan), plan.value("placement.colocated_roles") or []
     engines = roles.get("engine")
     if engines is not None and not shared and roles.get("actor") == engines:
         yield Fix.unsafe(
@@ -171,8 +181,8 @@ def _smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
             side_effects="the engine's share of memory must be smaller, or it must sleep",
         )
     size = plan.value(_RANKS, 1)
-    others = sum(count for role, count in roles.items() if role not in ("engine",)) if roles else None
-    if engines and others is not None and not shared and each * nodes - others >= size:
+    others = sum(count for role, count in roles.items() if role != "engine")
+    if engines and each * nodes - others >= size:
         yield Fix.unsafe(
             f"{(each * nodes - others) // size} engines", {"placement.engines": (each * nodes - others) // size}
         )

@@ -43,6 +43,7 @@ from rldoctor.api import (
     plan_of,
 )
 
+from .fixes import a_part_that_divides
 from .floors import FLOORS
 from .operands import ACCUMULATION, GROUP, PER_DEVICE, PROMPTS
 from .rules import RULES
@@ -102,6 +103,7 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
             continue
         yield check.finding(
             floor.message.format(number, least, framework=plan.framework),
+            severity=floor.severity,
             evidence=cite(plan, *floor.cites),
             fixes=tuple(floor.remedy(plan, number, least)),
         )
@@ -134,6 +136,7 @@ def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:
                 side_effects="fewer optimizer steps per completion",
             )
     elif plan.value(PROMPTS):
+        yield from a_part_that_divides(plan, dividend, divisor)
         group = plan.value(GROUP, 1) or 1
         prompts = plan.value(PROMPTS)
         per_prompt = group if dividend == prompts * group else 1

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Fix, RolloutPlan
 
-GROUP, MINI, PROMPTS = "batch.generations", "batch.mini_prompts", "batch.prompts"
-PER_DEVICE, EXPERIENCE, TRAIN = "batch.per_device", "batch.logprob_per_device", "batch.train"
+from .operands import EXPERIENCE, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN, data_ranks
 
 
 def a_micro_batch(plan: RolloutPlan, whole: int, micro: int) -> Iterator[Fix]:
@@ -41,6 +40,22 @@ def engines_that_divide(plan: RolloutPlan, actors: int, engines: int) -> Iterato
         f"start {fitting} engines",
         {"placement.engines": fitting},
         side_effects="devices of the engines that are left out stay idle unless the actors take them",
+    )
+
+
+def a_part_that_divides(plan: RolloutPlan, whole: int, part: int) -> Iterator[Fix]:
+    """The nearest mini or training batch that divides the whole, and of which every rank gets as much."""
+    ranks, prompts, group = data_ranks(plan) or 1, plan.value(PROMPTS), plan.value(GROUP, 1) or 1
+    option = next((name for name in (MINI, TRAIN) if plan.value(name) == part), None)
+    each = group if whole == prompts else 1
+    sizes = [size for size in range(1, whole + 1) if whole % size == 0 and size * each % ranks == 0]
+    if option is None or not sizes:
+        return
+    nearest = min(sizes, key=lambda size: (abs(size - part), size))
+    yield Fix.safe(
+        f"train on batches of {nearest}, which divide {whole}",
+        {option: nearest},
+        side_effects="another number of optimizer steps per rollout",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from rldoctor.api import Fix, RolloutPlan
+from rldoctor.api import Fix, RolloutPlan, Severity
 from rldoctor.api.releases import Scope
 
 from .fixes import a_group, a_larger_mini_batch, mini_of_all_prompts, room_for_a_sequence, smaller_sample_batches
@@ -18,13 +18,14 @@ GROUPED = ("grpo", "rloo", "reinforce_baseline", "group_norm", "dr_grpo")
 @dataclass(frozen=True)
 class Floor(Scope):
     """``number`` must not be below ``least``; both are None where they are not known or the condition does not hold.
-    ``message`` takes the two."""
+    ``message`` takes the two. ``severity`` is that of a refusal, unless the framework goes on."""
 
     number: Number
     least: Number
     message: str
     cites: tuple[str, ...]
     remedy: Callable[[RolloutPlan, int, int], Iterable[Fix]]
+    severity: Severity = Severity.ERROR
 
 
 def _prompts(plan: RolloutPlan) -> int | None:
@@ -77,6 +78,11 @@ def _two(plan: RolloutPlan) -> int | None:
 TOKENS = "batch.tokens_per_device"
 PLACE = ("placement.gpus_per_node", "placement.nodes", "parallel.sequence")
 ONE_OF_A_GROUP = "a group of {0} completion has no group-relative advantage: {framework} requires at least {1}"
+# core_algos.py and ppo_utils.py: the mean of a single reward counts as 0, its deviation as 1.
+BARE_REWARD = (
+    "a group of {0} completion has nothing to compare it with, and {framework} takes its bare reward as the advantage: "
+    "a group needs {1}"
+)
 NOTHING_LEFT = "a mini batch of {0} completions leaves nothing for each of {1} ranks: {framework} refuses"
 
 FLOORS = (
@@ -158,5 +164,23 @@ FLOORS = (
         ONE_OF_A_GROUP,
         (GROUP, "trainer.algorithm"),
         a_group,
+    ),
+    *(
+        Floor(
+            (framework,),
+            package,
+            releases,
+            _grouped,
+            _two,
+            BARE_REWARD,
+            (GROUP, "trainer.algorithm"),
+            a_group,
+            Severity.WARNING,
+        )
+        for framework, package, releases in (
+            ("verl", "verl", ">=0.2,<1"),
+            ("SkyRL", "skyrl-train", "<1"),
+            ("SkyRL", "skyrl", "<1"),
+        )
     ),
 )

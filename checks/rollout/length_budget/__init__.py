@@ -99,10 +99,11 @@ def beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
     # Who gives ms-swift one number for both means the whole sequence: its engine cuts max_tokens to what is left.
     whole = plan.framework == "ms-swift" and prompt == room
     alone = prompt >= room and not whole
+    clipped = plan.framework in CLIPS and response <= room
     yield check.finding(
         f"prompt {prompt} + response {response} = {prompt + response} tokens exceed max_model_len {room}"
         + (": the longest prompts are refused" if alone else ": the longest completions are cut off or refused"),
-        severity=Severity.ERROR if alone else Severity.NOTE if plan.framework in CLIPS else Severity.WARNING,
+        severity=Severity.ERROR if alone else Severity.NOTE if clipped else Severity.WARNING,
         evidence=cite(plan, CONTEXT, PROMPT, RESPONSE),
         fixes=(
             Fix.safe(
@@ -111,6 +112,37 @@ def beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
                 side_effects="more KV cache for each sequence; the model must have that context",
             ),
             *shorten(plan, room),
+        ),
+    )
+
+
+@check.declared(needs=[f"plan.{CONTEXT}", f"plan.{RESPONSE}"])
+def responses_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
+    """Responses that leave no room for a prompt, however short: for releases that do not limit the prompt."""
+    plan = plan_of(case)
+    room, response = plan.value(CONTEXT), plan.value(RESPONSE)
+    if plan.value(PROMPT) is not None:
+        raise NotApplicable("the launch tells the longest prompt")
+    if room is None or response is None:
+        raise NotChecked("the context or the response length cannot be read from the launch file")
+    if response <= room:  # the whole context is the frameworks' way to say: as much as is left
+        yield Reach(f"responses of {response} within {room}")
+        return
+    yield check.finding(
+        f"responses of {response} tokens exceed max_model_len {room} before any prompt: completions are cut off or "
+        "refused",
+        severity=Severity.WARNING,
+        evidence=cite(plan, CONTEXT, RESPONSE),
+        fixes=(
+            Fix.unsafe(
+                f"shorten the response to {room // 2} tokens, which leaves as much for the prompt",
+                {RESPONSE: room // 2},
+            ),
+            Fix.unsafe(
+                f"or give the engine a context of {response + room} tokens",
+                {CONTEXT: response + room},
+                side_effects="more KV cache for each sequence; the model must have that context",
+            ),
         ),
     )
 

@@ -42,9 +42,29 @@ def condition(expander: Expander, node: Node) -> bool | None:
         if expander.text(node.children[0]) == "((":
             return _arithmetic(expander, named)
         return condition(expander, named[0]) if len(named) == 1 else None
+    if node.type == "redirected_statement" and node.children:
+        return condition(expander, node.children[0])
     if node.type == "command" and expander.text(node) in ("true", "false", ":"):
         return expander.text(node) != "false"
-    return None
+    words = plain_words(expander, node)
+    return expander.machine.succeeds(words) if words else None
+
+
+def plain_words(expander: Expander, node: Node) -> list[str] | None:
+    """The words of a simple command, all of them known; None for any other statement."""
+    if node.type == "redirected_statement" and node.children:
+        node = node.children[0]
+    if node.type != "command" or node.has_error:
+        return None
+    found: list[str] = []
+    for child in node.children:
+        if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "variable_assignment"):
+            return None
+        for word in expander.words(child):
+            if not isinstance(word.value, str):
+                return None
+            found.append(word.value)
+    return found
 
 
 def fits(expander: Expander, value: str, node: Node) -> bool | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.arithmetic import arithmetic
 from rldoctor.formats.shell.braces import braces
+from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.shell.parameter import SET_BY_BASH, kind_of, parameter
 from rldoctor.formats.shell.reader import Piece, Variable, Word, parser
 from rldoctor.formats.shell.substitution import substituted
@@ -62,6 +63,7 @@ class Expander:
         self.unread: list[str] = []
         # Opens the files that the script names.
         self.open: Callable[[str], Source | None] | None = None
+        self.machine = Machine()
 
     def beside(
         self, raw: bytes, first_line: int, offset: int = -1, inside: str = "", file: str | None = None
@@ -69,7 +71,8 @@ class Expander:
         """An expander of another text with the same variables and arguments."""
         other = Expander(raw, first_line, offset, inside, self.file if file is None else file, self.script)
         other.variables, other.positional, other.asked = self.variables, self.positional, self.asked
-        other.left_empty, other.unread, other.open = self.left_empty, self.unread, self.open
+        other.left_empty, other.unread = self.left_empty, self.unread
+        other.open, other.machine = self.open, self.machine
         return other
 
     def text(self, node: Node) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
+from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Note
@@ -116,7 +117,8 @@ class Command:
 class Script:
     """What a shell script starts. ``files`` are those it writes from here-documents, by the name it gives them;
     ``demands`` the variables without which it ends at once. ``open`` gives the files that it sources, and raises
-    :class:`InputError` for one that is not readable; ``sourced`` counts them."""
+    :class:`InputError` for one that is not readable; ``sourced`` counts them. ``machine`` answers what it
+    asks of the one on which it runs."""
 
     source: Source
     commands: list[Command] = field(default_factory=list)
@@ -125,6 +127,7 @@ class Script:
     demands: list[str] = field(default_factory=list)
     open: Callable[[str], Source | None] | None = None
     sourced: int = 0
+    machine: Machine = field(default_factory=Machine)
 
 
 @lru_cache(maxsize=1)
@@ -143,17 +146,19 @@ def read_shell(
     inside: str = "",
     arguments: Sequence[str] | None = None,
     files: Callable[[str], Source | None] | None = None,
+    machine: Machine | None = None,
 ) -> Script:
     """Reads a script; ``environment`` holds the variables of the shell that would start it, ``arguments`` what it is
     given (None where that is not known). ``offset`` is the byte of the file at which the text begins (-1 where it does
-    not stand there letter by letter), ``inside`` the quotes around it. ``files`` opens what the script sources.
+    not stand there letter by letter), ``inside`` the quotes around it. ``files`` opens what the script sources,
+    ``machine`` is the one on which it is to run.
 
     Raises :class:`InputError` naming file and line where quotes or brackets do not close, or it nests too deeply."""
     from rldoctor.formats.shell.run import Runner
 
     raw = source.text.encode()
     tree = parser().parse(raw)
-    script = Script(source, open=files)
+    script = Script(source, open=files, machine=machine or Machine())
     if tree.root_node.has_error:
         _check(tree.root_node, raw, script)
     try:

@@ -48,7 +48,7 @@ class Runner(Builtins):
         expander = Expander(raw, script.source.first_line, offset, inside, script=script.source.file)
         if arguments is not None:
             expander.positional = tuple(known(text, 0).words[0] for text in arguments)
-        expander.open = script.open
+        expander.open, expander.machine = script.open, script.machine
         super().__init__(expander, environment)
         self.script = script
         self.functions: dict[str, tuple[Node, Expander]] = {}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
+from rldoctor.formats.shell.condition import condition, plain_words
 from rldoctor.formats.shell.redirects import here_document
 from rldoctor.formats.values import Unresolved
 
@@ -41,24 +42,46 @@ def printed(expander: Expander, node: Node, given: str | None = None) -> str | N
         return printed(expander, node.children[0], given)  # 2>/dev/null tells nothing
     if node.type == "pipeline":
         return piped(expander, [child for child in node.children if child.is_named], given)
-    if node.type == "list" and len(node.children) == 3 and expander.text(node.children[1]) == "&&":
-        folder, last = _words(expander, node.children[0]), _words(expander, node.children[2])
-        if folder is None or last is None or folder[:1] != ["cd"] or last[:1] != ["pwd"]:
-            return None
-        named = [word for word in folder[1:] if word != "--"]
-        return posixpath.normpath(named[0]) if len(named) == 1 and named[0] != "-" else None
-    words = _words(expander, node)
+    if node.type == "list" and len(node.children) == 3:
+        return _entered(expander, node) or _ran(expander, node)[1]
+    words = plain_words(expander, node)
     if not words:
         return None
     if (command := _COMMANDS.get(words[0])) is not None:
         return command(words[1:])
     if words[0] not in _FILTERS:
-        return None
+        return expander.machine.prints(words)
     names, options = _FILTERS[words[0]](words[1:])
     if options is None:
         return None
     texts = [given] if not names else [_text_of(expander, name) for name in names]
     return None if None in texts else options("".join(text for text in texts if text is not None))
+
+
+def _entered(expander: Expander, node: Node) -> str | None:
+    """The folder that ``cd folder && pwd`` prints."""
+    folder, last = plain_words(expander, node.children[0]), plain_words(expander, node.children[2])
+    if expander.text(node.children[1]) != "&&" or not folder or not last or folder[0] != "cd" or last[0] != "pwd":
+        return None
+    named = [word for word in folder[1:] if word != "--"]
+    return posixpath.normpath(named[0]) if len(named) == 1 and named[0] != "-" else None
+
+
+def _ran(expander: Expander, node: Node) -> tuple[bool | None, str | None]:
+    """Whether a statement succeeds, and what it prints: ``python3 -c 'import x' && echo yes || echo no``."""
+    if node.type == "list" and len(node.children) == 3:
+        succeeded, text = _ran(expander, node.children[0])
+        if succeeded is None or text is None or succeeded != (expander.text(node.children[1]) == "&&"):
+            return succeeded, None if succeeded is None else text
+        last, more = _ran(expander, node.children[2])
+        return last, None if more is None else text + more
+    if (verdict := condition(expander, node)) is not None:
+        return verdict, ""
+    words = plain_words(expander, node)
+    if not words or words[0] not in ("echo", "printf"):
+        return None, None
+    text = _COMMANDS[words[0]](words[1:])
+    return True, None if text is None else f"{text}\n"
 
 
 def piped(expander: Expander, nodes: Sequence[Node], given: str | None = None) -> str | None:
@@ -91,23 +114,6 @@ def _text_of(expander: Expander, name: str) -> str | None:
     except InputError:
         return None
     return None if source is None else source.text
-
-
-def _words(expander: Expander, node: Node) -> list[str] | None:
-    """The words of a simple command, all of them known; None for any other statement."""
-    if node.type == "redirected_statement" and node.children:
-        node = node.children[0]
-    if node.type != "command" or node.has_error:
-        return None
-    found: list[str] = []
-    for child in node.children:
-        if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "variable_assignment"):
-            return None
-        for word in expander.words(child):
-            if not isinstance(word.value, str):
-                return None
-            found.append(word.value)
-    return found
 
 
 def _echo(words: Sequence[str]) -> str | None:
@@ -185,10 +191,10 @@ def _xargs(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
 
 
 def _grep(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
-    """Only what leaves lines out (``-v``), and what comes without options."""
+    """What leaves lines out (``-v``), what counts them (``-c``), and what comes without options."""
     options = [word for word in words if word.startswith("-") and word != "-e"]
     pattern, *names = [word for word in words if not word.startswith("-")] or [""]
-    if set("".join(option[1:] for option in options)) - set("vEe"):
+    if set("".join(option[1:] for option in options)) - set("vEec"):
         return (), None
     extended = any("E" in option for option in options)
     if not extended:
@@ -198,10 +204,13 @@ def _grep(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
         found = re.compile(pattern)
     except re.error:
         return (), None
-    out = any("v" in option for option in options)
-    return names, lambda text: "".join(
-        row for row in text.splitlines(keepends=True) if (found.search(row.rstrip("\n")) is None) == out
-    )
+    out, counted = (any(letter in option for option in options) for letter in "vc")
+
+    def kept(text: str) -> str:
+        rows = [row for row in text.splitlines(keepends=True) if (found.search(row.rstrip("\n")) is None) == out]
+        return f"{len(rows)}\n" if counted else "".join(rows)
+
+    return names, kept
 
 
 _SED_DELETE = re.compile(r"/((?:[^/\\]|\\.)*)/d")
@@ -243,6 +252,17 @@ def _tr(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
     return (), lambda text: "".join(letter for letter in text if letter not in gone)
 
 
+def _wc(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """Only the number of lines."""
+    return (), (lambda text: f"{text.count(chr(10))}\n") if list(words) == ["-l"] else None
+
+
+def _head(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """The first lines: ``head -n 1``, ``head -1``."""
+    found = re.fullmatch(r"-(?:n ?)?(\d{1,6})", " ".join(words[:2]) if words[:1] == ["-n"] else "".join(words))
+    return (), None if found is None else lambda text: "".join(text.splitlines(keepends=True)[: int(found[1])])
+
+
 _FILTERS: dict[str, Callable[[Sequence[str]], tuple[Sequence[str], Filter | None]]] = {
     "cat": _cat,
     "xargs": _xargs,
@@ -250,6 +270,8 @@ _FILTERS: dict[str, Callable[[Sequence[str]], tuple[Sequence[str], Filter | None
     "egrep": lambda words: _grep(["-E", *words]),
     "sed": _sed,
     "tr": _tr,
+    "wc": _wc,
+    "head": _head,
     "tee": lambda words: ((), str),
 }
 _COMMANDS: dict[str, Callable[[Sequence[str]], str | None]] = {

@@ -221,6 +221,8 @@ def _trainer(draft: Draft) -> None:
             "ref.fsdp.enable_cpu_offload or ref.offload.offload_params",
             "trainer.reference_offload",
         )
+    if draft.value("trainer.param_dtype") is None:
+        draft.override("trainer.param_dtype", "float32", "fsdp_workers.py loads the actor so where no dtype is given")
 
 
 def _environment(draft: Draft) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.nemo_rl.table import DTENSOR, LOOPS, MEGATRON
+from rldoctor.frameworks.releases import between
 
 _REWARD = "env.reward_model.resources"
 _TEACHERS = "on_policy_distillation.non_colocated_teachers"
@@ -20,6 +21,8 @@ def trainer(draft: Draft) -> None:
     for section, strategy in ((MEGATRON, "megatron"), (DTENSOR, "fsdp2")):
         if draft.native(f"{section}.enabled") is True:
             draft.derive("trainer.strategy", strategy, f"{section}.enabled")
+    if draft.value("trainer.strategy") == "fsdp2" and between(draft, "nemo-rl", "0.3"):
+        draft.derive("trainer.param_dtype", "float32", "the DTensor worker loads the policy so, for its optimizer")
     if draft.native(f"{DTENSOR}.enabled") is False and draft.native(MEGATRON) is None:
         draft.derive("trainer.strategy", "fsdp", "neither DTensor nor Megatron: FSDP 1, through 0.2")
     loop = next((name for name in LOOPS if any(key.startswith(f"{name}.") for key in draft.natives)), None)

@@ -35,6 +35,8 @@ def trainer(draft: Draft) -> None:
     draft.override("process.launcher", "ray", "SkyRL starts its workers with Ray")
     if draft.native("trainer.algorithm.use_kl_in_reward") is True:
         draft.override("trainer.reference", True, "use_kl_in_reward")
+    if draft.value("trainer.strategy") in ("fsdp", "fsdp2"):
+        draft.derive("trainer.param_dtype", "float32", "fsdp_worker.py loads the policy so, for its optimizer")
     draft.derive("trainer.critic", bool(draft.value("model.critic_path")), "critic.model.path", "model.critic_path")
     draft.derive(
         "trainer.temperature", draft.value("sampling.temperature"), "the sampling temperature", "sampling.temperature"

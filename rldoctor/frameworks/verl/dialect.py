@@ -17,6 +17,7 @@ from rldoctor.frameworks.verl.config import SHIPPED, configuration, generates
 from rldoctor.frameworks.verl.table import BESIDE, TABLE
 from rldoctor.plan.model import Form
 
+_ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
 # Sizes that vLLM accepts as max_lora_rank (vllm/config/lora.py; through 0.11 without 1).
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -212,6 +213,14 @@ def _trainer(draft: Draft) -> None:
         "rollout.evaluates", every > 0 if every is not None else None, "trainer.test_freq above 0", "trainer.eval_every"
     )
     draft.override("process.launcher", "ray", "verl starts its workers with Ray")
+    if draft.value("trainer.strategy", "fsdp") in ("fsdp", "fsdp2") and between(draft, "verl", "0.2", "0.6"):
+        draft.derive(
+            "trainer.param_dtype", "float32", "fsdp_workers.py loads the actor so where model_dtype is not given"
+        )
+    policy = f"{_ACTOR}.fsdp_config.offload_policy"
+    if draft.native(policy) is True and draft.value("trainer.strategy") == "fsdp2":
+        for states in ("params", "gradients", "optimizer"):
+            draft.override(f"trainer.offload_{states}", True, f"{policy}: FSDP 2 keeps them on the host")
 
 
 def _dropped(draft: Draft) -> None:

@@ -74,6 +74,16 @@ def test_more_devices_than_a_node_has() -> None:
     assert launches.quiet(check, "verl", gpus=8, nodes=1, **hidden, ray__address="http://127.0.0.1:8265")
 
 
+def test_roles_that_share_are_counted_once() -> None:
+    roles = {"actor": 4, "reference": 4, "engine": 8}
+    shared: dict[str, Any] = {"placement__roles": roles, "placement__colocated_roles": ["actor", "reference"]}
+    engines: dict[str, Any] = {"placement__engines": 4, "engine__tensor_parallel_size": 2}
+    asked = {"process__launcher": "ray", "ray__gpus_needed": 12, **shared, **engines}
+    found = launches.finding(check, "OpenRLHF", version="0.9.8", gpus=8, nodes=1, **asked)
+    assert "asks Ray for 12 GPUs (actor with reference 4 + engine 8)" in found.message
+    assert [(edit.option, edit.value) for fix in found.fixes for edit in fix.edits] == [("placement.engines", 2)]
+
+
 def test_roles_that_do_not_share() -> None:
     # https://github.com/OpenRLHF/OpenRLHF/issues/613
     plan: dict[str, Any] = {"process__launcher": "ray", "ray__gpus_needed": 12, "placement__roles": ROLES}

@@ -34,7 +34,7 @@ SWIFT = (
 VERL = (
     "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "
     "actor_rollout_ref.rollout.name=vllm "
-    "algorithm.adv_estimator=grpo trainer.n_gpus_per_node=8 trainer.nnodes=1 actor_rollout_ref.rollout.n=1 "
+    "algorithm.adv_estimator=remax trainer.n_gpus_per_node=8 trainer.nnodes=1 actor_rollout_ref.rollout.n=1 "
 )
 EASYR1 = (
     "python3 -m verl.trainer.main worker.actor.model.model_path=Qwen/Qwen2.5-VL-7B trainer.n_gpus_per_node=8 "
@@ -47,7 +47,7 @@ NEMO = "uv run examples/run_grpo_math.py cluster.gpus_per_node=8 cluster.num_nod
 SKYRL = (
     "python -m skyrl_train.entrypoints.main_base trainer.policy.model.path=Qwen/Qwen2.5-1.5B "
     "trainer.placement.policy_num_gpus_per_node=8 trainer.placement.policy_num_nodes=1 "
-    "generator.n_samples_per_prompt=1 "
+    "generator.n_samples_per_prompt=1 trainer.algorithm.advantage_estimator='reinforce++' "
 )
 
 LAUNCHES = [
@@ -228,7 +228,19 @@ LAUNCHES = [
                 SKYRL + "trainer.train_batch_size=32 trainer.policy_mini_batch_size=4",
                 ("mini_batch_size=4", "mini_batch_size=8"),
             ),
+            Launch(
+                package,
+                version,
+                SKYRL.replace("'reinforce++'", "grpo") + "trainer.train_batch_size=32 trainer.policy_mini_batch_size=8",
+                ("samples_per_prompt=1", "samples_per_prompt=8"),
+            ),
         )
+    ),
+    Launch(
+        "verl",
+        "0.7.1",
+        VERL.replace("remax", "grpo") + "data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        ("rollout.n=1", "rollout.n=8"),
     ),
 ]
 

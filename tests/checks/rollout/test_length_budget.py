@@ -57,6 +57,17 @@ def test_a_prompt_that_the_engine_refuses_is_an_error() -> None:
     assert result.findings[0].severity is Severity.ERROR
 
 
+def test_a_response_longer_than_the_context_needs_no_prompt_to_be_wrong() -> None:
+    result = judged(check, engine__max_model_len=1024, lengths__response=2048)
+    (finding,) = result.findings
+    assert finding.severity is Severity.WARNING
+    assert edits(result) == [{"lengths.response": 512}, {"engine.max_model_len": 3072}]
+
+
+def test_the_whole_context_as_the_response_means_what_is_left_of_it() -> None:
+    assert judged(check, engine__max_model_len=4096, lengths__response=4096).findings == ()
+
+
 ENDLESS = {"sampling__min_tokens": 512, "lengths__prompt": 1024, "engine__max_model_len": 1280}
 
 

@@ -34,7 +34,20 @@ def test_devices_that_hold_no_whole_engine() -> None:
 def test_sequence_parallel_ranks_of_the_trainer() -> None:
     result = judged(check, config=QWEN2_7B, parallel__sequence=8)
     assert "sequence parallel size 8" in result.findings[0].message
+    assert edits(result) == [{"parallel.sequence": 7}]  # 28 heads
     assert judged(check, config=QWEN2_7B, parallel__sequence=4).outcome is Outcome.PASS
+
+
+def test_fewer_ranks_divide_heads_and_devices() -> None:
+    verl = {"framework": "verl", "trainer__strategy": "fsdp", "placement__trainer_gpus": 8}
+    result = judged(check, config=QWEN2_7B, parallel__sequence=8, **verl)
+    assert edits(result) == [{"parallel.sequence": 4}]
+
+
+def test_each_kind_of_rank_may_be_the_one_to_shrink() -> None:
+    megatron = {"framework": "verl", "trainer__strategy": "megatron", "placement__trainer_gpus": 8}
+    result = judged(check, parallel__tensor=2, parallel__pipeline=3, **megatron)
+    assert edits(result) == [{"parallel.pipeline": 2}]
 
 
 def test_devices_that_hold_no_whole_trainer() -> None:
