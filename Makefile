@@ -9,7 +9,7 @@ WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 PYTEST = $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
 QUICK = "not engine and not ray and not v0 and not gpu and not alone"
 
-.PHONY: doctor check test test-power lint lowest docs benchmarks clean
+.PHONY: doctor check test test-power sweep lint lowest docs benchmarks clean
 
 doctor: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/rldoctor check --python $(PATIENT)/bin/python --level rollout
@@ -25,6 +25,10 @@ test: lint $(PATIENT)/.ready $(RAY)/.ready
 # Every fault of tests/probes/faults/table.py in a real engine; the page of them is docs/faults.md.
 test-power: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/pytest tests/probes/scenarios/test_power.py
+
+# Secrets in every notation, place, command and format; an hour.
+sweep: $(VENV)/.ready
+	$(VENV)/bin/python -m tests.redact.sweep
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check

@@ -98,17 +98,18 @@ def user_gave_what_trl_does_not_take(case: Case, event: LogEvent) -> Iterator[Fi
     error = event.exception
     if error is None or not event.fatal:
         return
+    of_a_reward = bool(error.frames) and error.frames[-1].code.startswith("rewards_per_func")
     if error.type == "KeyError" and error.message == "'prompt'":
         yield check.finding(
             "the data set has no column 'prompt', which the trainer reads",
             fixes=(Fix(title='name the column so: dataset.rename_column("question", "prompt")'),),
         )
-    elif (counts := _COUNTS.search(error.message)) and error.frames[-1].code.startswith("rewards_per_func"):
+    elif of_a_reward and (counts := _COUNTS.search(error.message)):
         yield check.finding(
             f"a reward function returned {counts[2]} rewards for {counts[1]} completions",
             fixes=(Fix(title="return one number per completion, in the order of the completions"),),
         )
-    elif error.type in ("ValueError", "TypeError") and error.frames[-1].code.startswith("rewards_per_func"):
+    elif of_a_reward and error.type in ("ValueError", "TypeError"):
         yield check.finding(
             f"a reward function returned what is no list of numbers ({str(error).splitlines()[0][:160]})",
             fixes=(Fix(title="return one number (or None) per completion, no tensors of several elements"),),

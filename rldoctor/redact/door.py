@@ -11,11 +11,14 @@ from rldoctor.printable import plain
 from rldoctor.redact import kinds, logins, memory, named, urls
 from rldoctor.redact.marks import mark
 from rldoctor.redact.names import is_secret_option, is_secret_variable
-from rldoctor.redact.spans import Span, cut
+from rldoctor.redact.readings import readings
+from rldoctor.redact.spans import LAST_RESORT, Span, cut
 
 T = TypeVar("T")
 
 _ASSIGNMENT = re.compile(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
+_OPTION = re.compile(r"--?[A-Za-z][\w.-]{0,127}(?:=|$)")
+_PARTS = re.compile(r"[:/]")
 # The next word of a command is a header, or a name and a password.
 _HEADER_OPTIONS = frozenset(("-H", "--header"))
 _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
@@ -23,13 +26,19 @@ _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
 
 def text(value: str) -> str:
     """The text without secrets."""
-    found = [*_learned(value, _shown(value)), *memory.find(value)]
+    found = [*_shown(value), *memory.find(value)]
     return cut(value, found) if found else value
 
 
 def _shown(value: str) -> list[Span]:
-    """What a text shows by itself to be secret."""
-    return [*kinds.find(value), *named.find(value), *logins.find(value), *urls.find(value)]
+    """Where a text shows by itself that there is a secret, in one of its readings; they are kept in mind."""
+    return [
+        span
+        for reading in readings(value)
+        for find in (kinds.find, named.find, logins.find, urls.find)
+        for found in _learned(reading.text, find(reading.text))
+        for span in reading.back(found)
+    ]
 
 
 def lines(values: Iterable[str]) -> list[str]:
@@ -85,8 +94,7 @@ def environ(variables: Mapping[str, str]) -> dict[str, str]:
 
 def learn(data: bytes) -> None:
     """Keeps in mind what a few lines show to be secret, for the texts that leave."""
-    value = data.decode("utf-8", "replace")
-    _learned(value, _shown(value))
+    _shown(data.decode("utf-8", "replace"))
 
 
 def begin(variables: Mapping[str, str]) -> None:
@@ -144,7 +152,9 @@ def _mapping(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
 def _under(name: str, value: Any) -> Any:
     if isinstance(value, str) and type(value) is str:
         return _removed(name, value) if name and is_secret_option(name, value) else text(value)
-    if isinstance(value, list | tuple) and name and any(isinstance(item, str) for item in value):
+    if isinstance(value, list | tuple) and any(
+        isinstance(item, str) and is_secret_option(name, item) for item in value
+    ):
         shown = [_under(name, item) for item in value]
         if any(new is not old for new, old in zip(shown, value, strict=True)):
             return _like(value, shown)
@@ -152,9 +162,11 @@ def _under(name: str, value: Any) -> Any:
 
 
 def _sequence(value: list[Any] | tuple[Any, ...]) -> Any:
-    is_command = any(isinstance(item, str) and item.startswith("-") for item in value)
+    is_command = any(isinstance(item, str) and _OPTION.match(item) for item in value)
     if is_command and all(isinstance(item, str) for item in value):
         shown: list[Any] = argv(value)
+    elif len(value) > 1 and all(type(item) is str and "\n" not in item for item in value):
+        shown = lines(value)  # of a log, perhaps: what one begins may end in another
     else:
         shown = [_tree(item) for item in value]
     if all(new is old or (isinstance(new, str) and new == old) for new, old in zip(shown, value, strict=True)):
@@ -177,8 +189,13 @@ def _learned(value: str, found: Iterable[Span]) -> list[Span]:
     """The stretches, what they hold kept in mind."""
     spans = list(found)
     for span in spans:
+        if span.name == LAST_RESORT:  # it gives itself away wherever it stands, and may have a name there
+            continue
         held = value[span.start : span.end]
         memory.remember(span.name, held)
+        if span.name == "webhook":  # a part of its path may stand alone
+            for part in _PARTS.split(held):
+                memory.remember(span.name, part)
         if span.name == "credentials":
             _, colon, password = held.partition(":")
             if colon:

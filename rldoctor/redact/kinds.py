@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
-from rldoctor.redact.spans import Span
+from rldoctor.redact.spans import LAST_RESORT, Span
 
 _FORMS = {
     "huggingface-token": r"(?:hf|api_org)_[A-Za-z0-9]{20,}",
@@ -52,21 +52,35 @@ _FORMS = {
 # The secret of a hook is the end of its path.
 _HOOKS = (
     r"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{20,}"
-    r"|(?<=/api/webhooks/)\d+/[\w-]{20,}|(?<=/webhookb2/)[\w@-]{20,}[\w/@-]*"
+    r"|(?<=/api/webhooks/)\d+/[\w-]{20,}|(?<=/webhookb2/)[\w@-]{20,}[\w/@-]*|(?<=/IncomingWebhook/)[\w/-]{16,}"
+    r"|(?<=hooks\.zapier\.com/)hooks/catch/[\w/-]{10,}|(?<=/with/key/)[\w-]{16,}|(?<=/hooks/)[\w/-]{20,}"
     r"|(?<=/open-apis/bot/)v2/hook/[\w-]{16,}|(?<=api\.telegram\.org/)bot\d+:[\w-]{20,}"
 )
 _BEARER = re.compile(r"(?<!\w)(?:bearer|basic)[ \t]{1,4}([\w.~+/=-]{8,})", re.IGNORECASE)
 _HAS_A_DIGIT = re.compile(r"\d")
-_BLOCK = re.compile(r"-----BEGIN[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----")
-_END = re.compile(r"-----END[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----")
+_BLOCK = re.compile(
+    r"-----BEGIN[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"
+)
+_END = re.compile(r"-----END[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----|---- END SSH2 (?:ENCRYPTED )?PRIVATE KEY ----")
+# As PuTTY keeps it.
+_PUTTY = re.compile(
+    r"Private-Lines:[ \t]{0,4}\d{1,3}(?:\s{1,90}[A-Za-z0-9+/=]{16,}(?=\s)){1,100}|Private-MAC:[ \t]{0,4}\w{16,}"
+)
 # Lines of sixteen characters and more, the last one before the end apart; headers of the key before them.
 _BODY = re.compile(r"(?:(?:\s|\\[nr])*(?:[A-Za-z0-9+/=]{16,}(?![\w.:])|(?:Proc-Type|DEK-Info): [^\n\\]*))*")
 _BODY_LINE = re.compile(r"[ \t]*[A-Za-z0-9+/=]{16,}[ \t]*")
 # Letters that every form above begins with or holds; most lines have none of them.
 _SIGNS = re.compile(
     r"hf_|_org_|sk-|gh[opsur]_|_pat_|gl[a-z]+[-_]|A(?:KIA|SIA|BIA|CCA|3T)|xox|xapp|nvapi|AIza|ya29|GOCSPX|ms-|eyJ|wandb_v|LTAI|k_(?:test|live|prod)"
-    r"|npm_|pypi-|dckr|dapi|_v1_|gsk_|r8_|pplx|tvly|fw_|xai-|hv[bs]\.|SG\.|pn[bu]_|ntn_|pul-|sntry|shp|fo1_|fm[12]|AGE-|hook|telegram"
+    r"|npm_|pypi-|dckr|dapi|_v1_|gsk_|r8_|pplx|tvly|fw_|xai-|hv[bs]\.|SG\.|pn[bu]_|ntn_|pul-|sntry|shp|fo1_|fm[12]|AGE-|hook|Hook|telegram|/key/"
 )
+
+# The last resort: what no person and no program would name anything, with letters of both cases and digits in turn.
+# Digests and UUIDs have one case, names of classes and models have words, names that C++ mangles begin with _Z.
+_RUN = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z0-9]{20,512}(?![A-Za-z0-9])")
+_WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}|\d{5,}")
+_CHANGE = re.compile(r"(?<=[a-z])[^a-z]|(?<=[A-Z])[^A-Z]|(?<=\d)\D")
+_EACH = 3
 
 
 @cache
@@ -83,8 +97,20 @@ def find(text: str) -> Iterator[Span]:
     for hit in _BEARER.finditer(text):
         if _HAS_A_DIGIT.search(hit[1]) or len(hit[1]) >= 24:
             yield Span(hit.start(1), hit.end(1), "bearer")
+    for hit in _RUN.finditer(text):
+        if _is_random(hit[0]):
+            yield Span(hit.start(), hit.end(), LAST_RESORT)
+    if "Private-" in text:
+        for hit in _PUTTY.finditer(text):
+            yield Span(hit.start(), hit.end(), "private-key")
     if "PRIVATE KEY" in text:
         yield from _private_keys(text)
+
+
+def _is_random(run: str) -> bool:
+    each = (sum(map(kind, run)) for kind in (str.islower, str.isupper, str.isdigit))
+    words = sum(len(word) for word in _WORD.findall(run))
+    return min(each) >= _EACH and len(_CHANGE.findall(run)) >= 0.4 * (len(run) - 1) and words <= 0.45 * len(run)
 
 
 def _private_keys(text: str) -> Iterator[Span]:

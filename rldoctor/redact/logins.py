@@ -17,31 +17,64 @@ _WORDS = r"[^\n|;]{0,200}?"
 _CERTAIN = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<!\S)(?:-u|--user|--proxy-user)[ \t=]{{1,4}}{_QUOTE}[^\s:\"'/]{{1,64}}:{_VALUE}",
+        rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_QUOTE}[^\s:\"'/]{{1,64}}:{_VALUE}",
+        rf"\bcurl\b{_WORDS}[ \t](?:-u|--user=|--proxy-user=){_QUOTE}[^\s:\"'/]{{1,64}}:{_VALUE}",
         rf"\bmachine\s{{1,4}}\S{{1,200}}\s{{1,4}}login\s{{1,4}}\S{{1,200}}\s{{1,4}}password\s{{1,4}}{_VALUE}",
         rf"\bsshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_QUOTE}{_VALUE}",
-        rf"\b(?:mysql|mysqldump|mariadb)\b{_WORDS}[ \t]-p{_QUOTE}{_VALUE}",
-        rf"\bredis-cli\b{_WORDS}[ \t](?:-a|--pass)[ \t]{{1,4}}{_QUOTE}{_VALUE}",
-        rf"\b(?:docker|podman|skopeo|helm)\b[^\n|;]{{0,80}}?\blogin\b{_WORDS}[ \t]-p[ \t]{{1,4}}{_QUOTE}{_VALUE}",
+        rf"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b{_WORDS}[ \t]-p{_QUOTE}{_VALUE}",
+        rf"\b(?:mongo|mongosh|mongodump|mongorestore)\b{_WORDS}[ \t]-p[ \t]{{1,4}}{_QUOTE}{_VALUE}",
+        rf"\bredis-cli\b{_WORDS}[ \t](?:-a[ \t]{{0,4}}|--pass[ \t]{{1,4}}){_QUOTE}{_VALUE}",
+        rf"\b(?:docker|podman|skopeo|helm|az|oc|nerdctl)\b[^\n|;]{{0,80}}?\blogin\b"
+        rf"{_WORDS}[ \t]-p[ \t]{{1,4}}{_QUOTE}{_VALUE}",
+        rf"\b(?:zip|unzip)\b{_WORDS}[ \t]-P[ \t]{{0,4}}{_QUOTE}{_VALUE}",
+        rf"\b7z[a-z]?\b{_WORDS}[ \t]-p{_QUOTE}{_VALUE}",
+        rf"\bopenssl[ \t]{{1,4}}enc\b{_WORDS}[ \t]-k[ \t]{{1,4}}{_QUOTE}{_VALUE}",
         rf"-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}",
-        rf"(?:\bauth[ \t]{{0,4}}=[ \t]{{0,4}}|BasicAuth)\([ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"'][ \t]{{0,4}},"
-        rf"[ \t]{{0,4}}[\"']{_QUOTED}",
-        r"\bSecretStr\([ \t]{0,4}[\"']" + _QUOTED,
+        rf"\bmc[ \t]{{1,4}}(?:alias[ \t]{{1,4}}set|config[ \t]{{1,4}}host[ \t]{{1,4}}add)"
+        rf"(?:[ \t]{{1,4}}\S{{1,200}}){{3}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
+        rf"\bcurl\b{_WORDS}[ \t](?:-b|--cookie)[ \t]{{0,4}}{_QUOTE}[^\s\"'=]{{1,64}}={_VALUE}",
+        rf"--from-literal[= \t]{_QUOTE}[\w.-]{{1,64}}={_VALUE}",
+        rf"(?:\bauth[ \t]{{0,4}}=[ \t]{{0,4}}|(?:Basic|Digest)Auth)\([ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"']"
+        rf"[ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
+        r"\b(?:SecretStr|Fernet|hmac\.new)\([ \t]{0,4}b?[\"']" + _QUOTED,
     )
 )
 # What stands there may be something else too.
 _LIKELY = tuple(
-    re.compile(pattern)
+    re.compile(pattern, re.MULTILINE)
     for pattern in (
-        r"\blogin\([^()\n]{0,80}?[\"']" + _QUOTED,
-        rf"\b(?:wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|hf auth)[ \t]{{1,4}}login\b"
-        rf"{_WORDS}[ \t]{_QUOTE}(?P<value>[^\s\"'`:/-][^\s\"'`:/]{{7,255}})(?=[\s\"'`]|$)",
+        r"(?:\blogin|token|secret|password|api_?key|\bjwt\.(?:en|de)code)\([^()\n]{0,80}?[\"']" + _QUOTED,
+        rf"\b(?:wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|vault|hf auth)"
+        rf"[ \t]{{1,4}}login\b{_WORDS}[ \t]{_QUOTE}(?P<value>[^\s\"'`:/-][^\s\"'`:/]{{7,255}})(?=[\s\"'`]|:(?!/)|$)",
+        rf"\b(?:loaded|loading|using|use|with|my|your|new|old|adding|added)[ \t]{{1,4}}key"
+        rf":?[ \t]{{1,4}}{_QUOTE}(?P<value>[\w+/=-]{{16,256}})",
+        # What is written to the standard input of a command that asks for one, or to the file where one is kept.
+        rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}{_VALUE}{_QUOTE}[ \t]{{1,4}}"
+        r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bsudo\b[^\n|;]{0,40}?-S)"
+        r"|>{1,2}[ \t]{0,4}[^\s|;]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b))",
+        rf"(?:\blogin\b|--with-token|-stdin\b)[^\n|;]{{0,80}}?<<<[ \t]{{0,4}}{_QUOTE}{_VALUE}",
+        rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}",
+        r"\b(?:wandb|hf|huggingface|token|netrc|profile|account)\b[^\n:]{0,80}:[ \t]"
+        r"(?P<value>[A-Za-z0-9_-]{20,256})(?![\w/-])",
+        # ~/.pgpass
+        r"(?<![^\s\"'`])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
+        r"(?P<value>[^\s\"'`:]{8,256})(?![^\s\"'`),])",
         r"[?&#](?:key|sig|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token))=(?P<value>[^\s&\"'`<>]{8,1024})",
         r"[?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token))=(?P<value>[^\s&\"'`<>]{8,1024})",
     )
 )
+# A manifest whose values are all secrets.
+_MANIFEST = re.compile(r"\bkind:[ \t]{0,4}[\"']?Secret\b")
+_DATA = re.compile(
+    r"\b(?:stringData|data):[ \t]{0,4}(?P<held>(?:\s{1,80}[\w.-]{1,64}:[ \t]{1,4}[^\s:]{3,4096}(?=\s|$)){1,100})"
+)
+_ENTRY = re.compile(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 # Words that all of them hold; most texts have none.
-_SIGNS = re.compile(r"-u|--proxy-user|machine|-p|-a\b|pass|auth|Auth|SecretStr|login|[?&#][\w-]{1,40}=")
+_SIGNS = re.compile(
+    r"-[a-zA-Z]{0,6}u|--user|--proxy-user|machine|-p|-a|-P\b|-k\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind:"
+    r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    re.IGNORECASE,
+)
 
 
 def find(text: str) -> Iterator[Span]:
@@ -52,3 +85,7 @@ def find(text: str) -> Iterator[Span]:
         for hit in pattern.finditer(text):
             if not is_nothing(hit["value"]) and (pattern in _CERTAIN or looks_made(hit["value"])):
                 yield Span(hit.start("value"), hit.end("value"), "password" if pattern in _CERTAIN else "login")
+    if _MANIFEST.search(text):
+        for data in _DATA.finditer(text):
+            for entry in _ENTRY.finditer(text, data.start("held"), data.end("held")):
+                yield Span(entry.start("value"), entry.end("value"), "secret")

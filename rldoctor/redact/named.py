@@ -11,16 +11,20 @@ from rldoctor.redact.names import is_secret_option, looks_drawn, looks_made, wor
 from rldoctor.redact.spans import Span
 
 _STEM = re.compile(
-    r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|(?<![a-z])pat(?![a-z])|(?<![a-z])sig(?:nature)?(?![a-z])|dsn",
+    r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn"
+    r"|(?<![a-z])(?:pat|pw|sig(?:nature)?)(?![a-z])",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(r"(?:(?i:api|access|secret|private|auth)[ \t])?[\w.-]{0,96}\Z")
+_BEFORE = re.compile(
+    r"(?:(?i:api|access|secret|private|auth|signing|encryption|license|wandb|swanlab|openai|anthropic|hub)[ \t])?"
+    r"[\w.-]{0,96}\Z"
+)
 _AFTER = re.compile(r"[\w.-]{0,96}")
 _QUOTE = r"(?:\\{0,16}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27]|\\u002[27])"
 # Also as JSON and Python write its escape.
 _COLOUR = r"(?:(?:\x1b|\\{1,4}(?:u001b|x1b|033|e))\[[\d;]{0,16}m)"
 # A break of the line, with the indentation of the next.
-_BREAK = r"(?:\\?\r?\n[ \t]{0,80})"
+_BREAK = r"(?:(?:\\?\r?\n[ \t]{0,80}){1,3})"
 # What YAML may say of a value before it: a tag, an anchor, that it is a block.
 _OF_YAML = rf"(?:[!&][\w/.!-]{{0,64}}[ \t]{{1,4}}){{0,2}}(?:[|>][-+\d]{{0,2}}[ \t]{{0,8}}{_BREAK})?"
 # An annotation of Python before the value.
@@ -28,25 +32,52 @@ _TYPE = r"(?:Optional\[)?(?:str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0
 # "name": | name= | name => | environ["NAME"] =
 _JOINED = re.compile(
     rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}\]?[ \t]{{0,8}}{_COLOUR}?"
-    rf"(?:=>|:=|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]|:(?![/:]))[ \t]{{0,8}}{_COLOUR}?"
+    rf"(?:=>|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]"
+    rf"|:(?![/:]|[-+?=][\"'`<${{]))[ \t]{{0,8}}{_COLOUR}?"
     rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
 )
 # "--name", "value" | ("NAME", "value")
-_LISTED = re.compile(rf"{_QUOTE}[ \t]{{0,8}},\s{{0,40}}(?={_QUOTE})")
+_LISTED = re.compile(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?={_QUOTE})")
 # --name value, also in the next line
 _SPACED = re.compile(rf"(?:[ \t]{{0,8}}{_BREAK}|[ \t]{{1,40}})(?![-\s])")
-# - name: NAME\n  value: value
+_FURTHER = re.compile(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&]{15,512})")
+# - name: NAME\n  value: value, with what is said of it between; name="NAME" value="value"; <name>NAME</name><value>
+_OTHER = r"(?!\b(?i:name|key|variable)\b)[^\n{}\[\]<>]"
 _ENTRY = re.compile(
-    rf"{_QUOTE}?[ \t]{{0,8}},?[ \t]{{0,8}}\n?[ \t]{{0,60}}{_QUOTE}?(?i:value){_QUOTE}?[ \t]{{0,8}}:[ \t]{{0,8}}"
+    rf"{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
+    rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}"
+    r"|</\w{1,20}>\s{0,80}<(?i:value)>"
 )
-_ENTRYS_NAME = re.compile(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}{_QUOTE}?\Z")
+_ENTRYS_NAME = re.compile(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>][ \t]{{0,8}}{_QUOTE}?\Z")
+_ENTRYS_VALUE = re.compile(
+    rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?P<value>{_QUOTE}?[^\s\"'`,]{{1,512}}{_QUOTE}?)"
+    rf"[ \t]{{0,8}},?\s{{0,80}}{_QUOTE}?\Z"
+)
+# variable "NAME" { default = value }, add_argument("--name", default=value)
+_DEFAULT = re.compile(
+    rf"{_QUOTE}[ \t]{{0,8}}(?:\{{[^{{}}]{{0,400}}?|,[^\n]{{0,160}}?)"
+    rf"\b(?:default|value)[ \t]{{0,8}}=[ \t]{{0,8}}(?={_QUOTE})"
+)
+# <name>value</name>
+_ELEMENT = re.compile(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
+# name = <<END\nvalue\nEND
+_HEREDOC = re.compile(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^\0]{1,4096}?)\s{1,80}(?P=end)\b")
+# What a call, an alternative or a collection holds; a shell's substitution also without quotes.
+_HELD = re.compile(r"(?<=[\"'`:] |.[\"'`])[^\s\"'`(){}<>,;]{8,512}")
+_SUBSTITUTED = re.compile(r"[^\s\"'`(){}<>,;]{8,512}")
 # setenv NAME value
-_SETS = re.compile(r"(?:\bsetenv|\bset -g?x|\bconfigure set)[ \t]{1,8}\Z")
+_SETS = re.compile(r"(?:\bsetenv|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
 # In a table, in a sentence, in the next line: the value has to look like one.
 _LOOSE = re.compile(
-    rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}|[ \t]{{2,60}}"
+    rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
-    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4})"
+    r"|(?:[ \t][A-Za-z][\w' -]{0,60})?:[ \t]{1,4}"
+    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4}\(?)"
+)
+# A row of a file of columns, and a line that is the value of the one before.
+_COLUMN = re.compile(
+    rf"{_QUOTE}?(?:[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{8,512}}){_QUOTE}?(?=[,;\s}}\]]|$)"
+    rf"|\r?\n[ \t]{{0,80}}(?P<line>[^\s\"']{{16,512}})(?=[\s\"']|$))"
 )
 _OPENING = re.compile(rf"(?:[bBrRfFuU]{{1,2}}(?=[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
 # What stood at the end or the beginning of a line before lines were joined to one: a block of YAML, an item, a shell's
@@ -61,10 +92,22 @@ _STOP = re.compile(
     r"[,;&][\w.+-]{1,64}[=:]|[,;](?=$)|&&|\|\||[)\]}>]+[.,;:]*$|\\[nrt](?![A-Za-z0-9])|<|%2[267]|&quot;|&amp;|&#|\\u002[267]"
 )
 _SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey|aws4-hmac-sha256)[ \t]{1,4}", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z_.]*")
+_OR_NONE = re.compile(r"[ \t]{1,4}\|[ \t]{1,4}None\b")
 _EXPRESSION = re.compile(r"[A-Za-z_][\w.]*[\[(]")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
-_COLLECTIONS = frozenset(("cookies", "credentials", "secrets"))
+_COLLECTIONS = frozenset(("cookies", "credentials", "secrets", "stringdata"))
+# What a collection holds: its bracket, or the lines below it that stand further right.
+_HELD_TOGETHER = re.compile(
+    rf"{_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?:[\[{{][^\n]{{1,1024}}"
+    rf"|(?:\r?\n[ \t]{{1,80}}[\w.-]{{1,64}}:[ \t][^\n]{{1,512}}){{1,40}})"
+)
 _LINE = re.compile(r"[^\n\"'`]*")
+_LINE_OF = re.compile(r"[^\n]{0,400}")
+# To the end, whose line may go on in the next.
+_LINES = re.compile(r"[^\n]*(?:(?<=[;,])[ \t]?\r?\n[ \t]{1,80}[^\n]*){0,20}")
+_DIGEST = re.compile(r"digest[ \t]", re.IGNORECASE)
+_SCHEME_ALONE = re.compile(r"(?:bearer|basic|token)\s*", re.IGNORECASE)
 
 
 def find(text: str) -> Iterator[Span]:
@@ -85,15 +128,25 @@ def find(text: str) -> Iterator[Span]:
 
 def _values(text: str, begin: int, end: int) -> Iterator[Span]:
     name = text[begin:end].lstrip("-.").rstrip(".-")
-    option = text[begin:end].startswith("-") or text[max(0, begin - 1) : begin] == "-"
+    option = text[begin:end].startswith("-") and (not begin or text[begin - 1] not in "})]")
+    certain = _names_a_secret(name)
+    if name.lower() in _COLLECTIONS and (together := _HELD_TOGETHER.match(text, end)):
+        yield from _held(text, together.start(), together.end(), name)
     span = _named(text, begin, end, name, option=option)
-    if span is None and _names_a_secret(name) and not option:
-        span = _loose(text, end, name)
+    if span is None and certain and not option:
+        span = _loose(text, begin, end, name)
     if span is None:
+        if certain and (joined := _JOINED.match(text, end)):
+            line = _LINE_OF.match(text, joined.end())
+            yield from _held(text, joined.end(), line.end() if line else joined.end(), name)
         return
     yield span
+    # The further values of an option that takes several.
+    while option and (word := _FURTHER.match(text, span.end)) and looks_drawn(word["value"]):
+        span = Span(word.start("value"), word.end("value"), name)
+        yield span
     # The further items of a list in YAML.
-    in_a_list = _names_a_secret(name) and text[end : span.start].rstrip("\"'`").endswith("- ")
+    in_a_list = certain and text[end : span.start].rstrip("\"'`").endswith("- ")
     while in_a_list and (item := _ITEMS.match(text, span.end)):
         following = _after_a_name(text, item.end(), name, closed=True, joint="-")
         if following is None:
@@ -103,24 +156,52 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
 
 
 def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span | None:
-    if (entry := _ENTRY.match(text, end)) and _ENTRYS_NAME.search(text, max(0, begin - 40), begin):
-        return _after_a_name(text, entry.end(), name, closed=True, joint=":")
-    if joined := _JOINED.match(text, end):
+    if _ENTRYS_NAME.search(text, max(0, begin - 40), begin):
+        if entry := _ENTRY.match(text, end):
+            return _after_a_name(text, entry.end(), name, closed=True, joint=":")
+        key = _ENTRYS_NAME.search(text, max(0, begin - 40), begin)
+        first = key.start() if key else begin
+        if value := _ENTRYS_VALUE.search(text, max(0, first - 640), first):
+            return _after_a_name(text, value.start("value"), name, closed=True, joint=":")
+    if text[begin - 1 : begin] == "<" and (element := _ELEMENT.match(text, end)):
+        return _after_a_name(text, element.end(), name, closed=True, joint=">")
+    if (joined := _JOINED.match(text, end)) and not (
+        joined[0].rstrip().endswith("==") and not _OPENING.match(text, joined.end())
+    ):
+        if joined[0].lstrip()[:1] == ":" and joined[0][:1] == "\n" and text[max(0, begin - 2) : begin] != "? ":
+            return None
         closed = joined["closed"] is not None or bool(joined["yaml"])
         span = _after_a_name(text, joined.end(), name, closed=closed, joint=joined[0])
         # What a tokenizer makes of a text is a token, too.
         may_be_a_word = name.lower() == "token" and not option and joined[0].strip("\"'") != "="
         return None if span is not None and may_be_a_word and _is_a_word(text[span.start : span.end]) else span
     if (listed := _LISTED.match(text, end)) and (option or name.isupper() or len(words(name)) > 1):
-        return _after_a_name(text, listed.end(), name, closed=True, joint=",")
+        span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
+        return None if span is not None and _is_a_name(text[span.start : span.end]) else span
+    if default := _DEFAULT.match(text, end):
+        return _after_a_name(text, default.end(), name, closed=True, joint="=")
     sets = not option and _SETS.search(text, max(0, begin - 24), begin)
     if (option or sets) and (spaced := _SPACED.match(text, end)):
         return _after_a_name(text, spaced.end(), name, closed=True, joint=" ")
     return None
 
 
-def _loose(text: str, end: int, name: str) -> Span | None:
+def _held(text: str, start: int, end: int, name: str) -> Iterator[Span]:
+    """What looks like a secret among the words that a call, a substitution or a collection holds."""
+    held = _SUBSTITUTED if text.startswith(("$(", "`", "${"), start) else _HELD
+    for word in held.finditer(text, start, end):
+        value = word[0].rstrip(":")
+        if looks_made(value) and not value.isupper() and is_secret_option(name, value):
+            yield Span(word.start(), word.start() + len(value), name)
+
+
+def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
     """A value that is bound to its name by its place alone, where it looks drawn at random."""
+    alone = begin == 0 or text[begin - 1] in "\n\"' "
+    if alone and (column := _COLUMN.match(text, end)):
+        where = "cell" if column["cell"] else "line"
+        if (looks_made if column["cell"] else looks_drawn)(column[where]):
+            return Span(column.start(where), column.end(where), name)
     gap = _LOOSE.match(text, end)
     if gap is None or gap.end() == end:
         return None
@@ -129,7 +210,7 @@ def _loose(text: str, end: int, name: str) -> Span | None:
     if plain is None:
         return None
     stop = _STOP.search(plain[0])
-    value = (plain[0][: stop.start()] if stop else plain[0]).rstrip(".,:;")
+    value = (plain[0][: stop.start()] if stop else plain[0]).partition("|")[0].rstrip(".,:;")
     made = looks_made if gap["table"] is not None else looks_drawn
     return Span(plain.start(), plain.start() + len(value), name) if made(value) else None
 
@@ -137,22 +218,29 @@ def _loose(text: str, end: int, name: str) -> Span | None:
 def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str) -> Span | None:
     """The value that starts here, where its name makes it a secret. ``closed``: the quotes of the name end before."""
     if name.lower() in _HEADERS and not closed:
-        line = _LINE.match(text, start)
+        quoted = text[max(0, start - len(name) - len(joint) - 1) : start][:1] in ('"', "'", "`")
+        line = (_LINE if quoted and not _DIGEST.match(text, start) else _LINES).match(text, start)
         whole = text[start : line.end()].rstrip() if line else ""
         if whole:
             return Span(start, start + len(whole), name)
     if lines := _JOINED_LINES.match(text, start):
         start = lines.end()
+    certain = _names_a_secret(name)
+    if certain and (document := _HEREDOC.match(text, start)):
+        return Span(document.start("value"), document.end("value"), name)
     opening = _OPENING.match(text, start)
     if opening:
         inside = opening.end()
         end = _closing(text, inside, opening["quote"])
-        return _judged(text, inside, end, name)
-    certain = _names_a_secret(name)
+        return None if _SCHEME_ALONE.fullmatch(text, inside, end) else _judged(text, inside, end, name)
     listed = _LIST.match(text, start) if certain else None
-    if listed and (listed[0][0] != "{" or not _COLLECTIONS.isdisjoint(words(name))):
+    if listed and (
+        listed[0][0] == "["
+        or (listed[0][0] == "(" and _OPENING.search(listed[0]))
+        or (listed[0][0] == "{" and not _COLLECTIONS.isdisjoint(words(name)))
+    ):
         return Span(start + 1, listed.end() - 1, name) if listed.end() - start > 2 else None
-    if text.startswith(("{", "["), start):
+    if text.startswith(("{", "[", "(", "$(", "`", "${"), start):
         return None
     scheme = _SCHEME.match(text, start)
     plain = (_PLAIN if certain else _SHORT).match(text, scheme.end() if scheme else start)
@@ -164,9 +252,18 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
     end = start + len(value)
     # Prose: "unexpected token: }", "the key: a, b".
     prose = ":" in joint and not closed and words(name) in (["token"], ["auth"], ["pass"])
-    if (prose and not looks_made(value)) or value.lower() == name.lower():
+    if (prose and not looks_made(value)) or _is_variable(value, name) or _OR_NONE.match(text, end):
         return None
     return _judged(text, start, end, name)
+
+
+def _is_variable(value: str, name: str) -> bool:
+    """Whether a program's own variable of this name is handed on: ``api_key=self.judge_api_key``."""
+    return bool(_VARIABLE.fullmatch(value)) and value.lower().endswith(name.lower().strip("_"))
+
+
+def _is_a_name(value: str) -> bool:
+    return value.isidentifier() and not any(map(str.isdigit, value)) and _names_a_secret(value)
 
 
 def _is_a_word(value: str) -> bool:

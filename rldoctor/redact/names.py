@@ -19,7 +19,8 @@ def _set(text: str) -> frozenset[str]:
 # These say it wherever they stand in a name.
 _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
-    "jwt webhook webhooks apikey apikeys accesskey secretkey privatekey apitoken authtoken accesstoken pswd"
+    "jwt webhook webhooks apikey apikeys accesskey secretkey privatekey apitoken authtoken accesstoken pswd sshpass "
+    "csrftoken xsrftoken identitytoken registrytoken refreshtoken"
 )
 # Numbers are secrets too under these.
 _PASSWORDS = _set("password passwords passwd passphrase pswd")
@@ -38,13 +39,13 @@ _OF_A_MODEL = _set(
     "new next first last prev batched ids scheduled cached think thinking begin end start text chat implicit"
 )
 # The last word of a name that may hold a secret; the value decides.
-_PERHAPS = _set("key token sig signature pat auth")
+_PERHAPS = _set("key token sig signature pat auth sessionid phpsessid jsessionid sessid")
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
 _VARIABLES_END = re.compile(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold")
 # A password, or one of several passes over something.
-_PASS = _set("pass pwd")
+_PASS = _set("pass pwd pw")
 _PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
 _VARIABLE_WORDS = re.compile(
     r"\w*(?:KEY|SECRET|PASSWORD)S?|AUTH(?:ORIZATION)?|BEARER|COOKIES?|CREDENTIALS?|JWT|PASS|PASSPHRASE|PASSWD|PRIVATE"
@@ -54,10 +55,13 @@ _NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 # Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
 _HARMLESS = re.compile(r"\d{0,9}|true|false|yes|no|on|off|none|null|auto|default|required|optional", re.IGNORECASE)
 _NOTHING = re.compile(
-    r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda", re.IGNORECASE
+    r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?",
+    re.IGNORECASE,
 )
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, <your key>, ***.
-_REFERENCE = re.compile(r"\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|<[^<>]*>|\*+|\.{3,}|[xX]{3,}")
+_REFERENCE = re.compile(
+    r"\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|(?:Bearer )?\{[a-z_.]+\}|<[^<>]*>|\*+|\.{3,}|[xX]{3,}"
+)
 # A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
 _SPECIAL_TOKEN = re.compile(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
 _DRAWN = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*:-]{16,200}")

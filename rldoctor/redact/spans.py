@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from rldoctor.redact.marks import mark
 
+# The name of what only looks like a secret; any other name for it says more.
+LAST_RESORT = "random"
+
 
 @dataclass(frozen=True, order=True)
 class Span:
@@ -36,7 +39,8 @@ def merged(spans: Iterable[Span]) -> list[Span]:
         if span.start == span.end:
             continue
         if found and span.start < found[-1].end:
-            found[-1] = Span(found[-1].start, max(found[-1].end, span.end), found[-1].name)
+            name = found[-1].name if found[-1].name != LAST_RESORT else span.name
+            found[-1] = Span(found[-1].start, max(found[-1].end, span.end), name)
         else:
             found.append(span)
     return found

@@ -19,7 +19,8 @@ def content(folder: Path, package: str) -> Any:
     """What a package's table holds. Raises ``KeyError`` where there is none."""
     import lzma  # most runs ask for none
 
-    file = folder / f"{package}{_SUFFIX}"
-    if not file.exists():
-        raise KeyError(package)
-    return msgspec.json.decode(lzma.decompress(file.read_bytes()))
+    try:
+        packed = (folder / f"{package}{_SUFFIX}").read_bytes()
+    except (OSError, ValueError):  # a name out of a log may be one that no file can have
+        raise KeyError(package) from None
+    return msgspec.json.decode(lzma.decompress(packed))

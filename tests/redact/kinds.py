@@ -2,148 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 SIGN = "Canary"
 _drawn = random.Random(7)
 
-# One notation to a line; \n, \e and \\ are a line's end, an escape and a backslash.
-_NOTATIONS = r"""
-serve --api-key {@} --port 8000
-serve --admin-key={@} --token {@}
-serve --api-key \\\n    {@} --port 8000
-huggingface-cli login --token {@} --add-to-git-credential
-hf auth login --token={@}
-wandb login {@}
-wandb login --relogin --host https://wandb.corp {@}
-swanlab login -k {@}
-sshpass -p {@} ssh host
-mysql -u root -p{@} runs
-docker login -u bob -p {@} registry.corp
-docker run -e HF_TOKEN={@} --env WANDB_API_KEY={@} image
-redis-cli -h host -a {@} ping
-PGPASSWORD={@} psql
-openssl rsa -passin pass:{@} -in key.pem
-gpg --batch --passphrase {@} -d x
-curl -H 'Authorization: Bearer {@}' -H "X-Api-Key: {@}" http://host
-curl --header "Authorization: token {@}" -H "PRIVATE-TOKEN: {@}" http://host
-curl -u bob:{@} https://bob:{@}@host/path?token={@}&page=2
-curl --oauth2-bearer {@} http://host
-wget --header="Authorization: Bearer {@}" --http-password={@} http://host
-git clone https://x-access-token:{@}@github.com/o/r.git
-git -c http.extraHeader="Authorization: Basic {@}" clone x
-pip install --index-url https://u:{@}@pypi.corp/simple x
-aws configure set aws_secret_access_key {@}
-export WANDB_API_KEY={@} AWS_SECRET_ACCESS_KEY='{@}'
-export HF_TOKEN=$'{@}'
-setenv HF_TOKEN {@}
-set -gx HF_TOKEN {@}
-+ export HF_TOKEN={@}
-declare -x HF_TOKEN="{@}"
-HF_TOKEN = {@}
-HF_TOKEN -> {@}
-HF_TOKEN is {@}
-api key: {@}
-using api key {@} for the judge
-Incorrect API key provided: {@}.
-401 Client Error: invalid api_key={@} for url
-token {@} is expired
-password is {@}
-headers: Authorization: Basic {@}
-Cookie: session={@}; csrf={@}
-Set-Cookie: session={@}; id={@}
-cookies={'session': '{@}'}
-x-goog-api-key: {@}
-Ocp-Apim-Subscription-Key: {@}
-{'api_key': '{@}', 'nested': {'password': "{@}"}, 'max_tokens': 512}
-{"runtime_env": {"env_vars": {"X_PASS": "{@}", "GH_PAT": "{@}"}}}
-{"payload": "{\\"client_secret\\": \\"{@}\\"}"}
-{"payload": "{\\\\\\"client_secret\\\\\\": \\\\\\"{@}\\\\\\"}"}
-{"env": [{"name": "HF_TOKEN", "value": "{@}"}]}
-{"Key": "HF_TOKEN", "Value": "{@}"}
-- name: HF_TOKEN\n  value: {@}
-- {name: HF_TOKEN, value: {@}}
-- HF_TOKEN={@}
-stringData:\n  token: {@}
-api_keys: [{@}, {@}]
-api_keys:\n  - {@}\n  - {@}
-api_key: >-\n  {@}
-api_key: |\n  {@}
-api_key:\n  {@}
-password: !vault {@}
-password: &shared {@}
-hub_token: {@}
-hub_token: "{@}"  # mine
-hub_token = '''{@}'''
-[pypi]\nusername = __token__\npassword = {@}
-machine api.wandb.ai login user password {@}
-machine api.wandb.ai\n  login user\n  password {@}
-//registry.npmjs.org/:_authToken={@}
-['--hf-token', '{@}', '--api-key', '{@}']
-Namespace(hf_token='{@}', seed=1)
-<Config hf_token='{@}' seed=1>
-hub_token=SecretStr('{@}')
-os.environ["HF_TOKEN"] = "{@}"
-os.environ.setdefault("HF_TOKEN", "{@}")
-environ({'HF_TOKEN': '{@}', 'PATH': '/bin'})
-env HF_TOKEN={@} python x.py
-login(token='{@}', add_to_git_credential=True)
-login("{@}")
-wandb.login(key="{@}")
-OpenAI(base_url="http://x", api_key='{@}')
-api_key: str | None = "{@}"
-requests.get(url, auth=('bob', '{@}'))
-HTTPBasicAuth('bob', '{@}')
-headers={"Authorization": f"Bearer {@}"}
-create_engine("postgresql+psycopg2://user:{@}@host/db")
-postgres://user:{@},more@db/x mongodb+srv://user:{@}/more@db
-redis://:{@}@host:6379/0 http://proxy:{@}@host:3128
-s3://KEY:{@}@bucket/path
-jdbc:postgresql://h/db?user=x&password={@}
-Server=h;Database=d;User Id=u;Password={@};
-DefaultEndpointsProtocol=https;AccountName=x;AccountKey={@};EndpointSuffix=s
-https://x.blob.core.windows.net/c?sv=2020&sig={@}&se=1
-https://b.s3.amazonaws.com/k?X-Amz-Expires=9&X-Amz-Signature={@}
-https://h/hub?access_token={@}
-https://hooks.slack.com/services/T0/B0/{@}
-https://discord.com/api/webhooks/123456/{@}
-https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key={@}
-https://open.feishu.cn/open-apis/bot/v2/hook/{@}
-host=db password={@} dbname=x
-SENTRY_DSN=https://{@}@o1.ingest.sentry.io/1
-spark.hadoop.fs.s3a.secret.key={@}
-+trainer.wandb_api_key={@}
-+ray_init.runtime_env.env_vars.WANDB_API_KEY={@}
-actor.env={HF_TOKEN:{@},SEED:1}
---env_vars '{"HF_TOKEN":"{@}"}'
-client_secret={@}&grant_type=x
-"accessToken":"{@}"
-"private_key": "{@}"
-signing-key: {@}
-HF_TOKEN%3D{@}
-%22api_key%22%3A%22{@}%22
-&quot;api_key&quot;: &quot;{@}&quot;
-\e[32mHF_TOKEN\e[0m={@}
-HF_TOKEN=\e[1m{@}\e[0m
-{"log": "\\u001b[32mHF_TOKEN\\u001b[0m=\\u001b[1m{@}\\u001b[0m"}
-│ hub_token │ {@} │
-| hub_token | {@} |
-hub_token .......... {@}
-hub_token            {@}
-'hub_token':\n   '{@}',
-hf_{@}{@}
-ghp_{@}{@}
-sk-{@}{@}
-xoxb-{@}{@}
-glpat-{@}{@}
-"""
-
+# One notation to a line; \n, \t, \e and \\ are a line's end, a tab, an escape and a backslash.
+_NOTATIONS = Path(__file__).with_name("notations.txt").read_text("utf-8")
+_CHARACTERS = {"n": "\n", "t": "\t", "e": "\x1b"}
 
 NOTATIONS = tuple(
-    re.sub(r"\\(.)", lambda found: {"n": "\n", "e": "\x1b"}.get(found[1], found[1]), line)
+    re.sub(r"\\(.)", lambda found: _CHARACTERS.get(found[1], found[1]), line)
     for line in _NOTATIONS.strip("\n").split("\n")
 )
+
+
+def _each_line(before: str, behind: str = "") -> Callable[[str], str]:
+    return lambda text: "\n".join(f"{before}{line}{behind}" for line in text.split("\n"))
+
+
+# What programs make of a text before anybody sees it.
+WAYS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "in one line": lambda text: text.replace("\n", " "),
+    "by a rank": _each_line("[rank3]: "),
+    "by an actor": _each_line("(WorkerDict pid=7, ip=10.0.0.1) "),
+    "by a logger": _each_line("2026-11-20 20:43:43,123 INFO x.py:12 - "),
+    "in JSON": lambda text: json.dumps({"log": text}),
+    "in JSON in JSON": lambda text: json.dumps({"log": json.dumps({"message": text})}),
+    "in a list of Python's": lambda text: repr([text]),
+    "in a message": lambda text: f"ValueError: cannot go on: {text.replace(chr(10), ' ')} (see x)",
+    "quoted": _each_line("> "),
+    "in a difference": _each_line("+"),
+    "in a table": _each_line("│ ", " │"),
+    "further right": _each_line("      "),
+    "from Windows": lambda text: text.replace("\n", "\r\n"),
+}
 
 
 def canary() -> str:

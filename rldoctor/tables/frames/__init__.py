@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from rldoctor.tables import packed
 
 DATA = Path(__file__).with_name("data")
 
@@ -36,12 +36,7 @@ class Table:
     @cache
     def load(package: str) -> Table:
         """The shipped table of a package. Raises ``KeyError`` where there is none."""
-        import lzma  # only a traceback without a version needs it
-
-        file = DATA / f"{package}.json.xz"
-        if not file.exists():
-            raise KeyError(package)
-        return Table(msgspec.json.decode(lzma.decompress(file.read_bytes())))
+        return Table(packed.content(DATA, package))
 
     def releases_of(self, positions: Iterable[Position]) -> tuple[str, ...]:
         """The releases that have every position in its function; what is no function, or in a module that no release

@@ -158,7 +158,7 @@ class Sources:
 def _parsed(text: str | None) -> ast.Module | None:
     try:
         return ast.parse(text) if text is not None else None
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # too deep is either of the last two
         return None
 
 

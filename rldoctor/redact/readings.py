@@ -1,0 +1,126 @@
+"""The readings of a text: as it stands, and as somebody reads it who undoes what programs did to it. A secret in JSON
+inside JSON, in a percent-encoded query, in colours, or behind the prefix that a rank gives to every line is written
+plainly in one of them; where it was found there is brought back to the text as it stands."""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rldoctor.redact.spans import Span
+
+# What quoting, JSON, URLs and HTML make of a character.
+_ESCAPED = re.compile(
+    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|033|[nrte\"'`/\\])"
+    r"|%[2-7][0-9A-Fa-f]|%0[AaDd]|&(?:#\d{1,6}|#x[0-9a-fA-F]{1,5}|[a-z]{2,6});"
+)
+_BY_LETTER = {"n": "\n", "r": "\r", "t": "\t", "e": "\x1b", "033": "\x1b"}
+# JSON inside JSON inside JSON, and what quotes that.
+_LEVELS = 5
+# Colours, characters without a width, and what a line has before what a program says: a quotation's sign, a side of a
+# difference or of a table; the rank, process or container, the time, the level and the place that speak.
+_LAYER = re.compile(
+    r"\x1b\[[\d;:?]{0,32}[A-Za-z]|[\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
+    r"|^(?:>[ \t]?(?!>)|[+<-](?![+<-]))?(?:[│┃|][ \t]?)?"
+    r"(?:\[[^\[\]\n]{1,60}\]:?[ \t]?|\([^()\n]{1,80}\)[ \t]|\d{1,5}:[ \t]|[\w.-]{1,64}[ \t]{1,8}\|[ \t]"
+    r"|(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,:]{0,10}(?:Z|[+-]\d\d:?\d\d)?[ \t]{0,2}"
+    r"|(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\b[: \t]{1,8}|[\w./-]{1,80}:\d{1,6}\]?:?[ \t]"
+    r"|(?<=[\w\]][ \t])-[ \t]){0,8}"
+    r"|[ \t]{0,80}[│┃]$|\r$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text, and where each stretch of it stands in the text that it was made of."""
+
+    text: str
+    before: Reading | None = None
+    at: tuple[int, ...] = ()
+    stood: tuple[tuple[int, int], ...] = ()
+
+    def back(self, span: Span) -> Iterator[Span]:
+        """Where in the text as it stands is what ``span`` holds here: one stretch, or one for each line where something
+        was taken off the lines."""
+        if self.before is None:
+            yield span
+            return
+        start = end = -1
+        for piece in range(bisect_right(self.at, span.start) - 1, len(self.at)):
+            at, (first, last) = self.at[piece], self.stood[piece]
+            if at >= span.end:
+                break
+            following = self.at[piece + 1] if piece + 1 < len(self.at) else len(self.text)
+            if following - at == last - first:  # as it stands; an escape goes whole
+                first, last = first + max(0, span.start - at), last - max(0, following - span.end)
+            if start >= 0 and first > end and "\n" in self.text[max(0, at - 1) : at + 1]:
+                yield from self._lines(start, end, span.name)
+                start = -1
+            start, end = start if start >= 0 else first, last
+        if start >= 0:
+            yield from self._lines(start, end, span.name)
+
+    def _lines(self, start: int, end: int, name: str) -> Iterator[Span]:
+        if self.before is None:
+            return
+        held = self.before.text[start:end]
+        start, end = start + len(held) - len(held.lstrip("\n")), end - len(held) + len(held.rstrip("\n"))
+        if start < end:
+            yield from self.before.back(Span(start, end, name))
+
+
+def readings(text: str) -> Iterator[Reading]:
+    """The text itself, then with its escapes undone level by level; each also without colours and lines' prefixes."""
+    reading: Reading | None = Reading(text)
+    for _ in range(_LEVELS):
+        if reading is None:
+            return
+        yield reading
+        bare = _changed(reading, _LAYER, _nothing)
+        if bare is not None:
+            yield bare
+        reading = _changed(reading, _ESCAPED, _unescaped)
+
+
+def _changed(reading: Reading, what: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> Reading | None:
+    parts: list[str] = []
+    at: list[int] = []
+    stood: list[tuple[int, int]] = []
+    position = length = 0
+
+    def keep(part: str, start: int, end: int) -> None:
+        nonlocal length
+        if part:
+            parts.append(part)
+            at.append(length)
+            stood.append((start, end))
+            length += len(part)
+
+    for found in what.finditer(reading.text):
+        if found.start() == found.end():
+            continue
+        keep(reading.text[position : found.start()], position, found.start())
+        keep(change(found), found.start(), found.end())
+        position = found.end()
+    if not position:
+        return None
+    keep(reading.text[position:], position, len(reading.text))
+    return Reading("".join(parts), reading, tuple(at), tuple(stood))
+
+
+def _nothing(found: re.Match[str]) -> str:
+    return ""
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    whole = found[0]
+    if whole[0] == "&":
+        return html.unescape(whole)
+    if whole[0] == "%" or whole[1] in "ux":
+        number = int(whole.lstrip("\\ux%"), 16)
+        return chr(number) if not 0xD800 <= number < 0xE000 else "\ufffd"  # half of a pair is no character
+    return _BY_LETTER.get(whole[1:], whole[1:])

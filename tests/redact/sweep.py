@@ -1,0 +1,141 @@
+"""Plants a secret in every notation, as every program may have passed it on, in every place that a command reads, and
+looks for it in all that leaves: `python -m tests.redact.sweep`, or `make sweep`, an hour. Prints what was found."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rldoctor import bundle, redact
+from rldoctor.api import Case
+from rldoctor.hang import folder
+from rldoctor.hang.model import LogTail
+from rldoctor.logs.model import Frame
+from tests.commands import run
+from tests.hang.records import REWARD, case, hang, rank
+from tests.redact.kinds import NOTATIONS, SIGN, WAYS, planted
+
+FORMATS = ("rich", "json", "sarif", "junit", "github", "markdown", "html")
+MACHINE = {"python": "3.12", "packages": {"vllm": "0.7.3", "verl": "0.3.0.post1"}}
+
+
+def door(notations: Sequence[str], ways: Sequence[str]) -> Iterator[str]:
+    """What passes the door though it is a secret, in any of these ways."""
+    for notation, way in itertools.product(notations, ways):
+        redact.begin({})
+        if SIGN in redact.text(WAYS[way](planted(notation))):
+            yield f"door: {way}: {notation!r}"
+
+
+def log_of(lines: Sequence[str]) -> str:
+    """A run that fails with these lines in its command, its settings, the source of a frame and its message."""
+    said = "\n".join(lines)
+    source = lines[0].replace("\n", " ")
+    return (
+        f"+ {lines[-1]}\n[rank0]: step 1\n{said}\n"
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/srv/train.py", line 12, in <module>\n'
+        f"[rank0]:     {source}\n"
+        '[rank0]:   File "/venv/lib/python3.12/site-packages/vllm/entrypoints/llm.py", line 300, in generate\n'
+        f"[rank0]:     raise ValueError(message)  # {source}\n"
+        f"[rank0]: ValueError: cannot go on: {source}\n{said}\n"
+    )
+
+
+def launch_of(said: str) -> str:
+    """A launch with this in comments, in what it prints, in its variables and in the values of its options."""
+    line = said.replace("\n", " ")
+    return (
+        "".join(f"# {one}\n" for one in said.split("\n"))
+        + f"echo {shlex.quote(line)}\nexport NOTE={shlex.quote(said)}\n"
+        + "python3 -m verl.trainer.main_ppo data.max_prompt_length=2048 data.max_response_length=8192 \\\n"
+        + "    actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.enable_chunked_prefill=False \\\n"
+        + f"    trainer.experiment_name={shlex.quote(line)} trainer.project_name=$NOTE\n"
+    )
+
+
+def prepare(said: str, here: Path) -> None:
+    """Puts what was planted wherever a command of :func:`commands` reads."""
+    (here / "run.log").write_text(log_of([said]))
+    (here / "run.sh").write_text(launch_of(said))
+    (here / "machine.json").write_text(json.dumps({**MACHINE, "env": {"NCCL_DEBUG": said, "VLLM_NOTE": said}}))
+    (here / "nodes").mkdir()
+    for name, note in (("a", said), ("b", "else")):
+        raw = json.loads(bundle.dump(Case(environment={}, target="x")))
+        (here / "nodes" / f"{name}.json").write_text(
+            json.dumps({**raw, "target": note, "environment": {"NCCL_DEBUG": note, "NOTE": note}})
+        )
+    redact.begin({})
+    frame = Frame("/srv/train.py", 12, "train", said.replace("\n", " "))
+    tail = LogTail(file="/srv/run.log", quiet=3.0, lines=tuple(said.split("\n")))
+    stalled = rank(0, (frame, *REWARD), log=tail, command=said, name="train.py", size=1)
+    folder.save(case(hang(stalled)), here / "hang")
+
+
+def commands(said: str, forms: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The command lines that read what was planted."""
+    judged = ("--assume", "machine.json", "--level", "static")
+    for form in forms:
+        yield "triage", "run.log", "--format", form
+        yield "triage", "run.log", "--config", "run.sh", "--format", form
+        yield "check", "run.sh", *judged, "--format", form
+        yield "check", "--from", "nodes/a.json", "--format", form
+        yield "hang", "--from", "hang", "--format", form
+    for form in ("rich", "json"):
+        yield "plan", "run.sh", "--assume", "machine.json", "--format", form
+        yield "diff", "nodes/a.json", "nodes/b.json", "--format", form
+        yield "fleet", "nodes", "--format", form
+    yield "check", "run.sh", *judged, "--diff"
+    yield "bundle", "run.sh", "--output", "case.json"
+    yield "baseline", "run.sh", *judged, "--output", "baseline.json"
+    yield "check", "run.sh", *judged, "--output", "report.html", "--format", "html"
+    yield "watch", "run.log", "--every", "0.01", "--idle", "0.02"
+    yield "check", "run.sh", *judged, "--fix", "--diff"
+    if "\0" not in said:
+        yield from (("explain", said), ("triage", said), ("check", "--select", said), ("check", "--assume", said))
+
+
+def swept(notation: str, forms: Sequence[str]) -> Iterator[str]:
+    """The commands that let a secret in this notation through, on a stream or in a file that they left."""
+    said = planted(notation)
+    with tempfile.TemporaryDirectory(prefix="rldoctor-sweep-") as made:
+        here = Path(made)
+        prepare(said, here)
+        read = {path: path.read_bytes() for path in here.rglob("*") if path.is_file() and "hang" not in path.parts}
+        for command in commands(said, forms):
+            done = run(*command, cwd=here)
+            if SIGN in done.stdout + done.stderr or "a mistake in rldoctor itself" in done.stderr:
+                yield f"{shlex.join(command)}: {notation!r}"
+        for path in here.rglob("*"):
+            if path.is_file() and path not in read and SIGN in path.read_text():
+                yield f"{path.relative_to(here)}: {notation!r}"
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--every", type=int, default=1, help="commands: each n-th notation")
+    options.add_argument("--first", type=int, default=0, help="commands: beginning with this one")
+    given = options.parse_args()
+    found = list(door(NOTATIONS, tuple(WAYS)))
+    print(f"{len(NOTATIONS)} notations in {len(WAYS)} ways at the door: {len(found)} found", flush=True)
+    print(*found, sep="\n", flush=True)
+    os.environ.pop("GITHUB_ACTIONS", None)
+    hits = ran = 0
+    for notation in NOTATIONS[given.first :: given.every]:
+        ran += 1
+        for hit in swept(notation, FORMATS):
+            hits += 1
+            print(hit, flush=True)
+    print(f"{ran} notations in all commands and formats: {hits} found")
+    return 1 if found or hits else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
