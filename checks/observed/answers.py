@@ -54,7 +54,7 @@ def wrong_ends(job: Job) -> list[Row]:
     return [
         row
         for row in _with_answer(job)
-        if row["got"]["finish_reason"] != row["expected"]["finish_reason"]
+        if any(row["got"].get(key) != row["expected"].get(key) for key in ("finish_reason", "stop_reason"))
         and all(row["got"].get(key) == row["expected"].get(key) for key in ("token_ids", "text"))
     ]
 
@@ -66,8 +66,8 @@ def not_applied(job: Job, ignored: Collection[str] = ()) -> dict[str, list[Row]]
         return {"max_tokens": length_off(job)}
     ends = wrong_ends(job)
     for row in _with_answer(job):
-        # A token that could not come is about what allows tokens.
-        strange = set(row["got"]["token_ids"]) - set(row["expected"]["token_ids"])
+        # A token that could not come is about what allows tokens; what texts are drawn of is allowed.
+        strange = "text" not in row["expected"] and set(row["got"]["token_ids"]) - set(row["expected"]["token_ids"])
         if row in ends or strange or row["about"] in (ORDERED, CHARACTERS) or row["got"] == row["expected"]:
             continue
         found.setdefault(row["about"], []).append(row)
@@ -93,6 +93,11 @@ def with_wrong_rank(job: Job) -> int:
     get the likeliest ones tell nothing of ranks."""
     told = [one for one in require(job, "logprobs") if one["told"] and isinstance(one["rank"], int) and one["rank"] > 0]
     return sum(_rank_off(one) for one in told if not (one["greedy"] and not_greedy(job)))
+
+
+def wrong_sums(job: Job) -> list[list[float]]:
+    """Cumulative log-probabilities that are not those of the completion's tokens, each with these."""
+    return [list(pair) for pair in records(job).get("sums") or ()]
 
 
 def not_greedy(job: Job) -> int:

@@ -18,7 +18,7 @@ from .answers import not_applied, not_greedy, require_own
 from .rollout import Job, records, require, runs
 
 # Of a healthy engine: one run in a million. The tests of a run are never more than ``TESTS``.
-ALARMS, TESTS = 1e-6, 100
+ALARMS, TESTS = 1e-6, 300
 NATS = math.log(TESTS / ALARMS)
 # What a loss takes for another policy: a temperature that is off by so much, so many draws of another token.
 MATTERS = 0.1
@@ -138,8 +138,11 @@ def long(job: Job) -> list[Long]:
 
 
 def _score(name: str, one: Mapping[str, float], tokens: int, noise: Noise) -> Score:
-    beyond = abs(one["observed"] - one["expected"]) - tokens * noise.mean * one["largest"]
-    return Score(name, one["observed"], one["expected"], _bernstein(beyond, one["variance"], one["largest"]))
+    slack = tokens * noise.mean * one["largest"]
+    off = _bernstein(abs(one["observed"] - one["expected"]) - slack, one["variance"], one["largest"])
+    if one["largest"] == 1.0:  # counts
+        off = max(off, _chernoff(one["observed"], one["expected"], slack)) - math.log(2)
+    return Score(name, one["observed"], one["expected"], max(off, 0.0))
 
 
 def dependent(job: Job) -> list[str]:
@@ -306,6 +309,17 @@ def _bernstein(distance: float, variance: float, largest: float) -> float:
         return 0.0
     spread = 2 * (variance + largest * distance / 3)
     return max(distance**2 / spread - math.log(2), 0.0) if spread > 0 else math.inf
+
+
+def _chernoff(count: float, expected: float, slack: float) -> float:
+    """The same for a count, whatever came before, by the moments of Poisson's distribution, which bound those of a sum
+    of indicators from above: tighter than the variance where few are expected."""
+    fewer = count < expected
+    mean = expected - slack if fewer else expected + slack
+    if mean <= 0 or fewer != (count < mean):
+        return 0.0
+    whole = (count * math.log(count / mean) if count else 0.0) - count + mean
+    return max(whole - math.log(2), 0.0)
 
 
 def _least(variance: float, largest: float) -> float:

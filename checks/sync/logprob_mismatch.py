@@ -286,6 +286,9 @@ def from_cached_prefixes(case: Case) -> Iterator[Finding | Reach]:
             raise NotApplicable("no prompt that is longer than a block of the KV cache was asked for again")
         if between(require(job, "plain"), "engine", "trainer").beyond(noise_of(job)):
             raise NotApplicable("engine and transformers disagree on new prompts already")
+        across = records(job).get("vocabulary")
+        if across and difference(across["engine"], across["trainer"]).beyond(noise_of(job)):
+            raise NotApplicable("engine and transformers disagree on tokens of a new prompt already")
         apart = {row["request"]: between([row], "engine", "trainer") for row in rows}
         wrong = {name: one for name, one in apart.items() if one.beyond(noise_of(job))}
         if not wrong:

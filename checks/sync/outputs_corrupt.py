@@ -27,7 +27,8 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, Reach, Severity
 
@@ -202,8 +203,8 @@ def ends_and_characters(case: Case) -> Iterator[Finding | Reach]:
                 grade=Grade.OBSERVED,
                 evidence=(
                     Evidence(
-                        text=f"{first['about']}: {len(first['got']['token_ids'])} tokens, finish reason "
-                        f"{first['got']['finish_reason']}, which is {first['expected']['finish_reason']}",
+                        text=f"{first['about']}: {len(first['got']['token_ids'])} tokens, {_end(first['got'])}, which "
+                        f"is {_end(first['expected'])}",
                         source="answers scenario",
                     ),
                 ),
@@ -223,6 +224,11 @@ def ends_and_characters(case: Case) -> Iterator[Finding | Reach]:
                 fixes=(Fix(title="decode the token ids in the trainer, or another release of vLLM"),),
             )
         yield Reach(f"ends and characters of {len(answers.rows(job))} answers from {describe(job)} are right")
+
+
+def _end(answer: Mapping[str, Any]) -> str:
+    at = f" at {answer['stop_reason']}" if answer.get("stop_reason") is not None else ""
+    return f"finish reason {answer['finish_reason']}{at}"
 
 
 @check.observed(needs=["observations.sampling"])

@@ -161,9 +161,7 @@ def comes_back(case: Case) -> Iterator[Finding | Reach]:
     """The first weights, sent again at the end: the engine must answer as at the start."""
     for job in _synced(case):
         restored, noise = require(job, "restored"), noise_of(job)
-        rows = [row for row in require(job, "after") if not row["seen"]]
-        if between(rows, "engine", "trainer").beyond(noise):
-            raise NotApplicable("the engine does not follow the first update already")
+        _require_followed(job)
         scores = require(job, "scores")
         if any(difference(scores["sync"], again).beyond(noise) for again in scores.values()):
             raise NotApplicable("the same weights, sent again, change what the engine answers")
@@ -184,6 +182,7 @@ def comes_back(case: Case) -> Iterator[Finding | Reach]:
 def sync_repeats(case: Case) -> Iterator[Finding | Reach]:
     """The same weights once more, and once more in float32."""
     for job in _synced(case):
+        _require_followed(job)
         scores, noise = require(job, "scores"), noise_of(job)
         for name, what in (("again", "the same weights once more"), ("float32", "the same weights in float32")):
             if name not in scores:
@@ -209,6 +208,13 @@ def _synced(case: Case) -> Iterator[Job]:
         if "after" not in records(job) and "rejected" in records(job):
             raise NotApplicable("the engine refuses the trainer's weights (RLD401)")
         yield job
+
+
+def _require_followed(job: Job) -> None:
+    """Raises :class:`NotApplicable` where the first update is found to be not followed: one cause, one finding."""
+    rows = [row for row in require(job, "after") if not row["seen"]]
+    if between(rows, "engine", "trainer").beyond(noise_of(job)):
+        raise NotApplicable("the engine does not follow the first update already")
 
 
 def _rows_apart(job: Job) -> Difference | None:

@@ -20,14 +20,15 @@ class Basis:
 
     ``options`` and ``environ`` are what every engine gets. Lengths are in tokens: ``model_len`` the longest sequence,
     ``prompt`` and ``response`` the longest that the launch plans, scaled alike by ``scale`` (planned tokens for each
-    token here). ``device`` is ``cpu`` or ``cuda``; ``left_out`` says which of the launch's engine options are not
-    carried over, and why."""
+    token here), ``vocabulary`` that of the model that is stood in for. ``device`` is ``cpu`` or ``cuda``; ``left_out``
+    says which of the launch's engine options are not carried over, and why."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
     model_len: int = 2048
     prompt: int = 1024
     response: int = 512
+    vocabulary: int = 0
     scale: float = 1.0
     device: str = "cpu"
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -76,5 +77,7 @@ class Scenario:
     """Sections that it takes into account where they are there."""
     seconds: float = 2.0
     """What one run is expected to take once its engine is up."""
+    vocabulary_seconds: float = 0.0
+    """What 100,000 tokens of vocabulary add to that."""
     disturbs: bool = False
     """Whether it may leave its engine in disorder; it then comes last."""

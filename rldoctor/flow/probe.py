@@ -152,7 +152,7 @@ def prepare(case: Case, scenarios: list[Scenario], request: Request) -> Prepared
         try:
             prepared.basis = prepared.basis or basis(case, request)
             runs = dict(scenario.runs(case, request, prepared.basis))
-            asked += [Asked(scenario, name, run) for name, run in runs.items()]
+            asked += [Asked(scenario, name, run, prepared.basis.vocabulary) for name, run in runs.items()]
         except NotApplicable as reason:
             prepared.refused.append((scenario, Absent(str(reason))))
         except (Exception, SystemExit) as error:  # a plugin's scenario may fail in any way; the run goes on

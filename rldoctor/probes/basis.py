@@ -144,6 +144,7 @@ def basis(case: Case, request: Request) -> Basis:
             model_len=length,
             prompt=int(length * PROMPT_SHARE),
             response=int(length * RESPONSE_SHARE),
+            vocabulary=_vocabulary(case),
             device=kind,
         )
     return _of_plan(case.plan, case, options, environ, kind)
@@ -199,6 +200,7 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
         model_len=length,
         prompt=max(_scaled(min(prompt or planned * PROMPT_SHARE, planned), scale), SHORTEST_PROMPT),
         response=_scaled(min(response or planned * RESPONSE_SHARE, planned), scale),
+        vocabulary=_vocabulary(case),
         scale=scale,
         device=device,
         left_out=_left_out(plan, carried),
@@ -254,3 +256,10 @@ def _model_length(case: Case) -> int | None:
     config = (case.model.config or {}) if case.model else {}
     length = config.get("max_position_embeddings")
     return length if isinstance(length, int) and length > 0 else None
+
+
+def _vocabulary(case: Case) -> int:
+    """The model's vocabulary; none where a small model of ours stands in for an unknown one."""
+    config = (case.model.config or {}) if case.model else {}
+    size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
+    return size if isinstance(size, int) else 0

@@ -10,15 +10,18 @@ from rldoctor.catalogue.scenario import MINIATURE, Basis, Engine, Run, Scenario
 
 # What a boot is expected to take up to its first tokens: imports, weights, the first compilation of kernels.
 BOOT_SECONDS = 20.0
+# What so many tokens of vocabulary add to it, and count for in scenarios.
+BOOT_VOCABULARY_SECONDS, VOCABULARY = 20.0, 100_000
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One run of one scenario that is to be played somewhere."""
+    """One run of one scenario that is to be played somewhere; ``vocabulary`` is the model's."""
 
     scenario: Scenario
     name: str
     run: Run
+    vocabulary: int = 0
 
     @property
     def key(self) -> str:
@@ -27,7 +30,8 @@ class Asked:
     @property
     def seconds(self) -> float:
         """What it is expected to take once its engine is up; one that is told how long takes so long."""
-        return float(self.run.arguments.get("seconds", self.scenario.seconds))
+        usual = self.scenario.seconds + self.scenario.vocabulary_seconds * self.vocabulary / VOCABULARY
+        return float(self.run.arguments.get("seconds", usual))
 
 
 @dataclass
@@ -45,7 +49,9 @@ class Boot:
     @property
     def seconds(self) -> float:
         """What it is expected to take as a whole."""
-        return BOOT_SECONDS + sum(one.seconds for one in self.asked)
+        vocabulary = max((one.vocabulary for one in self.asked), default=0)
+        boot = BOOT_SECONDS + BOOT_VOCABULARY_SECONDS * vocabulary / VOCABULARY
+        return boot + sum(one.seconds for one in self.asked)
 
 
 def plan_boots(asked: Iterable[Asked], basis: Basis) -> list[Boot]:

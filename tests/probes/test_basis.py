@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rldoctor.api import Case, NotApplicable, RolloutPlan, Setting
-from rldoctor.api.facts import Gpu, Gpus
+from rldoctor.api.facts import Gpu, Gpus, ModelFiles
 from rldoctor.api.probes import Basis, Request
 from rldoctor.probes.basis import basis, with_counts
 from tests.observations import packages
@@ -56,6 +56,17 @@ def test_scaling_does_not_leave_a_step_without_a_token_for_each_sequence() -> No
 @pytest.mark.parametrize(("given", "asked"), [(0, 2), (1, 2), (5, 5), (-1, -1)])
 def test_an_engine_without_log_probabilities_gives_the_probes_theirs(given: int, asked: int) -> None:
     assert options(max_logprobs=given)["max_logprobs"] == asked
+
+
+def test_the_vocabulary_is_that_of_the_launchs_model() -> None:
+    def vocabulary(**config: Any) -> int:
+        model = ModelFiles(path="model", config=config)
+        return basis(
+            Case(packages=packages(vllm="0.32.0"), gpus=Gpus(vendor="none"), model=model), Request()
+        ).vocabulary
+
+    assert vocabulary(vocab_size=151936) == 151936 and vocabulary(text_config={"vocab_size": 262144}) == 262144
+    assert vocabulary() == made("0.32.0").vocabulary == 0
 
 
 def test_a_count_that_is_given_as_text_counts() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rldoctor.api import Level
 from rldoctor.api.probes import Basis, Engine, Run, Scenario
-from rldoctor.probes.boots import Asked, plan_boots
+from rldoctor.probes.boots import BOOT_VOCABULARY_SECONDS, Asked, plan_boots
 
 BASIS = Basis(options={"max_model_len": 2048, "seed": 0})
 
@@ -55,3 +55,10 @@ def test_replicas_and_asynchronous_engines_are_engines_of_their_own() -> None:
 
 def test_what_may_spoil_the_engine_comes_last() -> None:
     assert booted(asked("a", disturbs=True), asked("b")) == {"miniature": ["b: run", "a: run"]}
+
+
+def test_a_large_vocabulary_takes_longer() -> None:
+    scenario = Scenario(name="a", level=Level.COMPARE, runs=lambda *_: {}, seconds=6.0, vocabulary_seconds=30.0)
+    (small,) = plan_boots([Asked(scenario, "run", Run())], BASIS)
+    (large,) = plan_boots([Asked(scenario, "run", Run(), vocabulary=200_000)], BASIS)
+    assert large.seconds - small.seconds == 2 * (30.0 + BOOT_VOCABULARY_SECONDS)

@@ -126,6 +126,10 @@ class TestShrink:
         for key in ("architectures", "vocab_size", "max_position_embeddings", "eos_token_id"):
             assert small[key] == QWEN[key]
 
+    def test_few_query_heads_share_each_of_two_kv_heads(self) -> None:
+        small = miniature.shrink({**QWEN, "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096})
+        assert (small["num_attention_heads"], small["num_key_value_heads"], small["hidden_size"]) == (8, 2, 8 * 64)
+
     def test_every_head_its_own_kv_head_stays_so(self) -> None:
         small = miniature.shrink({**QWEN, "num_attention_heads": 32, "num_key_value_heads": 32, "hidden_size": 4096})
         assert (small["num_attention_heads"], small["num_key_value_heads"]) == (2, 2)
@@ -157,9 +161,9 @@ def test_the_tokenizer_has_a_letter_for_every_byte(tmp_path: Path) -> None:
     byte_tokenizer.write(tmp_path, 2048)
     tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
     vocabulary = tokenizer["model"]["vocab"]
-    assert sorted(vocabulary.values()) == list(range(256))
+    assert sorted(vocabulary.values()) == list(range(258)) and vocabulary["QXZ"] == 257
     assert (vocabulary["A"], vocabulary["Ġ"], vocabulary["Ċ"]) == (65, 32, 10)
-    assert [token["id"] for token in tokenizer["added_tokens"]] == [256, 257, 258]
+    assert [token["id"] for token in tokenizer["added_tokens"]] == [258, 259, 260]
 
 
 def test_exceptions_are_reported_outermost_first_with_how_they_hang_together() -> None:

@@ -74,6 +74,14 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
             yield _beside(
                 f"{ranked} sampled tokens from {describe(job)} have another rank than the engine tells", places
             )
+        sums = answers.wrong_sums(job)
+        if sums:
+            told, own = sums[0]
+            yield _beside(
+                f"cumulative_logprob of {len(sums)} completions from {describe(job)} is not the sum of their tokens': "
+                f"{told:.4g}, not {own:.4g}",
+                places,
+            )
         yield Reach(f"{len(places)} sampled tokens with their own log-probability and rank")
 
 

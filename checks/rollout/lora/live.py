@@ -22,6 +22,8 @@ INSTEAD = {
     "first": "it still uses the adapter before",
     "unscaled": "it applies the adapter without its scale (lora_alpha / r)",
 }
+# Requests that ask for no adapter where there have been some.
+WITHOUT = {"none again": "after others that did", "beside": "in a batch with one that does"}
 # How vLLM refuses a limit before it starts.
 REFUSED_AT_START = r"max_lora_rank \(\d+\) must be one of|Input should be 1, 8, 16, 32"
 
@@ -46,21 +48,33 @@ def applied(case: Case) -> Iterator[Finding | Reach]:
             text = f"{name} adapter, engine against merged weights: {apart}"
             evidence.append(Evidence(text=text, source="lora probe"))
         if wrong:
-            how = "; ".join(f"{what} ({name})" for name, what in wrong.items())
-            yield check.finding(
+            how = "; ".join(f"{instead} ({name})" for name, instead in wrong.items())
+            yield _wrong(
+                case,
                 f"{describe(job)} does not apply {len(wrong)} of two adapters as transformers does: {how}",
-                grade=Grade.OBSERVED,
-                evidence=(
-                    *evidence,
-                    *(cite(case.plan, *SETTINGS) if case.plan is not None else ()),
-                ),
-                fixes=(
-                    Fix(
-                        title="let the framework merge the adapter into the weights that it sends, or another vLLM "
-                        "release"
-                    ),
-                ),
+                evidence,
             )
+            continue
+        asked = {name: [row for row in rows if row["case"] == name] for name in WITHOUT}
+        off = {name: between(own, "engine", "base") for name, own in asked.items() if own}
+        leaking = next((name for name, one in off.items() if one.beyond(noise)), None)
+        if leaking is not None:
+            what = f"{describe(job)} applies an adapter to requests that ask for none, {WITHOUT[leaking]}"
+            text = f"without an adapter, {WITHOUT[leaking]}, engine against base weights: {off[leaking]}"
+            yield _wrong(case, what, [Evidence(text=text, source="lora probe")])
+        elif off:
+            yield Reach(f"requests without an adapter get none {' and '.join(WITHOUT[name] for name in off)}")
+
+
+def _wrong(case: Case, message: str, evidence: list[Evidence]) -> Finding:
+    return check.finding(
+        message,
+        grade=Grade.OBSERVED,
+        evidence=(*evidence, *(cite(case.plan, *SETTINGS) if case.plan is not None else ())),
+        fixes=(
+            Fix(title="let the framework merge the adapter into the weights that it sends, or another vLLM release"),
+        ),
+    )
 
 
 def _instead(rows: list[dict[str, Any]], name: str, noise: Noise) -> str:

@@ -1,14 +1,20 @@
-"""Writes a tokenizer that needs no training: its tokens are the 256 bytes and the special ones of a chat."""
+"""Writes a tokenizer that needs no training: its tokens are the 256 bytes, one of several characters, and the
+special ones of a chat."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 BYTES = 256
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-SIZE = BYTES + len(SPECIAL_TOKENS)
-END = BYTES + 2
+# What byte-level BPE makes a token of several characters of, step by step; a stop string may lie within it.
+MERGES = (("Q", "X"), ("QX", "Z"))
+# Special tokens come behind all others: that is where they are loaded, whatever ids they were given.
+FIRST_SPECIAL = BYTES + len(MERGES)
+END = FIRST_SPECIAL + 2
+SIZE = FIRST_SPECIAL + len(SPECIAL_TOKENS)
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -16,12 +22,13 @@ CHAT_TEMPLATE = (
 
 
 def write(directory: Path, max_length: int) -> None:
-    """A tokenizer whose tokens are the 256 bytes, in the printable alphabet of byte-level BPE, and a few special
-    ones."""
+    """A tokenizer whose tokens are the 256 bytes, in the printable alphabet of byte-level BPE, what the merges make,
+    and a few special ones."""
     vocabulary = {letter: number for number, letter in enumerate(_byte_alphabet())}
+    merged = {first + second: BYTES + number for number, (first, second) in enumerate(MERGES)}
     added = [
         {
-            "id": BYTES + number,
+            "id": FIRST_SPECIAL + number,
             "content": token,
             "single_word": False,
             "lstrip": False,
@@ -32,7 +39,7 @@ def write(directory: Path, max_length: int) -> None:
         for number, token in enumerate(SPECIAL_TOKENS)
     ]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    tokenizer = {
+    tokenizer: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
@@ -41,13 +48,13 @@ def write(directory: Path, max_length: int) -> None:
         "pre_tokenizer": byte_level,
         "post_processor": None,
         "decoder": byte_level,
-        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+        "model": {"type": "BPE", "vocab": {**vocabulary, **merged}, "merges": [list(pair) for pair in MERGES]},
     }
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
     reported = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": None,
-        "eos_token": SPECIAL_TOKENS[END - BYTES],
+        "eos_token": SPECIAL_TOKENS[END - FIRST_SPECIAL],
         "pad_token": SPECIAL_TOKENS[0],
         "chat_template": CHAT_TEMPLATE,
         "clean_up_tokenization_spaces": False,

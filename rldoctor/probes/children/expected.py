@@ -13,8 +13,11 @@ import torch
 # Classes of ranks by the trainer's probability (from 0), and the log-probability below which all count alike.
 RANKS = {"the likeliest": (0, 1), "the second": (1, 2), "ranks 3 and 4": (2, 4), "ranks 1 to 8": (0, 8)}
 MOST_RANKS, FLOOR = 8, -6.0
-# What needs the whole vocabulary in order, by far the dearest of a place.
-CUTS = ("min_p", "top_k", "top_p")
+# The least likely tokens are those below the largest of these shares below which no more than this part lies: what a
+# cut, or a draw of few bits, leaves out.
+UNLIKELY, TAIL = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5), 0.015
+# What needs the likeliest tokens in order, and how many are put in order at first.
+CUTS, FEW = ("min_p", "top_k", "top_p"), 1024
 
 
 def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequence[int] = ()) -> torch.Tensor:
@@ -26,17 +29,33 @@ def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequenc
     chances = torch.softmax(scores / asked.get("temperature", 1.0), dim=-1)
     if not any(name in asked for name in CUTS):
         return chances
-    ordered, order = chances.sort(descending=True)
+    ordered, order = _likeliest(chances, asked)
     kept = ordered >= asked.get("min_p", 0.0) * ordered[0]
     if "top_k" in asked:
         kept[int(asked["top_k"]) :] = False
     left = torch.where(kept, ordered, 0.0)
     if "top_p" in asked:
-        left = left / left.sum()
+        # Of all probability, where nothing else has cut: the tail may not be among those in order.
+        left = left / (left.sum() if len(asked.keys() & {"top_k", "min_p"}) else 1.0)
         left[left.cumsum(0) - left >= asked["top_p"]] = 0.0
-    cut = torch.zeros_like(ordered)
+    cut = torch.zeros_like(chances)
     cut[order] = left
     return cut / cut.sum()
+
+
+def _likeliest(chances: torch.Tensor, asked: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Probabilities in order, the largest first, and their tokens: all that a parameter keeps, and of a large
+    vocabulary not much more, since to sort it takes longer than all else."""
+    few = chances.topk(min(FEW, len(chances)))
+    whole = (
+        int(asked["top_k"]) <= len(few.values)
+        if "top_k" in asked
+        else float(few.values[-1]) < asked["min_p"] * float(few.values[0])
+        if "min_p" in asked
+        else float(few.values.sum()) >= asked["top_p"]
+    )
+    found = few if whole else chances.sort(descending=True)
+    return found.values, found.indices
 
 
 def beyond(logits: torch.Tensor, asked: Mapping[str, Any], token: int, before: Sequence[int] = ()) -> float:
@@ -50,11 +69,11 @@ def beyond(logits: torch.Tensor, asked: Mapping[str, Any], token: int, before: S
         return (float(scores.max()) - own) / 2
     if not any(name in asked for name in CUTS):
         return 0.0
-    ordered = scores.sort(descending=True).values
-    limits = [float(ordered[0]) + heat * math.log(asked["min_p"])] if "min_p" in asked else []
-    kept = ordered
+    best = float(scores.max())
+    limits = [best + heat * math.log(asked["min_p"])] if "min_p" in asked else []
+    kept = scores
     if "top_k" in asked:
-        kept = ordered[: int(asked["top_k"])]
+        kept = scores.topk(min(int(asked["top_k"]), len(scores))).values
         limits.append(float(kept[-1]))
     least: float = max((limit - own) / 2 for limit in (own, *limits))
     if "top_p" in asked:
@@ -94,7 +113,8 @@ def penalized(
 
 
 def classes_of(logits: torch.Tensor, prompt: Sequence[int], tokens: Sequence[int]) -> dict[str, list[list[int]]]:
-    """Classes of tokens, each as the token ids that it has at each place: by rank, of the prompt, generated before."""
+    """Classes of tokens, each as the token ids that it has at each place: by rank, of the prompt, generated before, the
+    one before."""
     order = logits.topk(min(MOST_RANKS, logits.shape[1]), dim=-1).indices.tolist()
     found = {name: [row[low:high] for row in order] for name, (low, high) in RANKS.items()}
     before = [Counter(tokens[:place]) for place in range(len(tokens))]
@@ -102,6 +122,7 @@ def classes_of(logits: torch.Tensor, prompt: Sequence[int], tokens: Sequence[int
         **found,
         "tokens of the prompt": [sorted(set(prompt))] * len(tokens),
         "repeated tokens": [list(counts) for counts in before],
+        "the token before": [[], *([token] for token in tokens[:-1])],
         "tokens that came twice": [[token for token, count in counts.items() if count > 1] for counts in before],
     }
 
@@ -114,10 +135,19 @@ def scores_of(
 ) -> dict[str, dict[str, float]]:
     """For functions of the drawn token the sum ``observed``, its ``expected`` value and ``variance`` where each token
     is drawn with the ``chances`` at its place (shape: tokens, vocabulary), and the ``largest`` deviation of one token.
-    Functions are whether it is of a class or has an even id, and ``values`` (by name, of the same shape)."""
+    Functions are whether it is of a class, has an even id or is of the least likely, and ``values`` (by name, of that
+    shape)."""
     means = {n: torch.stack([chances[p, ids].sum() for p, ids in enumerate(rows)]) for n, rows in classes.items()}
     counts = {n: sum(token in ids for token, ids in zip(tokens, rows)) for n, rows in classes.items()}  # noqa: B905
     means["even token ids"], counts["even token ids"] = chances[:, ::2].sum(dim=1), sum(t % 2 == 0 for t in tokens)
+    own = chances.gather(1, torch.tensor(list(tokens)).unsqueeze(1)).squeeze(1)
+    tail = torch.zeros_like(own)
+    mean = torch.zeros_like(own)
+    for share in reversed(UNLIKELY):
+        part = torch.where(chances < share, chances, 0.0).sum(dim=1)
+        fits = part <= TAIL
+        tail, mean = torch.where(fits, share, tail), torch.where(fits, part, mean)
+    means["the least likely"], counts["the least likely"] = mean, int((own < tail).sum())
     told = {
         name: {
             "observed": float(counts[name]),

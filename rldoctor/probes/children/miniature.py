@@ -17,6 +17,9 @@ SEED = 20240229
 HEAD_DIM = 64  # vLLM's CPU attention takes 32 and more, its GPU kernels 64 and more
 LAYERS = 2
 MAX_EXPERTS = 8
+# Where the model has fewer KV heads than others, a query head may read the wrong one: two of them, unless that makes
+# more query heads than these.
+KV_HEADS, MOST_HEADS = 2, 8
 EVEN = 1.25  # kinds of nearly as many layers share a group size; 0.32 says 1.5, which makes fewer groups
 # How much larger than its input what a matrix puts out is. Scores of attention grow with the product of two; at 2.5 it
 # chooses, and among all positions.
@@ -44,11 +47,11 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 QWEN2: dict[str, Any] = {
     "architectures": ["Qwen2ForCausalLM"],
     "model_type": "qwen2",
-    "hidden_size": 2 * HEAD_DIM,
+    "hidden_size": 4 * HEAD_DIM,
     "intermediate_size": 4 * HEAD_DIM,
     "num_hidden_layers": LAYERS,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": KV_HEADS,
     "vocab_size": byte_tokenizer.SIZE,
     "max_position_embeddings": 2048,
     "rope_theta": 1000000.0,
@@ -103,7 +106,8 @@ def make(
 
 
 def shrink(config: dict[str, Any]) -> dict[str, Any]:
-    """The same architecture, small: one group of query heads per KV head, few layers of every kind, few experts."""
+    """The same architecture, small: few KV heads, each with its group of query heads, few layers of every kind, few
+    experts."""
     small = {k: v for k, v in config.items() if k not in ("quantization_config", "auto_map", "_name_or_path")}
     heads = int(config.get("num_attention_heads") or 1)
     kv_heads = int(config.get("num_key_value_heads") or heads)
@@ -113,7 +117,7 @@ def shrink(config: dict[str, Any]) -> dict[str, Any]:
     # Their entries are counted in parts of the original head.
     fixed = any(word in rope for word in ("mrope_section", "short_factor", "long_factor"))
     head_dim = given if fixed else min(given, HEAD_DIM)
-    small_kv = 1 if ratio > 1 else 2
+    small_kv = KV_HEADS if ratio * KV_HEADS <= MOST_HEADS else 1
     small.update(num_attention_heads=ratio * small_kv, hidden_size=ratio * small_kv * head_dim)
     if "num_key_value_heads" in config:
         small["num_key_value_heads"] = small_kv

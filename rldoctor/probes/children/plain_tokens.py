@@ -10,6 +10,8 @@ from running_engine import RunningEngine
 
 # Tokens that are looked at for plain ones.
 LOOKED_AT = 2000
+# The most that vLLM takes of both: of a few allowed tokens each comes again and again, whatever the model thinks.
+EVEN = {"temperature": 2.0, "frequency_penalty": 2.0}
 
 
 def tokenizer_of(running: RunningEngine) -> Any:

@@ -43,4 +43,5 @@ agreement = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=4.0,
+    vocabulary_seconds=10.0,
 )

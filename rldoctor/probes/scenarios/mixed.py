@@ -30,4 +30,5 @@ mixed = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=4.0,
+    vocabulary_seconds=25.0,
 )

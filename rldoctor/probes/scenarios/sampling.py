@@ -36,4 +36,5 @@ sampling = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=6.0,
+    vocabulary_seconds=45.0,
 )

@@ -70,6 +70,7 @@ def test_right_answers_pass() -> None:
         (5, {"token_ids": [5]}, "RLD219", "does not apply min_tokens"),
         (6, {"text": "x"}, "RLD219", "does not apply stop"),
         (6, {"finish_reason": "length"}, "RLD404", "ended otherwise than it says"),
+        (4, {"stop_reason": 7}, "RLD404", "ended otherwise than it says"),
         (8, {"text": "\u00e9"}, "RLD404", "characters of several tokens"),
     ],
 )
@@ -118,6 +119,11 @@ def test_an_engine_that_cannot_be_forced_is_judged_by_its_draws() -> None:
 def test_log_probabilities_beside_sampled_tokens(place: dict[str, Any], words: str) -> None:
     (finding,) = findings(case(healthy(), logprobs=[{**TOLD, "greedy": False, **place}]))
     assert finding.code == "RLD213" and words in finding.message
+
+
+def test_a_cumulative_log_probability_that_is_not_that_of_the_tokens() -> None:
+    (finding,) = findings(case(healthy(), sums=[[-3.0, -4.5]]))
+    assert finding.code == "RLD213" and "-3, not -4.5" in finding.message
 
 
 def test_greedy_tokens_that_are_not_the_likeliest() -> None:

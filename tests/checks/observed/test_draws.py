@@ -145,6 +145,20 @@ def test_sums_of_long_completions_keep_to_their_bound() -> None:
     assert not any(one.wrong for one in long(job))
 
 
+@pytest.mark.parametrize(("count", "wrong"), [(0, True), (40, True), (115, False), (145, False), (240, True)])
+def test_a_count_of_few_among_many_keeps_to_its_own_bound(count: int, wrong: bool) -> None:
+    rare = {"observed": count, "expected": 130.0, "variance": 130.0, "largest": 1.0}
+    told = {
+        "name": "temperature 1",
+        "parameters": {},
+        "tokens": 6144,
+        "scores": {"the least likely": rare},
+        "plain": {},
+    }
+    (job,) = case(long=[told]).observations["sampling"].values()
+    assert any(one.wrong for one in long(job)) is wrong
+
+
 def test_a_penalty_that_is_ignored_or_counts_otherwise() -> None:
     assert all_findings(case(long=[*sums(), penalty(110.0)])) == []
     assert all_findings(case(long=[*sums(), penalty(290.0)])) == ["RLD219"]

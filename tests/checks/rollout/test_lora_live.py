@@ -24,8 +24,16 @@ def row(case: str, engine: float) -> dict[str, Any]:
     return {"case": case, "token_ids": list(range(TOKENS)), "engine": [engine] * TOKENS, **reported}
 
 
-def reported(none: float = -1.0, first: float = -2.0, second: float = -3.0, refused: Any = REFUSED) -> Case:
-    rows = [row("none", none), row("first", first), row("second", second)]
+def reported(
+    none: float = -1.0,
+    first: float = -2.0,
+    second: float = -3.0,
+    refused: Any = REFUSED,
+    again: float = -1.0,
+    beside: float = -1.0,
+) -> Case:
+    adapters = [row("none", none), row("first", first), row("second", second)]
+    rows = [*adapters, row("none again", again), row("beside", beside)]
     above = {"rank": 32, "exceptions": refused}
     asked = {"max_lora_rank": 16}
     return scenario_case(
@@ -40,7 +48,8 @@ def observed(case: Case) -> list[Finding]:
 def test_adapters_that_are_applied() -> None:
     result = judge_one(check, reported())
     assert result.outcome is Outcome.PASS
-    assert "applies the second adapter" in str(result.reason) and "rank 32 above 16 is refused" in str(result.reason)
+    assert "applies the second adapter" in str(result.reason) and "get none after others" in str(result.reason)
+    assert "rank 32 above 16 is refused" in str(result.reason)
 
 
 def test_what_the_engine_uses_instead() -> None:
@@ -52,6 +61,13 @@ def test_what_the_engine_uses_instead() -> None:
     ):
         (finding,) = observed(reported(first=first, second=second))
         assert said in finding.message
+
+
+def test_an_adapter_that_reaches_requests_without_one() -> None:
+    (finding,) = observed(reported(again=-3.0, beside=-3.0))
+    assert "ask for none, after others that did" in finding.message
+    (finding,) = observed(reported(beside=-3.0))
+    assert "ask for none, in a batch with one that does" in finding.message
 
 
 def test_an_engine_that_differs_without_an_adapter_is_another_matter() -> None:

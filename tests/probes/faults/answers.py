@@ -215,3 +215,41 @@ def one_top_less(llm: Any) -> None:
                 place.pop(others[0])
 
     _completed_otherwise(without)
+
+
+def stop_token_left_out(llm: Any) -> None:
+    """The token at which an answer stops is not among its tokens."""
+
+    def without(completion: Any) -> None:
+        tokens = list(completion.token_ids)
+        if completion.finish_reason == "stop" and tokens and tokens[-1] == completion.stop_reason:
+            completion.token_ids = tokens[:-1]
+
+    _completed_otherwise(without)
+
+
+def stop_reason_lost(llm: Any) -> None:
+    """Nothing says at which token an answer stopped."""
+    _completed_otherwise(lambda completion: setattr(completion, "stop_reason", None))
+
+
+def last_logprob_not_added(llm: Any) -> None:
+    """The cumulative log-probability lacks the last token's."""
+
+    def less(completion: Any) -> None:
+        if completion.finish_reason is not None and completion.logprobs:
+            completion.cumulative_logprob -= completion.logprobs[-1][completion.token_ids[-1]].logprob
+
+    _completed_otherwise(less)
+
+
+def logprobs_of_another_completion(llm: Any) -> None:
+    """The first two completions of a request get each other's log-probabilities."""
+
+    def exchange(outputs: Outputs) -> Outputs:
+        for first, second in (one.outputs[:2] for one in outputs if len(one.outputs) > 1):
+            if len(first.token_ids) == len(second.token_ids):
+                first.logprobs, second.logprobs = second.logprobs, first.logprobs
+        return outputs
+
+    _answered_otherwise(llm, exchange)

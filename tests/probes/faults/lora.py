@@ -87,3 +87,40 @@ def prefixes_of_any_adapter(llm: Any) -> None:
     from vllm.v1.core import kv_cache_utils
 
     changes.put(kv_cache_utils, "_gen_lora_extra_hash_keys", lambda request: [])
+
+
+def kept_for_the_next(llm: Any) -> None:
+    """Requests without an adapter get that of the request before."""
+    generate = llm.generate
+    last: list[Any] = [None]
+
+    def kept(*given: Any, lora_request: Any = None, **named: Any) -> Any:
+        last[0] = lora_request or last[0]
+        return generate(*given, lora_request=last[0], **named)
+
+    changes.put(llm, "generate", kept)
+
+
+def first_one_for_ever(llm: Any) -> None:
+    """Whatever adapter is asked for, the first one is applied."""
+    generate = llm.generate
+    held: dict[str, Any] = {}
+
+    def first(*given: Any, lora_request: Any = None, **named: Any) -> Any:
+        if lora_request is not None:
+            lora_request = held.setdefault("first", lora_request)
+        return generate(*given, lora_request=lora_request, **named)
+
+    changes.put(llm, "generate", first)
+
+
+def one_layer_left_out(llm: Any) -> None:
+    def without(weights: Any) -> None:
+        if "layers.1." in weights.module_name:
+            weights.lora_b.zero_()
+
+    _loaded(without)
+
+
+def in_bfloat16(llm: Any) -> None:
+    _loaded(lambda weights: weights.lora_b.copy_(weights.lora_b.bfloat16().to(weights.lora_b)))

@@ -416,3 +416,54 @@ def allowed_tokens_of_the_neighbour(llm: Any) -> None:
         return {"allowed_token_ids_mask": mask}
 
     _asked_otherwise(llm, shared)
+
+
+def min_p_of_the_first_row(llm: Any) -> None:
+    """``min_p`` is relative to the likeliest token of the batch's first request."""
+    from vllm.v1.sample.logits_processor import builtin
+
+    def relative(self: Any, logits: Any) -> Any:
+        if not self.min_p_count:
+            return logits
+        chances = logits.softmax(dim=-1)
+        below = chances < chances[:1].amax() * self.min_p
+        return logits.masked_fill_(below & (chances < chances.amax(-1, keepdim=True)), float("-inf"))
+
+    builtin.MinPLogitsProcessor.apply = relative
+
+
+def top_k_of_one_is_none(llm: Any) -> None:
+    def other(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        return draw(logits, generators, None if k is None else torch.where(k <= 1, logits.shape[1], k), p)
+
+    _drawn_otherwise(llm, other)
+
+
+def noise_of_eight_bits(llm: Any) -> None:
+    """Draws without a seed take random numbers of eight bits."""
+
+    def coarse(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+
+        drawn, told = draw(logits.clone(), generators, k, p)
+        chances = apply_top_k_top_p(logits, k, p).softmax(dim=-1)
+        noise = (torch.randint(0, 256, chances.shape) + 0.5) / 256
+        seeded = torch.zeros(len(logits), dtype=torch.bool)
+        seeded[list(generators)] = True
+        return torch.where(seeded, drawn, (chances / -noise.log()).argmax(dim=-1).to(drawn.dtype)), told
+
+    _drawn_otherwise(llm, coarse)
+
+
+def tail_cut_by_default(llm: Any) -> None:
+    """Who asks for no top-p gets one of 0.99."""
+
+    def cut(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        return draw(logits, generators, k, torch.full((len(logits),), 0.99) if p is None else p)
+
+    _drawn_otherwise(llm, cut)
+
+
+def penalties_a_token_late(llm: Any) -> None:
+    """Penalties do not know of the token that came last."""
+    _penalized_otherwise(llm, lambda tokens: tokens[:-1])

@@ -394,3 +394,86 @@ def another_activation(llm: Any) -> None:
         return torch.nn.functional.gelu(gate) * up
 
     changes.after(layer_of(llm).mlp.act_fn, gelu)
+
+
+def one_head_zeroed(llm: Any) -> None:
+    size = layer_of(llm).self_attn.head_dim
+
+    def change(given: Any) -> Any:
+        given = given.clone()
+        given[..., size : 2 * size] = 0.0
+        return (given,)
+
+    changes.before(layer_of(llm, 0).self_attn.o_proj, change)
+
+
+def kv_heads_exchanged(llm: Any) -> None:
+    """Query heads read the other one of two KV heads."""
+
+    def exchanged(query: Any, key: Any, value: Any, *rest: Any) -> Any:
+        half = key.shape[-1] // 2
+        return (query, key.roll(half, -1), value.roll(half, -1), *rest)
+
+    changes.before(attentions(llm)[1], exchanged)
+
+
+def epsilon_of_one_norm(llm: Any) -> None:
+    changes.put(layer_of(llm).input_layernorm, "variance_epsilon", 1e-4)
+
+
+def last_frequency_not_rotated(llm: Any) -> None:
+    """The last pair of values of each head has no position."""
+    _tables(llm, lambda rows, at, base: rows * torch.cat([at[:, :-1], torch.zeros_like(at[:, -1:])], dim=1))
+
+
+def residual_scaled(llm: Any) -> None:
+    """What the first layer adds to the stream is 0.2 percent too large."""
+    changes.after(layer_of(llm, 0), lambda given, out: out * 1.002)
+
+
+def logits_in_bfloat16(llm: Any) -> None:
+    _logits(llm, lambda logits: logits.copy_(logits.bfloat16().float()))
+
+
+def first_key_empty(llm: Any) -> None:
+    _keys(llm, lambda positions: positions == 0, 0.0)
+
+
+def values_off_beyond_700(llm: Any) -> None:
+    """In steps with a sequence of 700 tokens or more the last value is a tenth too large."""
+
+    def spoil(query: Any, key: Any, value: Any, *rest: Any) -> Any:
+        metadata = metadata_of(None)
+        if metadata is None or int(max(metadata.seq_lens)) < 700:
+            return None
+        value = value.clone()
+        value[-1] *= 1.1
+        return (query, key, value, *rest)
+
+    for module in attentions(llm):
+        changes.before(module, spoil)
+
+
+def last_row_of_full_batches_off(llm: Any) -> None:
+    """In steps of as many tokens as a captured graph the last row is a percent too large."""
+
+    def change(_: Any, out: Any) -> Any:
+        if out.shape[0] not in (4, 8, 16, 32):
+            return out
+        out = out.clone()
+        out[-1] *= 1.01
+        return out
+
+    changes.after(layer_of(llm).mlp.down_proj, change)
+
+
+def prefixes_without_what_is_before(llm: Any) -> None:
+    """Blocks are found again whatever stands before them."""
+    from vllm.v1.core import kv_cache_utils
+
+    hashed = kv_cache_utils.hash_block_tokens
+
+    def careless(function: Any, parent: Any, tokens: Any, *more: Any) -> Any:
+        return hashed(function, None, tokens, *more)
+
+    changes.put(kv_cache_utils, "hash_block_tokens", careless)

@@ -87,3 +87,38 @@ def stripped(llm: Any) -> None:
 
     give = BaseIncrementalDetokenizer.get_next_output_text
     BaseIncrementalDetokenizer.get_next_output_text = lambda self, *given: give(self, *given).strip()
+
+
+def tabs_become_spaces(llm: Any) -> None:
+    _decoded_otherwise(lambda _, __, text: text.replace("\t", " "))
+
+
+def double_spaces_collapse(llm: Any) -> None:
+    _decoded_otherwise(lambda self, _, text: "" if text == " " and self.output_text.endswith(" ") else text)
+
+
+def special_tokens_never_shown(llm: Any) -> None:
+    """Special tokens are left out although they are asked for."""
+    special = set(llm.get_tokenizer().all_special_ids)
+    _decoded_otherwise(lambda _, token, text: "" if token in special else text)
+
+
+def stop_strings_of_any_case(llm: Any) -> None:
+    def lower(find: Any, text: str, **more: Any) -> Any:
+        return find(text.lower(), **{**more, "stop": [one.lower() for one in more["stop"]]})
+
+    _stopped_otherwise(lower)
+
+
+def first_stop_string_alone(llm: Any) -> None:
+    """Of several stop strings only the first one stops."""
+    _stopped_otherwise(lambda find, text, **more: find(text, **{**more, "stop": more["stop"][:1]}))
+
+
+def stop_strings_at_ends_of_tokens(llm: Any) -> None:
+    """A stop string stops only where a token ends with it."""
+
+    def at_the_end(find: Any, text: str, **more: Any) -> Any:
+        return find(text, **more) if any(text.endswith(one) for one in more["stop"]) else None
+
+    _stopped_otherwise(at_the_end)

@@ -163,3 +163,46 @@ def keys_and_values_exchanged(llm: Any) -> None:
 
 def in_bfloat16(llm: Any) -> None:
     _through(llm, lambda weights: [(name, one.bfloat16().to(one.dtype)) for name, one in weights])
+
+
+def stale_keys(llm: Any) -> None:
+    """One of the three matrices that a layer keeps as one never gets its update."""
+    _without(llm, "layers.0.self_attn.k_proj.weight")
+
+
+def first_layer_alone(llm: Any) -> None:
+    """Of all layers only the first one gets its updates."""
+    _through(llm, lambda weights: [p for p in weights if ".layers." not in p[0] or ".layers.0." in p[0]])
+
+
+def in_float16(llm: Any) -> None:
+    _through(llm, lambda weights: [(name, one.half().to(one.dtype)) for name, one in weights])
+
+
+def gate_and_up_exchanged(llm: Any) -> None:
+    """The two matrices that a layer's feed-forward keeps as one arrive exchanged."""
+    other = {"gate_proj": "up_proj", "up_proj": "gate_proj"}
+
+    def exchanged(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            kind = next((one for one in other if one in name and "layers.1." in name), None)
+            yield name.replace(kind, other[kind]) if kind else name, tensor
+
+    _through(llm, exchanged)
+
+
+def norms_in_the_first_alone(llm: Any) -> None:
+    """From the second update on norms keep their weights."""
+    count = [0]
+
+    def later(weights: Weights) -> Weights:
+        count[0] += 1
+        return [pair for pair in weights if count[0] == 1 or "norm" not in pair[0]]
+
+    _through(llm, later)
+
+
+def first_half_of_the_rows_twice(llm: Any) -> None:
+    import torch
+
+    _tensor(llm, "layers.0.mlp.up_proj.weight", lambda tensor: torch.cat([tensor[: len(tensor) // 2]] * 2))

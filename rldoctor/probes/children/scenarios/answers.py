@@ -3,19 +3,20 @@ with the right end, text and log-probabilities.
 
 An answer is forced by ``allowed_token_ids`` together with a bias. Records: ``tokenizer`` (whether there is one),
 ``rows`` (one for each completion that was expected, in the order of the requests: ``about``, what it shows, ``asked``,
-that parameter's value, ``expected`` and ``got`` with those of ``token_ids``, ``finish_reason``, ``text`` and ``prompt``
-(whether it is the request's) that are known; ``got`` is None where nothing came), ``surplus`` (outputs that nobody had
-asked for), ``logprobs`` (one row for each sampled token: ``told``, whether its log-probability is there, ``rank`` as
-the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None beyond them,
-``alike``, how many of them have the same one, ``tops``, how many they are, ``greedy``), ``reach``."""
+that parameter's value, ``expected`` and ``got`` with those of ``token_ids``, ``finish_reason``, ``stop_reason``,
+``text`` and ``prompt`` (whether it is the request's) that are known; ``got`` is None where nothing came), ``surplus``
+(outputs that nobody had asked for), ``sums`` (of completions whose ``cumulative_logprob`` is not the sum of those of
+its tokens, both), ``logprobs`` (one row for each sampled token: ``told``, whether its log-probability is there,
+``rank`` as the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None beyond
+them, ``alike``, how many of them have the same one, ``tops``, how many they are, ``greedy``), ``reach``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plain_tokens import joined, plain_tokens, special_tokens, tokenizer_of
-from running_engine import RunningEngine
+from plain_tokens import EVEN, joined, plain_tokens, special_tokens, tokenizer_of
+from running_engine import RunningEngine, logprobs
 
 # Beyond any logit of a model; the most that vLLM takes.
 BIAS = 100.0
@@ -25,6 +26,8 @@ LONGEST_TEXT, TEXTS = 48, 4
 # Strings that no text of two letters has.
 NEVER = ("#!", "?+")
 TOPS, GREEDY, GREEDY_TOKENS = 5, 8, 32
+# By what part a sum may differ from that of its terms.
+ROUNDED = 1e-3
 # Characters of several bytes, of which a tokenizer has one at least in parts.
 CHARACTERS = ("\u00e9", "\u4e2d", "\U0001f600", "\u16a0", "\U00012000")
 
@@ -38,7 +41,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     if tokenizer is not None:
         rows += _texts(running, tokenizer)
         running.record("rows", rows)
-    places = _logprobs(running)
+    places, sums = _logprobs(running)
+    running.record("sums", sums)
     running.record("logprobs", places)
     running.record("reach", {"requests": len(rows), "sampled_tokens": len(places)})
 
@@ -59,7 +63,7 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     requests += [
         _request("n", 3, one, {"n": 3, "temperature": 1.0, "max_tokens": 2}, [one, one]),
         _request("max_tokens", 1, one, {"max_tokens": 1}, [one]),
-        _request("stop_token_ids", one, one, {"stop_token_ids": [one], "max_tokens": MOST}, [one], "stop"),
+        _request("stop_token_ids", one, one, {"stop_token_ids": [one], "max_tokens": MOST}, [one], "stop", one),
     ]
     least = _request("min_tokens", LEAST, one, {}, [other] * LEAST + [one], "stop")
     least["parameters"].update(allowed_token_ids=[one, other], stop_token_ids=[one], min_tokens=LEAST, max_tokens=MOST)
@@ -75,13 +79,21 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
 
 
 def _request(
-    about: str, asked: Any, token: int, given: Mapping[str, Any], expected: list[int], finish: str = "length"
+    about: str,
+    asked: Any,
+    token: int,
+    given: Mapping[str, Any],
+    expected: list[int],
+    finish: str = "length",
+    reason: int | None = None,
 ) -> dict[str, Any]:
-    """A request that can only be answered by one token."""
+    """A request that can only be answered by one token; ``reason`` is the one at which it stops, where that is told."""
     forced = {"temperature": 0.0, "ignore_eos": True, "allowed_token_ids": [token], "logit_bias": {token: BIAS}}
     # One for each token of the prompt that was computed.
     forced["prompt_logprobs"] = 1
-    answer = {"token_ids": expected, "finish_reason": finish}
+    answer: dict[str, Any] = {"token_ids": expected, "finish_reason": finish}
+    if reason is not None:
+        answer["stop_reason"] = reason
     return {"about": about, "asked": asked, "parameters": {**forced, **given}, "expected": answer}
 
 
@@ -100,8 +112,8 @@ def _forced(running: RunningEngine, requests: Sequence[dict[str, Any]]) -> tuple
         for index in range(request["parameters"].get("n", 1)):
             got = None
             if index in came:
-                answer = {"token_ids": list(came[index].token_ids), "finish_reason": came[index].finish_reason}
-                got = {**answer, "prompt": same}
+                answer = {name: getattr(came[index], name) for name in request["expected"]}
+                got = {**answer, "token_ids": list(came[index].token_ids), "prompt": same}
             row = {key: request[key] for key in ("about", "asked")}
             rows.append({**row, "expected": {**request["expected"], "prompt": True}, "got": got})
     return rows, max(len(outputs) - len(requests), 0)
@@ -132,8 +144,13 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         # Of two stop strings the second comes; one of the other case never does.
         never = next((text for text in NEVER if text not in stop), NEVER[0])
         others = [[never, stop], *([[stop.swapcase()]] if stop != stop.swapcase() else [])]
-        for strings in others:
-            for ids, finish, text in _drawn(running, list(pair), {"stop": strings, "max_tokens": LONGEST_TEXT}):
+        asked = [(list(pair), strings) for strings in others]
+        # One that begins and ends within a token.
+        word = next((token for token in plain if len(tokenizer.decode([token])) >= LEAST), None)
+        if word is not None and word not in pair:
+            asked.append(([pair[0], word], [str(tokenizer.decode([word]))[1:-1]]))
+        for allowed, strings in asked:
+            for ids, finish, text in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
                 rows.append(_text_row("stop", strings, ids, finish, text, _until(tokenizer, ids, strings[-1], False)))
     if plain and special:
         content = str(tokenizer.decode(special[:1], skip_special_tokens=False))
@@ -162,8 +179,7 @@ def _parts(tokenizer: Any, character: str) -> list[int] | None:
 def _drawn(running: RunningEngine, allowed: list[int], given: Mapping[str, Any]) -> list[tuple[list[int], str, str]]:
     from vllm import SamplingParams
 
-    # So hot that each of them comes.
-    asked = SamplingParams(temperature=2.0, n=TEXTS, allowed_token_ids=allowed, detokenize=True, **given)
+    asked = SamplingParams(**EVEN, n=TEXTS, allowed_token_ids=allowed, detokenize=True, **given)
     (output,) = running.engine.generate([{"prompt_token_ids": running.prompt(16, salt=3)}], asked, use_tqdm=False)
     answers = [(list(one.token_ids), one.finish_reason, one.text) for one in output.outputs]
     return [answer for answer in answers if set(answer[0]) <= set(allowed)]
@@ -190,13 +206,13 @@ def _text_row(
     }
 
 
-def _logprobs(running: RunningEngine) -> list[dict[str, Any]]:
-    """Sampled and greedy tokens among the likeliest ones that come with them."""
+def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[float]]]:
+    """Sampled and greedy tokens among the likeliest ones that come with them, and sums that are not their tokens'."""
     from vllm import SamplingParams
 
     most = running.tops(TOPS)
     prompts = [{"prompt_token_ids": running.prompt(16 + n, salt=71 + n)} for n in range(GREEDY)]
-    rows = []
+    rows, sums = [], []
     # A rank that comes alone is not counted anew by the engine's front.
     for greedy, tops in ((False, most), (True, most), (True, 0)):
         asked = SamplingParams(
@@ -212,10 +228,13 @@ def _logprobs(running: RunningEngine) -> list[dict[str, Any]]:
             one for output in running.engine.generate(prompts, asked, use_tqdm=False) for one in output.outputs
         ]
         for completion in completions:
-            told = completion.logprobs or []
+            told, total = completion.logprobs or [], completion.cumulative_logprob
+            own = [value for value in logprobs(completion) if value is not None]
+            if total is not None and len(own) == len(told) and abs(total - sum(own)) > ROUNDED * max(abs(total), 1.0):
+                sums.append([total, sum(own)])
             for number, token in enumerate(completion.token_ids):
                 rows.append({"greedy": greedy, **_place(told[number] if number < len(told) else {}, token, tops or 1)})
-    return rows
+    return rows, sums
 
 
 def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:

@@ -1,11 +1,12 @@
-"""Adapters on an engine that serves them: applied with their scale, replaced by the next ones, refused above the limit.
+"""Adapters on an engine that serves them: applied with their scale, replaced by the next ones, refused above the limit,
+kept from requests that ask for none.
 
 Arguments: ``rank`` and ``alpha`` of the adapters, ``targets`` (names of modules, or None for all linear layers of
 attention and feed-forward), ``limit`` (the engine's ``max_lora_rank``), ``response`` (tokens). Records: ``trainer`` (or
 ``unread`` says why there is none), ``adapters`` (``modules``, ``rank``, ``alpha``, ``strength``), ``rows`` (by ``case``
-- ``none``, ``first``, ``second`` adapter - ``token_ids``, ``engine``, and from the trainer ``base``, ``first``,
-``second``, and ``unscaled`` for the first without its scale), ``refused`` (``rank``, ``exceptions`` or None),
-``reach``."""
+- ``none``, ``first``, ``second`` adapter, ``none again`` after them and, off the CPU, ``beside``, without one in a
+batch with the second - ``token_ids``, ``engine``, and from the trainer ``base``, ``first``, ``second``, and
+``unscaled`` for the first without its scale), ``refused`` (``rank``, ``exceptions`` or None), ``reach``."""
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ Adapter = dict[str, tuple[Any, Any]]  # module -> A (rank, in), B (out, rank)
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
+    from vllm.platforms import current_platform
+
     try:
         trainer = Trainer(running)
     except TrainerError as why:
@@ -46,7 +49,15 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     found = {"none": plain}
     for number, (name, adapter) in enumerate((("first", first), ("second", second)), start=1):
         directory = write_adapter(Path(f"adapter-{name}"), adapter, rank, alpha)
-        found[name] = _sampled(running, arguments, lora_request(name, number, directory))
+        request = lora_request(name, number, directory)
+        found[name] = _sampled(running, arguments, request)
+    found["none again"] = _sampled(running, arguments, None)
+    # On the CPU vLLM takes "no adapter", -1, as an index of adapters, which is the last one (0.32,
+    # vllm/lora/ops/torch_ops/lora_ops.py): no judge of other devices.
+    if not current_platform.is_cpu():
+        found["beside"] = _sampled(running, arguments, [None, request, None])
+        # One that is served with the adapter is told by the others' case.
+        found["second"].append(found["beside"].pop(1))
     for name, adapter, scale in (
         ("base", {}, 0.0),
         ("first", first, alpha / rank),
@@ -63,7 +74,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record(
         "reach",
         {
-            "requests": 3 * REQUESTS,
+            "requests": sum(map(len, found.values())),
             "compared_tokens": tokens,
             "longest": _prompt(running, arguments) + arguments["response"],
             "ranks": 1,

@@ -31,6 +31,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "temperature 1": {},
     "temperature 2": {"temperature": 2.0},
     "top_k": {"top_k": 4},
+    "top_k 1": {"top_k": 1},
     "top_p": {"top_p": 0.7},
     "min_p": {"min_p": 0.2},
     "top_k with top_p": {"temperature": 1.5, "top_k": 8, "top_p": 0.6},

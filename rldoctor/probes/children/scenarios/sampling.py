@@ -233,7 +233,7 @@ def _long(
     }
     for row in _in_parts(running, requests):
         prompt, drawn = prompts[row["request"]], row["token_ids"]
-        usual = trainer.logits_of(prompt, drawn)[:-1].double()
+        usual = trainer.logits_of(prompt, drawn)[:-1]
         logits = penalized(usual, asked, prompt, drawn) if asked else usual
         classes = classes_of(logits, prompt, drawn)
         values = {"log-probability": torch.log_softmax(logits, dim=-1).clamp(min=FLOOR)}

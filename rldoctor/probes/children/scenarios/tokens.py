@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plain_tokens import plain_tokens, space_tokens, special_tokens
+from plain_tokens import EVEN, plain_tokens, space_tokens, special_tokens
 from report import chain
 from running_engine import RunningEngine
 
@@ -140,7 +140,7 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
 def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int]) -> list[dict[str, Any]]:
     from vllm import SamplingParams
 
-    given = {"temperature": 1.0, "n": COMPLETIONS, "max_tokens": TEXT_TOKENS, "ignore_eos": True}
+    given = {**EVEN, "n": COMPLETIONS, "max_tokens": TEXT_TOKENS, "ignore_eos": True}
     parameters = SamplingParams(**given, allowed_token_ids=allowed, detokenize=True)
     asked = [{"prompt_token_ids": running.prompt(16, salt=3)}]
     return [
