@@ -12,6 +12,7 @@ from rldoctor.catalogue.probe import Request
 from rldoctor.model import Level
 
 MINIATURE = "miniature"
+LARGE = 64_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,11 @@ class Basis:
     scale: float = 1.0
     device: str = "cpu"
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def large_vocabulary(self) -> bool:
+        """Whether a step of sampling takes seconds on the CPU, as it does where many rows of it are put in order."""
+        return self.device == "cpu" and self.vocabulary > LARGE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.api import Level
-from rldoctor.api.probes import Basis, Engine, Run, Scenario
+from rldoctor.api import Case, Level
+from rldoctor.api.probes import Basis, Engine, Request, Run, Scenario
 from rldoctor.probes.boots import BOOT_VOCABULARY_SECONDS, Asked, plan_boots
+from rldoctor.probes.scenarios.mixed import mixed
+from rldoctor.probes.scenarios.sampling import sampling
 
 BASIS = Basis(options={"max_model_len": 2048, "seed": 0})
 
@@ -62,3 +64,12 @@ def test_a_large_vocabulary_takes_longer() -> None:
     (small,) = plan_boots([Asked(scenario, "run", Run())], BASIS)
     (large,) = plan_boots([Asked(scenario, "run", Run(), vocabulary=200_000)], BASIS)
     assert large.seconds - small.seconds == 2 * (30.0 + BOOT_VOCABULARY_SECONDS)
+
+
+def test_a_large_vocabulary_is_asked_for_fewer_requests_and_given_more_time() -> None:
+    for scenario, of in ((sampling, "penalties"), (mixed, "each")):
+        (small,) = scenario.runs(Case(), Request(), Basis()).values()
+        (large,) = scenario.runs(Case(), Request(), Basis(vocabulary=151936)).values()
+        assert large.arguments[of] < small.arguments[of] and large.time_limit > small.time_limit
+        (device,) = scenario.runs(Case(), Request(), Basis(vocabulary=151936, device="cuda")).values()
+        assert device == small

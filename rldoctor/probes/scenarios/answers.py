@@ -24,5 +24,5 @@ answers = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=2.0,
-    vocabulary_seconds=2.0,
+    vocabulary_seconds=1.0,
 )

@@ -10,17 +10,18 @@ from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
 
-# Of each kind: together more than a hundred requests, as a rollout has them.
-EACH = 12
+# Of each kind: together more than a hundred requests, as a rollout has them; fewer of a large vocabulary.
+EACH, EACH_OF_LARGE = 12, 4
 # Some end after a few steps, others go on when their rows have moved.
 SHORTEST, LONGEST = 6, 48
-SECONDS = 600.0
+SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     longest = max(min(LONGEST, basis.model_len // 4), 1)
-    arguments = {"each": EACH, "shortest": min(SHORTEST, longest), "longest": longest}
-    return {"mixed": Run(arguments=arguments, time_limit=SECONDS)}
+    large = basis.large_vocabulary
+    arguments = {"each": EACH_OF_LARGE if large else EACH, "shortest": min(SHORTEST, longest), "longest": longest}
+    return {"mixed": Run(arguments=arguments, time_limit=SECONDS_OF_LARGE if large else SECONDS)}
 
 
 mixed = Scenario(
@@ -30,5 +31,5 @@ mixed = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=4.0,
-    vocabulary_seconds=25.0,
+    vocabulary_seconds=40.0,
 )

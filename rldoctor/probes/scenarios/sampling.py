@@ -17,16 +17,18 @@ DRAWS, PATHS = 640, 160
 # Completions and tokens of each: a temperature that is off by a tenth shows where the distribution is that of a real
 # model.
 LONG = (64, 96)
-# The same for each penalty.
-PENALTIES = (48, 24)
-SECONDS = 600.0
+# The same for each penalty; fewer of a large vocabulary.
+PENALTIES, PENALTIES_OF_LARGE = (48, 24), (20, 24)
+SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     planned = case.plan.value("sampling.temperature") if case.plan is not None else None
     other = float(planned) if isinstance(planned, int | float) and planned > 0 and planned != 1 else OTHER_TEMPERATURE
-    arguments = {"draws": DRAWS, "paths": PATHS, "long": LONG, "penalties": PENALTIES, "temperature": other}
-    return {"sampling": Run(arguments=arguments, time_limit=SECONDS)}
+    large = basis.large_vocabulary
+    penalties = PENALTIES_OF_LARGE if large else PENALTIES
+    arguments = {"draws": DRAWS, "paths": PATHS, "long": LONG, "penalties": penalties, "temperature": other}
+    return {"sampling": Run(arguments=arguments, time_limit=SECONDS_OF_LARGE if large else SECONDS)}
 
 
 sampling = Scenario(
@@ -36,5 +38,5 @@ sampling = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=6.0,
-    vocabulary_seconds=45.0,
+    vocabulary_seconds=80.0,
 )

@@ -48,6 +48,6 @@ weights = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=4.0,
-    vocabulary_seconds=15.0,
+    vocabulary_seconds=8.0,
     disturbs=True,
 )
