@@ -16,7 +16,7 @@ from rldoctor import reads
 from rldoctor.case import Case, Unknown
 from rldoctor.catalogue.check import Check, Detector, Kind, Knows, NotApplicable, NotChecked, Reach
 from rldoctor.errors import one_line
-from rldoctor.lookup import Absent, lookup
+from rldoctor.lookup import Absent, find_all, lookup
 from rldoctor.model import CheckResult, Finding, Grade, Outcome
 from rldoctor.plan.evidence import DEFAULT
 
@@ -183,7 +183,7 @@ def first_missing(case: Case, needs: Iterable[str]) -> Absent | Unknown | None:
     needs = tuple(needs)
     if (other := _other_engine(case, needs)) is not None:
         return other
-    looked = [lookup(case, need) for need in needs]
+    looked = [_for_the_launch(case, need, lookup(case, need)) for need in needs]
     absent = next((x for x in looked if isinstance(x, Absent)), None)
     return absent or next((x for x in looked if isinstance(x, Unknown)), None)
 
@@ -195,6 +195,19 @@ def _other_engine(case: Case, needs: Iterable[str]) -> Absent | None:
     if engine == ENGINE or ("packages", ENGINE) not in sections or not any(head == "plan" for head, *_ in sections):
         return None
     return Absent(f"the launch samples with {engine}, not with vLLM")
+
+
+def _for_the_launch(case: Case, need: str, found: object) -> object:
+    """What was looked up, where a launch is judged in an environment without its engine: that one lacks a package, too,
+    says nothing of the one that it will run in."""
+    section, _, name = need.partition(".")
+    if not isinstance(found, Absent) or section != "packages" or case.plan is None or case.role is not None:
+        return found
+    packages = case.packages
+    if packages is None or find_all(packages, ENGINE) or case.plan.value("rollout.backend", ENGINE) != ENGINE:
+        return found
+    how = f"--python PATH of the launch's environment, or --assume {name.partition('.')[0]}==VERSION"
+    return Unknown(reason=f"{found.reason} in {packages.prefix or 'this environment'}", how=how)
 
 
 def _with_how(reason: str, how: str | None) -> str:

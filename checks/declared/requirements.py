@@ -172,8 +172,11 @@ def _finding(case: Case, check: Check, misfits: list[Misfit], severity: Severity
 
 def _demanded(misfit: Misfit) -> str:
     verb = "declares" if misfit.declared else "works only with"
-    specifier = (misfit.declared or misfit.demands[0]).specifier
-    return f"{misfit.by.name} {misfit.by.version} {verb} {misfit.on}{specifier}"
+    demand = misfit.declared or misfit.demands[0]
+    parts = demand.specifier.split(",")
+    # Releases that are left out one by one say nothing of this one, unless it is among them.
+    shown = [p for p in parts if not p.startswith("!=") or not _alone(demand, p).admits(misfit.version)]
+    return f"{misfit.by.name} {misfit.by.version} {verb} {misfit.on}{','.join(shown)}"
 
 
 def _why(misfit: Misfit) -> str:
@@ -220,6 +223,13 @@ def _change_demanded(case: Case, misfit: Misfit) -> Fix:
     wanted = f"{name}{combined_specifier(demands)}"
     releases = acceptable_releases(case, name, demands)
     if not releases and acceptable_releases(case, name, ()):
+        pinned = next((d.specifier.removeprefix("==") for d in demands if d.exact), None)
+        if pinned is not None and all(d.admits(pinned) for d in demands):
+            alone = f"{who} {'accepts' if len(parties) == 1 else 'accept'} {name} {pinned} alone"
+            return Fix(
+                title=f"{alone}, which was withdrawn or is no stable release: take releases that go together",
+                commands=("rldoctor compat",),
+            )
         opinions = ", ".join(dict.fromkeys(f"{d.by.name} {d.by.version}: {d.specifier}" for d in demands))
         return Fix(
             title=f"no release of {name} is accepted by all ({opinions}): take releases that go together",

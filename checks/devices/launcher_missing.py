@@ -67,7 +67,9 @@ def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
     stops = plan.value("trainer.deepspeed") is not None
     left = () if stops else fates(case, plan)
     move = ('pip install "trl>=0.27"',) if refused_by_accelerate(case, plan) else ()
-    said = " or ".join(fate.value for fate in left) or "DeepSpeed finds no ranks to work with"
+    said = left[0].value if left else "DeepSpeed finds no ranks to work with"
+    if len(left) > 1:
+        said = f"the release decides whether {', '.join(fate.value for fate in left[:-1])}, or {left[-1].value}"
     yield check.finding(
         f"plain python starts one process, which sees {len(seen)} devices: {said}",
         severity=Severity.WARNING if Fate.SPREAD in left or loads_itself(plan) else Severity.ERROR,

@@ -58,7 +58,7 @@ _BY_SIGNAL = {
         commands=("dmesg -T | grep -i 'killed process'",),
     ),
     signal.SIGILL: Fix(
-        title="install a vLLM build for this processor: the wheel uses instructions that it lacks",
+        title="install a vLLM build for this processor, where the wheel uses instructions that it lacks",
         commands=("grep -m1 flags /proc/cpuinfo",),
     ),
 }

@@ -86,9 +86,8 @@ def _off(event: LogEvent) -> Fix:
 
 
 _LENGTHS = Fix(
-    title="make prompt plus min_tokens fit: raise max_model_len, or lower min_tokens and the prompt limit (the "
-    "trigger that "
-    "was reproduced)",
+    title="raise max_model_len, or lower min_tokens or the prompt limit, until prompt plus min_tokens fit: what does "
+    "not fit is known to trigger the assertion",
 )
 _V1 = Fix.unsafe("or move to the V1 engine, which has no such list", {"env.VLLM_USE_V1": "1"}, valid_for="vllm>=0.8")
 

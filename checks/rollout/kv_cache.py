@@ -212,7 +212,9 @@ def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
     estimated = event.search(r"estimated maximum model length is (\d+)")
     limit = int(estimated[1]) if estimated else int(v0[2]) if v0 else None
     if v1:
-        message = f"one sequence of max_model_len {v1[1]} needs {v1[2]} GiB of KV cache, {v1[3]} GiB are available"
+        # vLLM rounds both: of a small model they may look the same.
+        amounts = f": {v1[2]} GiB are needed, {v1[3]} GiB are available" if v1[2] != v1[3] else ""
+        message = f"one sequence of max_model_len {v1[1]} does not fit into the KV cache{amounts}"
     elif v0:
         message = f"the KV cache holds {v0[2]} tokens, fewer than max_model_len {v0[1]}"
     else:

@@ -186,7 +186,8 @@ def _remedies(case: Case, budget: int, context: int) -> Iterator[Fix]:
     yield _raised(context)
     if plan.value("env.VLLM_USE_V1") == "0" and generation(case).value == "V0":
         yield Fix.unsafe("let the V1 engine run, which chunks prefill", {"env.VLLM_USE_V1": "1"})
-    elif plan.value("engine.enable_chunked_prefill") is False:
+    # On a V0 engine chunked prefill is a risk of its own (RLD201).
+    elif plan.value("engine.enable_chunked_prefill") is False and generation(case).value != "V0":
         yield Fix.unsafe("let the engine chunk prefill", {"engine.enable_chunked_prefill": True})
     yield from _shorter(plan, budget)
 

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         progress(str(error))
         code = ExitCode.CANNOT_JUDGE
     except ClickException as error:
-        progress(error.format_message())  # type: ignore[attr-defined]
+        progress(error.format_message() + _meant(arguments))  # type: ignore[attr-defined]
         code = ExitCode.CANNOT_JUDGE
     except (KeyboardInterrupt, typer.Abort):
         code = ExitCode.INTERRUPTED
@@ -122,6 +122,17 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
             return
         if not argument:
             raise InputError("an empty argument: is a variable of the shell not set?")
+
+
+def _meant(arguments: Sequence[str]) -> str:
+    """What to type where a file stands in the place of the command."""
+    given = next((argument for argument in arguments if not argument.startswith("-")), "")
+    if given in {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}:
+        return ""
+    if not os.path.exists(given):  # noqa: PTH110 (Path's own may raise)
+        return ""
+    command = "triage" if given.endswith((".log", ".out", ".err", ".gz")) else "check"
+    return f" A file needs a command before it: rldoctor {command} {shlex.quote(given)}"
 
 
 class Terminated(BaseException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -122,6 +123,8 @@ def read_machine(file: Path) -> Machine:
             hint = "" if file.suffix == ".json" else _hint(str(file))
             raise InputError(f"{where}: {'is not a file' if file.exists() else 'no such file'}{hint}")
         machine = msgspec.json.decode(reading.read(file, _MAX_BYTES), type=Machine)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{where}: {_plainly(str(error))}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
     if machine.python is not None:
@@ -129,6 +132,37 @@ def read_machine(file: Path) -> Machine:
     if machine.packages is not None:
         machine = msgspec.structs.replace(machine, packages=_versions(machine.packages, where))
     return machine
+
+
+# `Expected `str`, got `float` - at `$.packages[...]`.
+_MISFIT = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:[^,]*)?, got `(?P<got>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
+_FIELD = re.compile(r"unknown field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
+_KINDS = {"str": "text", "int": "a whole number", "float": "a number", "array": "a list", "object": "a table"}
+_EXAMPLES = {
+    "packages": '"packages": {"vllm": "0.11.0"}',
+    "env": '"env": {"RAY_ADDRESS": "auto"}',
+    "gpus": '"gpus": [{"name": "NVIDIA H100", "memory_gib": 80, "compute_capability": "9.0", "count": 8}]',
+    "nodes": '"nodes": 1',
+    "python": '"python": "3.12"',
+}
+
+
+def _plainly(said: str) -> str:
+    """What msgspec says of a machine, in words of the file, with the nearest name or an example."""
+    if (unknown := _FIELD.search(said)) is not None:
+        known = (AssumedGpu if unknown["at"] else Machine).__struct_fields__
+        near = get_close_matches(unknown["name"], known, 1, 0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+        return f"unknown key {unknown['name']!r}{' of a GPU' if unknown['at'] else ''}; {hint}"
+    misfit = _MISFIT.match(said)
+    if misfit is None:
+        return said
+    at = (misfit["at"] or "").replace("[...]", "")
+    section = re.split(r"[.\[]", at)[0]
+    wanted = " or ".join(_KINDS.get(kind, kind) for kind in misfit["wanted"].split(" | ") if kind != "null")
+    got = _KINDS.get(misfit["got"], misfit["got"])
+    example = f", such as {_EXAMPLES[section]}" if section in _EXAMPLES else ""
+    return f"{at or 'the file'} has {got} where {wanted} belongs{example}"
 
 
 def _named_machine(name: str) -> Machine | None:

@@ -28,7 +28,7 @@ class Depth:
 def auto_depth(case: Case, request: Request) -> Depth:
     """The level that ``auto`` means here: ``imports``, and ``rollout`` where the device is idle."""
     if case.packages is None or find(case.packages, "vllm") is None:
-        return Depth(Level.IMPORTS, "no rollout was run: there is no vLLM in this environment")
+        return Depth(Level.IMPORTS)  # that there is none is said elsewhere
     busy = _busy(case, request)
     if busy is None:
         return Depth(Level.ROLLOUT)

@@ -134,6 +134,8 @@ def describe(case: Case) -> str:
     parts = [part for part in (case.role, case.target) if part]
     if case.packages is not None:
         parts.append(f"Python {case.packages.python}")
+        if case.plan is not None and case.plan.version is not None and case.plan.framework.lower() != "vllm":
+            parts.append(f"{case.plan.framework} {case.plan.version}")
         found = (find(case.packages, name) for name in ("vllm", "torch", "transformers"))
         parts += [f"{d.name} {d.version}" for d in found if d is not None]
     if case.gpus is not None:

@@ -43,7 +43,8 @@ def settings(name: str, files: Files) -> tuple[dict[str, Setting], list[str]]:
     try:
         source = files.open(name)
         if source is None:
-            return {}, [f"{name}: named here, not found"]
+            why = f"{name}: named here, not found"
+            return {"process.total": Setting(key="num_processes", unknown=why)}, [why]
         tree = read_yaml(source)
     except InputError as error:
         return {}, [str(error)]

@@ -49,7 +49,9 @@ def _renamed(dialect: Dialect, launch: Launch, group: str, key: str) -> str | No
     options = launch.options(group)
     found = dialect.rule(key) if group.partition(":")[0] == dialect.owner else None
     if options is not None and found is not None:
-        names = [name for name, _ in dialect.native_keys(found[0]) if options.known(name) is True]
+        # What reads its value otherwise is no other name for it: a list of devices and their number.
+        alike = [name for name, rule in dialect.native_keys(found[0]) if rule.carries and found[1].carries]
+        names = [name for name in alike if options.known(name) is True]
         if names:
             from difflib import SequenceMatcher
 

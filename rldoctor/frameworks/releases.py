@@ -50,7 +50,8 @@ def name_anew(dialect: Dialect, draft: Draft, first: int) -> None:
         found = dialect.rule(key)
         if options is None or found is None:
             continue
-        names = [name for name, _ in dialect.native_keys(found[0]) if options.known(name) is True]
+        alike = [name for name, rule in dialect.native_keys(found[0]) if rule.carries and found[1].carries]
+        names = [name for name in alike if options.known(name) is True]
         if names:
             best = max(names, key=lambda name: SequenceMatcher(None, name, key).ratio())
             others = tuple(name for name in unknown.nearest if name != best)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from rldoctor.formats.values import Unresolved
 
@@ -32,6 +32,8 @@ class Rule:
     write: Callable[[Any], Any] | None = None
     boolean: Boolean | None = None
     spelled: bool = True
+    carries: ClassVar[bool] = True
+    """Whether its value can stand under another name of the same option."""
 
     def canonical(self, value: Any) -> Any:
         """The canonical value; what is null or unresolved stays so, what ``read`` cannot take becomes unresolved."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.dialect import Dialect
@@ -15,6 +15,8 @@ from rldoctor.frameworks.spelled import Spelling
 class Decided(Rule):
     """A key that says something of an option which only the derivations can tell, together with other keys: it is
     understood, and sets nothing by itself."""
+
+    carries: ClassVar[bool] = False
 
 
 def decided(option: str) -> Rule:

@@ -74,7 +74,17 @@ def combined(demands: tuple[Demand, ...]) -> str:
     rest = [part for part in parts if part not in lower and part not in upper]
     bounds = [max(lower, key=_bound)] if lower else []
     bounds += [min(upper, key=_bound)] if upper else []
-    return ",".join(bounds + rest)
+    return ",".join(bounds + [part for part in rest if _matters(part, bounds)])
+
+
+def _matters(part: str, bounds: list[str]) -> bool:
+    """Whether an exclusion is of a release that the bounds let in."""
+    from packaging.specifiers import SpecifierSet
+
+    excluded = part.removeprefix("!=")
+    if excluded == part or excluded.endswith("*"):
+        return True
+    return SpecifierSet(",".join(bounds)).contains(excluded, prereleases=True)
 
 
 def published_name(distribution: Distribution) -> str:

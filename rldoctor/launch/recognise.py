@@ -67,6 +67,9 @@ def read(
     unread = next((note for note in reader.notes if note.unread), None)
     if not plans and unread is not None:
         raise InputError(f"{unread.file}:{unread.line}: {unread.text}")
+    if not plans and reader.notes:  # what may start the run was not followed
+        note = reader.notes[0]
+        raise InputError(f"{note.file}:{note.line}: {note.text}; hand over the file that starts the training")
     return joined([replace(plan, notes=(*plan.notes, *reader.notes)) for plan in plans])
 
 

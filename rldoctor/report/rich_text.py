@@ -121,9 +121,13 @@ def _print_fix(console: Console, fix: Fix) -> None:
 def _print_alternative(console: Console, fix: Fix) -> None:
     """A further fix in one line."""
     texts = [*(words.spelled(edit) for edit in fix.edits), *fix.commands]
-    how = f": {'; '.join(texts)}" if texts and all("\n" not in text for text in texts) else ""
+    # What a comment would swallow, or a line break cut, stands on lines of its own.
+    joined = all("\n" not in text for text in texts) and not any(" # " in text for text in texts)
+    how = f": {'; '.join(texts)}" if texts and joined else ""
     effects = f" (side effects: {fix.side_effects})" if fix.side_effects else ""
     _indented(console, Text(f"{words.alternative(fix.title)}{how}{effects}", style="green"))
+    for text in () if joined else texts:
+        _verbatim(console, text)
 
 
 def _print_incident(console: Console, incident: Incident, cause: Finding, detail: Detail) -> None:

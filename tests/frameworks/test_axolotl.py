@@ -137,3 +137,11 @@ def test_a_fix_keeps_the_file_and_reads_back(launches: Launches, option: str, va
     (again,) = launches({"config.yaml": text}, **VERSIONS)
     assert again.value(option) == value
     assert not apply([dialect.spell(Edit(option=option, value=value), again)]).changed
+
+
+def test_a_misspelled_key_is_named_and_one_that_may_be_a_plugins_is_not(launches: Launches) -> None:
+    typo = CONFIG.replace("  temperature: 0.7\n", "  temperatur: 0.7\n") + "our_plugin_key: 1\n"
+    (plan,) = launches({"config.yaml": typo}, **VERSIONS | {"axolotl": "0.12.0"})
+    assert [(one.key, one.nearest[0], one.ignored) for one in plan.unknown if not one.why] == [
+        ("trl.temperatur", "trl.temperature", True)
+    ]

@@ -95,3 +95,11 @@ def test_a_file_that_is_not_here_is_missed(launches: Launches, name: str) -> Non
 @pytest.mark.parametrize("text", ["rl --help\n", "./rl train\n"])
 def test_another_program_of_that_name(launches: Launches, text: str) -> None:
     assert launches({"run.sh": text}) == []
+
+
+def test_a_number_of_devices_is_no_list_of_them(launches: Launches) -> None:
+    """``trainer_gpu_ids`` came before ``deployment.num_train_gpus``, and takes other values."""
+    newer = CONFIG + "[deployment]\nnum_train_gpus = 6\n"
+    (plan,) = launches({"rl.toml": newer if "[deployment]" not in CONFIG else CONFIG}, prime_rl="0.4.0")
+    counts = [one for one in plan.unknown if one.key.startswith("deployment.")]
+    assert counts and {one.renamed for one in counts} == {None}

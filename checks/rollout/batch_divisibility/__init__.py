@@ -46,7 +46,10 @@ from rldoctor.api import (
 from .fixes import a_part_that_divides
 from .floors import FLOORS
 from .operands import ACCUMULATION, GROUP, PER_DEVICE, PROMPTS
-from .rules import RULES
+from .rules import RULES, Rule
+
+# A batch that differs by less is what was meant.
+NEARLY = 0.1
 
 check = Check("RLD211", "batch-indivisible", __doc__)
 
@@ -72,9 +75,9 @@ def indivisible(case: Case) -> Iterator[Finding | Reach]:
             yield Reach(f"{dividend[0]} ({dividend[1]}) by {divisor[0]} ({divisor[1]})")
             continue
         yield check.finding(
-            f"{dividend[0]} ({dividend[1]}) is not a multiple of {divisor[0]} ({divisor[1]})",
+            f"{_named(*dividend)} is not a multiple of {_named(*divisor)}",
             evidence=cite(plan, *rule.cites),
-            fixes=tuple((rule.remedy or _remedies)(plan, dividend[0], divisor[0])),
+            fixes=_ways(plan, rule, dividend[0], divisor[0]),
         )
         return  # the next condition of a framework is about the same numbers
 
@@ -108,6 +111,29 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
             fixes=tuple(floor.remedy(plan, number, least)),
         )
         return  # the next condition is about the same numbers
+
+
+def _named(number: int, what: str) -> str:
+    """``num_generations 8``, ``32 prompts x 16 = 512``."""
+    computed = " x " in what or " / " in what
+    return what if not computed and str(number) in what.split() else f"{what} = {number}"
+
+
+def _ways(plan: RolloutPlan, rule: Rule, dividend: int, divisor: int) -> tuple[Fix, ...]:
+    """The rule's own remedies; or the usual ones, and a batch that divides in place of the one that does not, which
+    comes first where it is nearly the same."""
+    if rule.remedy is not None:
+        return tuple(rule.remedy(plan, dividend, divisor))
+    usual = tuple(_remedies(plan, dividend, divisor))
+    named = [name for name in rule.cites if name.startswith("batch.") and plan.value(name) == divisor]
+    if len(named) != 1 or named[0] == GROUP:
+        return usual
+    sizes = [size for size in range(2, dividend + 1) if dividend % size == 0]
+    nearest = min(sizes, key=lambda size: abs(size - divisor), default=None)
+    if nearest is None:
+        return usual
+    fix = Fix.unsafe(f"a batch of {nearest}, which divides {dividend}", {named[0]: nearest})
+    return (fix, *usual) if abs(nearest - divisor) <= NEARLY * divisor else (*usual, fix)
 
 
 def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:

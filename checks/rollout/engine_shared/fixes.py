@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Applicability, Fix
+from rldoctor.api import Applicability, Edit, Fix
 
 from ...observed.rollout import Job, records
 
@@ -11,14 +11,18 @@ ASYNC = "rollout.async"
 LOCK = Fix(
     title="one caller at a time: a lock around every LLM.generate() of this engine (rollout, evaluation, logging)"
 )
+_LEFT = "after an interrupted or failed step abort what is left before the engine is used again, or make a new engine"
+_ABORT_V0 = (
+    "llm.llm_engine.abort_request([g.request_id for s in llm.llm_engine.scheduler for q in (s.running, s.waiting, "
+    "s.swapped) for g in q])"
+)
+ABORT_V0 = Fix(title=_LEFT, commands=(_ABORT_V0,))
 ABORT = Fix(
-    title="after an interrupted or failed step abort what is left before the engine is used again, or make a new "
-    "engine",
+    title=_LEFT,
     commands=(
         "llm.llm_engine.abort_request(list(llm.llm_engine.output_processor.request_states), internal=True)",
         "llm.llm_engine.abort_request(list(llm.llm_engine.output_processor.request_states))  # V1 with one kind of id",
-        "llm.llm_engine.abort_request([g.request_id for s in llm.llm_engine.scheduler for q in (s.running, s.waiting, "
-        "s.swapped) for g in q])  # V0",
+        f"{_ABORT_V0}  # V0",
     ),
 )
 
@@ -30,9 +34,11 @@ APART = (
     ),
     Fix.unsafe("or do not evaluate during training", {"trainer.eval_strategy": "no"}),
     Fix(
-        title="or generate asynchronously through a rollout server (ms-swift 3.5 and later)",
+        title="or generate asynchronously through a rollout server, with ms-swift 3.5 or later",
         applicability=Applicability.UNSAFE,
+        edits=(Edit(option="placement.mode", value="server"),),
         commands=("pip install 'ms-swift>=3.5'",),
+        side_effects="`swift rollout` runs beside the trainer, on devices of its own",
     ),
 )
 

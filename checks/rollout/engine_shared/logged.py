@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
 from . import check
-from .fixes import ABORT, LOCK
+from .fixes import ABORT, ABORT_V0, LOCK
 
 
-def _fixes(event: LogEvent) -> tuple[Fix, ...]:
+def _fixes(event: LogEvent, abort: Fix = ABORT) -> tuple[Fix, ...]:
     if (
         event.incident.framework in ("ms-swift", None)
         and "async" in event.text.lower() + event.incident.cascades.__str__()
@@ -21,8 +21,8 @@ def _fixes(event: LogEvent) -> tuple[Fix, ...]:
             {"rollout.async": False},
             side_effects="generation and training no longer overlap",
         )
-        return (swift, LOCK, ABORT)
-    return (LOCK, ABORT)
+        return (swift, LOCK, abort)
+    return (LOCK, abort)
 
 
 @check.logged("assert len(running_scheduled.prefill_seq_groups) == 0")
@@ -33,7 +33,7 @@ def prefill_assertion(case: Case, event: LogEvent) -> Iterator[Finding]:
     how = f" ({error.header.strip(': ')})" if thread and error is not None else ""
     yield check.finding(
         f"two callers drive one V0 engine, or it was used again after an interrupted step{how}",
-        fixes=_fixes(event),
+        fixes=_fixes(event, ABORT_V0),
         url="https://github.com/modelscope/ms-swift/issues/3666",
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from rldoctor.api import Applicability, Case, Edit, Fix, RolloutPlan, plan_of
-from rldoctor.api.memory import MemoryPhase, fitting_share, trainer_fits
+from rldoctor.api import Applicability, Case, Edit, Fix, RolloutPlan, Setting, plan_of
+from rldoctor.api.memory import MemoryPhase, device_memory, fitting_share, memory_phases, trainer_fits
 
 SHARE = "engine.gpu_memory_utilization"
 # Title, edits, what they change of the trainer (fields of the memory plan's Training), and their cost.
@@ -31,14 +32,39 @@ def remedies(case: Case, phases: tuple[MemoryPhase, ...]) -> Iterator[Fix]:
             yield Fix(title=title, applicability=Applicability.SAFE, edits=edits, side_effects=cost)
     sleeping = next((o for o in ("sleep.level", "engine.enable_sleep_mode") if _off(plan, o)), None) if shared else None
     if sleeping is not None:
-        yield Fix.unsafe(
-            "let the engine sleep while the trainer works, and the trainer's states leave the device meanwhile",
-            {sleeping: 1 if sleeping == "sleep.level" else True},
-            side_effects="time for it in every step; long runs need Python 3.12, and no expandable segments",
-        )
+        yield from _asleep(case, plan, sleeping)
     if any(phase.likely for phase in phases):
         yield Fix(title="smaller micro batches with more accumulation, or a loss that never holds all logits at once")
     yield Fix(title="train adapters (LoRA), or use more devices")
+
+
+def _asleep(case: Case, plan: RolloutPlan, option: str) -> Iterator[Fix]:
+    """An engine that sleeps while the trainer works; where they do not fit so, the trainer's states leave the device
+    while the engine works, and the engine's share is smaller. Nothing where not even that fits."""
+    asleep = {"sleep.level": 1, "sleep.enabled": True, "engine.enable_sleep_mode": True}
+    sleeps: dict[str, object] = {option: asleep[option]}
+    leaves: list[dict[str, object]] = [{"sleep.trainer": True}] if _off(plan, "sleep.trainer") else []
+    for more in ({}, *leaves):
+        given = {name: Setting(value=value) for name, value in {**asleep, **more}.items()}
+        would_be = replace(case, plan=replace(plan, settings={**plan.settings, **given}))
+        share = fitting_share(would_be)
+        if share is None or any(phase.certain > device_memory(case) for phase in _with_share(would_be, share)):
+            continue
+        smaller = {SHARE: share} if share < plan.value(SHARE) else {}
+        yield Fix.unsafe(
+            "let the engine sleep while the trainer works"
+            + (", and the trainer's states leave the device meanwhile" if more else "")
+            + (f", with {share:.2f} of the device" if smaller else ""),
+            {**sleeps, **more, **smaller},
+            side_effects="time for it in every step; long runs need Python 3.12, and no expandable segments",
+        )
+        return
+
+
+def _with_share(case: Case, share: float) -> tuple[MemoryPhase, ...]:
+    plan = plan_of(case)
+    settings = {**plan.settings, SHARE: Setting(value=share)}
+    return memory_phases(replace(case, plan=replace(plan, settings=settings)))
 
 
 def _changes(plan: RolloutPlan) -> Iterator[Change]:

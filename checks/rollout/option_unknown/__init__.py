@@ -37,7 +37,7 @@ from rldoctor.api import Case, Check, Evidence, Finding, NotChecked, Reach, Seve
 from rldoctor.api.engine import release
 
 from . import attention_variable
-from .fixes import in_place, refusal, remedies, reported
+from .fixes import in_place, once, refusal, remedies, reported
 
 # What to install where another release of an owner of options is wanted; the others are started from a clone.
 PACKAGES = {name: name for name in ("trl", "ms-swift", "verl", "openrlhf", "vllm", "axolotl", "skyrl", "transformers")}
@@ -49,11 +49,11 @@ check = Check("RLD219", "option-unknown-or-ignored", __doc__)
 def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
     """Names that the release does not declare."""
     plan = plan_of(case)
-    for option in plan.unknown:
+    for option in once(plan.unknown):
         owner = option.owner or " ".join(part for part in (plan.framework, plan.version) if part)
         goes_on = option.ignored or bool(option.why)
         yield check.finding(
-            f"{owner} {reported(option)}" + (" (it is ignored)" if option.ignored else ""),
+            f"{owner} {reported(option)}" + (" (it is ignored)" if option.ignored and not option.why else ""),
             severity=Severity.WARNING if goes_on else Severity.ERROR,
             evidence=(Evidence(text=option.key, source=option.file, line=option.line),),
             fixes=tuple(remedies(option, PACKAGES.get(owner.partition(" ")[0]))),

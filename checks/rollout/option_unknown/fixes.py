@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from rldoctor.api import Applicability, Edit, Fix
@@ -19,17 +19,29 @@ OTHERWISE = {("ms-swift", "max_prompt_length"): "max_length"}
 SHELL = "the shell"
 
 
+def once(options: Sequence[UnknownOption]) -> Iterator[UnknownOption]:
+    """The options, and of a section that is unknown as a whole either the section or, where tables know the release
+    that brings each of its keys, those."""
+    for option in options:
+        section = next((one for one in options if option.key.startswith(f"{one.key}.")), None)
+        inside = [one for one in options if one.key.startswith(f"{option.key}.")]
+        dated = [one.since for one in options if section is not None and one.key.startswith(f"{section.key}.")]
+        if (inside and all(one.since for one in inside)) or (section is not None and not all(dated)):
+            continue
+        yield option
+
+
 def reported(option: UnknownOption) -> str:
     """What is wrong with the option, with the release that has it or the name that was meant."""
+    meant = f"; did you mean {as_written(option, named)}?" if (named := _meant(option)) else ""
     if option.why:
-        return f"does not apply {option.key}: {option.why}"
+        return f"does not apply {option.key}: {option.why}" + (meant if _misspelled(option) else "")
     if option.nearest and option.nearest[0] == option.key.removeprefix("+") != option.key:
         return f"has the key of {option.key} already: Hydra refuses the + (`An item is already at`)"
     if option.nearest and option.nearest[0] == f"+{option.key}":
         return f"reads {option.key}, and its config lacks the key: Hydra takes it with a + in front alone"
     if option.since:
         return f"knows no option {option.key}, which came with {option.since}"
-    meant = f"; did you mean {_meant(option)}?" if _meant(option) else ""
     if option.until:
         return f"knows no option {option.key}, which {option.until} took away" + meant
     return f"knows no option {option.key}" + meant
@@ -39,11 +51,13 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
     """The real name; the release that has the option; or without it."""
     if option.owner == SHELL:
         yield Fix(title="move the comment out of the command, or take the blank behind the backslash away")
-    if option.why:
+    if option.why and not _misspelled(option):
         return
     right = _meant(option)
     if right is not None:
-        yield renamed(option.key, right, sure=option.renamed == right)
+        yield renamed(option, right, sure=option.renamed == right)
+    if option.why:
+        return
     if option.since:
         wanted = f"{package}>={option.since}" if package else f"a release of at least {option.since}"
         yield Fix(
@@ -72,15 +86,31 @@ def in_place(option: RefusedValue) -> Iterator[Fix]:
         yield Fix(title=f"write {option.takes} for {option.key}")
 
 
-def renamed(wrong: str, right: str, sure: bool = False) -> Fix:
+def renamed(option: UnknownOption, right: str, sure: bool = False) -> Fix:
     """The same value under another name: safe where tables show both for one meaning (``sure``), or where the name is a
     misspelling of the other in the same section."""
-    misspelled = _section(wrong) == _section(right) and _alike(wrong, right) >= SAME_WORD
     return Fix(
-        title=f"write {right} instead of {wrong}",
-        applicability=Applicability.SAFE if sure or misspelled else Applicability.UNSAFE,
-        edits=(Edit(option=f"native.{wrong}", value=right),),
+        title=f"write {as_written(option, right)} instead of {option.key}",
+        applicability=Applicability.SAFE if sure or _same_word(option.key, right) else Applicability.UNSAFE,
+        edits=(Edit(option=f"native.{option.key}", value=right),),
     )
+
+
+def as_written(option: UnknownOption, name: str) -> str:
+    """A name of an option as the launch writes such: ``--max-model-len`` beside ``--max-num-batchd-tokens``."""
+    if not option.key.startswith("--") or name.startswith("-"):
+        return name
+    return f"--{name.replace('_', '-') if '-' in option.key[2:] else name}"
+
+
+def _misspelled(option: UnknownOption) -> bool:
+    """Whether the name is nearly one of the release's, so that no other reason is needed why it is not applied."""
+    right = _meant(option)
+    return right is not None and right != option.key and _same_word(option.key, right)
+
+
+def _same_word(wrong: str, right: str) -> bool:
+    return _section(wrong) == _section(right) and _alike(wrong, right) >= SAME_WORD
 
 
 def _meant(option: UnknownOption) -> str | None:
@@ -101,4 +131,4 @@ def _leaf(name: str) -> str:
 
 
 def _alike(one: str, other: str) -> float:
-    return SequenceMatcher(None, one.rpartition(".")[2], other.rpartition(".")[2]).ratio()
+    return SequenceMatcher(None, _leaf(one), _leaf(other)).ratio()

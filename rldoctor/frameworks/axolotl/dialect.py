@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
@@ -204,6 +205,10 @@ def _serves(launch: Launch) -> bool:
     return "serve" in launch.entry
 
 
+# So alike are a name and what it was meant to be.
+MISSPELLED = 0.9
+
+
 def _trainer(draft: Draft) -> None:
     if _serves(draft.launch):
         _server(draft)
@@ -217,9 +222,16 @@ class Axolotl(Dialect):
     entries = ("axolotl train", "axolotl vllm-serve", "axolotl.cli.train", "axolotl.cli.vllm_serve", "axolotl.cli.main")
     table: ClassVar[Mapping[str, str | Rule]] = {**_SECTION, **_SERVE, **_TRAIN}
     beside = _BESIDE
-    strict = frozenset()
+    strict = frozenset({Form.YAML})
     dashes = True
     derivations = (_trainer,)
+
+    def check_known(self, draft: Draft, native: Native) -> None:
+        """A misspelled name alone: pydantic drops what it does not know, and plugins bring keys of their own."""
+        found = len(draft.unknown)
+        super().check_known(draft, native)
+        kept = [one for one in draft.unknown[found:] if get_close_matches(one.key, one.nearest, 1, MISSPELLED)]
+        draft.unknown[found:] = kept
 
     def claims(self, launch: Launch) -> int:
         """Its commands and its YAML, where the run samples."""

@@ -60,7 +60,8 @@ def _placement(draft: Draft) -> None:
             "placement.engine_gpus", draft.value("placement.trainer_gpus"), "hybrid engine", "placement.trainer_gpus"
         )
     needed = (draft.value("placement.trainer_gpus") or 0) + (draft.value("placement.engine_gpus") or 0) * separate
-    draft.derive("ray.gpus_needed", needed or None, "trainer and separate engines", "placement.gpus_per_node")
+    how = "trainer and separate engines" if separate else "trainer and engines on the same devices"
+    draft.derive("ray.gpus_needed", needed or None, how, "placement.gpus_per_node")
     # ResourcePoolManager.create_resource_pool: a group for each node, whose bundles take a device and as many cores as
     # max_colocate_count, 1 before 0.7.0 (ray_trainer.py) and 3 since.
     cores = 3 if between(draft, "verl", "0.7") else 1 if between(draft, "verl", "0") else None

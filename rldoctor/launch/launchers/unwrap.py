@@ -350,7 +350,8 @@ def _accelerate(program: Program, file: str, files: Files) -> bool:
 
     named = arguments(until_script(program.words[start:])[0], file, flags=FLAGS).value("config_file")
     found, notes = settings(named, files) if isinstance(named, str) else ({}, [])
-    program.process.update(found)
+    line = program.words[0].line
+    program.process.update({n: one if one.file else replace(one, file=file, line=line) for n, one in found.items()})
     program.notes += notes
     return started(program, program.words[start:], ACCELERATE, file, "accelerate")
 

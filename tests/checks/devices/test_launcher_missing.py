@@ -77,7 +77,7 @@ def test_trl_0_26_has_to_move_before_a_launcher_helps() -> None:
 
 def test_where_release_or_model_are_not_known_each_possibility_is_reported() -> None:
     found = finding(check, **PLAIN, model__path="m", gpus=4)
-    assert "wraps the model in DataParallel" in found.message and " or the trainer spreads" in found.message
+    assert "wraps the model in DataParallel" in found.message and ", the trainer spreads" in found.message
     assert "refuses to start" in found.message and found.severity is Severity.WARNING
     unnamed = finding(check, version="1.16.0", **PLAIN, gpus=4)
     assert "refuses to start" in unnamed.message and "DataParallel and multiplies" not in unnamed.message

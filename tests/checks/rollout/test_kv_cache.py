@@ -101,7 +101,7 @@ def test_an_encoder_without_a_language_model_is_not_judged() -> None:
             "larger than the available KV cache memory (3.18 GiB).  Based on the available memory, the estimated "
             "maximum "
             "model length is 34736. Try increasing `gpu_memory_utilization`",
-            "needs 32.00 GiB of KV cache, 3.18 GiB are available",
+            "32.00 GiB are needed, 3.18 GiB are available",
         ),
         (
             "The model's max seq len (131072) is larger than the maximum number of tokens that can be stored in KV "

@@ -188,3 +188,34 @@ def test_the_attention_variable(vllm: str, backend: str, severity: Severity | No
     assert [finding.severity for finding in result.findings] == ([severity] if severity else [])
     if severity:
         assert result.findings[0].fixes[0].edits[0].value is None
+
+
+def test_the_name_that_was_meant_is_written_as_the_launch_writes_names() -> None:
+    typo = replace(TYPO, key="--max-num-batchd-tokens", nearest=("max_num_batched_tokens",), form=Form.OPTION)
+    (finding,) = judge_one(check, with_unknown(typo)).findings
+    assert finding.message.endswith("did you mean --max-num-batched-tokens?")
+    assert finding.fixes[0].title == "write --max-num-batched-tokens instead of --max-num-batchd-tokens"
+    (finding,) = judge_one(check, with_unknown(replace(typo, key="--max_num_batchd_tokens"))).findings
+    assert finding.message.endswith("did you mean --max_num_batched_tokens?")
+
+
+def test_a_misspelled_name_that_is_dropped_is_named_too() -> None:
+    dropped = replace(TYPO, key="num_generation", nearest=("num_generations",), ignored=True, why="TRL drops it")
+    (finding,) = judge_one(check, with_unknown(dropped)).findings
+    assert finding.message.endswith("does not apply num_generation: TRL drops it; did you mean num_generations?")
+    assert [fix.title for fix in finding.fixes] == ["write num_generations instead of num_generation"]
+    (finding,) = judge_one(check, with_unknown(replace(dropped, key="num_workers"))).findings
+    assert (finding.message[-12:], finding.fixes) == ("TRL drops it", ())
+
+
+def test_a_section_that_is_unknown_as_a_whole_is_said_once() -> None:
+    section = replace(TYPO, key="deployment", nearest=())
+    inside = [replace(section, key=f"deployment.{name}") for name in ("num_train_gpus", "num_infer_gpus")]
+
+    def named(*options: UnknownOption) -> list[str]:
+        return [found.evidence[0].text for found in judge_one(check, with_unknown(*options)).findings]
+
+    assert named(section, *inside) == ["deployment"]
+    dated = [replace(one, since="0.5.0") for one in inside]
+    assert named(section, *dated) == ["deployment.num_train_gpus", "deployment.num_infer_gpus"]
+    assert named(section, inside[0], dated[1]) == ["deployment"]
