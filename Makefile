@@ -7,14 +7,14 @@ RAY := .ray
 # Each worker of a test run may have an engine of its own, of about a gigabyte.
 WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 PYTEST = $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
-QUICK = "not engine and not ray and not v0 and not gpu and not alone"
+QUICK = "not engine and not ray and not v0 and not gpu and not alone and not long"
 
 .PHONY: doctor check test test-power sweep lint lowest docs benchmarks clean
 
 doctor: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/rldoctor check --python $(PATIENT)/bin/python --level rollout
 
-# What boots no engine, for every change; `make test` is the whole.
+# What takes no long time by itself, for every change; `make test` is the whole.
 check: lint
 	$(PYTEST) --quiet -m $(QUICK)
 

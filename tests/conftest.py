@@ -13,10 +13,22 @@ from hypothesis import settings
 
 from rldoctor import redact
 from rldoctor.api import Case
-from tests.live import imports_case, rollout_case
+from rldoctor.probes.rollout import rollout as probe
+from tests.live import cases_of_faults, imports_case, rollout_case
+from tests.long import LONG
 
 pytest_plugins = ("tests.served", "tests.written")
 ROOT = Path(__file__).resolve().parent.parent
+FAULTS_OF_ROLLOUTS = (
+    "nan_layer",
+    "meta_parameter",
+    "idle_meta_parameter",
+    "constant_noise",
+    "one_token",
+    "crash",
+    "assertion",
+    "killed",
+)
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("rldoctor", deadline=None)
 settings.load_profile("rldoctor")
@@ -30,8 +42,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Before xdist reads the groups, for which it would otherwise come first.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What boots engines begins first, so that all workers end together; tests that share an engine share a worker."""
+    """What boots engines begins first, so that all workers end together; tests that share an engine share a worker;
+    what is long is marked as such."""
     items.sort(key=lambda item: not boots(item))
+    for item in items:
+        if item.nodeid.startswith(LONG):
+            item.add_marker(pytest.mark.long)
     for item in filter(boots, items):
         shared = "rollout" if "rollout" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(shared))
@@ -98,10 +114,14 @@ def patient_imports(patient: Path) -> Case:
 @pytest.fixture(scope="session")
 def rollout(patient: Path) -> Callable[..., Case]:
     """Runs the rollout probe on the patient and returns the case; the same run is not repeated in a session. With the
-    name of a fault from ``faults/rollout.py`` the engine is broken in that way."""
+    name of a fault from ``faults/rollout.py`` the engine is broken in that way; all of them share a boot."""
+
+    @cache
+    def broken() -> dict[str, Case]:
+        return cases_of_faults(patient, probe, faults=[f"rollout:{name}" for name in FAULTS_OF_ROLLOUTS])
 
     @cache
     def run(fault: str | None = None, **engine: object) -> Case:
-        return rollout_case(patient, fault, engine)
+        return broken()[f"rollout:{fault}"] if fault else rollout_case(patient, engine)
 
     return run

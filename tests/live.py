@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -91,8 +92,23 @@ def _of_fork(result: JobResult, fault: str, base: Basis) -> JobResult:
     records = {**before, **reported["records"], "basis": msgspec.to_builtins(base)}
     end, code = reported["end"], reported["exit_code"]
     ended = "died" if end is None else "done" if end["end"] == "done" else "raised"
-    signal = f"signal {-code}" if code < 0 else None
-    return replace(result, ended=ended, records=records, exit_code=code, signal=signal, error=None)
+    said = signal.Signals(-code).name if code < 0 else None
+    seconds, tail = reported["seconds"], _printed(result.tail, fault)
+    return replace(
+        result, ended=ended, records=records, exit_code=code, signal=said, error=None, seconds=seconds, tail=tail
+    )
+
+
+def _printed(tail: Iterable[str], fault: str) -> tuple[str, ...]:
+    """The lines of this fork, of what the forks printed one after another."""
+    printed: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in tail:
+        if line.startswith("fork"):
+            lines = printed.setdefault(line.removeprefix("fork").strip(), [])
+        else:
+            lines.append(line)
+    return tuple(printed.get(fault, ()))
 
 
 def _planned(
@@ -110,11 +126,9 @@ def _planned(
     return base, plan_boots(asked, base)
 
 
-def rollout_case(
-    python: Path, fault: str | None = None, engine: Mapping[str, object] | None = None, model: ModelFiles | None = None
-) -> Case:
-    """What the rollout scenario sees of the engine, or of one with a fault of ``faults/rollout.py``."""
-    return scenario_case(python, rollout, fault=f"rollout:{fault}" if fault else None, engine=engine, model=model)
+def rollout_case(python: Path, engine: Mapping[str, object] | None = None, model: ModelFiles | None = None) -> Case:
+    """What the rollout scenario sees of the engine."""
+    return scenario_case(python, rollout, engine=engine, model=model)
 
 
 def run_child(tmp_path: Path, source: str, seconds: float = 60.0, **job: Any) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor.catalogue import registry
+from tests.long import LONG
 
 ROOT = Path(__file__).resolve().parent.parent
 CHILDREN = ROOT / "rldoctor" / "probes" / "children"
@@ -77,3 +78,9 @@ def test_tests_that_share_an_engine_share_a_worker(request: pytest.FixtureReques
     """xdist reads the groups, which it shows in the names."""
     if os.environ.get("PYTEST_XDIST_WORKER") and request.config.getoption("loadgroup"):
         assert request.node.nodeid.endswith("@house")
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_is_listed_as_long_is_there(name: str) -> None:
+    file, _, function = name.partition("::")
+    assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8") if function else (ROOT / file).is_file()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,10 @@ from rldoctor.cli.options import Assume, Codes, Level, Model, Output, Python, Ta
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
+
+if TYPE_CHECKING:
+    from rldoctor.case import Case
+    from rldoctor.facts.assume import Machine
 
 
 def baseline(
@@ -73,14 +77,50 @@ def init(
     return ExitCode.OK
 
 
-def machine(python: Python = None, output: Output = None, timeout: Timeout = None) -> int:
-    """Describe this machine for `--assume machine.json`: Python, packages, variables, GPUs, nodes."""
+def machine(
+    python: Python = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", help="A saved bundle, or a folder with the bundle of every node."),
+    ] = None,
+    output: Output = None,
+    timeout: Timeout = None,
+) -> int:
+    """Describe this machine, or a cluster, for `--assume machine.json`: Python, packages, variables, GPUs, nodes.
+
+    Of a cluster it is what all nodes share; what differs is left out and named (`rldoctor fleet` shows on which)."""
     from rldoctor.facts import machine as machines
+
+    if from_ is not None and python:
+        raise InputError("a bundle has its own environment; leave out --python")
+    if from_ is not None and from_.is_dir():
+        described, said = _cluster(from_)
+    else:
+        case = _case(python, from_)
+        described, said = machines.of_case(case), list(machines.left_out(case))
+    deliver(machines.dump(redact.tree(described)), output)
+    for line in said:
+        progress(line)
+    return ExitCode.OK
+
+
+def _case(python: Python, bundle: Path | None) -> Case:
+    """The facts of this machine, or those of a bundle."""
     from rldoctor.flow import run, session
 
-    opened = session.open_session(session.Options(level="static", pythons=tuple(python or ())))
-    case = run.gather(opened, progress)
-    deliver(machines.dump(redact.tree(machines.of_case(case))), output)
-    for reason in machines.left_out(case):
-        progress(reason)
-    return ExitCode.OK
+    options = session.Options(level="static", pythons=tuple(python or ()), bundles=(bundle,) if bundle else ())
+    return run.gather(session.open_session(options), progress)
+
+
+def _cluster(folder: Path) -> tuple[Machine, list[str]]:
+    """The cluster whose bundles lie in a folder, and what its description does not say."""
+    from rldoctor.facts import machine as machines
+    from rldoctor.fleet.folder import newest
+    from rldoctor.fleet.model import Unread
+
+    unread: list[Unread] = []
+    notes: list[str] = []
+    nodes = newest(folder, lambda host, case: machines.of_case(case), unread, notes, progress=progress)
+    described, differs = machines.shared(nodes)
+    lost = [f"left out: {one.source}: {one.reason}" for one in unread]
+    return described, [*notes, *lost, *differs]

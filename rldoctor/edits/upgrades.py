@@ -4,6 +4,7 @@ may ask for other releases of everything, or have dropped the launch's options."
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import takewhile
 
@@ -47,7 +48,7 @@ def _bounded(case: Case, name: str, specifier: str) -> tuple[str | None, str]:
         moved = sorted(against[offered[0]]) if offered else []
         verb = "has" if len(moved) == 1 else "have"
         return None, f"{_listed(moved)} {verb} to move with it (rldoctor compat)" if moved else ""
-    dropped = {version: _dropped(case, name, version) for version in fits}
+    dropped = _dropped(case, name, fits)
     least = min(dropped.values(), key=len)
     fits = [version for version in fits if dropped[version] == least]
     # What is there moves as little as it may: a new major release drops options. What is new comes as it is today.
@@ -69,21 +70,23 @@ def _against(case: Case, name: str, version: str) -> set[str]:
     return mine | {identity(d.by) for d in needs_of(case).on(name) if d.by.name != name and not d.admits(version)}
 
 
-def _dropped(case: Case, name: str, version: str) -> list[str]:
-    """The options of the launch that a release of its framework no longer has."""
+def _dropped(case: Case, name: str, versions: Iterable[str]) -> dict[str, list[str]]:
+    """The options of the launch that each of these releases of its framework no longer has."""
     from rldoctor.frameworks import by_name
     from rldoctor.frameworks.option_table import OptionTable
 
     plan = case.plan
     dialect = by_name(plan.dialect or plan.framework) if plan is not None else None
     if plan is None or dialect is None or dialect.owner != name:
-        return []
+        return {version: [] for version in versions}
     try:
         table = OptionTable.load(name)
     except KeyError:
-        return []
-    known = (one.key for one in plan.given if table.known(one.key, plan.version) is True)
-    return [key for key in dict.fromkeys(known) if table.known(key, version) is False]
+        return {version: [] for version in versions}
+    here = table.at(plan.version)
+    known = list(dict.fromkeys(one.key for one in plan.given if here.known(one.key) is True))
+    there = ((version, table.at(version)) for version in versions)
+    return {version: [key for key in known if options.known(key) is False] for version, options in there}
 
 
 def _major(version: str) -> int | None:

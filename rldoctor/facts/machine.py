@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
+from typing import TypeVar
 
 import msgspec
 from packaging.version import InvalidVersion, Version
@@ -11,6 +13,11 @@ from packaging.version import InvalidVersion, Version
 from rldoctor import redact
 from rldoctor.case import Case, Gpu, Gpus, Packages
 from rldoctor.facts.assume import GIB, AssumedGpu, Machine
+
+T = TypeVar("T")
+# So many names of what differs fit into a line.
+_NAMED = 8
+UNKNOWN = "not known"
 
 
 def of_case(case: Case) -> Machine:
@@ -38,6 +45,41 @@ def left_out(case: Case) -> Iterator[str]:
         yield 'left out: how many nodes the run has; add "nodes"'
 
 
+def shared(nodes: Mapping[str, Machine]) -> tuple[Machine, list[str]]:
+    """What all nodes of a cluster have in common, with their number, and a line for each thing that is left out of it
+    because they differ."""
+    machines = list(nodes.values())
+    said: list[str] = []
+
+    def common(what: str, of: Callable[[Machine], T | None]) -> T | None:
+        kinds = Counter(_shown(of(machine)) for machine in machines)
+        if len(kinds) > 1:
+            said.append(f"left out: {what}: {_kinds(kinds)}")
+        elif UNKNOWN in kinds:
+            said.append(f"left out: {what}: {UNKNOWN} on any node")
+        return of(machines[0]) if len(kinds) == 1 else None
+
+    def of_all(name: str, of: Callable[[Machine], dict[str, str] | None]) -> dict[str, str] | None:
+        known = [given for machine in machines if (given := of(machine)) is not None]
+        if len(known) < len(machines):
+            return common(name, of)
+        same = dict(set.intersection(*(set(given.items()) for given in known)))
+        apart = sorted({key for given in known for key in given} - same.keys())
+        if apart:
+            more = f" and {len(apart) - _NAMED} more" if len(apart) > _NAMED else ""
+            said.append(f"left out: {name} that differ between nodes: {', '.join(apart[:_NAMED])}{more}")
+        return dict(sorted(same.items()))
+
+    machine = Machine(
+        python=common("Python", lambda one: one.python),
+        packages=of_all("packages", lambda one: one.packages),
+        env=of_all("variables", lambda one: one.env),
+        gpus=common("GPUs", lambda one: one.gpus),
+        nodes=len(nodes),
+    )
+    return machine, said
+
+
 def dump(machine: Machine) -> str:
     """The machine as indented JSON, with what it names alone."""
     named = {name: value for name, value in msgspec.to_builtins(machine).items() if value is not None}
@@ -49,6 +91,24 @@ def schema() -> str:
     from rldoctor.schema import components, published
 
     return published("machine", components(Machine))
+
+
+def _shown(value: object) -> str:
+    """One value of a node, as a line of what differs has it."""
+    if isinstance(value, list):
+        return " + ".join(_kind(gpu) for gpu in value) or "none"
+    if isinstance(value, dict):
+        return "known"
+    return UNKNOWN if value is None else str(value)
+
+
+def _kind(gpu: AssumedGpu) -> str:
+    capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
+    return f"{gpu.count} x {gpu.name} ({gpu.memory_gib:g} GiB{capability})"
+
+
+def _kinds(kinds: Counter[str]) -> str:
+    return ", ".join(f"{kind} on {count} node{'s' * (count != 1)}" for kind, count in kinds.most_common())
 
 
 def _described(gpus: Gpus) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from rldoctor import bundle
 from rldoctor.case import Case
@@ -14,6 +15,7 @@ from rldoctor.fleet.skew import Table, classes
 
 # More files than any cluster has nodes are not bundles of one.
 MOST = 20_000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,40 +28,55 @@ class _Found:
     host: str
 
 
-_NOTHING = Case()
-
-
 def read(folder: Path, progress: Callable[[str], None] = lambda line: None, lost: tuple[Unread, ...] = ()) -> Fleet:
     """The fleet whose bundles lie in a folder; ``lost`` are nodes of which there is none. Raises :class:`InputError`
     where not one can be read."""
     table = Table()
     unread: list[Unread] = list(lost)
     notes: list[str] = []
-    newest: dict[str, tuple[int, _Found]] = {}
-    for found in _bundles(folder, unread):
-        before = newest.get(found.host)
-        if before is not None:
-            number, other = before
-            older, newer = sorted((other, found), key=lambda one: one.taken)
-            notes.append(_twice(older, newer))
-            if older is found:
-                continue
-            table.leave_out(number)
-        newest[found.host] = (table.add(found.host, found.case), _Found(found.file, _NOTHING, found.taken, found.host))
-        if len(newest) % 500 == 0:
-            progress(f"{len(newest)} bundles read")
-    if not newest:
-        reason = f"; {unread[0].source}: {unread[0].reason}" if unread else ""
-        raise InputError(f"{folder}: no bundle in it (rldoctor bundle --output {folder}/ on every node){reason}")
+    nodes = newest(folder, table.add, unread, notes, drop=table.leave_out, progress=progress)
     alike, apart = classes(table)
     return Fleet(
         source=str(folder),
-        nodes=len(newest),
+        nodes=len(nodes),
         alike=alike,
         classes=apart,
         unread=tuple(unread),
         notes=tuple(notes),
     )
+
+
+def newest(
+    folder: Path,
+    take: Callable[[str, Case], T],
+    unread: list[Unread],
+    notes: list[str],
+    *,
+    drop: Callable[[T], None] = lambda taken: None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, T]:
+    """What ``take`` makes of each node's newest bundle, by the node's name; what it made of an older one is dropped.
+    Files that cannot be read and nodes that are there twice are added to ``unread`` and ``notes``. Raises
+    :class:`InputError` where not one bundle can be read."""
+    files: dict[str, tuple[Path, float]] = {}
+    made: dict[str, T] = {}
+    for found in _bundles(folder, unread):
+        now = (found.file, found.taken)
+        before = files.get(found.host)
+        if before is not None:
+            older, newer = sorted((before, now), key=lambda one: one[1])
+            notes.append(_twice(found.host, older, newer))
+            if older is now:
+                continue
+            drop(made[found.host])
+        files[found.host] = now
+        made[found.host] = take(found.host, found.case)
+        if len(made) % 500 == 0:
+            progress(f"{len(made)} bundles read")
+    if not made:
+        reason = f"; {unread[0].source}: {unread[0].reason}" if unread else ""
+        raise InputError(f"{folder}: no bundle in it (rldoctor bundle --output {folder}/ on every node){reason}")
+    return made
 
 
 def _bundles(folder: Path, unread: list[Unread]) -> Iterator[_Found]:
@@ -84,7 +101,7 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _twice(older: _Found, newer: _Found) -> str:
+def _twice(host: str, older: tuple[Path, float], newer: tuple[Path, float]) -> str:
     """Two bundles of one node: taken twice, or two jobs on it."""
-    when = f"{newer.taken - older.taken:.0f} s later"
-    return f"{newer.host} is there twice: {newer.file.name} ({when}) counts, {older.file.name} does not"
+    when = f"{newer[1] - older[1]:.0f} s later"
+    return f"{host} is there twice: {newer[0].name} ({when}) counts, {older[0].name} does not"

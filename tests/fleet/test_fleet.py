@@ -237,3 +237,39 @@ def test_the_exit_code(change: str | None, code: int, tmp_path: Path, capsys: py
         main(["fleet", str(tmp_path), "--format", "json"])
     assert ended.value.code == code
     assert json.loads(capsys.readouterr().out)["nodes"] == 6
+
+
+def cluster(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+    """What ``rldoctor machine`` writes of the nodes whose bundles lie in a folder, and what it says it leaves out."""
+    with pytest.raises(SystemExit) as ended:
+        main(["machine", "--from", str(folder)])
+    written = capsys.readouterr()
+    assert ended.value.code == 0, written.err
+    return json.loads(written.out), written.err
+
+
+def test_a_cluster_is_described_for_a_launch_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fleet(tmp_path)
+    described, said = cluster(tmp_path, capsys)
+    node = healthy(0)
+    assert described["nodes"] == 6 and described["python"] == node["packages"]["python"]
+    assert described["gpus"][0]["count"] == len(node["gpus"]["devices"])
+    assert described["packages"]["vllm"] and "left out: GPUs" not in said
+
+
+def test_what_differs_between_nodes_is_not_assumed_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def older(bundle: dict[str, Any]) -> None:
+        next(one for one in bundle["packages"]["distributions"] if one["name"] == "vllm")["version"] = "0.1.0"
+
+    def without_a_device(bundle: dict[str, Any]) -> None:
+        bundle["gpus"]["devices"].pop()
+
+    fleet(tmp_path, older, without_a_device)
+    (tmp_path / "torn.json").write_text("{")
+    described, said = cluster(tmp_path, capsys)
+    assert described["nodes"] == 6 and "vllm" not in described["packages"] and "gpus" not in described
+    assert "left out: packages that differ between nodes: vllm\n" in said
+    assert "left out: GPUs: 8 x NVIDIA H100 80GB HBM3" in said and "7 x NVIDIA H100 80GB HBM3" in said
+    assert "left out: torn.json: " in said

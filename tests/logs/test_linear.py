@@ -46,20 +46,20 @@ def test_lines_without_a_hit_are_not_taken_apart(parsed: Callable[[str], int]) -
     assert parsed(QUIET * 40 + ranked(3, OUT_OF_MEMORY)) < quiet + 2000
 
 
-@pytest.mark.parametrize(
-    "repeated",
-    [
-        HEALTHY * 10,
-        QUIET + REWARD_RAISES,
-        interleaved([ranked(r, PEER_GONE) for r in range(64)]),
-        "\r".join(f"{i}%|##| {i}/100 [00:01<00:02]" for i in range(500)) + "\n",
-        "x.cu(12): error: identifier is undefined\n" * 300,
-        "Killed\n" * 300,
-        "Traceback (most recent call last):\n" * 300,
-        "[response] no end\n" * 300,
-        "Root Cause (first observed failure):\n" * 300,
-    ],
-)
+REPEATED = {
+    "healthy": HEALTHY * 10,
+    "one failure": QUIET + REWARD_RAISES,
+    "ranks in turns": interleaved([ranked(r, PEER_GONE) for r in range(64)]),
+    "progress": "\r".join(f"{i}%|##| {i}/100 [00:01<00:02]" for i in range(500)) + "\n",
+    "compiler": "x.cu(12): error: identifier is undefined\n" * 300,
+    "killed": "Killed\n" * 300,
+    "heads": "Traceback (most recent call last):\n" * 300,
+    "responses": "[response] no end\n" * 300,
+    "root causes": "Root Cause (first observed failure):\n" * 300,
+}
+
+
+@pytest.mark.parametrize("repeated", REPEATED.values(), ids=REPEATED)
 def test_twice_the_log_is_twice_the_work(parsed: Callable[[str], int], repeated: str) -> None:
     once, twice = parsed(repeated * 20), parsed(repeated * 40)
     assert twice <= 2.2 * once + 2000

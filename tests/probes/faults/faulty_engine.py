@@ -6,7 +6,8 @@ without arguments before it, and what it patches then also holds in the processe
 
 Where semicolons stand between faults, each is played in a fork of this process, one after another: one boot for all of
 them, and no fault sees what another has done. An empty name is the healthy engine. What a fork reports becomes the
-record of this process that has the fault's name (``records``, ``end``, ``exit_code``)."""
+record of this process that has the fault's name (``records``, ``end``, ``exit_code``, ``seconds`` since this process
+began); what it prints follows a line ``fork NAME``."""
 
 from __future__ import annotations
 
@@ -81,6 +82,7 @@ def fork_for(alternatives: list[str]) -> str:
         if child == 0:
             os.close(read)
             vars(report)["_channel"] = write
+            print(f"fork {name}", flush=True)
             return name
         os.close(write)
         with os.fdopen(read) as lines:
@@ -88,7 +90,8 @@ def fork_for(alternatives: list[str]) -> str:
         _, status = os.waitpid(child, 0)
         records = {one["name"]: one["value"] for one in said if "name" in one}
         end = next((one for one in said if "end" in one), None)
-        report.emit(name, {"records": records, "end": end, "exit_code": os.waitstatus_to_exitcode(status)})
+        exit_code = os.waitstatus_to_exitcode(status)
+        report.emit(name, {"records": records, "end": end, "exit_code": exit_code, "seconds": report.elapsed()})
     raise PlayedError
 
 

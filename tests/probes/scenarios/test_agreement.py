@@ -1,5 +1,5 @@
 """Log-probabilities of engine and trainer, new weights and tokens: what is recorded of a real engine, and that the
-checks find what is broken. The three scenarios share their engines."""
+checks find what is broken. The three scenarios share their engines, and what is broken shares a boot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.tokens import tokens
 from rldoctor.probes.scenarios.weights import weights
-from tests.live import scenario_case
+from tests.live import cases_of_faults, scenario_case
 from tests.plans import QWEN2_7B
 from tests.plans import case as planned
 
@@ -34,9 +34,25 @@ CHECKS = (
 CORRECTING = planned(sampling__temperature=0.6, rollout__importance_correction=True, rollout__engine_logprobs=True).plan
 
 
+FAULTS = {
+    "neighbours": "agreement:neighbours,tokens:begun_twice,tokens:grown,tokens:end_left_out",
+    "others": "agreement:other_weights,weights:renamed,tokens:raising_template",
+    "stale layer": "agreement:half_heated,weights:stale_layer,tokens:another_end_of_turn",
+    "takes anything": "weights:never_reset,weights:drifting,weights:unknown_names_ignored,weights:shapes_padded",
+    "keeps its weights": "weights:ignored",
+}
+
+
 @pytest.fixture(scope="module")
 def healthy(patient: Path) -> Case:
     return scenario_case(patient, agreement, weights, tokens)
+
+
+@pytest.fixture(scope="module")
+def broken(patient: Path) -> dict[str, Case]:
+    """What the scenarios see with the faults of each name."""
+    seen = cases_of_faults(patient, agreement, weights, tokens, faults=FAULTS.values())
+    return {name: seen[faults] for name, faults in FAULTS.items()}
 
 
 def said(check: Check, case: Case) -> str:
@@ -81,9 +97,8 @@ def test_the_healthy_engine_under_a_plan_that_takes_its_numbers_for_others(healt
 
 
 @pytest.mark.engine
-def test_requests_that_reach_into_each_other_and_tokens_that_do_not_fit(patient: Path) -> None:
-    faults = "agreement:neighbours,tokens:begun_twice,tokens:grown,tokens:end_left_out"
-    case = scenario_case(patient, agreement, tokens, fault=faults)
+def test_requests_that_reach_into_each_other_and_tokens_that_do_not_fit(broken: dict[str, Case]) -> None:
+    case = broken["neighbours"]
     assert "answered otherwise among 15 others" in said(batch_dependent.check, case)
     assert said(logprob_mismatch.check, case) == ""
     assert "begins the sequence twice" in said(chat_template.check, case)
@@ -92,27 +107,24 @@ def test_requests_that_reach_into_each_other_and_tokens_that_do_not_fit(patient:
 
 
 @pytest.mark.engine
-def test_other_weights_refused_names_and_a_template_that_raises(patient: Path) -> None:
-    faults = "agreement:other_weights,weights:renamed,tokens:raising_template"
-    case = scenario_case(patient, agreement, weights, tokens, fault=faults)
+def test_other_weights_refused_names_and_a_template_that_raises(broken: dict[str, Case]) -> None:
+    case = broken["others"]
     assert "and transformers give the same tokens other log-probabilities" in said(logprob_mismatch.check, case)
     assert "refuses the trainer's weights" in said(weight_sync_rejected.check, case)
     assert "the chat template raises" in said(chat_template.check, case)
 
 
 @pytest.mark.engine
-def test_another_temperature_and_a_stale_layer(patient: Path) -> None:
-    faults = "agreement:half_heated,weights:stale_layer,tokens:another_end_of_turn"
-    case = scenario_case(patient, agreement, weights, tokens, fault=faults)
+def test_another_temperature_and_a_stale_layer(broken: dict[str, Case]) -> None:
+    case = broken["stale layer"]
     assert "neither those before temperature nor those after it" in said(logprobs.check, case)
     assert "its model.layers.1 is still the old one" in said(weights_stale.check, case)
     assert "does not stop at the template's end of turn" in said(chat_template.check, case)
 
 
 @pytest.mark.engine
-def test_an_engine_that_takes_anything_and_forgets_nothing(patient: Path) -> None:
-    names = ("never_reset", "drifting", "unknown_names_ignored", "shapes_padded")
-    case = scenario_case(patient, weights, fault=",".join(f"weights:{name}" for name in names))
+def test_an_engine_that_takes_anything_and_forgets_nothing(broken: dict[str, Case]) -> None:
+    case = broken["takes anything"]
     assert "prefix cache" in said(weights_stale.check, case)
     assert "the same weights once more" in said(weights_stale.check, case)
     reported = said(weight_sync_rejected.check, case)
@@ -140,9 +152,8 @@ def test_experts_that_this_build_cannot_load_again_are_not_judged(patient: Path)
 
 
 @pytest.mark.engine
-def test_an_engine_that_keeps_its_weights(patient: Path) -> None:
-    case = scenario_case(patient, weights, fault="weights:ignored")
-    assert "it still samples with the old weights" in said(weights_stale.check, case)
+def test_an_engine_that_keeps_its_weights(broken: dict[str, Case]) -> None:
+    assert "it still samples with the old weights" in said(weights_stale.check, broken["keeps its weights"])
 
 
 @pytest.mark.engine

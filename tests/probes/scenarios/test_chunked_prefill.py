@@ -21,7 +21,7 @@ from rldoctor.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from tests.cases import judged_among_all
-from tests.live import scenario_case
+from tests.live import cases_of_faults, scenario_case
 from tests.observations import packages
 
 CHECKS = (chunked.check, token_budget.check, engine_internal.check, outputs_corrupt.check, failure_unrecognised.check)
@@ -31,6 +31,17 @@ def only(name: str, seconds: float = 300.0) -> Scenario:
     """The scenario on one of its engines, with this time limit."""
     every = chunked_prefill.runs
     return replace(chunked_prefill, runs=lambda *reported: {name: replace(every(*reported)[name], time_limit=seconds)})
+
+
+# What chunks break, on the engine that has them.
+IN_CHUNKS = ("positions_restart", "nan_in_chunks_and_a_lost_request", "scheduler_assertion")
+
+
+@pytest.fixture(scope="module")
+def broken(patient: Path) -> dict[str, Case]:
+    faults = {name: f"chunked_prefill:{name}" for name in IN_CHUNKS}
+    seen = cases_of_faults(patient, rollout, only("on"), faults=faults.values())
+    return {name: seen[fault] for name, fault in faults.items()}
 
 
 def findings(check: Check, case: Case) -> list[Finding]:
@@ -94,10 +105,9 @@ def test_the_traffic_overflows_the_cache_and_the_patient_stays_right(under_traff
 
 
 @pytest.mark.engine
-def test_chunks_that_lose_their_positions(patient: Path, under_traffic: Case) -> None:
-    broken = scenario_case(patient, only("on"), fault="chunked_prefill:positions_restart")
+def test_chunks_that_lose_their_positions(broken: dict[str, Case], under_traffic: Case) -> None:
     healthy = under_traffic.observations["chunked_prefill"]
-    jobs = {"on": broken.observations["chunked_prefill"]["on"], "off": healthy["off"]}
+    jobs = {"on": broken["positions_restart"].observations["chunked_prefill"]["on"], "off": healthy["off"]}
     (finding,) = findings(chunked.check, replace(under_traffic, observations={"chunked_prefill": jobs}))
     assert "prefill in chunks changes what vLLM" in finding.message
     assert "greedy answers become others" in finding.message and "log-probabilities" in finding.message
@@ -105,8 +115,8 @@ def test_chunks_that_lose_their_positions(patient: Path, under_traffic: Case) ->
 
 
 @pytest.mark.engine
-def test_numbers_that_are_none_and_a_request_that_is_lost(patient: Path) -> None:
-    case = scenario_case(patient, only("on"), fault="chunked_prefill:nan_in_chunks_and_a_lost_request")
+def test_numbers_that_are_none_and_a_request_that_is_lost(broken: dict[str, Case]) -> None:
+    case = broken["nan_in_chunks_and_a_lost_request"]
     (corrupt,) = findings(outputs_corrupt.check, case)
     assert "are no finite numbers, chunked prefill on" in corrupt.message
     (lost,) = findings(engine_internal.check, case)
@@ -124,8 +134,8 @@ def test_prompts_that_no_step_has_room_for(patient: Path) -> None:
 
 
 @pytest.mark.engine
-def test_an_assertion_in_the_scheduler(patient: Path) -> None:
-    case = scenario_case(patient, rollout, only("on"), fault="chunked_prefill:scheduler_assertion")
+def test_an_assertion_in_the_scheduler(broken: dict[str, Case]) -> None:
+    case = broken["scheduler_assertion"]
     job = case.observations["chunked_prefill"]["on"]
     assert job["ended"] == "raised" and job["records"]["trace"]["steps"] > 0
     (finding,) = findings(engine_internal.check, case)
@@ -145,6 +155,7 @@ def test_a_step_that_never_ends(patient: Path) -> None:
 
 @pytest.mark.engine
 def test_an_engine_that_is_killed_in_the_middle(patient: Path) -> None:
+    # Alone: a log that ends without a word is read to its beginning, where the other faults' words would be.
     case = scenario_case(patient, rollout, only("on"), fault="chunked_prefill:killed")
     assert case.observations["chunked_prefill"]["on"]["ended"] == "died"
     reported = [*findings(engine_process_died.check, case), *findings(failure_unrecognised.check, case)]

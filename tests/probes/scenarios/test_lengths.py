@@ -13,7 +13,15 @@ from rldoctor.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.lengths import lengths
 from tests.cases import judged_among_all
-from tests.live import scenario_case
+from tests.live import cases_of_faults
+
+SHORT_TRAINER = "lengths:short_trainer_table_and_a_sloppy_engine"
+SHORT_ENGINE = "lengths:short_engine_table"
+
+
+@pytest.fixture(scope="module")
+def broken(patient: Path) -> dict[str, Case]:
+    return cases_of_faults(patient, rollout, lengths, faults=[SHORT_TRAINER, SHORT_ENGINE])
 
 
 @pytest.mark.engine
@@ -36,8 +44,8 @@ def test_the_patient_keeps_to_its_limit(under_traffic: Case) -> None:
 
 
 @pytest.mark.engine
-def test_a_trainer_whose_table_is_one_short_and_an_engine_that_cuts(patient: Path) -> None:
-    case = scenario_case(patient, lengths, fault="lengths:short_trainer_table_and_a_sloppy_engine")
+def test_a_trainer_whose_table_is_one_short_and_an_engine_that_cuts(broken: dict[str, Case]) -> None:
+    case = broken[SHORT_TRAINER]
     (finding,) = judge_one(rotary_length.check, case).findings
     assert "the trainer's model fails at 2048 tokens in model.layers.0.self_attn" in finding.message
     assert "2048 against 2047 positions; the engine accepts 2048" in finding.message
@@ -48,8 +56,8 @@ def test_a_trainer_whose_table_is_one_short_and_an_engine_that_cuts(patient: Pat
 
 
 @pytest.mark.engine
-def test_an_engine_whose_table_is_one_short(patient: Path) -> None:
-    case = scenario_case(patient, rollout, lengths, fault="lengths:short_engine_table")
+def test_an_engine_whose_table_is_one_short(broken: dict[str, Case]) -> None:
+    case = broken[SHORT_ENGINE]
     found = [one.message for one in judge_one(rotary_length.check, case).findings]
     assert any("has 2046 rows, the engine accepts 2048 positions" in message for message in found)
     assert any("the engine fails at its own limit of 2048 tokens" in message for message in found)

@@ -9,21 +9,30 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.lora import check
 
-from rldoctor.api import Grade, NotApplicable, Outcome
+from rldoctor.api import Case, Grade, NotApplicable, Outcome
 from rldoctor.api.probes import Basis, Request
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.sleep import sleep
-from tests.live import scenario_case
+from tests.live import cases_of_faults
 from tests.plans import case as planned
 
 SERVED = planned(engine__enable_lora=True, engine__max_lora_rank=16, lora__rank=8, lora__alpha=32)
 ASLEEP: dict[str, Any] = {"engine__enable_sleep_mode": True, "sleep__level": 1}
 
 
+LATE = "lora:one_late,lora:anything_fits"
+
+
+@pytest.fixture(scope="module")
+def played(patient: Path) -> dict[str, Case]:
+    """What the healthy engine shows, and one with the fault."""
+    return cases_of_faults(patient, lora, faults=["", LATE], plan=SERVED.plan)
+
+
 @pytest.mark.engine
-def test_a_healthy_engine_applies_adapters(patient: Path) -> None:
-    case = scenario_case(patient, lora, plan=SERVED.plan)
+def test_a_healthy_engine_applies_adapters(played: dict[str, Case]) -> None:
+    case = played[""]
     job = case.observations["lora"]["lora"]
     assert job["ended"] == "done", (job["records"].get("exceptions"), job["tail"][-5:])
     assert job["records"]["adapters"]["rank"] == 8 and job["records"]["adapters"]["modules"] == 14
@@ -31,9 +40,8 @@ def test_a_healthy_engine_applies_adapters(patient: Path) -> None:
 
 
 @pytest.mark.engine
-def test_an_engine_that_is_one_adapter_late(patient: Path) -> None:
-    case = scenario_case(patient, lora, plan=SERVED.plan, fault="lora:one_late,lora:anything_fits")
-    late, above = (f.message for f in judge_one(check, case).findings if f.grade is Grade.OBSERVED)
+def test_an_engine_that_is_one_adapter_late(played: dict[str, Case]) -> None:
+    late, above = (f.message for f in judge_one(check, played[LATE]).findings if f.grade is Grade.OBSERVED)
     assert "it ignores the adapter (first); it still uses the adapter before (second)" in late
     assert "without a word" in above
 
