@@ -124,11 +124,12 @@ _EXCEPTION = 1  # Python's exit code after an exception that nobody caught
 def _without_a_word(run: LogRun) -> Finding:
     """A process that ended first and left no reason."""
     first = run.departed[0]
-    named = next((s.name for s in signal.Signals if s.value == -first.code), None)
+    number = first.code - 128 if first.code > 128 else -first.code  # a shell and a container add 128
+    named = next((s.name for s in signal.Signals if s.value == number), None)
     reported = next((one for one in run.failed_first if one.rank == first.rank), None)
     who = _called(reported) if reported is not None else f"rank {first.rank}" if first.rank is not None else "a rank"
     how = f"was ended by {named} (exit code {first.code})" if named else f"ended with exit code {first.code}"
-    hint = _KILLED if first.code == -signal.SIGKILL else _FRAMES if named else _OWN_EXIT
+    hint = _KILLED if named and number == signal.SIGKILL else _FRAMES if named else _OWN_EXIT
     hints = () if first.code == _EXCEPTION else (hint,)
     by_torchrun = any("ChildFailedError" in f.type or "local_rank: " in f.message for f in run.failures)
     output = _of_rank(reported) if reported is not None else _RANKS if by_torchrun else _ITS_OUTPUT

@@ -105,11 +105,25 @@ def killed_by_ray(case: Case, event: LogEvent) -> Iterator[Finding]:
     "=>> PBS: job killed: vmem ",
 )
 def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The kernel's, the cgroup's or the pod's limit."""
+    """The kernel's, the cgroup's, the pod's or the job's limit."""
+    ended = event.search(r"=>> PBS: job killed: v?mem (\d+)kb exceeded limit (\d+)kb")
+    if ended is not None:
+        used, most = (int(number) / 1024**2 for number in ended.groups())
+        text = f"PBS ended the job at its memory limit: {used:.1f} GiB used of {most:.1f} GiB"
+    elif event.literal.startswith("TERM_MEMLIMIT"):
+        text = "LSF ended the job at its memory limit"
+    elif event.literal.startswith("The node was low"):
+        text = "Kubernetes evicted the pod: its node ran low on memory"
+    else:
+        text = _killed(event)
+    yield check.finding(text, fixes=(_LESS, _MORE))
+
+
+def _killed(event: LogEvent) -> str:
     process = event.search(r"Killed process (\d+) \(([^)]+)\)(?:.{0,80}anon-rss:(\d+)kB)?")
     name = f"{process[2]} (pid {process[1]})" if process else "a process"
     size = f", {int(process[3]) / 1024**2:.1f} GiB resident" if process and process[3] else ""
-    yield check.finding(f"the kernel killed {name}{size} because the host's memory was used up", fixes=(_LESS, _MORE))
+    return f"the kernel killed {name}{size} because the host's memory was used up"
 
 
 @check.logged(
@@ -132,6 +146,21 @@ def allocation_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
         fixes=(_LESS, _MORE, Fix(title="see the limits that the process runs under", commands=("ulimit -a",))),
     )
 
+
+check.signature(
+    "ObjectStoreFullError",
+    details=(r"Object size is (?P<bytes>\d+) bytes",),
+    says="Ray's object store is full[[: an object of {bytes} bytes found no room]]",
+    fixes=(
+        Fix(
+            title="give Ray's object store more memory on the node, or hold fewer and smaller objects (batches, "
+            "weights that are passed as arguments)",
+            commands=("ray start --object-store-memory=BYTES ...", "ray memory --stats-only"),
+        ),
+        _MORE,
+    ),
+    url="https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html",
+)
 
 # A worker of a DataLoader got SIGKILL, which the kernel sends for want of memory.
 check.signature(

@@ -3,8 +3,9 @@
 What it looks for
     Ray's reports of a death: ``ActorDiedError``, ``WorkerCrashedError``, the raylet's ``A worker died or was
     killed``, a lost node. They are consequences: any cause in the log goes before them. And what ended, or never
-    started, the processes from outside: Slurm's and Kubernetes' own words (preemption, time limit, node failure,
-    eviction, an image that cannot be pulled), Ray's head that is gone, a runtime environment that Ray cannot build.
+    started, the processes from outside, in the words of Slurm, Kubernetes, LSF and PBS (preemption, time limit, node
+    failure, eviction, a refused job, an image that cannot be pulled), Ray's head that is gone, a runtime environment
+    that Ray cannot build.
 
 Why it hurts
     The driver learns only that the process is gone. What killed it (a signal, the kernel's memory killer, a crash in
@@ -48,14 +49,18 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A process that Ray watched is gone."""
     name = event.search(r"class_name: (\S+)")
     detail = event.search(r"Worker exit detail: ([^\n]{1,160}?)(?:\.\s|$)")
+    lost = event.search(r"the actor's node was (?:terminated (?:un)?expectedly|preempted): ([^\n]{1,160})")
     pid = event.search(r"\b(?:Worker PID|pid): (\d+)")
     address = event.search(r"\b(?:Worker IP address|ip): ([\d.]*\d)")
     where = f" (pid {pid[1]}{f' on {address[1]}' if address else ''})" if pid else ""
     log = f"/tmp/ray/session_latest/logs/worker-*-{pid[1]}.err" if pid else "/tmp/ray/session_latest/logs/worker-*.err"
     node = " on that node" if address else ""
+    with_node = event.search(r"The actor died because its node has died")
+    how = " with its node" if with_node else ""
+    said = lost or detail
     yield check.finding(
-        f"the {f'actor {name[1]}' if name else 'worker'}{where} died"
-        f"{f': {detail[1]}' if detail else ''}; the cause is not in this log",
+        f"the {f'actor {name[1]}' if name else 'worker'}{where} died{how}"
+        f"{f': {said[1]}' if said else ''}; the cause is not in this log",
         fixes=(
             Fix(title=f"read the dead worker's own log{node} and judge it too", commands=(f"rldoctor triage {log}",)),
             Fix(
@@ -68,9 +73,11 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 
 check.signature(
-    "has been marked dead because the detector has missed too many heartbeats",
-    pattern=r"and address: (?P<address>\S+) and node name: (?P<node>[\w.-]+) has been marked dead",
-    says="Ray counts the node {node} ({address}) as dead: it was not heard of any more; why is not in this log",
+    "has been marked dead because ",
+    pattern=r"and address: (?P<address>\S+) and node name: (?P<node>[\w.-]+) has been marked dead because "
+    r"(?:the detector has missed too many heartbeats|(?P<why>[^\n]{3,160}))",
+    says="Ray counts the node {node} ({address}) as dead: [[{why}||it was not heard of any more; why is not in this "
+    "log]]",
     fixes=(
         Fix(title="see on that node whether it, its raylet or its network is gone", commands=("ray status",)),
         Fix(title="see whether the kernel killed Ray there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
@@ -98,6 +105,11 @@ def _nothing_failed_before(case: Case, event: LogEvent) -> bool:
     return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
 
 
+def _not_begun(case: Case, event: LogEvent) -> bool:
+    """Whether the run did not come to its end all the same: what a cluster tries again may succeed."""
+    return not event.finished
+
+
 def _no_task_ended_before(case: Case, event: LogEvent) -> bool:
     """Whether it is the first that is said of an end: Slurm cancels a step of which a task has failed, too."""
     ended = (one for one in event.run.failures if one.source == event.source and one.line < event.number)
@@ -109,7 +121,8 @@ _RESUME = Fix(
     "that little is "
     "lost"
 )
-_SLURM = r"\*\*\* (?:JOB|STEP) (?P<job>[\d._]+) ON (?P<node>\S+) CANCELLED AT "
+_SLURM = r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+)(?: \(\d+\))? ON (?P<node>\S+) CANCELLED AT "
+_EVICTION = "https://kubernetes.io/docs/concepts/scheduling-eviction/"
 _CANCELLED = "https://slurm.schedmd.com/scancel.html"
 
 check.signature(
@@ -153,6 +166,7 @@ check.signature(
 )
 check.signature(
     "srun: error: Node failure on ",
+    "salloc: error: Node failure on ",
     pattern=r"Node failure on (?P<node>[\w.\[\],-]+)",
     when=_nothing_failed_before,
     says="the node {node} failed, and Slurm ended the step that ran on it",
@@ -179,6 +193,7 @@ check.signature(
     "Task launch for StepId=",
     "Application launch failed: ",
     "Unable to create step for job ",
+    "Unable to confirm allocation for job ",
     pattern=r"(?:launch failed|for job \d+|failed on node (?P<node>[\w.-]+)): (?P<why>[^\n]{3,120})",
     says="Slurm could not start the step[[ on {node}]]: {why}",
     fixes=(
@@ -190,6 +205,22 @@ check.signature(
     ),
     silent=True,
     url="https://slurm.schedmd.com/troubleshoot.html",
+)
+check.signature(
+    "srun: error: Unable to allocate resources: ",
+    "Batch job submission failed: ",
+    "Job submit/allocate failed: ",
+    pattern=r"(?:Unable to allocate resources|Batch job submission failed|Job submit/allocate failed): "
+    r"(?P<why>[^\n]{3,120})",
+    says="Slurm refused the job: {why}",
+    fixes=(
+        Fix(
+            title="ask for what a partition of yours has: nodes, GPUs per node, time, account",
+            commands=("sinfo -o '%P %l %D %G'", "sacctmgr show assoc user=$USER format=Account,Partition,QOS"),
+        ),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/sbatch.html",
 )
 check.signature(
     " CANCELLED AT ",
@@ -227,11 +258,41 @@ check.signature(
     url=_LSF,
 )
 check.signature(
+    "TERM_OWNER: job killed",
+    "TERM_ADMIN: job killed",
+    "TERM_FORCE_OWNER: job killed",
+    "TERM_FORCE_ADMIN: job killed",
+    "TERM_REQUEUE_OWNER: job killed",
+    "TERM_REQUEUE_ADMIN: job killed",
+    "TERM_LOAD: job killed",
+    "TERM_WINDOW: job killed",
+    "TERM_PROCESSLIMIT: job killed",
+    "TERM_THREADLIMIT: job killed",
+    "TERM_SWAP: job killed",
+    "TERM_EXTERNAL_SIGNAL: job killed",
+    pattern=r"TERM_\w+: job (?P<how>killed [^\n.]{3,120})",
+    when=_nothing_failed_before,
+    says="LSF ended the job: {how}",
+    fixes=(_RESUME, Fix(title="see who or what ended it", commands=("bhist -l JOB",))),
+    silent=True,
+    url=_LSF,
+)
+check.signature(
     "=>> PBS: job killed: walltime ",
     pattern=r"walltime (?P<used>\d+) exceeded limit (?P<limit>\d+)",
     when=_nothing_failed_before,
     says="PBS ended the job at its time limit of {limit} s (walltime): nothing in the run is at fault",
     fixes=(_RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",))),
+    silent=True,
+    url="https://openpbs.org",
+)
+check.signature(
+    "=>> PBS: job killed: ",
+    unless=("job killed: walltime ", "job killed: mem ", "job killed: vmem "),
+    pattern=r"(?m)^\s*=>> PBS: job killed: (?P<why>[^\n]{3,160})",
+    when=_nothing_failed_before,
+    says="PBS ended the job: {why}",
+    fixes=(_RESUME, Fix(title="see what the server recorded", commands=("tracejob JOB", "qstat -xf JOB"))),
     silent=True,
     url="https://openpbs.org",
 )
@@ -265,20 +326,88 @@ check.signature(
     "Preempted in order to admit critical pod",
     "reason: Preempting",
     "reason: Preempted",
-    "Preempted by pod ",
-    "Job was active longer than specified deadline",
     "TaintManagerEviction",
     says="Kubernetes ended the pod: {line}",
-    fixes=(_RESUME, Fix(title="or give the job a higher priority class, or a longer activeDeadlineSeconds")),
+    fixes=(_RESUME, Fix(title="or give the job a higher priority class")),
     silent=True,
-    url="https://kubernetes.io/docs/concepts/scheduling-eviction/",
+    url=_EVICTION,
+)
+# The scheduler's event has named the pod that takes the place in three ways since 1.20.
+check.signature(
+    "Preempted by ",
+    pattern=r"Preempted by (?:a pod|pod \S{1,80}|[\w.-]{1,253}/[\w.-]{1,253})(?: on node (?P<node>[\w.-]+))",
+    says="Kubernetes ended the pod on {node}: it was preempted for one of higher priority, nothing in the run is at "
+    "fault",
+    fixes=(_RESUME, Fix(title="or give the job a higher priority class")),
+    silent=True,
+    url=_EVICTION,
+)
+check.signature(
+    "Job was active longer than specified deadline",
+    "Pod was active on the node longer than the specified deadline",
+    says="Kubernetes ended the pod at its deadline: {line}",
+    fixes=(_RESUME, Fix(title="or give the job a longer activeDeadlineSeconds")),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/workloads/controllers/job/",
+)
+check.signature(
+    "Usage of EmptyDir volume ",
+    pattern=r"Usage of EmptyDir volume \\?\"(?P<volume>[^\"\\]+)\\?\" exceeds the limit \\?\"(?P<limit>[^\"\\]+)",
+    says="Kubernetes evicted the pod: its volume {volume} holds more than the {limit} of its limit",
+    fixes=(
+        Fix(title="raise the sizeLimit of that emptyDir, or write less there (checkpoints, caches, Ray's session)"),
+        _RESUME,
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
+)
+check.signature(
+    "The node was low on resource: ",
+    unless=("resource: memory", "resource: ephemeral-storage"),
+    pattern=r"The node was low on resource: (?P<what>[\w./-]{1,60})",
+    says="Kubernetes evicted the pod: its node was low on {what}",
+    fixes=(_RESUME, Fix(title="see who uses it on that node", commands=("kubectl describe node NODE",))),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+)
+check.signature(
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "MountVolume.SetUp failed for volume",
+    "Unable to attach or mount volumes",
+    "Failed to create pod sandbox",
+    when=_not_begun,
+    says="Kubernetes could not start the container: {line}",
+    fixes=(
+        Fix(
+            title="correct what the event names (a secret, a config map, a volume, a command), or leave it out",
+            commands=("kubectl describe pod POD",),
+        ),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
+)
+check.signature(
+    "failed liveness probe, will be restarted",
+    pattern=r"Container (?P<name>\S{1,80}) failed liveness probe",
+    says="Kubernetes ended the container {name}: it did not answer its liveness probe",
+    fixes=(
+        Fix(title="give it longer (initialDelaySeconds, failureThreshold): loading a model takes minutes"),
+        Fix(title="read what it did before", commands=("kubectl logs POD --previous",)),
+    ),
+    role=Role.CASCADE,
+    url="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
 )
 check.signature(
     "Failed to pull image ",
     "Back-off pulling image ",
     "ErrImagePull",
     "ImagePullBackOff",
-    details=(r"(?:[Ff]ailed to pull|Back-off pulling) image \\?\"(?P<image>[^\"\\]+)",),
+    "InvalidImageName",
+    "Failed to apply default image tag",
+    details=(r"(?:[Ff]ailed to pull|Back-off pulling|apply default) image (?:tag )?\\?\"(?P<image>[^\"\\]+)",),
+    when=_not_begun,
     says="Kubernetes cannot pull the image[[ {image}]]: the run has not started",
     fixes=(
         Fix(title="correct the image's name and tag, or give the pod the registry's credentials (imagePullSecrets)"),
@@ -289,13 +418,23 @@ check.signature(
 )
 check.signature(
     "NodeNotReady",
-    "reason: NodeLost",
+    " which was running pod ",
+    "NodeLost",
     "NodeControllerEviction",
-    details=(r"[Nn]ode (?P<node>[\w.-]+) (?:status is now|is not ready|was unresponsive)",),
+    details=(r"\bNode (?P<node>[\w.-]+) (?:status is now|is not ready|was unresponsive|which was running pod)",),
     says="the node[[ {node}]] of the pod is not ready: Kubernetes ends what runs on it",
     fixes=(_RESUME, Fix(title="see what ails the node", commands=("kubectl describe node {node|NODE}",))),
     silent=True,
     url="https://kubernetes.io/docs/concepts/architecture/nodes/",
+)
+check.signature(
+    "in response to imminent node shutdown",
+    "Pod was rejected as the node is shutting down",
+    "NodeShutdown",
+    says="the node of the pod was shut down, and Kubernetes ended the pod with it: nothing in the run is at fault",
+    fixes=(_RESUME, Fix(title="see who shut it down (maintenance, an autoscaler, a spot machine taken back)")),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
 )
 check.signature(
     "has reached the specified backoff limit",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import dataclass
 
 from rldoctor.logs.model import LoggedException, Origin
@@ -31,6 +32,15 @@ def _death(literal: str, pattern: str, name: str, launcher: bool = False, behind
 
 # Of several tasks none is said to have been the first.
 _SRUN = r"srun: error: (?P<node>\S+): task(?: (?P<rank>\d{1,6})|s \S+): "
+# What a shell and srun call the signals that end a process.
+SIGNALS = {
+    "Killed": signal.SIGKILL,
+    "Segmentation fault": signal.SIGSEGV,
+    "Aborted": signal.SIGABRT,
+    "Bus error": signal.SIGBUS,
+    "Illegal instruction": signal.SIGILL,
+    "Floating point exception": signal.SIGFPE,
+}
 # The wording is that of glibc and bash (signals), torch/distributed/elastic, DeepSpeed's launcher, Slurm, argparse,
 # CPython.
 DEATHS: tuple[Death, ...] = (
@@ -54,8 +64,9 @@ DEATHS: tuple[Death, ...] = (
         r"(?:\[[^\]]{5,80}\] )?[\w./-]{1,200}\.cc:\d{1,6}:? .{0,200}?Check failed: ",
         "Fatal check",
     ),
-    _death(": error: ", r"(?!(?:collect2|ld|gcc|g\+\+|cc1plus|clang|nvcc|ninja|make|pip|srun|slurmstepd|fatal)\b)"
-           r"[\w./-]{1,200}(?: [\w<>\[\].-]{1,40}){0,5}: error: ", "Command line refused"),
+    _death(": error: ", r"(?!(?:collect2|ld|gcc|g\+\+|cc1plus|clang|nvcc|ninja|make|pip|fatal)\b)"
+           r"(?!(?:srun|salloc|sbatch|slurmstepd)\b)[\w./-]{1,200}(?: [\w<>\[\].-]{1,40}){0,5}: error: ",
+           "Command line refused"),
     _death("can't open file '", r"\S{1,200}: can't open file '", "Script not found"),
     _death("HYDRA_FULL_ERROR=1", r"Set the environment variable HYDRA_FULL_ERROR=1", "Hydra refused the configuration",
            behind=True),
@@ -72,6 +83,7 @@ DEATHS: tuple[Death, ...] = (
            "exit code", True),
     _death("Exited with exit code ", _SRUN + r"Exited with exit code (?P<code>[1-9]\d{0,8})", "exit code", True),
     _death(": Killed", _SRUN + r"Killed", "Killed", True),
+    *(_death(f": {name}", _SRUN + name, name, True) for name in SIGNALS if name != "Killed"),
     _death(": Out Of Memory", _SRUN + r"Out Of Memory", "Killed",
            True),
     # torchrun's agent, vLLM's front end, kubectl and shells on what they had started.

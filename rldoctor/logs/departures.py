@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Iterator
 
+from rldoctor.logs.deaths import SIGNALS
 from rldoctor.logs.fatality import Failure, Verdicts
 from rldoctor.logs.model import Departure
 from rldoctor.logs.record import RawDeath
@@ -17,7 +18,11 @@ PARENTS = re.compile(r"(?:^|\.)(?:ChildFailedError|CalledProcessError|ProcessExi
 # torch.multiprocessing.spawn: `ProcessRaisedException` where the child left a traceback, this one where it did not.
 _SPAWNED = re.compile(r"process (?P<rank>\d{1,6}) terminated with (?:exit code (?P<code>\d{1,3})|signal (?P<name>\w+))")
 # What no Python exception ends with: these signals, and an exit code other than that of an exception or an abort.
-_NATIVE = frozenset({-signal.SIGILL, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGKILL, -signal.SIGSEGV})
+_NATIVE = frozenset(
+    code
+    for number in (signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV)
+    for code in (-number, 128 + number)  # a shell's or a container's way to say it
+)
 _OF_AN_EXCEPTION = frozenset({1, -signal.SIGABRT, 128 + signal.SIGABRT})
 # Somebody else asked it to end: the launcher, the scheduler, a person.
 _ASKED = frozenset({0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT})
@@ -70,7 +75,8 @@ def _summed(piece: Slice) -> Iterator[Departure]:
 def _reported(failure: Failure) -> Departure | None:
     if not isinstance(failure.raw, RawDeath) or not failure.launcher:
         return None
-    code = -int(signal.SIGKILL) if failure.exception.type == "Killed" else failure.raw.code
+    ended_by = SIGNALS.get(failure.exception.type)
+    code = -int(ended_by) if ended_by is not None else failure.raw.code
     if code is None:
         return None
     reported = failure.exception

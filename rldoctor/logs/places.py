@@ -19,6 +19,16 @@ def _attempt(literal: str, pattern: str) -> Reveal:
     return Reveal(literal, re.compile(pattern), ATTEMPT)
 
 
+_TASKS_END = (
+    "Exited with exit code",
+    "Killed",
+    "Segmentation fault",
+    "Bus error",
+    "Aborted",
+    "Illegal instruction",
+    "Floating point exception",
+)
+
 # Slurm: slurmstepd's, srun's and slurmctld's own lines; torch/distributed/elastic; Ray's GCS; LSF's report of a job;
 # `kubectl describe` and the scheduler's events. What says most of who failed comes first.
 PLACES: tuple[Reveal, ...] = (
@@ -26,22 +36,30 @@ PLACES: tuple[Reveal, ...] = (
     _node("has been marked dead because", r"\band node name: ([\w.-]+) has been marked dead"),
     _node(" failed on node ", r" failed on node ([\w.-]+):"),
     _node(": Out Of Memory", r"srun: error: ([\w.-]+): tasks? [\d,-]+: Out Of Memory"),
+    _node("requested job terminate", r"job killed: node \d+ \(([\w.-]+)\) requested job terminate"),
     _node("Preempted by ", r"\bPreempted by .{1,200}? on node ([\w.-]+)"),
-    _node(" CANCELLED AT ", r"\*\*\* (?:JOB|STEP) \S+ ON ([\w.-]+) CANCELLED AT "),
+    _node(" CANCELLED AT ", r"\*\*\* (?:JOB|STEP) \S+(?: \(\d+\))? ON ([\w.-]+) CANCELLED AT "),
     _node("executed on host(s) <", r"executed on host\(s\) <(?:\d+\*)?([\w.-]+)>"),
     _node("Node:  ", r"^Node: {2,}([\w.-]+)/"),
     _node("Successfully assigned ", r"Successfully assigned \S+ to ([\w.-]+)"),
     _node("host      : ", r"^\s*host {6}: ([\w.-]+)"),
+    _node("nodeName: ", r"^\s*nodeName: ([\w.-]+)$"),
+    _node("slurmstepd-", r"^slurmstepd-([\w.-]+): error: "),
+    # The first task that srun tells of was the first to end.
+    *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),
     _attempt("restart_count=", r"\brestart_count=(\d{1,6})\b"),
     _attempt("SLURM_RESTART_COUNT=", r"\bSLURM_RESTART_COUNT=(\d{1,6})\b"),
+    _attempt("restartCount: ", r"^\s*(?:- )?restartCount: (\d{1,6})$"),
     _attempt("Restart Count:", r"^\s+Restart Count: +(\d{1,6})\b"),
 )
+_FIRST_COUNTS = frozenset(reveal.pattern for reveal in PLACES if reveal.literal.removeprefix(": ") in _TASKS_END)
 _ORDER = {reveal.pattern: number for number, reveal in enumerate(PLACES)}
 
 
 def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
     """The node on which a run ended, None where nobody names it, and how often it had been started again before."""
     nodes: list[tuple[int, str]] = []
+    tasks = len(PLACES)
     attempt: int | None = None
     for piece in pieces:
         for number, reveal, value in piece.record.places:
@@ -50,8 +68,8 @@ def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
             if reveal.what == ATTEMPT:
                 attempt = int(value)
             elif number >= piece.first:
-                nodes.append((_ORDER[reveal.pattern], value))
+                nodes.append((tasks if reveal.pattern in _FIRST_COUNTS else _ORDER[reveal.pattern], value))
     first = min((order for order, _ in nodes), default=None)
     named = list(dict.fromkeys(value for order, value in nodes if order == first))
     # Several may be named by one summary: whose failure was the first, its end says.
-    return (named[-1] if named else None), attempt
+    return (named[0 if first == tasks else -1] if named else None), attempt

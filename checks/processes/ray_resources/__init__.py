@@ -239,6 +239,23 @@ check.signature(
 )
 
 
+check.signature(
+    "FailedScheduling",
+    unless=("Insufficient ",),
+    pattern=r"\d+/(?P<nodes>\d+) nodes are available: (?P<why>[^\n]{3,200}?)\.(?: preemption:|[ \"]|$)",
+    when=lambda case, event: not event.finished,
+    says="none of the {nodes} nodes takes the pod: {why}",
+    fixes=(
+        Fix(
+            title="correct the pod's nodeSelector, affinity and tolerations, or label the nodes as it asks",
+            commands=("kubectl get nodes --show-labels",),
+        ),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
+)
+
+
 # verl's and EasyR1's check of their resource pools.
 check.signature(
     "is less than total desired GPUs",

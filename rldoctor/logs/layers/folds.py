@@ -29,6 +29,10 @@ _CLOSED = ("^", "~", "=", "-", "*", "(", "{", "[", "]", "}", ")")
 _LONG = 400
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): \S")
 _FEW_LINES = 80
+# Programs that put their name before whatever they say of a run.
+_PROGRAM = re.compile(
+    r"(?:srun|salloc|sbatch|slurmstepd(?:-\S{1,80})?|torchrun|mpirun|prterun|bash|kubelet): |=>> PBS: "
+)
 # What Python shows of a text or of bytes.
 _LITERAL = re.compile(rb"b?(?:'[^\n]*'|\"[^\n]*\")\s*$")
 _TERMINALS = frozenset({60, 64, 70, 72, 76, 78, 79, 80, 90, 96, 100, 120, 132, 160})
@@ -112,7 +116,8 @@ def _is_fresh(text: str) -> bool:
     """Whether a line certainly is no continuation."""
     line = parse(text)
     reported = line.level or line.tag or line.origin.rank or line.origin.pid or line.stamp
-    return bool(reported) or not text.strip() or text.startswith(("Traceback (", '  File "', "{'"))
+    begins = text.startswith(("Traceback (", '  File "', "{'")) or _PROGRAM.match(text) is not None
+    return bool(reported) or not text.strip() or begins
 
 
 def _joined(text: bytes, *, goes_on: _GoesOn, width: int, length: _Length) -> bytes:
@@ -120,6 +125,7 @@ def _joined(text: bytes, *, goes_on: _GoesOn, width: int, length: _Length) -> by
     before: str | None = None
     for line in (text_of(raw.rstrip(b"\r")) for raw in text.split(b"\n")):
         ended = line.startswith("  File ") or (found and found[-1][:1] == " " and _RAISED.match(line) is not None)
+        ended = ended or _PROGRAM.match(line) is not None
         if before is not None and goes_on(before, line, width, length) and not ended:
             found[-1] += line
         elif before is not None and goes_on is _at_width and _lost_blank(before, line, width, length) and not ended:

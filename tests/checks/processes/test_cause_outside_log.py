@@ -63,3 +63,19 @@ def test_with_its_cause_in_sight_nothing_is_missing() -> None:
     assert findings(check, REWARD_RAISES + elastic(0)) == []
     assert [f.code for f in triage_text(REWARD_RAISES + elastic(0)).findings] == ["RLD902"]
     assert findings(check, HEALTHY) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("Segmentation fault (core dumped)", "was ended by SIGSEGV (exit code -11)"),
+        ("Bus error", "was ended by SIGBUS (exit code -7)"),
+        ("Exited with exit code 137", "was ended by SIGKILL (exit code 137)"),
+        ("Killed", "was ended by SIGKILL (exit code -9)"),
+    ],
+)
+def test_a_task_of_srun_that_left_nothing(end: str, says: str) -> None:
+    ended = f"srun: error: n7: task 5: {end}\nsrun: error: n8: tasks 8-15: Terminated\n"
+    diagnosed = triage_text(HEALTHY + ended)
+    assert diagnosed.findings[0].message.startswith(f"rank 5 {says}")
+    assert diagnosed.incident is not None and diagnosed.incident.node == "n7"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rldoctor_checks.processes.host_memory import check
 
+from rldoctor.logs.triage import triage_text
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import OUT_OF_MEMORY
 
@@ -38,3 +39,30 @@ def test_a_refused_allocation() -> None:
 @pytest.mark.parametrize("text", [OUT_OF_MEMORY, "Killed\n", "run.sh: line 3: 4711 Killed   python train.py\n"])
 def test_the_devices_memory_and_a_bare_killed_are_no_proof(text: str) -> None:
     assert findings(check, text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "LSF ended the job at its memory limit"),
+        (
+            "=>> PBS: job killed: mem 65011712kb exceeded limit 62914560kb",
+            "PBS ended the job at its memory limit: 62.0 GiB used of 60.0 GiB",
+        ),
+        ("Message: The node was low on resource: memory. ", "Kubernetes evicted the pod: its node ran low on memory"),
+    ],
+)
+def test_a_scheduler_names_its_own_limit(line: str, says: str) -> None:
+    assert finding(check, f"{line}\n").message == says
+
+
+def test_rays_object_store() -> None:
+    text = raised("ray.exceptions.ObjectStoreFullError", "Failed to put object 00ff. Object size is 41200331 bytes.")
+    assert "an object of 41200331 bytes found no room" in finding(check, text).message
+
+
+def test_a_pod_as_yaml_names_its_node_and_how_often_it_was_started() -> None:
+    status = "        exitCode: 137\n        reason: OOMKilled\n    restartCount: 3\n"
+    diagnosed = triage_text(f"spec:\n  nodeName: gpu-7\nstatus:\n{status}")
+    assert diagnosed.incident is not None
+    assert (diagnosed.incident.node, diagnosed.incident.attempt) == ("gpu-7", 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rldoctor_checks.processes.ray_actor_died import check
 
 from rldoctor.logs.triage import triage_text
@@ -42,3 +43,62 @@ def test_a_step_that_was_cancelled() -> None:
 def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
     exited = "srun: error: n7: tasks 0-7: Exited with exit code 1\n"
     assert findings(check, HEALTHY + exited + CANCELLED) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("salloc: error: Node failure on n7", "the node n7 failed, and Slurm ended the step"),
+        ("srun: error: Unable to allocate resources: Invalid account", "Slurm refused the job: Invalid account"),
+        ("TERM_OWNER: job killed by owner.", "LSF ended the job: killed by owner"),
+        (
+            "=>> PBS: job killed: node 3 (n7) requested job terminate, 'EOF' (code 1099)",
+            "PBS ended the job: node 3 (n7) requested job terminate",
+        ),
+        ("  Normal   Preempted  3m  default-scheduler  Preempted by prod/infer-7 on node n7", "pod on n7: it was pre"),
+        ("  Normal   Preempted  3m  default-scheduler  Preempted by a pod on node n7", "pod on n7: it was preempted"),
+        ("Message: Pod was active on the node longer than the specified deadline", "ended the pod at its deadline"),
+        (
+            'Message: Usage of EmptyDir volume "dshm" exceeds the limit "8Gi".',
+            "its volume dshm holds more than the 8Gi",
+        ),
+        ("Message: The node was low on resource: pids. ", "its node was low on pids"),
+        ("Message: Node n7 which was running pod grpo-3 is unresponsive\nReason: NodeLost", "the node n7 of the pod"),
+        ("Message: Pod was terminated in response to imminent node shutdown.", "the node of the pod was shut down"),
+        ("  Warning  Failed  9s  kubelet  Error: InvalidImageName", "Kubernetes cannot pull the image"),
+        (
+            '  Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "data"',
+            "could not start the container",
+        ),
+        (
+            "  Normal  Killing  kubelet  Container rl failed liveness probe, will be restarted",
+            "container rl: it did not",
+        ),
+    ],
+)
+def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
+    found = finding(check, f"{HEALTHY}{line}\n")
+    assert says in found.message
+    assert found.fixes
+
+
+def test_the_actor_of_a_node_that_is_gone() -> None:
+    node = (
+        "The actor died because its node has died. Node Id: 3f\n"
+        "\tthe actor's node was preempted: the machine was taken back\n"
+    )
+    text = raised("ray.exceptions.ActorDiedError", "The actor died unexpectedly before finishing this task.")
+    found = finding(check, f"{text}\tclass_name: Rollout\n{node}")
+    assert found.message.startswith("the actor Rollout died with its node: the machine was taken back")
+
+
+def test_an_image_that_was_pulled_at_last_is_no_finding() -> None:
+    failed = '  Warning  Failed  29s  kubelet  Failed to pull image "rl:1": i/o timeout\n'
+    assert findings(check, failed + HEALTHY) == []
+
+
+def test_lines_of_slurm_are_not_taken_for_one_that_was_folded() -> None:
+    step = "srun: error: Task launch for StepId=645805.0 failed on node dgx-51: Job credential expired"
+    assert len(step) == 90  # as wide as some terminals
+    text = f"{step}\nsrun: error: Application launch failed: Job credential expired\nsrun: Job step aborted\n"
+    assert finding(check, text).message == "Slurm could not start the step on dgx-51: Job credential expired"

@@ -271,3 +271,14 @@ def test_a_cluster_that_does_not_tell_or_is_the_launchs_own() -> None:
     assert own.plan is not None
     settings = {**own.plan.settings, **launches.settings(ray__started=True)}
     assert judge_one(check, replace(own, plan=replace(own.plan, settings=settings))).findings == ()
+
+
+def test_a_pod_that_no_node_takes() -> None:
+    event = (
+        "  Warning  FailedScheduling  40s  default-scheduler  0/3 nodes are available: 3 node(s) didn't match Pod's "
+        "node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.\n"
+    )
+    assert finding(check, event).message == (
+        "none of the 3 nodes takes the pod: 3 node(s) didn't match Pod's node affinity/selector"
+    )
+    assert findings(check, event + HEALTHY) == []
