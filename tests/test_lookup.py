@@ -55,6 +55,8 @@ def test_settings_of_a_plan_have_dots_in_their_names() -> None:
 
 
 def test_another_engine_has_no_settings_of_vllm() -> None:
-    found = case(engine__max_model_len=8192, rollout__backend="sglang")
-    assert lookup(found, "plan.engine.max_model_len") == Absent("the rollouts run on sglang, not on vLLM")
+    found = case(engine__max_num_batched_tokens=8192, engine__max_model_len=8192, rollout__backend="sglang")
+    assert lookup(found, "plan.engine.max_num_batched_tokens") == Absent("the rollouts run on sglang, not on vLLM")
+    context = lookup(found, "plan.engine.max_model_len")  # it means the same
+    assert isinstance(context, Setting) and context.value == 8192
     assert isinstance(lookup(found, "plan.rollout.backend"), Setting)

@@ -17,10 +17,10 @@ def named(case: Case) -> int | None:
 
 
 def nodes_there(case: Case, plan: RolloutPlan) -> tuple[int | None, tuple[Evidence, ...]]:
-    """How many nodes there are for the launch, and how that is known: those that the case names, else those that the
-    scheduler is asked for."""
-    nodes = named(case)
-    if nodes is not None:
+    """How many nodes there are for the launch, and how that is known: those that the scheduler is asked for, at most
+    those that the case names."""
+    nodes, asked = named(case), plan.value(NODES)
+    if nodes is not None and not (isinstance(asked, int) and asked < nodes):
         return nodes, (Evidence(text=f"{nodes} node(s)", source="nodes"),)
     return plan.value(NODES), cite(plan, NODES)
 

@@ -107,3 +107,11 @@ def test_the_letters_of_a_role(text: str, backend: str, devices: int) -> None:
 @pytest.mark.parametrize("text", ["", "8 GPUs", "${actor.backend}", None, 4])
 def test_what_is_no_role(text: object) -> None:
     assert role(text) is None and roles(text) == (None, None)
+
+
+def test_a_section_of_the_release_is_known_without_its_script(launches: Launches) -> None:
+    own = CONFIG.replace("n_samples: 4", "num_samples: 4") + "mine: {threshold: 3}\n"
+    (plan,) = launches({"grpo.yaml": own}, areal="1.0.4")
+    assert [(option.key, option.nearest[0]) for option in plan.unknown] == [
+        ("gconfig.num_samples", "gconfig.n_samples")
+    ]

@@ -140,6 +140,43 @@ def model_spread_over_devices(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(misfit.said, evidence=misfit.evidence, fixes=misfit.fixes, url=misfit.url)
 
 
+# What starts its own workers, each on devices of its own: rl.py and entrypoints/rl.py; areal/utils/launcher.py.
+PARTED = ("prime-rl", "AReaL")
+NODES = "placement.nodes"
+OF_BOTH = ("placement.trainer_gpus", "placement.engine_gpus")
+
+
+@check.declared(needs=["plan", *(f"plan.{option}" for option in OF_BOTH)])
+def devices_of_both(case: Case) -> Iterator[Finding | Reach]:
+    """Trainer and engines with devices of their own, against those that the configuration or the machine has."""
+    plan = plan_of(case)
+    if plan.framework not in PARTED or plan.value("placement.mode") == "colocate":
+        raise NotApplicable("trainer and engines share their devices, or another starts them")
+    trainer, engines = (plan.value(option) for option in OF_BOTH)
+    nodes, count = plan.value(NODES) or 1, machine_devices(case)
+    if plan.get(ALLOCATED) is not None or count is None:
+        raise NotChecked("the devices of the machine are not known", how="--assume machine.json")
+    there = nodes * count
+    if trainer + engines <= there:
+        yield Reach(f"{trainer} devices for the trainer and {engines} for engines, of {there}")
+        return
+    left = there - trainer
+    yield check.finding(
+        f"the trainer takes {trainer} devices and the engines {engines}, and "
+        + (f"{nodes} nodes have" if nodes > 1 else "the machine has")
+        + f" {there}: {plan.framework} refuses to start",
+        evidence=(*cite(plan, *OF_BOTH, NODES), *machine_evidence(case)),
+        fixes=(
+            *(
+                Fix.unsafe(f"leave {size} devices to the engines", {"placement.engine_gpus": size})
+                for size in (left - left % (plan.value("engine.tensor_parallel_size") or 1),)
+                if size > 0
+            ),
+            Fix(title="or give the trainer fewer devices, or the run more"),
+        ),
+    )
+
+
 @check.declared(needs=["plan.placement.engine_device"])
 def engine_device_exists(case: Case) -> Iterator[Finding | Reach]:
     """``vllm_device`` of TRL 0.14 and 0.15: the device after the training ones, unless another is named."""

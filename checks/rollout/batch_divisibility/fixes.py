@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Fix, RolloutPlan
 
-from .operands import EXPERIENCE, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN, data_ranks
+from .operands import EXPERIENCE, GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN, data_ranks
 
 
 def a_micro_batch(plan: RolloutPlan, whole: int, micro: int) -> Iterator[Fix]:
@@ -56,6 +56,16 @@ def a_part_that_divides(plan: RolloutPlan, whole: int, part: int) -> Iterator[Fi
         f"train on batches of {nearest}, which divide {whole}",
         {option: nearest},
         side_effects="another number of optimizer steps per rollout",
+    )
+
+
+def samples_of_whole_groups(plan: RolloutPlan, samples: int, group: int) -> Iterator[Fix]:
+    """The nearest number of samples that is a number of whole groups."""
+    nearest = max(group, round(samples / group) * group)
+    yield Fix.safe(
+        f"sample {nearest} completions per step",
+        {GENERATION: nearest},
+        side_effects="another number of problems per step",
     )
 
 

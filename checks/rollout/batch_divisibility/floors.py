@@ -63,7 +63,21 @@ def _completions(plan: RolloutPlan) -> int | None:
 def _grouped(plan: RolloutPlan) -> int | None:
     """The group size of an algorithm that compares the completions of a group."""
     group: int | None = plan.value(GROUP)
-    return group if plan.value("trainer.algorithm", "grpo") in GROUPED else None
+    # Of a student that learns from a teacher's distribution the reward is none of the signal.
+    distils = any(given.key.startswith("distillation") for given in plan.given)
+    return group if plan.value("trainer.algorithm", "grpo") in GROUPED and not distils else None
+
+
+def _compared(plan: RolloutPlan) -> int | None:
+    """The group size where the reward's mean over the group is what an advantage is measured from."""
+    given = {g.key: g.value for g in plan.given}
+    measured = {
+        "prime-rl": not any(key.startswith("orchestrator.advantage") for key in given),
+        "slime": plan.value("trainer.algorithm", "grpo") in ("grpo", "gspo")
+        and "disable_rewards_normalization" not in given,
+    }
+    group: int | None = plan.value(GROUP)
+    return group if measured[plan.framework] else None
 
 
 def _sample_batches(plan: RolloutPlan) -> int | None:
@@ -82,6 +96,10 @@ ONE_OF_A_GROUP = "a group of {0} completion has no group-relative advantage: {fr
 BARE_REWARD = (
     "a group of {0} completion has nothing to compare it with, and {framework} takes its bare reward as the advantage: "
     "a group needs {1}"
+)
+NO_ADVANTAGE = (
+    "a group of {0} completion is its own mean: every advantage is 0 and nothing is learnt; {framework} needs groups "
+    "of at least {1}"
 )
 NOTHING_LEFT = "a mini batch of {0} completions leaves nothing for each of {1} ranks: {framework} refuses"
 
@@ -109,7 +127,7 @@ FLOORS = (
     Floor(
         ("verl",),
         "verl",
-        ">=0.2,<0.7",
+        ">=0.2,<0.8",
         _tokens,
         _sequence,
         "a micro batch of {0} tokens does not hold one sequence of {1}: {framework} asserts that it does "
@@ -181,6 +199,14 @@ FLOORS = (
             ("verl", "verl", ">=0.2,<1"),
             ("SkyRL", "skyrl-train", "<1"),
             ("SkyRL", "skyrl", "<1"),
+        )
+    ),
+    # slime/ray/rollout.py, prime_rl/orchestrator/advantage.py
+    *(
+        Floor((framework,), package, releases, _compared, _two, NO_ADVANTAGE, (GROUP,), a_group, Severity.WARNING)
+        for framework, package, releases in (
+            ("slime", "slime", "<1"),
+            ("prime-rl", "prime-rl", "<1"),
         )
     ),
 )

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from rldoctor.api import Fix, RolloutPlan
 from rldoctor.api.releases import Scope
 
-from .fixes import a_micro_batch, a_training_batch, an_evaluation_batch, engines_that_divide, more_prompts
+from .fixes import (
+    a_micro_batch,
+    a_training_batch,
+    an_evaluation_batch,
+    engines_that_divide,
+    more_prompts,
+    samples_of_whole_groups,
+)
 from .operands import (
     ACCUMULATION,
     ENGINES,
@@ -202,6 +209,15 @@ RULES = (
         accumulated,
         (TRAIN, PER_DEVICE, "placement.gpus_per_node", "placement.nodes"),
         a_training_batch,
+    ),
+    Rule(
+        ("prime-rl",),
+        "prime-rl",
+        ">=0.3",
+        one_number("batch.generation", "batch_size"),
+        one_number(GROUP, "samples per problem"),
+        ("batch.generation", GROUP),
+        samples_of_whole_groups,
     ),
     Rule(
         ("NeMo-RL",), "nemo-rl", ">=0", rollout, one_number(TRAIN, "train_global_batch_size"), (PROMPTS, GROUP, TRAIN)

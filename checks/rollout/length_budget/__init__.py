@@ -38,7 +38,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, NotChecked, Reach, Severity, cite, plan_of
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Severity,
+    cite,
+    plan_of,
+)
 from rldoctor.api.engine import chunked_prefill
 from rldoctor.api.models import cite_config, model_config, model_context
 
@@ -80,10 +93,19 @@ def beyond_the_model(case: Case) -> Iterator[Finding | Reach]:
             *cite_config(case, f"{limit.key}: {limit.tokens} tokens", config.defaulted),
         ),
         fixes=(
-            *shorten(plan, limit.tokens),
+            *(_no_more_than(plan, limit.tokens) or shorten(plan, limit.tokens)),
             Fix(title="stretch the model with rope_scaling in its config.json, or take a model with a longer context"),
         ),
     )
+
+
+def _no_more_than(plan: RolloutPlan, limit: int) -> tuple[Fix, ...]:
+    """The model's own context for the engine, where the launch asks for more than prompt and response need."""
+    setting = plan.get(CONTEXT)
+    needed = (plan.value(PROMPT) or 0) + (plan.value(RESPONSE) or 0)
+    if setting is None or setting.source != "given" or needed > limit:
+        return ()
+    return (Fix.safe(f"give the engine the model's context of {limit} tokens", {CONTEXT: limit}),)
 
 
 @check.declared(needs=[f"plan.{CONTEXT}", f"plan.{PROMPT}"])
@@ -134,10 +156,7 @@ def responses_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
         severity=Severity.WARNING,
         evidence=cite(plan, CONTEXT, RESPONSE),
         fixes=(
-            Fix.unsafe(
-                f"shorten the response to {room // 2} tokens, which leaves as much for the prompt",
-                {RESPONSE: room // 2},
-            ),
+            *shorten(plan, room),
             Fix.unsafe(
                 f"or give the engine a context of {response + room} tokens",
                 {CONTEXT: response + room},
@@ -147,7 +166,7 @@ def responses_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-@check.declared(needs=["model.config", f"plan.{PROMPT}", f"plan.{RESPONSE}"])
+@check.declared(needs=["model.config", f"plan.{RESPONSE}"])
 def beyond_the_models_own(case: Case) -> Iterator[Finding | Reach]:
     """The rollouts are longer than the model's context, which is the engine's where nobody sets another."""
     plan, model = plan_of(case), case.model
@@ -155,17 +174,20 @@ def beyond_the_models_own(case: Case) -> Iterator[Finding | Reach]:
     if setting is not None and (setting.value is not None or setting.unknown is not None):
         raise NotApplicable("the launch sets the engine's context")
     limit = model_context(model.config) if model is not None else None
-    if model is None or limit is None or prompt is None or response is None:
+    if model is None or limit is None or response is None or (prompt is None and response <= limit.tokens):
         raise NotChecked("the model's context or the lengths of the rollouts are not known")
     if any(plan.value(f"engine.{name}") for name in ("hf_overrides", "rope_scaling")) or plan.value("model.overrides"):
         raise NotChecked("the launch changes the model's config")
-    if prompt + response <= limit.tokens:
+    whole = (prompt or 0) + response
+    if whole <= limit.tokens:
         yield Reach(f"prompt {prompt} + response {response} within the model's {limit.tokens}")
         return
+    what = f"responses of {response}" if prompt is None else f"prompt {prompt} + response {response} = {whole}"
+    clipped = plan.framework in CLIPS and response <= limit.tokens
     yield check.finding(
-        f"prompt {prompt} + response {response} = {prompt + response} tokens exceed the model's context of "
-        f"{limit.tokens} ({limit.key}): the longest completions are cut off or refused",
-        severity=Severity.NOTE if plan.framework in CLIPS else Severity.WARNING,
+        f"{what} tokens exceed the model's context of {limit.tokens} ({limit.key}): the longest completions are cut "
+        "off or refused",
+        severity=Severity.NOTE if clipped else Severity.WARNING,
         evidence=(
             *cite(plan, PROMPT, RESPONSE),
             Evidence(text=f"{limit.key}: {limit.tokens} tokens", source=f"{model.path}/config.json"),

@@ -26,6 +26,9 @@ def response_of(case: Case) -> int | None:
 def shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:
     """Fixes that make prompt plus response fit into ``room`` tokens, the response first."""
     prompt, response = plan.value(PROMPT), plan.value(RESPONSE)
+    if response and not prompt:
+        half = f"shorten the response to {room // 2} tokens, which leaves as much for the prompt"
+        yield Fix.unsafe(half, {RESPONSE: room // 2})
     for option, value, other in ((RESPONSE, response, prompt), (PROMPT, prompt, response)):
         if value and other and room > other:
             yield Fix.unsafe(f"shorten the {option.split('.')[1]} to {room - other} tokens", {option: room - other})

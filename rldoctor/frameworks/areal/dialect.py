@@ -199,8 +199,11 @@ class AReaL(Deciding):
         return (native for native in found if native.key.partition(".")[0] not in others)
 
     def check_known(self, draft: Draft, native: Native) -> None:
-        """A script's own configuration class may have more; what the release's has is known where it is loaded."""
-        if _configurations(draft.launch) & _OWN:
+        """A script's own configuration class may have more sections; those of the release's are known where it is
+        loaded, or where the script is not at hand."""
+        section, dot, _ = native.key.partition(".")
+        options = draft.launch.options(self.owner) if draft.launch.python is None and dot else None
+        if _configurations(draft.launch) & _OWN or (options is not None and options.known(section) is True):
             super().check_known(draft, native)
 
     def defaults(self, draft: Draft) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -20,6 +20,8 @@ FRAMEWORK = Framework(
         ),
     ),
     over=(Layer(package="vllm"),),
+    # rlvr_pipeline.py: actor_train.offload_states before the engine starts to sample.
+    memory=Memory(leaves_device=True),
     variables="ROLL_",
     words=Words(
         paths=r"/roll/(?:agentic|configs|distributed|models|pipeline|third_party|utils)/",

@@ -241,3 +241,19 @@ def test_devices_listed_for_an_allocation_are_not_held_against_this_machine(tmp_
     text = "#!/bin/bash\n#SBATCH --gres=gpu:8\nexport CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\n"
     text += "torchrun --nproc_per_node=8 x.py\n"
     assert LaunchFile(tmp_path, text, {}, gpus=1).findings(check) == []
+
+
+# prime_rl/entrypoints/rl.py ("Requested N GPUs via deployment settings"), areal/utils/launcher.py
+@pytest.mark.parametrize("framework", ["prime-rl", "AReaL"])
+def test_trainer_and_engines_that_take_more_devices_than_there_are(framework: str) -> None:
+    roles: dict[str, Any] = {"placement__mode": "async", "placement__trainer_gpus": 4}
+    found = finding(check, framework, gpus=8, placement__engine_gpus=8, **roles)
+    assert "the trainer takes 4 devices and the engines 8, and the machine has 8" in found.message
+    assert [(edit.option, edit.value) for fix in found.fixes for edit in fix.edits] == [("placement.engine_gpus", 4)]
+    assert quiet(check, framework, gpus=8, placement__engine_gpus=4, **roles)
+
+
+def test_devices_of_several_nodes_count_together() -> None:
+    roles: dict[str, Any] = {"placement__trainer_gpus": 8, "placement__engine_gpus": 4, "placement__mode": "async"}
+    assert "the machine has 8" in finding(check, "AReaL", gpus=8, **roles).message
+    assert quiet(check, "AReaL", gpus=8, placement__nodes=2, **roles)

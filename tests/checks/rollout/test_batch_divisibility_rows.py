@@ -44,6 +44,11 @@ OPENRLHF = (
     "python3 -m openrlhf.cli.train_ppo_ray --pretrain Qwen/Qwen2.5-7B --actor_num_nodes 1 --actor_num_gpus_per_node 8 "
 )
 NEMO = "uv run examples/run_grpo_math.py cluster.gpus_per_node=8 cluster.num_nodes=1 "
+PRIME = "uv run python -m prime_rl.entrypoints.rl --model.name Qwen/Qwen2.5-1.5B "
+SLIME = (
+    "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint Qwen/Qwen3-4B "
+    "--rollout-num-gpus-per-engine 2 --advantage-estimator grpo --rollout-max-response-len 1024 "
+)
 SKYRL = (
     "python -m skyrl_train.entrypoints.main_base trainer.policy.model.path=Qwen/Qwen2.5-1.5B "
     "trainer.placement.policy_num_gpus_per_node=8 trainer.placement.policy_num_nodes=1 "
@@ -236,6 +241,20 @@ LAUNCHES = [
             ),
         )
     ),
+    # Runs that learn from the differences within a group.
+    Launch(
+        "prime-rl",
+        "0.5.0",
+        PRIME + "--orchestrator.batch-size 500 --orchestrator.rollouts-per-example 8",
+        ("size 500", "size 512"),
+    ),
+    Launch(
+        "prime-rl",
+        "0.5.0",
+        PRIME + "--orchestrator.batch-size 512 --orchestrator.rollouts-per-example 1",
+        ("example 1", "example 8"),
+    ),
+    Launch("slime", "0.2.3", SLIME + "--rollout-batch-size 32 --n-samples-per-prompt 1", ("prompt 1", "prompt 8")),
     Launch(
         "verl",
         "0.7.1",
@@ -273,3 +292,10 @@ def test_fires_and_stays_quiet(launch: Launch, tmp_path: Path) -> None:
 def test_every_row_is_among_them(tmp_path: Path) -> None:
     shown = {row for launch in LAUNCHES for row in broken(tmp_path, launch, launch.text)}
     assert [row for row in (*RULES, *FLOORS) if row not in shown] == []
+
+
+def test_a_student_of_another_model_needs_no_group(tmp_path: Path) -> None:
+    text = VERL.replace("remax", "grpo") + "data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64"
+    launch = Launch("verl", "0.9.0", text, ("", ""))
+    assert broken(tmp_path, launch, text)
+    assert broken(tmp_path, launch, f"{text} distillation.enabled=True") == set()

@@ -64,6 +64,23 @@ def test_a_response_longer_than_the_context_needs_no_prompt_to_be_wrong() -> Non
     assert edits(result) == [{"lengths.response": 512}, {"engine.max_model_len": 3072}]
 
 
+def test_an_engine_that_needs_less_than_it_asks_for_takes_the_models_context() -> None:
+    result = judged(check, config=MATH, engine__max_model_len=8192, lengths__prompt=1024, lengths__response=2048)
+    assert edits(result)[:1] == [{"engine.max_model_len": 4096}]
+
+
+def test_a_response_longer_than_the_model_without_a_prompt_that_is_known() -> None:
+    result = judged(check, config=MATH, lengths__response=8192)
+    assert result.findings[0].message.startswith("responses of 8192 tokens exceed the model's context of 4096")
+    assert judged(check, config=MATH, lengths__response=4000).findings == ()
+
+
+def test_sglang_refuses_a_context_beyond_the_models_too() -> None:
+    sglang = {"framework": "slime", "rollout__backend": "sglang"}
+    result = judged(check, config=MATH, engine__max_model_len=8192, lengths__response=1024, **sglang)
+    assert "exceeds the model's context of 4096" in result.findings[0].message
+
+
 def test_the_whole_context_as_the_response_means_what_is_left_of_it() -> None:
     assert judged(check, engine__max_model_len=4096, lengths__response=4096).findings == ()
 

@@ -38,6 +38,13 @@ def test_sequence_parallel_ranks_of_the_trainer() -> None:
     assert judged(check, config=QWEN2_7B, parallel__sequence=4).outcome is Outcome.PASS
 
 
+def test_ranks_of_sglang_divide_heads_too() -> None:
+    sglang = {"framework": "slime", "rollout__backend": "sglang", "placement__engine_gpus": 8}
+    assert edits(judged(check, config=QWEN2_1B, engine__tensor_parallel_size=8, **sglang)) == [
+        {"engine.tensor_parallel_size": 4}
+    ]
+
+
 def test_fewer_ranks_divide_heads_and_devices() -> None:
     verl = {"framework": "verl", "trainer__strategy": "fsdp", "placement__trainer_gpus": 8}
     result = judged(check, config=QWEN2_7B, parallel__sequence=8, **verl)
