@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -35,6 +37,15 @@ class Served:
 
 
 Serve = Callable[[], Served]
+
+
+def wheel(files: dict[str, str]) -> bytes:
+    """A wheel with these files, by name."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return packed.getvalue()
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from rldoctor.refresh import frames
 from rldoctor.refresh.releases import Publications
 from rldoctor.tables import frames as tables
 from rldoctor.tables.frames import Position, Table, functions_of
-from tests.served import Serve
+from tests.served import Serve, wheel
 
 TEXT = """\
 import os
@@ -33,14 +31,6 @@ def three(): return 3
 def test_functions_with_their_depths_and_lines() -> None:
     assert functions_of(frames.layout(TEXT)) == [("one", 1, 4), ("inner", 2, 5), ("two", 1, 9), ("three", 0, 12)]
     assert functions_of(frames.layout("x = 1")) == []
-
-
-def wheel(files: dict[str, str]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return packed.getvalue()
 
 
 def test_a_table_tells_releases_apart_and_grows(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

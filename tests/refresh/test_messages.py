@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,18 +10,10 @@ from rldoctor.refresh import messages as make
 from rldoctor.refresh.releases import Publications
 from rldoctor.tables import messages as tables
 from rldoctor.tables.messages import Table
-from tests.served import Serve
+from tests.served import Serve, wheel
 
 OLD = 'def check(n):\n    if n < 1:\n        raise ValueError(f"n is {n}")\n'
 NEW = 'def check(n):\n    if n < 2:\n        raise ValueError(f"n is {n}")\n'
-
-
-def wheel(files: dict[str, str]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return packed.getvalue()
 
 
 def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from rldoctor.refresh import symbols
 from rldoctor.refresh.releases import Publications
 from rldoctor.tables import symbols as tables
 from rldoctor.tables.symbols import Span, Table
-from tests.served import Serve
+from tests.served import Serve, wheel
 
 TEXT = """
 from .other import Imported
@@ -44,14 +42,6 @@ def test_names_with_their_parameters() -> None:
     }
     assert dict(symbols.symbols(TEXT, classes_only=True)) == {"Config": ""}
     assert dict(symbols.symbols("def (:")) == {}
-
-
-def wheel(files: dict[str, str]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return packed.getvalue()
 
 
 def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
