@@ -111,6 +111,9 @@ _GLOO = Fix.unsafe("take gloo for this group", {"sync.backend": "gloo"}, side_ef
     "NCCL error: unhandled cuda error",
     "NCCL error: unhandled system error",
     "NCCL error: internal error",
+    "NCCL error: invalid argument",
+    "NCCL error : invalid argument",
+    "NCCL error: invalid usage",
     "NCCL error: remote process exited",
     "ncclUnhandledCudaError: Call to CUDA function failed",
     "ncclSystemError: System call",
@@ -269,4 +272,15 @@ check.signature(
         Fix(title="see that each device has an address", commands=("hccn_tool -i 0 -ip -g",)),
     ),
     url=_HCCL,
+)
+check.signature(
+    "Failed to load NCCL library from ",
+    pattern=r"Failed to load NCCL library from (?P<file>\S+?)[ .]",
+    unless=("libnccl.so.2 .",),
+    says="vLLM cannot load the NCCL library that it was told to take: {file}",
+    fixes=(
+        Fix(title="take the library that torch brings", commands=("unset VLLM_NCCL_SO_PATH",)),
+        Fix(title="or name a file that exists on this node and fits its CUDA", commands=("ls -l {file}", "ldd {file}")),
+    ),
+    url="https://docs.vllm.ai/en/latest/usage/troubleshooting/",
 )

@@ -171,6 +171,7 @@ check.signature(
     "torch._dynamo.exc.UserError: ",
     unless=(
         "raised exception ",
+        "Dynamo failed to run FX node with fake tensors",
         "C compiler",
         "CxxCompiler",
         "Python.h",

@@ -45,8 +45,11 @@ from rldoctor.api import (
     version_within,
 )
 from rldoctor.api.facts import aside
+from rldoctor.api.logs import is_users, package_of
 from rldoctor.api.packages import packages_of
 from rldoctor.api.releases import KnownIssue, known_issues
+
+from ..observed.imports import distribution
 
 # What a row lacks that holds only in some launches.
 LAUNCH = "a launch file"
@@ -153,3 +156,31 @@ def printed(case: Case, event: LogEvent) -> Iterator[Finding]:
         return  # the same words come from a user's own call of generate()
     named = f"{row.package} {version}" if version else f"{row.package}{row.versions}"
     yield check.finding(f"{named}: {row.symptom}", fixes=_fixes(row), url=row.url)
+
+
+# Launchers and the interpreter call a framework's entry point.
+_FEWEST_OWN = 2
+_CALLERS = (None, "python", "torch", "hydra", "ray", "accelerate")
+
+
+@check.logged("Arguments' object has no attribute '", "Config' object has no attribute '")
+def own_option_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A framework reads an option that its own class of options does not have."""
+    error = event.exception
+    said = event.search(r"AttributeError: '(?P<kind>\w+(?:Arguments|Config))' object has no attribute '(?P<name>\w+)'")
+    if said is None or error is None or len(error.frames) < _FEWEST_OWN:
+        return
+    frame = error.frames[-1]
+    called = (package_of(each.file, each.function) for each in error.frames)
+    owners = {distribution(package, case.packages) for package in called if package not in _CALLERS}
+    if len(owners) != 1 or is_users(frame.file) or f"args.{said['name']}" not in frame.code:
+        return
+    name = owners.pop()
+    yield check.finding(
+        f"{frame.function} of {name} reads {said['name']}, which its own {said['kind']} does not have: a defect of "
+        "this release, or an installation of which one part is older than the other",
+        fixes=(
+            Fix(title=f"install another release of {name}, whole: into an environment that holds no other copy of it"),
+            Fix(title=f"until then set it before {frame.function} runs: args.{said['name']} = None"),
+        ),
+    )

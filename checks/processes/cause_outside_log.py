@@ -39,6 +39,12 @@ _RANKS = Fix(
 _ITS_OUTPUT = Fix(title="look for the output of the process that failed first, and judge it together with this log")
 # What a wrapper's type or message contains, and where the one it speaks of writes.
 _WHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "DataLoader worker",
+        "the worker's own traceback stands above or was lost: load without workers once (dataloader_num_workers 0), "
+        "so that the trainer raises it",
+        (),
+    ),
     ("ChildFailedError", _RANKS.title, _RANKS.commands),
     ("exit code", "the failed rank's own output: torchrun --log-dir LOGS --tee 3", ("rldoctor triage LOGS",)),
     (
@@ -152,4 +158,10 @@ def _without_a_word(run: LogRun) -> Finding:
 )
 def passed_on(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A parent tells that its child failed."""
+    yield from ()
+
+
+@check.logged("exited unexpectedly with exit code ", role=Role.WRAPPER)
+def worker_ended(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A loader's worker ended; its own traceback says why."""
     yield from ()

@@ -212,3 +212,21 @@ check.signature(
     ),
     url="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
 )
+_OF_CHECKPOINTS = re.compile(r"(?:save|load|resume)\w*_checkpoint|dist_checkpointing", re.IGNORECASE)
+
+
+def _in_checkpoint(case: Case, event: LogEvent) -> bool:
+    """Whether a function that saves or loads checkpoints met what it says of a file."""
+    error = event.exception
+    return error is not None and any(_OF_CHECKPOINTS.search(f"{f.file} {f.function}") for f in error.frames[-4:])
+
+
+check.signature(
+    "FileExistsError: ",
+    "PermissionError: ",
+    pattern=r"(?P<kind>FileExistsError|PermissionError): (?P<why>[^\n]{1,200})",
+    exception=("FileExistsError", "PermissionError"),
+    when=_in_checkpoint,
+    says="the checkpoint's folder cannot be used: {why}",
+    fixes=(Fix(title="give the run an output folder of its own that it may write, or empty the one that is there"),),
+)

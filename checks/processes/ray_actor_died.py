@@ -310,8 +310,9 @@ check.signature(
 check.signature(
     "death signal, shutting down workers",
     "multiprocessing.api.SignalException: Process ",
+    "*** SIGTERM received at time=",
     details=(r"Received (?P<number>\d+) death signal", r"got signal: (?P<number>\d+)"),
-    says="the launcher was terminated (signal {number|15}): by a scheduler, a person or a script",
+    says="the run was terminated (signal {number|15}): by a scheduler, a person or a script",
     fixes=(
         Fix(
             title="see what the scheduler says of the job (time limit, preemption, memory), and whether "

@@ -66,3 +66,48 @@ check.signature(
     fixes=(_READ, _STOP),
     url=_URL,
 )
+check.signature(
+    "No available agent to submit job",
+    says="Ray's head has no agent that could take the job: the dashboard's agent on its node did not start, or ended",
+    fixes=(
+        Fix(
+            title="read why on the head node; a port that is taken and a missing ray[default] are the usual reasons",
+            commands=("tail -50 /tmp/ray/session_latest/logs/dashboard_agent.log", 'pip install "ray[default]"'),
+        ),
+        Fix(title="start Ray again, and give its dashboard time before the job is submitted", commands=_STOP.commands),
+        Fix(title="or run the script on the head node itself, without ray job submit"),
+    ),
+    url="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html",
+)
+check.signature(
+    "does not match persisted value",
+    pattern=r"Session name (?P<new>\S+) does not match persisted value b?'?(?P<old>[\w.-]+)",
+    says="another Ray instance answers at this address: it belongs to {old}, and {new} is to start",
+    fixes=(_STOP, Fix(title="or start this one at a port of its own: ray start --head --port=6380")),
+    url=_URL,
+)
+check.signature(
+    "Failed to connect to Ray at address: ",
+    pattern=r"Failed to connect to Ray at address: (?P<address>\S*\w)",
+    says="no Ray dashboard answers at {address}, where the job is to be submitted",
+    fixes=(
+        Fix(title="start the cluster first", commands=("ray start --head --dashboard-host=0.0.0.0", "ray status")),
+        Fix(title="or name the head node's own address and its dashboard's port (8265): ray job submit --address=..."),
+    ),
+    url="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html",
+)
+check.signature(
+    "have not registered within the timeout",
+    pattern=r"worker process\((?P<pid>\d+)\) have not registered within the timeout",
+    says="worker processes that Ray starts do not come up in time (pid {pid}): they hang in their start",
+    fixes=(
+        Fix(
+            title="see where one hangs, on its node; an environment on slow shared storage and too many workers at "
+            "once are the usual reasons",
+            commands=("py-spy dump --pid {pid}",),
+        ),
+        Fix.safe("give them more time", {"env.RAY_worker_register_timeout_seconds": "600"}),
+        Fix(title="or put the environment on a local disk (uv, pip and conda in runtime_env are copied for each job)"),
+    ),
+    url=_URL,
+)

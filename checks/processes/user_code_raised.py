@@ -174,20 +174,30 @@ check.signature(
     ),
     url="https://verl.readthedocs.io/en/latest/preparation/prepare_data.html",
 )
+_OWN_REWARD = (
+    Fix(
+        title="give your own: a file with compute_score(data_source, solution_str, ground_truth, extra_info)",
+        commands=(
+            "custom_reward_function.path=/path/on/every/node/reward.py custom_reward_function.name=compute_score",
+        ),
+    ),
+    Fix(title="or write a data_source into the data set that verl knows (openai/gsm8k, ...)"),
+)
+_REWARDS = "https://verl.readthedocs.io/en/latest/preparation/reward_function.html"
 check.signature(
     "Reward function is not implemented for data_source=",
     pattern=r"not implemented for data_source=(?P<source>[^\n]{1,120})",
     says="verl has no reward function of its own for data_source={source}",
-    fixes=(
-        Fix(
-            title="give your own: a file with compute_score(data_source, solution_str, ground_truth, extra_info)",
-            commands=(
-                "custom_reward_function.path=/path/on/every/node/reward.py custom_reward_function.name=compute_score",
-            ),
-        ),
-        Fix(title="or write a data_source into the data set that verl knows (openai/gsm8k, ...)"),
-    ),
-    url="https://verl.readthedocs.io/en/latest/preparation/reward_function.html",
+    fixes=_OWN_REWARD,
+    url=_REWARDS,
+)
+check.signature(
+    "default_compute_score",
+    exception="NotImplementedError",
+    when=lambda case, event: event.exception is not None and not event.exception.message,
+    says="verl has no reward function of its own for the data_source of a row",
+    fixes=_OWN_REWARD,
+    url=_REWARDS,
 )
 check.signature(
     "Reward function file '",
@@ -245,3 +255,23 @@ check.signature(
     ),
     url="https://github.com/apache/arrow/issues/32723",
 )
+
+# How readers of a data set's rows call one of them.
+_ROW = re.compile(
+    r"\b(?:example|row|sample|item|feature|record|instance)s?\[(?P<quote>['\"])(?P<field>\w+)(?P=quote)\]"
+)
+
+
+@check.logged("example['", 'example["', "= row['", '= row["', "sample['", 'sample["', "item['", 'item["')
+def row_lacks_a_field(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A package reads a field that the rows of the data set do not have."""
+    error = event.exception
+    if error is None or error.type != "KeyError" or not error.frames:
+        return
+    read = {match["field"] for match in _ROW.finditer(error.frames[-1].code)}
+    field = error.message.strip().strip("'\"")
+    if field in read:
+        yield check.finding(
+            f"the rows of the data set have no field {field!r}, which {error.frames[-1].function} reads",
+            fixes=(Fix(title=f"write {field!r} into every row, or name the column so where the data set is loaded"),),
+        )

@@ -77,6 +77,8 @@ DEATHS: tuple[Death, ...] = (
         "exit code",
         launcher=True,
     ),
+    _death("Root Cause (first observed failure)", r"Root Cause \(first observed failure\)", "ChildFailedError", True,
+           behind=True),
     _death("traceback : Signal ", r"\s*traceback\s+: Signal \d+ \(SIG(?P<signal>[A-Z]{3,8})\) received by PID "
            r"(?P<pid>\d{1,9})", "Signal", True, behind=True),
     _death("exits with return code = ", r".{0,2000}exits with return code = (?P<code>-?[1-9]\d{0,8})",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from rldoctor.logs.model import Frame, LoggedException, Origin
 
 _MESSAGE_KEPT = 8192
+# What a traceback is called whose end is not in the log.
+UNFINISHED = "unfinished traceback"
 
 
 @dataclass
@@ -26,7 +28,7 @@ class Draft:
         """The finished exception; what is not its own (origin, source, time) comes from ``base``."""
         cause = self.cause
         return LoggedException(
-            type=self.type or "unfinished traceback",
+            type=self.type or UNFINISHED,
             message="\n".join(self.message).strip()[:_MESSAGE_KEPT],
             frames=tuple(self.frames),
             cause=cause.built(base) if cause is not None and (cause.type or cause.frames) else None,

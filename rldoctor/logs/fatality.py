@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rldoctor.catalogue.check import Role
+from rldoctor.logs.draft import UNFINISHED
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import LoggedException
 from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawException
@@ -23,12 +24,19 @@ _BOOTSTRAP = re.compile(r"^(?:_bootstrap|_bootstrap_inner|spawn_main|_wrap|_run_
 CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError|ActorDiedError)(?:\(\w+\))?$")
 # So many lines are no accident.
 SEVERAL = 3
+# So often a process reports the same failure only where it lives on.
+_AGAIN = 6
 # Said by a process whose pipe or parent is gone; at the end of a run this is how the end looks.
 _PARTING = re.compile(
     r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt|SystemExit|GeneratorExit|.*CancelledError)$"
 )
 # What torch's NCCL watchdog throws behind its own report; what it says of the reason may be cut away.
 _WATCHDOGS = "c10::DistBackendError"
+# What was cut off in these would have gone on to what they started.
+_LAUNCHERS = re.compile(
+    r"runpy\b|/torch/distributed/(?:run|launcher/\w+|elastic/[\w/]+)\.py$|/bin/(?:torchrun|accelerate|deepspeed|swift|trl)$|"
+    r"/hydra/(?:main|_internal/\w+)\.py$|/ray/_private/\w+\.py$|/accelerate/commands/"
+)
 
 
 @dataclass
@@ -63,6 +71,8 @@ class Failure:
         if CARRIER.search(link.type) or _PARTING.match(link.type.rsplit(".", 1)[-1]):
             return True
         if link.type == _WATCHDOGS and not link.message and not link.frames:
+            return True
+        if link.type == UNFINISHED and link.frames and _LAUNCHERS.search(link.frames[-1].file):
             return True
         text = f"{link.type}: {link.message}"
         return any(roles & {Role.CASCADE, Role.WRAPPER} and literal in text for literal, roles in self.said.items())
@@ -156,10 +166,27 @@ def _went_on(failure: Failure) -> bool:
         if raw.ranked or _UNCAUGHT.match(raw.exception.header):
             return False
         if not uncaught(failure):
+            if _reported_again(failure):
+                return True
             if after.moved >= 1 or after.informed + after.repeated >= SEVERAL:
                 return True
             return raw.native is None and _steps_behind(failure) >= SEVERAL
     return after.moved >= 2
+
+
+def _reported_again(failure: Failure) -> bool:
+    """Whether a process reports what one function raises again and again: then none of it ended the process."""
+    origin, frames = failure.exception.origin, failure.exception.frames
+    if (origin.pid is None and origin.rank is None) or not frames:
+        return False
+    same = (
+        raw
+        for raw in failure.slice.exceptions
+        if raw.exception.origin == origin
+        and raw.exception.frames
+        and (raw.exception.frames[-1].file, raw.exception.frames[-1].function) == (frames[-1].file, frames[-1].function)
+    )
+    return sum(1 for _ in same) >= _AGAIN
 
 
 def _steps_behind(failure: Failure) -> int:

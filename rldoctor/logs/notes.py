@@ -69,6 +69,12 @@ class Notes:
                 return True
         return False
 
+    def only_begins(self, uses: Iterable[int]) -> bool:
+        """Whether nothing but the beginning of a failure makes these literals worth a look."""
+        return all(
+            self.table.uses[index].anchor is not None or self.worth(index) <= Worth.NOTE for index in uses
+        ) and not any(self.table.uses[index].start or self.table.uses[index].deaths for index in uses)
+
     def is_death(self, line: Line, uses: list[int]) -> bool:
         """Whether a line is one of the ends that these literals may announce."""
         return any(death.pattern.match(line.text) for index in uses for death in self.table.uses[index].deaths)

@@ -158,7 +158,8 @@ _LETTER = (
     _rule(rf"(?P<level>{_LEVEL}) (?P<tag>[\w./-]{{1,120}}\.(?:py|cc|cpp|h):\d+) -- ", _stamp),
     _rule(rf"(?P<level>{_LEVEL}):(?P<tag>[\w.]{{1,60}}):", _stamp),
     _rule(rf"(?P<level>{_LEVEL})(?::\s+|\s+-\s+|\s*\|\s+|\s{{2,}})", _stamp),
-    _rule(rf"(?P<tag>[a-z_][\w.]{{1,60}}) - (?P<level>{_LEVEL}) - ", _stamp),
+    _rule(rf"(?P<tag>[A-Za-z_][\w.]{{1,60}}) - (?P<level>{_LEVEL}) - ", _stamp),
+    _rule(rf"(?P<level>{_LEVEL}):(?P<time>{_ISO}):", _stamp),
     _rule(
         r"(?P<node>[a-z][\w.]{0,40}-?[\w.-]{0,40}\d[\w.-]{0,20}): ?(?=\[|\(\w|\d{4}-\d\d|Traceback \(|  File \"|"
         r"[A-Z]\w+Error)",

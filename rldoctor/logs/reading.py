@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from bisect import bisect_right
+from collections import Counter, deque
 from collections.abc import Iterator
 
 from rldoctor.logs.bare import add_endings
@@ -15,7 +17,7 @@ from rldoctor.logs.record import FileRecord
 from rldoctor.logs.region import Region
 from rldoctor.logs.secrets import Secrets
 from rldoctor.logs.sources import Block, Source
-from rldoctor.logs.table import Table
+from rldoctor.logs.table import Anchor, Table
 
 # How far back the surroundings of a hit are read, in bytes: for the first visits, and once a log has very many.
 _BACK = 48 << 10
@@ -26,12 +28,25 @@ TAIL = 128 << 10
 _LONGEST_LINE = 16 << 10
 # A line's prefixes end within so many bytes.
 _PREFIX = 400
+# Failures that begin alike in so many bytes, their numbers apart, are one failure that repeats itself; after so many
+# of them one in so many is read. What stands in the last blocks is always read.
+_ALIKE = 400
+_OFTEN = 50
+_ONE_IN = 64
+_MOST_SHAPES = 5000
+_LAST_BLOCKS = 2
+_DIGITS = re.compile(rb"\d+")
 
 
 def read(source: Source, table: Table) -> FileRecord:
     """One source's record. Raises :class:`rldoctor.errors.InputError` where it holds no text."""
     reader = Reader(source, table)
+    held: deque[Block] = deque()
     for block in source.blocks():
+        held.append(block)
+        if len(held) > _LAST_BLOCKS:
+            reader.feed(held.popleft(), more=True)
+    for block in held:
         reader.feed(block)
     return reader.finish()
 
@@ -48,12 +63,17 @@ class Reader:
         self.secrets = Secrets()
         self.number = 1
         self.visits = 0
+        # How often failures of one shape began, and whether more blocks are known to follow this one.
+        self._shapes: Counter[bytes] = Counter()
+        self._more = False
         # Up to this offset of the text the region has seen all lines.
         self.known = 0
         self.tail = b""
 
-    def feed(self, block: Block) -> None:
-        """Takes the next block, which ends at a line's end."""
+    def feed(self, block: Block, more: bool = False) -> None:
+        """Takes the next block, which ends at a line's end. ``more`` says that it is none of the last ones: failures
+        that repeat themselves are counted in it."""
+        self._more = more
         self.secrets.learn(block.data)
         self._block(block, self.table.find(block.data))
         self.tail = (self.tail + block.data)[-TAIL:]
@@ -83,6 +103,10 @@ class Reader:
             if self.region.open_at(self.number):
                 stop = data.find(b"\n", position) + 1 or len(data)
                 upto = bisect_right(ends, stop, at)
+                if upto > at and self._repeats(block, position, [use for _, use in hits[at:upto]]):
+                    self.region.settle()
+                    if not self.region.open_at(self.number):
+                        continue
                 self._line(data[position:stop], [(end - position, use) for end, use in hits[at:upto]])
                 at = upto
                 self.number += data.endswith(b"\n", position, stop)
@@ -110,6 +134,8 @@ class Reader:
     def _look(self, block: Block, start: int, stop: int, uses: list[int]) -> bool:
         """Whether the line at ``start`` deserves that the region opens; where it does not, it is only noted."""
         worth = max(self.notes.worth(use) for use in uses)
+        if worth is Worth.LOOK and self._repeats(block, start, uses):
+            worth = Worth.NOTE
         if worth <= Worth.NOTE:
             if self.notes.note(block.data[start:stop], self.number, uses):
                 self.region.enter(self.number + 1)
@@ -120,6 +146,17 @@ class Reader:
         if self.notes.wants_surroundings(uses):
             self._look_back(block, start)
         return True
+
+    def _repeats(self, block: Block, start: int, uses: list[int]) -> bool:
+        """Whether what begins at ``start`` is a failure that was read often enough before."""
+        if not self._more or self.region.few or not self.notes.only_begins(uses):
+            return False
+        shape = _DIGITS.sub(b"", block.data[start : start + _ALIKE])
+        if len(self._shapes) >= _MOST_SHAPES:
+            self._shapes.clear()
+        self._shapes[shape] += 1
+        within = all(self.table.uses[use].anchor is Anchor.FRAME for use in uses)
+        return self._shapes[shape] > _OFTEN and (within or self._shapes[shape] % _ONE_IN != 0)
 
     def _line(self, raw: bytes, hits: list[Hit]) -> None:
         measured = self.notes.wants_more() or self.notes.hears([use for _, use in hits], raw)

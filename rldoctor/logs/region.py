@@ -52,7 +52,7 @@ class Region:
     def __init__(self, record: FileRecord, table: Table) -> None:
         self.record = record
         self.table = table
-        self.until = 0
+        self.until = self._entered = 0
         self._recent: dict[Origin, deque[Line]] = {}
         self._samples = Samples()
         # What is open for a process: the token of the exception, its parser, and who shows the sample that it began in.
@@ -71,9 +71,22 @@ class Region:
         # Of every end, the process that printed it (a remote exception happened in another) and what came after.
         self._marks: deque[tuple[Origin, Aftermath]] = deque(maxlen=MANY)
 
+    @property
+    def few(self) -> bool:
+        """Whether so few failures were read that every one matters."""
+        return len(self.record.exceptions) < MANY
+
     def open_at(self, number: int) -> bool:
         """Whether the line with that number is to be read."""
         return number <= self.until
+
+    def settle(self) -> None:
+        """In a log full of failures: what is told in full is over, and where nothing is open no line is read."""
+        for origin, (_, parser, _shower) in list(self._parsers.items()):
+            if parser.part == "message":
+                self._finish(origin)
+        if not (self._parsers or self._dumps or self._summary or self._printing or self._listeners or self._watched):
+            self.until = self._entered
 
     def forget(self) -> None:
         """The lines remembered so far are far away from what comes."""
@@ -82,6 +95,7 @@ class Region:
 
     def enter(self, number: int) -> None:
         """Opens the region for at least one line."""
+        self._entered = number
         self.until = max(self.until, number)
 
     def leave(self) -> None:

@@ -261,3 +261,42 @@ def test_a_run_that_nobody_ended_has_no_node() -> None:
 def test_what_lsf_pbs_and_skypilot_say(line: str, code: str, words: str) -> None:
     (found,) = triage_text(BEGUN + line + "\n").findings
     assert found.code == code and words in found.message
+
+
+CUT = """\
+(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker PID: 72
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/runpy.py", line 198, in _run_module_as_main
+    return _run_code(code, main_globals, None,
+"""
+BLOCK = """\
+launcher.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2025-02-21_20:07:38
+  rank      : 3 (local_rank: 3)
+  exitcode  : 1 (pid: 14661)
+  error_file: <N/A>
+"""
+AGAIN = """\
+(Tool pid=7) ERROR:2026-03-26 22:20:03,5{n}:Traceback (most recent call last):
+(Tool pid=7)   File "/home/me/state.py", line 270, in act
+(Tool pid=7)     action, x = extract(text)
+(Tool pid=7) TypeError: cannot unpack non-iterable NoneType object
+"""
+
+
+def test_what_is_cut_off_in_a_launcher_is_no_failure_of_its_own() -> None:
+    assert [f.code for f in triage_text(CUT).findings][:1] == ["RLD603"]
+
+
+def test_torchruns_block_alone_names_the_rank() -> None:
+    found = triage_text(BLOCK)
+    assert [f.code for f in found.findings] == ["RLD901"]
+    assert found.incident is not None and found.incident.first_rank == "3"
+
+
+def test_what_a_process_reports_again_and_again_did_not_end_it() -> None:
+    assert not triage_text("".join(AGAIN.format(n=n) for n in range(10, 30))).findings
+    assert triage_text(AGAIN.format(n=1)).findings

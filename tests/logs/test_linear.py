@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rldoctor.logs import reading
+from rldoctor.logs import reading, sources
 from rldoctor.logs.prefixes import Line, parse
 from rldoctor.logs.reading import read
 from rldoctor.logs.sources import TextSource
@@ -75,3 +75,14 @@ def test_memory_of_events_is_bounded() -> None:
     assert len(record.tokens) <= 2000
     assert record.exceptions[0].exception.type == "E0Error"
     assert record.exceptions[-1].exception.type == "E5999Error"
+
+
+def test_a_failure_that_repeats_itself_is_counted(
+    parsed: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "BLOCK", 16 << 10)
+    once = REWARD_RAISES + "".join(QUIET.splitlines(keepends=True)[:25])
+    few, many = parsed(once * 300), parsed(once * 1500)
+    assert many < few * 3
+    last = read(TextSource("log", (once * 500 + OUT_OF_MEMORY).encode()), Table([])).exceptions[-1]
+    assert "OutOfMemory" in last.exception.type

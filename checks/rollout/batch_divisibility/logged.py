@@ -32,6 +32,24 @@ REFUSALS = (
 ABOUT_BATCHES = re.compile(r"batch|generations|DataProto|num_engines|critic_world_size", re.IGNORECASE)
 
 
+_OF_GROUPS = re.compile(r"grpo|rloo|reward|advantage|_generate_and_score", re.IGNORECASE)
+
+
+@check.logged("is invalid for input of size ")
+def no_whole_groups(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """Rewards that do not fill their last group."""
+    found = event.search(r"shape '\[-1, (?P<by>\d+)\]' is invalid for input of size (?P<of>\d+)")
+    error = event.exception
+    if found is None or error is None or not any(_OF_GROUPS.search(f"{f.file} {f.function}") for f in error.frames):
+        return
+    numbers = {name: int(text) for name, text in found.groupdict().items()}
+    if numbers["by"] > 1 and numbers["of"] % numbers["by"]:
+        yield check.finding(
+            f"{numbers['of']} completions do not make groups of {numbers['by']}",
+            fixes=tuple(_logged_remedies(GROUP, numbers, [])),
+        )
+
+
 @check.logged(
     "must be divisible by",
     "should be divisible by",

@@ -230,3 +230,18 @@ check.signature(
         Fix(title="or install the release that the script was written for"),
     ),
 )
+
+
+check.signature(
+    "route_mapping[method_name]",
+    pattern=r"KeyError: '(?P<name>[\w-]+)'",
+    exception="KeyError",
+    says="the program has no subcommand {name}",
+    fixes=(
+        Fix(
+            title="methods of reinforcement learning are types of one subcommand",
+            commands=("swift rlhf --rlhf_type {name} ...",),
+        ),
+    ),
+    url="https://swift.readthedocs.io/en/latest/Instruction/Command-line-parameters.html",
+)

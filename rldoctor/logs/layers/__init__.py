@@ -24,6 +24,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("page", documents.elements),
     Layer("HTML", documents.entities),
     Layer("one line", folds.flattened),
+    Layer("lost line ends", folds.run_on),
     Layer("JSON records", records.json_records),
     Layer("padding", folds.padded),
     Layer("pager", frames.paged),

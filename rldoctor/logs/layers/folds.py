@@ -58,6 +58,11 @@ _BEGINS = re.compile(
     rb"|During handling of the above exception|The above exception was the direct cause"
     rb")"
 )
+# Behind so many blanks, what begins a line of a traceback; behind fewer, a logger's record that begins as its line did.
+_RUN_ON = re.compile(
+    rb"(?<=[^\s|\xe2\x94\x82])[ ]{40,}(?=(?:\w+\.)*\w+(?:Error|Exception)\b|Traceback \(|File \"|raise |\w+, \w+ = )"
+    rb"|(?<=\S)[ ]{6,}(?=\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3} - [\w.]+ - (?:DEBUG|INFO|WARNING|ERROR) - )"
+)
 _FRAME = re.compile(
     rb"[ \t]*(?P<at>File \"[^\"\n]{1,400}\", line \d{1,9}, in (?:<\w+>|[\w.]+(?:\.<\w+>)*))[ \t]+(?!File \")"
 )
@@ -146,6 +151,12 @@ def padded(lines: Sequence[bytes]) -> Strip | None:
     if blank < _FEWEST or (blank < _PADDED * len(full) and wide < _ONE_WIDTH * len(full)):
         return None
     return lambda text: b"\n".join(line.rstrip(b" \r") for line in text.split(b"\n"))
+
+
+def run_on(lines: Sequence[bytes]) -> Strip | None:
+    """Lines of a terminal whose ends were lost in copying: blanks up to its edge stand between them."""
+    found = sum(len(_RUN_ON.findall(line)) for line in lines)
+    return (lambda text: _RUN_ON.sub(b"\n", text)) if found else None
 
 
 def escaped(lines: Sequence[bytes]) -> Strip | None:

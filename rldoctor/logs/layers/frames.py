@@ -73,6 +73,11 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
         ),
         # ts -s and ts %T
         (_NEARLY_ALL, rb"(?P<time>\d\d:\d\d:\d\d(?:\.\d{1,6})?)(?: |$)"),
+        # docker attach, whose header of each line left the one character that can be printed: service, time
+        (
+            MOST,
+            rb"(?:\[(?P<node>[\w.-]{1,60})\] )?[^\n]{1,3}?(?P<time>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z)(?: |$)",
+        ),
         # Buildkite, with or without the control characters around it
         (MOST, rb"(?:\x1b)?_bk;t=\d{13}\x07?"),
         # pdsh and clush: the node

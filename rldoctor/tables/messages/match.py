@@ -99,8 +99,14 @@ def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place
                 yield _letters(place), place
 
 
+# What a class's own ``__getattr__`` repeats of Python's words says nothing about where it was said.
+_PYTHONS_OWN = " object has no attribute "
+
+
 def tells(place: Place) -> bool:
     """Whether a template is long enough to tell its place where nothing but the text speaks for it."""
+    if place.type == "AttributeError" and any(_PYTHONS_OWN in part for part in place.literals):
+        return False
     words = [word for part in place.literals for word in _WORD.findall(part)]
     longest = max(place.literals, key=len)
     return len(longest) >= _SHORTEST and _letters(place) >= _FEWEST_LETTERS and len(words) >= _FEWEST_WORDS

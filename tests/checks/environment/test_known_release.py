@@ -9,6 +9,7 @@ from rldoctor_checks.environment.known_release import check
 from rldoctor.api import Outcome, Severity
 from rldoctor.judge import judge_one
 from tests.cases import assumed, installed
+from tests.logs.asking import finding, findings
 from tests.logs.raising import found, traceback
 from tests.plans import judged
 
@@ -108,3 +109,24 @@ def test_the_defective_line_in_a_log() -> None:
 def test_words_that_a_users_own_generate_prints_too() -> None:
     error = "ValueError: The following `model_kwargs` are not used by the model: ['solution_rich'] (note: typos)"
     assert found(check, traceback(error, "transformers/generation/utils.py _validate_model_kwargs")) == []
+
+
+OWN = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/opt/venv/lib/python3.12/site-packages/swift/cli/rlhf.py", line 5, in <module>
+[rank0]:     rlhf_main()
+[rank0]:   File "/opt/venv/lib/python3.12/site-packages/swift/llm/train/sft.py", line 32, in __init__
+[rank0]:     if self.args.use_flash_ckpt:
+[rank0]: AttributeError: 'RLHFArguments' object has no attribute 'use_flash_ckpt'
+"""
+
+
+def test_a_framework_reads_an_option_that_its_own_class_lacks() -> None:
+    assert "use_flash_ckpt" in finding(check, OWN).message
+
+
+def test_another_packages_options_are_no_defect_of_one() -> None:
+    mixed = OWN.replace("swift/llm/train/sft.py", "trl/trainer/grpo_trainer.py")
+    users = OWN.replace("/opt/venv/lib/python3.12/site-packages/swift/llm/train/sft.py", "/home/me/train.py")
+    assert not findings(check, mixed)
+    assert not findings(check, users)

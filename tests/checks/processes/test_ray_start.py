@@ -55,3 +55,21 @@ def test_processes_ended() -> None:
 )
 def test_quiet(text: str) -> None:
     assert findings(check, text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("RuntimeError: Request failed with status code 500: No available agent to submit job, try again.", "no agent"),
+        ("AssertionError: Session name session_b does not match persisted value b'session_a'. Perhaps", "session_a"),
+        ("ConnectionError: Failed to connect to Ray at address: http://127.0.0.1:8265.", "127.0.0.1:8265"),
+        (
+            "(raylet) [2025-08-29 23:28:23,623 E 27 27] (raylet) worker_pool.cc:586: Some workers of the worker "
+            "process(276) have not registered within the timeout. The process is still alive, probably it's hanging",
+            "pid 276",
+        ),
+    ],
+)
+def test_what_clients_and_raylets_say(line: str, says: str) -> None:
+    assert says in finding(check, f"{line}\n").message
+    assert not findings(check, HEALTHY + f"{{'completion': '{line[:60]}'}}\n")

@@ -104,3 +104,24 @@ def test_a_service_that_a_reward_function_asks() -> None:
 )
 def test_a_library_that_no_reward_function_called(places: tuple[str, ...]) -> None:
     assert findings(check, raised("SomeError", "Expecting value: line 1", *places)) == []
+
+
+ROWS = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+  File "/opt/venv/lib/python3.11/site-packages/swift/llm/template/base.py", line 410, in encode
+    inputs['label'] = example['label']
+KeyError: '{}'
+"""
+
+
+def test_rows_without_a_field_that_a_package_reads() -> None:
+    assert "no field 'label'" in finding(check, ROWS.format("label")).message
+    assert not findings(check, ROWS.format("another"))
+
+
+def test_verl_has_no_reward_for_a_row() -> None:
+    where = "/opt/venv/lib/python3.11/site-packages/verl/utils/reward_score/__init__.py _default_compute_score"
+    found = finding(check, raised("NotImplementedError", "", where))
+    assert any("custom_reward_function" in command for fix in found.fixes for command in fix.commands)
