@@ -284,3 +284,10 @@ check.signature(
     ),
     url="https://docs.vllm.ai/en/latest/usage/troubleshooting/",
 )
+check.signature(
+    "NCCL error in: ",
+    pattern=r"NCCL error in: \S+, (?P<why>unhandled \w+ error|internal error|invalid (?:usage|argument)|remote)",
+    unless=("ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError", "Duplicate GPU detected", "Last error"),
+    says="an NCCL group cannot be built or used ({why}); the lines that say why are cut off or were not asked for",
+    fixes=(_DEBUG, _MEMORY, _GLOO),
+)

@@ -371,3 +371,16 @@ check.signature(
     ),
     url="https://github.com/OpenRLHF/OpenRLHF/blob/main/openrlhf/utils/remote_rm_utils.py",
 )
+check.signature(
+    "Server error '502 Bad Gateway' for url ",
+    "Server error '503 Service Unavailable' for url ",
+    "Server error '504 Gateway Timeout' for url ",
+    pattern=r"Server error '(?P<status>50[234])[^']*' for url '(?P<url>[^'\s]*/(?:generate|flush_cache|health\w*|"
+    r"update_weights\w*|v1/(?:chat/)?completions)/?)'",
+    says="the rollout server at {url} answers {status}: no engine behind it takes requests, or a proxy stands between",
+    fixes=(
+        Fix(title="read the engines' and the router's own logs: an engine that ran out of memory or died is taken out"),
+        Fix(title="leave the server out of the proxy", commands=("export NO_PROXY=$NO_PROXY,SERVER_ADDRESS",)),
+        Fix(title="give it fewer requests at once, or its health check more time"),
+    ),
+)

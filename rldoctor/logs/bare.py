@@ -5,6 +5,7 @@ log that shows no exception otherwise."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from rldoctor.logs.forms import EXCEPTION, names_function
 from rldoctor.logs.model import Origin
@@ -24,6 +25,11 @@ _NAMED = re.compile(
 # which none shows that work goes on.
 _FRAMES = 3
 _BEHIND = 20
+# An exception within a sentence: behind a blank or a mark, with words of its own. A text of a person has few lines.
+_TOLD = re.compile(
+    r"(?:^|[\s`(|:,\uff1a\uff0c])(?P<said>(?P<type>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?=\S)[^\n]{6,2000})"
+)
+_SENTENCES = 40
 _QUIET = ("DEBUG", "INFO", "WARNING")
 
 
@@ -47,6 +53,8 @@ def add_endings(record: FileRecord) -> None:
         _store(record, parser, lines)
     if not record.exceptions:
         _add_torn(record, lines)
+    if not record.exceptions and not record.deaths:
+        _add_told(record, lines)
     if record.exceptions:
         record.deaths.clear()  # they follow an exception, and here it is
 
@@ -69,6 +77,22 @@ def _add_torn(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
         behind = sum(1 for number, line in lines if number > parser.last and line.text.strip())
         if behind <= _BEHIND and max(record.last_sign, record.last_word, record.done) <= parser.last:
             _store(record, parser, lines)
+
+
+def _add_told(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
+    """Adds the exception that a person names within a sentence or a title, in a short text that holds no record of any
+    program."""
+    written = [(number, line) for number, line in lines if line.text.strip()]
+    if len(written) > _SENTENCES or any(line.level or line.tag or line.origin.pid for _, line in written):
+        return
+    for number, line in written:
+        match = _TOLD.search(line.text)
+        if match is not None and _NAMED.search(match["type"]) and not is_quoted(line.text, match.start("said")):
+            parser = TracebackParser(line.origin, record.name)
+            said = match["said"].rstrip("` ")
+            if parser.begin_bare(replace(line, text=said), number, _NAMED):
+                _store(record, parser, lines)
+                return
 
 
 def _names_one(line: Line) -> bool:

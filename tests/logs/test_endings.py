@@ -300,3 +300,21 @@ def test_torchruns_block_alone_names_the_rank() -> None:
 def test_what_a_process_reports_again_and_again_did_not_end_it() -> None:
     assert not triage_text("".join(AGAIN.format(n=n) for n in range(10, 30))).findings
     assert triage_text(AGAIN.format(n=1)).findings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[BUG] ZERO++ | AssertionError: ZeRO parameter intra parallel group is already initialized\n",
+        "`AssertionError: DeepSpeed backend not set, please initialize it`\n",
+        "Since the update we get: RuntimeError: no such rollout (every time)\n\nAny idea?\n",
+    ],
+)
+def test_an_exception_that_a_person_names_is_searched_for(text: str) -> None:
+    assert [f.code for f in triage_text(text).findings] == ["RLD900"]
+
+
+def test_an_exception_within_a_programs_record_is_not() -> None:
+    assert not triage_text(
+        "INFO 11-20 21:24:33 [tool.py:7] gave up: ValueError: no answer in it, tried again\n"
+    ).findings

@@ -80,3 +80,10 @@ def test_ascend_devices_that_do_not_reach_each_other() -> None:
     found = logged(check, raised("RuntimeError", text, "/opt/venv/lib/python3.11/site-packages/torch/x.py all_reduce"))
     assert "EI0006 Getting socket times out" in found.message
     assert any("HCCL_CONNECT_TIMEOUT" in command for fix in found.fixes for command in fix.commands)
+
+
+def test_nccls_header_without_the_lines_that_say_why() -> None:
+    cut = (
+        "torch.distributed.DistBackendError: NCCL error in: /pytorch/ProcessGroupNCCL.cpp:3356, unhandled system error"
+    )
+    assert "unhandled system error" in logged(check, f"{cut} (run with NCCL_DEBUG=INFO for details)\n").message

@@ -199,3 +199,10 @@ def test_a_ray_that_wants_a_token() -> None:
 def test_a_ray_that_answers_and_one_that_is_not_understood() -> None:
     assert judge_one(check, asked(address="head:6379", nodes=[], actors=[])).outcome is Outcome.PASS
     assert judge_one(check, asked("AttributeError: no GlobalState", address="head:6379")).outcome is Outcome.NOT_CHECKED
+
+
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"])
+def test_a_router_without_an_engine(status: str) -> None:
+    said = "httpx.HTTPStatusError: Server error '{}' for url 'http://10.4.3.34:3938/{}'\n"
+    assert status[:3] in finding(check, said.format(status, "generate")).message
+    assert not findings(check, said.format(status, "search"))
