@@ -252,9 +252,9 @@ def test_a_run_that_nobody_ended_has_no_node() -> None:
             "RLD603",
             "LSF ended the job at its time limit",
         ),
-        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "RLD604", "memory was used up"),
+        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "RLD604", "memory limit"),
         ("=>> PBS: job killed: walltime 3630 exceeded limit 3600", "RLD603", "time limit of 3600 s"),
-        ("=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb", "RLD604", "memory was used up"),
+        ("=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb", "RLD604", "memory limit"),
         ("controller.py:287] Cluster is preempted or failed (status: STOPPED). Recovering...", "RLD603", "SkyPilot"),
     ],
 )

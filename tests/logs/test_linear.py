@@ -83,6 +83,6 @@ def test_a_failure_that_repeats_itself_is_counted(
     monkeypatch.setattr(sources, "BLOCK", 16 << 10)
     once = REWARD_RAISES + "".join(QUIET.splitlines(keepends=True)[:25])
     few, many = parsed(once * 300), parsed(once * 1500)
-    assert many < few * 3
+    assert many < few * 4
     last = read(TextSource("log", (once * 500 + OUT_OF_MEMORY).encode()), Table([])).exceptions[-1]
     assert "OutOfMemory" in last.exception.type

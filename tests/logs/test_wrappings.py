@@ -11,7 +11,7 @@ import pytest
 from rldoctor.logs.layers import learned
 from rldoctor.logs.triage import triage_text
 
-from .excerpts import HEALTHY, OUT_OF_MEMORY, REWARD_RAISES
+from .excerpts import HEALTHY, OUT_OF_MEMORY, REWARD_RAISES, ranked
 from .wrapping import WRAPPINGS, wrapped
 
 REAL = sorted(Path(__file__).with_name("real").glob("*.log"))
@@ -107,3 +107,14 @@ def test_a_quotation_among_other_lines() -> None:
     assert verdict(f"Ann wrote:\n\n{quoted}\nHave you tried a newer release?\n") == verdict(REWARD_RAISES)
     assert verdict(quoted + "$ pip list\nPackage Version\nray     2.9.0\n" * 12) == verdict(REWARD_RAISES)
     assert learned(f"{HEALTHY}{quoted}".encode()) == []  # a run shows it
+
+
+def test_one_label_in_front_of_all_lines_is_no_rank() -> None:
+    """A launcher that a scheduler started as its task 3 has ranks of its own."""
+    labelled = "".join(f" 3: {line}\n" for line in ranked(5, OUT_OF_MEMORY).splitlines())
+    assert verdict(labelled)[2] == "5"
+
+
+def test_a_patch_that_adds_a_log_without_a_traceback() -> None:
+    added = "".join(f"+{line}\n" for line in HEALTHY.splitlines())
+    assert verdict(added) == verdict(HEALTHY)

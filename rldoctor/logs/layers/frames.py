@@ -108,7 +108,7 @@ def enveloped(lines: Sequence[bytes]) -> Strip | None:
         if len(matches) >= share * len(full):
             nodes, ranks = _values(matches, "node"), _values(matches, "rank")
             most = max(1, len(full) // _FEWEST)
-            strip = _taken_off(pattern, len(nodes) > 1, ranks - {b"0"} != set())
+            strip = _taken_off(pattern, len(nodes) > 1, len(ranks) > 1)
             if len(nodes) <= most and len(ranks) <= most and strip(full[0]) != full[0]:
                 return strip
     return None
@@ -119,7 +119,8 @@ def _values(matches: Sequence[re.Match[bytes]], name: str) -> set[bytes]:
 
 
 def _taken_off(pattern: re.Pattern[bytes], with_node: bool, with_rank: bool) -> Strip:
-    """Takes the envelope off; one rank 0 in front of all lines is the only process that was started."""
+    """Takes the envelope off. One rank in front of all lines tells none from another, and where a scheduler's task is a
+    launcher with ranks of its own, it is a node's number."""
     timed = "time" in pattern.groupindex
 
     def kept(match: re.Match[bytes]) -> bytes:
@@ -206,6 +207,9 @@ def added(lines: Sequence[bytes]) -> Strip | None:
     """The marks of a patch that adds a log."""
     full = [line for line in lines if line.strip()]
     marked = [line for line in full if line.startswith(b"+")]
-    if len(marked) < max(_FEWEST, _NEARLY_ALL * len(full)) or not any(line[1:].startswith(_TRACED) for line in marked):
+    if len(marked) < max(_FEWEST, _NEARLY_ALL * len(full)):
+        return None
+    # A shell traces its commands behind a blank.
+    if not any(line[1:].startswith(_TRACED) or (line[1:2] != b" " and of_program(line[1:])) for line in marked):
         return None
     return lambda text: re.sub(rb"(?m)^\+", b"", text)
