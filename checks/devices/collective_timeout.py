@@ -240,10 +240,10 @@ def not_finished_here(case: Case) -> Iterator[Finding | Reach]:
     if first.done:
         late = first.late()
         if late is not None:
-            rank, times, after = late
+            rounds = "every round" if late.rounds == late.of else f"{late.rounds} of {late.of} rounds"
             yield check.finding(
-                f"rank {rank} of {len(first.ranks)} on this host takes at least {times:.1f} times as long as the "
-                f"others for the same work, in every round: they wait for it {after:.2f} s in each collective",
+                f"rank {late.rank} of {len(first.ranks)} on this host takes at least {late.times:.1f} times as long as "
+                f"the others for the same work, in {rounds}: they wait for it {late.waited:.2f} s in each collective",
                 severity=Severity.WARNING,
                 grade=Grade.REPRODUCED,
                 evidence=communication.arrivals(first),

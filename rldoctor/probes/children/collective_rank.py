@@ -24,7 +24,11 @@ NUMBERS = 4096
 BANDWIDTH_BYTES = 64 << 20
 PEER_BYTES = 16 << 20
 ROUNDS = 5
-PAIR_BYTES = 16 << 20
+# Of equal pieces of work, so many that one in which another rank was held up does not hide the slow one.
+PIECES = 9
+# What a pair exchanges at a time, and how often: short enough that on a busy host the best of them is undisturbed.
+PAIR_BYTES = {"cpu": 2 << 20, "cuda": 16 << 20}
+PAIR_ROUNDS = 10
 # Multiplications of square matrices, tens of milliseconds on either.
 WORK = {"cpu": (20, 256), "cuda": (20, 4096)}
 
@@ -152,7 +156,7 @@ def rounds(place: str) -> list[dict[str, float]]:
 
     found = []
     work(place)  # what comes first is slower, on all of them
-    for _ in range(ROUNDS):
+    for _ in range(PIECES):
         dist.all_reduce(torch.ones(1, device=place))
         finished(place)
         began = time.monotonic()
@@ -164,11 +168,16 @@ def rounds(place: str) -> list[dict[str, float]]:
     return found
 
 
+def kind(place: str) -> str:
+    """``cpu`` or ``cuda``."""
+    return place.partition(":")[0]
+
+
 def work(place: str) -> None:
     """A piece of work of one size."""
     import torch
 
-    times, size = WORK[place.partition(":")[0]]
+    times, size = WORK[kind(place)]
     one = torch.full((size, size), 1 / size, device=place)
     for _ in range(times):
         one = one @ one
@@ -186,9 +195,9 @@ def pairs(place: str, rank: int, world: int) -> dict[str, float]:
             dist.all_reduce(torch.ones(1, device=place))
             finished(place)
             if rank in (first, second):
-                spent = min(exchange(place, second if rank == first else first) for _ in range(ROUNDS))
+                spent = min(exchange(place, second if rank == first else first) for _ in range(PAIR_ROUNDS))
                 if rank == first:
-                    found[f"{first}-{second}"] = round(2 * PAIR_BYTES / spent / 1e9, 3)
+                    found[f"{first}-{second}"] = round(2 * PAIR_BYTES[kind(place)] / spent / 1e9, 3)
     return found
 
 
@@ -197,7 +206,7 @@ def exchange(place: str, other: int) -> float:
     import torch
     import torch.distributed as dist
 
-    mine = torch.ones(PAIR_BYTES // 4, device=place)
+    mine = torch.ones(PAIR_BYTES[kind(place)] // 4, device=place)
     theirs = torch.empty_like(mine)
     finished(place)
     began = time.monotonic()

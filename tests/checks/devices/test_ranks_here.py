@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rldoctor_checks.devices import collective_timeout, communicator_init, gpu_shared, nccl_settings
+from rldoctor_checks.observed import communication
 
 from rldoctor.api import Applicability, Case, Check, Finding, Grade, Outcome, Severity
 from rldoctor.api.results import CheckResult
@@ -158,6 +160,35 @@ def test_a_rank_that_works_more_slowly_than_its_peers() -> None:
         "they wait for it 0.20 s in each collective"
     )
     assert finding.evidence[2].text == "rank 2: 0.300, 0.300, 0.300, 0.300, 0.300 s"
+
+
+def in_rounds(*took_by: list[float]) -> Case:
+    """Ranks that took so long in each round."""
+    rows = [
+        rank(n, measured={"rounds": [{"began": float(at), "arrived": at + took} for at, took in enumerate(its)]})
+        for n, its in enumerate(took_by)
+    ]
+    return ranks.case(run(*rows))
+
+
+def test_a_round_in_which_another_rank_was_held_up_does_not_hide_the_slow_one() -> None:
+    steady, once = [0.1] * 9, [0.1] * 4 + [0.9] + [0.1] * 4
+    finding = only(collective_timeout.check, in_rounds(steady, once, [0.5] * 9))
+    assert "rank 2 of 3 on this host takes at least 5.0 times as long" in finding.message
+    assert "in 8 of 9 rounds" in finding.message
+    twice = [0.1] * 3 + [0.9] * 2 + [0.1] * 4
+    assert judged(collective_timeout.check, in_rounds(steady, twice, [0.5] * 9)).outcome is Outcome.PASS
+
+
+def test_ranks_that_are_held_up_by_chance_are_not_told_slow() -> None:
+    """Each round another rank is held up: as often as the rule allows for three equal ones, in 4,000 runs."""
+    chance = random.Random(20261123)
+    told = 0
+    for _ in range(4000):
+        last = [chance.randrange(3) for _ in range(9)]
+        rows = [[0.9 if number == one else 0.1 for one in last] for number in range(3)]
+        told += communication.runs(in_rounds(*rows))[0].late() is not None
+    assert told <= 0.003 * 4000 + 3 * (0.003 * 4000) ** 0.5
 
 
 @pytest.mark.parametrize(
