@@ -345,6 +345,32 @@ def test_a_shell_completes_the_commands() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "triage")
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("rldoctor check --framework Open", ["OpenRLHF"]),
+        ("rldoctor check --level ro", ["rollout"]),
+        ("rldoctor triage --format ju", ["junit"]),
+        ("rldoctor check --fail-on n", ["never"]),
+        ("rldoctor check --select RLD101,RLD20", [f"RLD101,RLD20{n}" for n in range(1, 10)]),
+        ("rldoctor explain RLD60", [f"RLD60{n}" for n in range(1, 10)]),
+    ],
+)
+def test_a_shell_completes_values(words: str, offered: list[str]) -> None:
+    asked = {"_RLDOCTOR_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    command = [sys.executable, "-c", "from rldoctor.cli import main; main()"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **asked})
+    assert (done.returncode, sorted(done.stdout.split())) == (0, sorted(offered))
+
+
+def test_the_script_for_a_shell_is_shown() -> None:
+    # Else typer looks which shell has started the tests.
+    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-c", "from rldoctor.cli import main; main()", "--show-completion", "bash"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **named})
+    assert (done.returncode, done.stderr) == (0, "") and "complete -o default -F" in done.stdout
+
+
 def test_several_launches_are_judged_in_one_call(launch: Path) -> None:
     (launch / "well.sh").write_text(VERL.replace("max_num_batched_tokens=8192", "max_num_batched_tokens=10240"))
     options = ("--assume", "machine.json", "--select", "RLD202", "--format", "json")

@@ -21,6 +21,7 @@ from rldoctor.streams import progress
 
 # What the shell sets when it asks for completions, which typer answers by leaving.
 COMPLETE = "_RLDOCTOR_COMPLETE"
+COMPLETIONS = frozenset({"--show-completion", "--install-completion"})
 NEXT = """What to type next:
   rldoctor check train.sh    before training: the launch file, for this machine
   rldoctor check             the environment alone
@@ -99,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         progress(one_line(error))
         code = ExitCode.CANNOT_JUDGE
     except (Exception, SystemExit) as error:
-        if COMPLETE in os.environ and isinstance(error, SystemExit):
+        # Typer leaves so when it has answered a shell, or shown or installed what a shell asks with.
+        if isinstance(error, SystemExit) and (COMPLETE in os.environ or COMPLETIONS.intersection(arguments)):
             raise
         # A mistake of ours; exit code 1 would say that it found something.
         import traceback

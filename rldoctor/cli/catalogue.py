@@ -6,12 +6,15 @@ from typing import Annotated
 
 import typer
 
+from rldoctor.cli import completing
 from rldoctor.cli.exits import ExitCode
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
 
-def explain(code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.")]) -> int:
+def explain(
+    code: Annotated[str, typer.Argument(help="A code such as RLD201, or its name.", autocompletion=completing.codes)],
+) -> int:
     """Print the document of a check, with an example that fires and one that stays quiet."""
     from rldoctor.catalogue import registry
     from rldoctor.report import explanation

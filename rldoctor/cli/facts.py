@@ -13,7 +13,18 @@ import typer
 
 from rldoctor import redact
 from rldoctor.cli.exits import ExitCode
-from rldoctor.cli.options import Assume, Devices, Level, Model, Output, Python, Target, TimeLimit, script_arguments
+from rldoctor.cli.options import (
+    Assume,
+    Devices,
+    Framework,
+    Level,
+    Model,
+    Output,
+    Python,
+    Target,
+    TimeLimit,
+    script_arguments,
+)
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
@@ -151,7 +162,7 @@ def diff(
 def plan(
     context: typer.Context,
     target: Annotated[Path, typer.Argument(help="A launch file.")],
-    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
+    framework: Framework = None,
     python: Python = None,
     model: Model = None,
     assume: Assume = None,

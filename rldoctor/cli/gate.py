@@ -9,7 +9,7 @@ import typer
 
 from rldoctor import redact
 from rldoctor.cli.exits import ExitCode
-from rldoctor.cli.options import Assume, Codes, Level, Model, Output, Python, Targets, split
+from rldoctor.cli.options import Assume, Codes, Framework, Level, Model, Output, Python, Targets, split
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def baseline(
     targets: Targets = None,
-    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
+    framework: Framework = None,
     level: Level = None,
     python: Python = None,
     model: Model = None,

@@ -18,6 +18,7 @@ from rldoctor.cli.options import (
     Devices,
     FailOn,
     Format,
+    Framework,
     Keep,
     Level,
     Model,
@@ -101,7 +102,7 @@ class Judging:
 def check(
     context: typer.Context,
     targets: Targets = None,
-    framework: Annotated[str | None, typer.Option(help="Read the launch file as this framework's.")] = None,
+    framework: Framework = None,
     level: Level = None,
     python: Python = None,
     model: Model = None,

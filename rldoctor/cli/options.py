@@ -8,12 +8,25 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-Codes = Annotated[list[str] | None, typer.Option(help="Codes or prefixes (RLD1); repeatable or comma-separated.")]
+from rldoctor.cli import completing
+
+Codes = Annotated[
+    list[str] | None,
+    typer.Option(help="Codes or prefixes (RLD1); repeatable or comma-separated.", autocompletion=completing.codes),
+]
 Require = Annotated[
     list[str] | None,
-    typer.Option(help="Codes or prefixes that must be judged: exit status 2 where one could not be."),
+    typer.Option(
+        help="Codes or prefixes that must be judged: exit status 2 where one could not be.",
+        autocompletion=completing.codes,
+    ),
 ]
-Format = Annotated[str, typer.Option("--format", help="rich, json, sarif, junit, github, markdown or html.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", help="rich, json, sarif, junit, github, markdown or html.", autocompletion=completing.formats
+    ),
+]
 Output = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every check, with its reason.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show findings only.")]
@@ -44,8 +57,19 @@ Ray = Annotated[
 ]
 Targets = Annotated[list[Path] | None, typer.Argument(help="Launch files, or a local model directory.")]
 Target = Annotated[Path | None, typer.Argument(help="A launch file or a local model directory.")]
-Level = Annotated[str | None, typer.Option(help="auto (default), static, imports, devices, rollout or compare.")]
-FailOn = Annotated[str | None, typer.Option(help="error (default), warning or never.")]
+Level = Annotated[
+    str | None,
+    typer.Option(
+        help="auto (default), static, imports, devices, rollout or compare.", autocompletion=completing.levels
+    ),
+]
+FailOn = Annotated[
+    str | None, typer.Option(help="error (default), warning or never.", autocompletion=completing.thresholds)
+]
+Framework = Annotated[
+    str | None,
+    typer.Option(help="Read the launch file as this framework's.", autocompletion=completing.frameworks),
+]
 
 
 _ARGUMENTS = "rldoctor.arguments"
