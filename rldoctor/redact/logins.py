@@ -83,8 +83,11 @@ def find(text: str) -> Iterator[Span]:
         return
     for pattern in (*_CERTAIN, *_LIKELY):
         for hit in pattern.finditer(text):
-            if not is_nothing(hit["value"]) and (pattern in _CERTAIN or looks_made(hit["value"])):
-                yield Span(hit.start("value"), hit.end("value"), "password" if pattern in _CERTAIN else "login")
+            start, value = hit.start("value"), hit["value"]
+            if pattern in _CERTAIN and not is_nothing(value):
+                yield Span(start, start + len(value), "password")
+            elif pattern in _LIKELY and looks_made(value := value.rstrip(".,:;)")) and not is_nothing(value):
+                yield Span(start, start + len(value), "login")
     if _MANIFEST.search(text):
         for data in _DATA.finditer(text):
             for entry in _ENTRY.finditer(text, data.start("held"), data.end("held")):
