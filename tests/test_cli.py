@@ -259,7 +259,9 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("check", "run.sh", "--assume", "0xH100-80GB"), "no such file; did you mean 1xH100-80GB?"),
         (("check", "run.sh", "--assume", "8xH1000"), "no such file; did you mean 8xH100-80GB?"),
         (("check", "run.sh", "--fail-on", "warnings"), "unknown --fail-on 'warnings'; known are error, warning, never"),
-        (("check", "run.sh", "--assum", "machine.json"), "No such option: --assum (Possible options: --assume)"),
+        # Releases of click offer the option meant in words of their own.
+        (("check", "run.sh", "--assum", "machine.json"), "No such option: --assum "),
+        (("check", "run.sh", "--assum", "machine.json"), "--assume"),
         (("triage", "words.txt", "missing.log"), "missing.log does not exist"),
         (("triage", "torn.gz"), "cannot read torn.gz: the compressed file is truncated"),
     ],
