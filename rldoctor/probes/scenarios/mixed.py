@@ -31,5 +31,5 @@ mixed = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=4.0,
-    vocabulary_seconds=40.0,
+    vocabulary_seconds=35.0,
 )

@@ -38,5 +38,5 @@ sampling = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=6.0,
-    vocabulary_seconds=80.0,
+    vocabulary_seconds=55.0,
 )
