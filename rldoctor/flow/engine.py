@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from rldoctor.flow.failed_runs import explained
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.judge import join_cases, judge
 from rldoctor.lookup import find
-from rldoctor.model import CheckResult, Evidence, Finding, Grade, Missing, Outcome, Report
+from rldoctor.model import CheckResult, Evidence, Finding, Grade, Missing, Outcome, Report, Severity
 
 
 def sections(checks: Iterable[Check], probes: Iterable[AnyProbe]) -> set[str]:
@@ -37,6 +38,7 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     missing = (code for code in only if all(result.code != code for result in results))
     nothing = (CheckResult(code=code, name=only[code], outcome=Outcome.PASS) for code in missing)
     results += tuple(_with_logged(result, logged) for result in nothing)
+    results = _refused_once(results, case)
     plan = case.plan
     place = Evidence(text=plan.entry, source=plan.file, line=plan.line) if plan is not None else None
     python = case.packages.executable if case.packages is not None else None
@@ -48,6 +50,41 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     from rldoctor.edits.fixes import spelled_report
 
     return spelled_report(judged, case.plan)
+
+
+def _refused_once(results: tuple[CheckResult, ...], case: Case) -> tuple[CheckResult, ...]:
+    """The results without what was followed in a framework's source where another error names a setting that the
+    refusal reads: that one has a fix."""
+    for framework in case.links["frameworks"] if case.links is not None else ():
+        refusal = framework.get("refusal")
+        if refusal is None:
+            continue
+        place = (refusal["file"], refusal["line"])
+        found = [finding for result in results for finding in result.findings if finding.severity is Severity.ERROR]
+        others = (finding for finding in found if not _cites(finding, place))
+        named = {word for finding in others for word in _words(finding)}
+        reads = {name for read in refusal["reads"] for name in (read, read.rpartition(".")[2])}
+        if reads & named:
+            results = tuple(_without(result, place) for result in results)
+    return results
+
+
+def _cites(finding: Finding, place: tuple[str, int]) -> bool:
+    return any((evidence.source, evidence.line) == place for evidence in finding.evidence)
+
+
+def _words(finding: Finding) -> Iterator[str]:
+    """The names in a finding that are long enough to be no words."""
+    texts = (finding.message, *(e.text for e in finding.evidence), *(fix.title for fix in finding.fixes))
+    for text in texts:
+        yield from (word.strip(".") for word in re.findall(r"\w[\w.]{3,}", text.replace("-", "_")))
+
+
+def _without(result: CheckResult, place: tuple[str, int]) -> CheckResult:
+    left = tuple(finding for finding in result.findings if not _cites(finding, place))
+    if len(left) == len(result.findings):
+        return result
+    return replace(result, findings=left, outcome=result.outcome if left else Outcome.PASS)
 
 
 def _of_plan(case: Case) -> Iterator[str]:

@@ -355,6 +355,7 @@ class Dialect:
             place=self.place(launch),
             places=self.places(launch),
             files=tuple(launch.files.opened),
+            group=self.main_group(launch),
         )
 
     @cached_property

@@ -146,6 +146,17 @@ class Layer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Validation:
+    """Code of the framework that looks at the settings of a launch before it trains, older places too: a class whose
+    fields they are, or a function (``Trainer._validate``) that calls them ``settings`` (``config``, ``self.config``);
+    where ``name`` is empty, what runs when the module is the program. ``{algorithm}`` is the plan's."""
+
+    module: str
+    name: str = ""
+    settings: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Framework:
     """One framework. ``home`` is its folder's module. Beside the record may stand ``dialect`` (and ``serve``) with a
     ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, ``tracker`` with ``TRACKERS``,
@@ -158,8 +169,9 @@ class Framework:
     declarations are read too. ``in_trainer`` is for which releases the engine lives in the trainer beside a thread that
     generates. ``imports`` are the modules that a launch with rollouts imports, older names too: ``always``, with an
     ``asynchronous`` engine, and in its ``server``; ``{algorithm}`` in a name is the plan's. ``arguments`` are the
-    modules whose class ``{algorithm}Config`` takes a launch's settings as its fields, older names too. ``asked_by`` is
-    the program of ``probes/children/trainers`` that has its trainer tell log-probabilities."""
+    modules whose class ``{algorithm}Config`` takes a launch's settings as its fields, older names too; ``validations``
+    what else judges them. ``asked_by`` is the program of ``probes/children/trainers`` that has its trainer tell
+    log-probabilities."""
 
     home: str
     name: str
@@ -178,6 +190,7 @@ class Framework:
     in_trainer: str | None = None
     imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    validations: tuple[Validation, ...] = ()
     asked_by: str | None = None
 
     @property

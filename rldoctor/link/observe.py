@@ -1,7 +1,7 @@
 """Links what is installed for a launch, as one fact of the case (``links``).
 
 ``{"frameworks": [{"name", "version", "entries", "modules", "problems", "refusal"}], "unread": {module: why}}``; the
-problems are those of :class:`rldoctor.link.problems.Problem`, the refusal is what the framework's argument class makes
+problems are those of :class:`rldoctor.link.problems.Problem`, the refusal is what the framework's own validation makes
 of the launch's settings (:class:`rldoctor.link.refused.Refusal`), or None. What was found is kept in the user's cache
 folder until a file or folder that was read changes."""
 
@@ -28,9 +28,8 @@ from rldoctor.link.follow import Follower
 from rldoctor.link.functions import follow_functions
 from rldoctor.link.locate import Kind, SearchPath
 from rldoctor.link.problems import Problem
-from rldoctor.link.refused import refusal
 from rldoctor.link.sources import Sources
-from rldoctor.link.values import NOT_KNOWN
+from rldoctor.link.validations import given_settings, refused_by
 from rldoctor.lookup import Absent, find
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots
@@ -54,7 +53,7 @@ OTHERS = frozenset(
         *(layer.package for record in frameworks() for layer in record.over),
     ]
 )
-_FORMAT = 3  # of what the cache keeps
+_FORMAT = 4  # of what the cache keeps
 _KEPT = 64  # results in the cache folder
 
 
@@ -70,7 +69,7 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     key = json.dumps(
         [
             *(_FORMAT, __version__, sys.version_info[:2], roots, versions),
-            *([_entries(r, case.plan) for r, _ in wanted], sorted(map(repr, _given(case.plan).items()))),
+            *([_entries(r, case.plan) for r, _ in wanted], sorted(map(repr, given_settings(case.plan).items()))),
         ]
     )
     kept = _Kept(hashlib.sha256(key.encode()).hexdigest())
@@ -109,29 +108,7 @@ def _link(
         "entries": entries,
         "modules": len(follower.modules),
         "problems": [problem.plain() for problem in problems],
-        "refusal": _refusal(record, case.plan, sources),
-    }
-
-
-def _refusal(record: Framework, plan: RolloutPlan | None, sources: Sources) -> dict[str, Any] | None:
-    """What the framework's argument class refuses of what the launch gives."""
-    if plan is None or plan.role == "server":
-        return None
-    given = _given(plan)
-    algorithm = str(plan.value("trainer.algorithm", "grpo"))
-    complete = not any(note.unread for note in plan.notes)
-    for module in record.arguments:
-        name = f"{algorithm.replace('_', '')}Config"
-        found = refusal(sources, module.format(algorithm=algorithm), name, given, complete)
-        if found is not None and not given.keys().isdisjoint(found.reads):
-            return found.plain()
-    return None
-
-
-def _given(plan: RolloutPlan | None) -> dict[str, Any]:
-    """The launch's settings by the fields of the class that takes them; ``NOT_KNOWN`` where the file does not tell."""
-    return {
-        one.field: one.value if one.unknown is None else NOT_KNOWN for one in (plan.given if plan is not None else ())
+        "refusal": refused_by(record, case, sources),
     }
 
 

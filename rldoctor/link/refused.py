@@ -1,21 +1,22 @@
-"""What a framework's own argument class refuses of a launch's settings: its ``__post_init__`` is followed statement by
-statement with the values that are given, without running any of it.
+"""What a framework's own validation refuses of a launch's settings: the ``__post_init__`` of its argument class, or the
+function that looks at its configuration, is followed statement by statement with the values that are given, without
+running any of it.
 
-A refusal is told only where it is certain: every condition on the way to it could be worked out, nothing that the
-class does before can have changed what the condition reads, and no return that may be taken comes first."""
+A refusal is told only where it is certain: every condition on the way to it could be worked out, nothing that comes
+before can have changed what the condition reads, and no return that may be taken comes first."""
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rldoctor.link.conditions import compared
 from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source, Sources
-from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Value, truth
+from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Settings, Value, truth
 
 _DEEPEST = 16  # methods that call methods
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -28,7 +29,16 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 _TEXTS = ("startswith", "endswith", "lower", "upper", "strip")
-_PURE = frozenset({"isinstance", "getattr", "hasattr", "len", "str", "print", "type", "repr", "id", "super"})
+# What does not change the settings that it is given; the last two rows are OmegaConf's.
+_PURE = frozenset(
+    [
+        *("isinstance", "getattr", "hasattr", "len", "str", "print", "type", "repr", "id", "super", "pprint", "vars"),
+        *("info", "warning", "warning_once", "debug", "error", "warn"),
+        *("open_dict", "to_container", "select", "is_missing", "to_yaml", "is_config", "resolve"),
+        *("get", "keys", "items", "values"),
+    ]
+)
+_MOST_STATEMENTS = 20_000  # followed for one launch, functions that are called included
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,10 @@ class Refusal:
     condition: str
     reads: tuple[str, ...]
 
+    def below(self, section: str) -> Refusal:
+        """The refusal of a class whose fields are a section of the settings."""
+        return replace(self, reads=tuple(f"{section}.{name}" for name in self.reads))
+
     def plain(self) -> dict[str, Any]:
         """The refusal as plain JSON."""
         return {**asdict(self), "reads": list(self.reads)}
@@ -55,20 +69,89 @@ def refusal(
     """What the class ``name`` of a module raises for the settings ``given`` by their fields; None where nothing is
     certain. Where the launch may give more than was read (``complete`` is false), no field has its default. The class
     is found whatever its name's case."""
-    source = sources.whole(module)
-    classes = (n for n in (source.tree.body if source is not None else ()) if isinstance(n, ast.ClassDef))
-    found = next((n for n in classes if n.name.lower() == name.lower()), None)
+    source, found = _class(sources, module, name)
     if source is None or found is None:
         return None
-    follower = _Follower(sources, source, found)
-    follower.fill(given, complete)
+    follower = _Follower(sources, complete)
+    follower.take(source, found, given)
+    return _raised(follower.construct)
+
+
+def refusal_of_call(
+    sources: Sources, module: str, name: str, settings: str, given: Mapping[str, Any]
+) -> Refusal | None:
+    """What a function or method of a module (``Trainer._validate``) raises, or, where ``name`` is empty, what runs when
+    the module is the program. ``given`` holds the settings by their dotted names, ``settings`` is what the code calls
+    them: a parameter (``config``), an attribute (``self.config``); what the arguments of a program are parsed to is
+    them as well."""
+    source = sources.whole(module)
+    body: Sequence[ast.stmt] = source.tree.body if source is not None else ()
+    function: ast.stmt | None = None
+    for part in name.split(".") if name else ():
+        function = _named(body, part)
+        body = function.body if isinstance(function, ast.ClassDef | ast.FunctionDef) else ()
+    if not name:
+        body = next((n.body for n in body if isinstance(n, ast.If) and "__main__" in ast.unparse(n.test)), ())
+    if source is None or not body:
+        return None
+    follower = _Follower(sources, complete=True)
+    follower.attributes = {key: plain_value(value) for key, value in given.items()}
+    owner, _, attribute = settings.rpartition(".")
+    names: dict[str, Value] = {owner: Settings(owner), settings: NOT_KNOWN} if owner else {settings: Settings("")}
+    if attribute and owner:
+        follower.attributes[settings] = Settings("")
+    frame = _Frame(source, "", name or "the program", names, 0)
+    return _raised(lambda: follower.follow(list(body), frame))
+
+
+def plain_value(value: Any) -> Value:
+    """A setting as the code that reads it has it."""
+    if isinstance(value, list):
+        return Known(tuple(value)) if all(isinstance(part, str | int | float) for part in value) else NOT_KNOWN
+    return Known(value) if value is None or isinstance(value, str | int | float | bool) else NOT_KNOWN
+
+
+def typed(value: Any, annotation: str) -> Value:
+    """A setting as a parser of this type reads it; not known where its text does not fit the type."""
+    if not isinstance(value, str) or "str" in annotation:
+        return plain_value(value.strip() if isinstance(value, str) else value)
+    plain = value.strip()
+    if "bool" in annotation and plain.lower() in ("true", "false"):
+        return Known(plain.lower() == "true")
+    for name, type_ in (("int", int), ("float", float)):
+        if name in annotation:
+            try:
+                return Known(type_(plain))
+            except ValueError:
+                continue
+    return NOT_KNOWN
+
+
+def _raised(follow: Callable[[], None]) -> Refusal | None:
     try:
-        follower.method("__post_init__", 0)
+        follow()
     except _RefusedError as refused:
         return refused.refusal
-    except RecursionError:
+    except (_LeftError, RecursionError):
         return None
     return None
+
+
+def _class(sources: Sources, module: str, name: str) -> tuple[Source | None, ast.ClassDef | None]:
+    """A class of a module, or one that the module passes on."""
+    source = sources.whole(module)
+    found = _named(source.tree.body if source is not None else (), name)
+    if found is None and source is not None:
+        definition = Provider(sources).definition(module, name)
+        source = sources.whole(definition.source.name) if definition is not None else None
+        found = _named(source.tree.body if source is not None else (), name)
+    return (source, found) if isinstance(found, ast.ClassDef) else (None, None)
+
+
+def _named(body: Iterable[ast.stmt], name: str) -> ast.stmt | None:
+    """The class or function of this name, whatever its case."""
+    defined = (n for n in body if isinstance(n, ast.ClassDef | ast.FunctionDef))
+    return next((n for n in defined if n.name.lower() == name.lower()), None)
 
 
 class _RefusedError(Exception):
@@ -83,7 +166,8 @@ class _LeftError(Exception):
 
 @dataclass
 class _Frame:
-    """One call: the source and class that it stands in, its local names, whether it is certain that it goes on."""
+    """One call: the source and class that it stands in, its local names, the settings that each came from, whether it
+    is certain that it goes on."""
 
     source: Source
     owner: str
@@ -92,18 +176,38 @@ class _Frame:
     depth: int
     tests: tuple[ast.expr, ...] = ()
     certain: bool = True
+    origins: dict[str, frozenset[str]] = field(default_factory=dict)
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
 
 
 class _Follower:
-    def __init__(self, sources: Sources, source: Source, node: ast.ClassDef) -> None:
+    """Follows code that reads settings; ``attributes`` are their values by dotted name. Where the code is an argument
+    class, its object is the settings: ``self.steps`` reads ``steps``."""
+
+    def __init__(self, sources: Sources, complete: bool) -> None:
         self.sources = sources
+        self.complete = complete
         self.provider = Provider(sources)
         self.order: list[tuple[Source, ast.ClassDef]] = []
         self.whole = True  # whether every class above could be read
-        self._linearize(source, node)
         self.attributes: dict[str, Value] = {}
+        self.volatile = frozenset[str]()
+        self._left = _MOST_STATEMENTS
+
+    def take(self, source: Source, node: ast.ClassDef, given: Mapping[str, Any]) -> None:
+        """Makes the fields of a class the settings."""
+        self._linearize(source, node)
         # Fields that a method on the way may set, in quotes as ``setattr`` takes them too; the others stay as they are.
         self.volatile = frozenset(_set_on_the_way([known for _, known in self.order]))
+        self._fill(given)
+
+    def construct(self) -> None:
+        """Follows what runs when an object of the class is made."""
+        self.method("__post_init__", 0)
+        for _, node in self.order:
+            for function in node.body:
+                if isinstance(function, ast.FunctionDef) and any(map(_validates, function.decorator_list)):
+                    self.method(function.name, 0)
 
     def _linearize(self, source: Source, node: ast.ClassDef) -> None:
         """The class and those above it, each before what it is made of."""
@@ -123,17 +227,17 @@ class _Follower:
             else:
                 self._linearize(above, found)
 
-    def fill(self, given: Mapping[str, Any], complete: bool) -> None:
+    def _fill(self, given: Mapping[str, Any]) -> None:
         """The fields with what is given, else with their defaults."""
         for source, node in reversed(self.order):
             frame = _Frame(source, node.name, "", {}, 0)
             for statement in node.body:
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     name = statement.target.id
-                    default = self._default(statement.value, frame) if complete else NOT_KNOWN
+                    default = self._default(statement.value, frame) if self.complete else NOT_KNOWN
                     value = given.get(name, default)
                     known = value is not NOT_KNOWN and not isinstance(value, Known)
-                    self.attributes[name] = _typed(value, ast.unparse(statement.annotation)) if known else value
+                    self.attributes[name] = typed(value, ast.unparse(statement.annotation)) if known else value
 
     def _default(self, node: ast.expr | None, frame: _Frame) -> Value:
         if isinstance(node, ast.Call):
@@ -156,20 +260,27 @@ class _Follower:
             self._forget()
 
     def _call(self, source: Source, owner: str, function: ast.FunctionDef, depth: int, certain: bool) -> None:
-        if depth > _DEEPEST or function.decorator_list:
+        if depth > _DEEPEST or not all(map(_validates, function.decorator_list)):
             self._forget()
             return
         arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
         names: dict[str, Value] = {argument.arg: NOT_KNOWN for argument in arguments}
-        frame = _Frame(source, owner, f"{owner}.{function.name}", names, depth, certain=certain)
+        frame = _Frame(
+            source, owner, f"{owner}.{function.name}", {**names, "self": Settings("")}, depth, certain=certain
+        )
+        self._enter(function, frame)
+
+    def _enter(self, function: ast.FunctionDef, frame: _Frame) -> None:
         try:
             self.follow(function.body, frame)
         except _LeftError:
             return
 
-    def _forget(self) -> None:
-        """What is not followed may change whatever some method of the class changes."""
-        self.attributes |= dict.fromkeys(self.volatile, NOT_KNOWN)
+    def _forget(self, below: str = "") -> None:
+        """What is not followed may change whatever it is given; an object of the class whatever some method changes."""
+        start = f"{below}." if below else ""
+        names = self.volatile if self.order and not below else (n for n in self.attributes if n.startswith(start))
+        self.attributes |= dict.fromkeys(list(names), NOT_KNOWN)
 
     # Statements
 
@@ -178,7 +289,12 @@ class _Follower:
             self._statement(node, frame)
 
     def _statement(self, node: ast.stmt, frame: _Frame) -> None:
-        if isinstance(node, ast.If):
+        self._left -= 1
+        if self._left < 0:
+            raise RecursionError
+        if isinstance(node, ast.FunctionDef):
+            frame.functions[node.name] = node
+        elif isinstance(node, ast.If):
             self._if(node, frame)
         elif isinstance(node, ast.Raise):
             self._raise(node, frame)
@@ -238,17 +354,23 @@ class _Follower:
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                 frame.names[part.id] = NOT_KNOWN
             if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
-                self.attributes[part.attr] = NOT_KNOWN
+                ended = (name for name in self.attributes if name.rpartition(".")[2] == part.attr)
+                self.attributes |= dict.fromkeys((part.attr, *ended), NOT_KNOWN)
+            if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store):
+                self._changes(self.value(part.value, frame))
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, frame: _Frame) -> None:
         self._effects(node.value, frame)
         known = node.value is not None and not isinstance(node, ast.AugAssign)
         value = self.value(node.value, frame) if known and node.value is not None else NOT_KNOWN
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            setting = self._setting(target, frame)
             if isinstance(target, ast.Name):
                 frame.names[target.id] = value
-            elif _own(target) is not None:
-                self.attributes[_own(target) or ""] = value
+                frame.origins[target.id] = self._reads(node.value, frame) if node.value is not None else frozenset()
+            elif setting is not None:
+                self._forget(setting)
+                self.attributes[setting] = value
             else:
                 self._lose(node, frame)
 
@@ -262,7 +384,7 @@ class _Follower:
     ) -> None:
         if not frame.certain or not tests:
             return
-        reads = dict.fromkeys(name for test in tests for part in ast.walk(test) if (name := _own(part)))
+        reads = dict.fromkeys(name for test in tests for name in sorted(self._reads(test, frame)))
         raise _RefusedError(
             Refusal(
                 type_,
@@ -271,16 +393,31 @@ class _Follower:
                 node.lineno,
                 frame.function,
                 ast.unparse(tests[-1]),
-                tuple(name for name in reads if name in self.attributes),
+                tuple(name for name in reads if not isinstance(self.attributes[name], Settings)),
             )
         )
 
+    def _reads(self, node: ast.expr, frame: _Frame) -> frozenset[str]:
+        """The settings that an expression is made of."""
+        found: set[str] = set()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                found |= frame.origins.get(part.id, frozenset())
+            elif isinstance(part, ast.expr) and (name := self._setting(part, frame)) in self.attributes:
+                found.add(name or "")
+        return frozenset(found)
+
+    def _changes(self, given: Value) -> None:
+        if isinstance(given, Settings):
+            self._forget(given.name)
+
     def _effects(self, node: ast.expr | None, frame: _Frame) -> None:
-        """What the calls in an expression do to the object."""
+        """What the calls in an expression do to the settings."""
         for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)) if node is not None else ():
             function = call.func
-            passed = any(isinstance(a, ast.Name) and a.id == "self" for a in call.args)
-            if isinstance(function, ast.Attribute):
+            passed = [self.value(a, frame) for a in (*call.args, *(k.value for k in call.keywords))]
+            whole = self.order and Settings("") in passed
+            if isinstance(function, ast.Attribute) and self.order:
                 owner = function.value
                 if isinstance(owner, ast.Name) and owner.id == "self":
                     self._followed(function.attr, frame, "")
@@ -289,11 +426,40 @@ class _Follower:
                     self._followed(function.attr, frame, frame.owner)
                     continue
                 behind = self._behind(owner)
-                if passed and behind is not None:
+                if whole and behind is not None:
                     self._followed(function.attr, frame, behind)
                     continue
-            if passed and _last(function) not in _PURE:
-                self._forget()
+            if _last(function) in _PURE or (not self.order and self._helped(call, frame)):
+                continue
+            owned = [self.value(function.value, frame)] if isinstance(function, ast.Attribute) else []
+            for value in (*passed, *owned):
+                self._changes(value)
+
+    def _helped(self, call: ast.Call, frame: _Frame) -> bool:
+        """Follows a function that was defined on the way, or one of the package itself that gets settings."""
+        if not isinstance(call.func, ast.Name) or frame.depth > _DEEPEST:
+            return False
+        source, function = frame.source, frame.functions.get(call.func.id)
+        if function is None:
+            definition = self.provider.definition(frame.source.name, call.func.id)
+            above = self.sources.whole(definition.source.name) if definition is not None else None
+            named = _named(above.tree.body, definition.node.name) if above is not None and definition else None
+            if above is None or not isinstance(named, ast.FunctionDef) or named.decorator_list:
+                return False
+            source, function = above, named
+        parameters = [*function.args.posonlyargs, *function.args.args]
+        given = dict(zip((p.arg for p in parameters), call.args, strict=False))
+        given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+        names: dict[str, Value] = {a.arg: NOT_KNOWN for a in (*parameters, *function.args.kwonlyargs)}
+        inner = _Frame(source, "", function.name, names, frame.depth + 1, certain=frame.certain)
+        for name, argument in given.items():
+            inner.names[name] = self.value(argument, frame)
+            inner.origins[name] = self._reads(argument, frame)
+        if function is frame.functions.get(function.name):
+            inner.names = {**frame.names, **inner.names}
+            inner.functions = frame.functions
+        self._enter(function, inner)
+        return True
 
     def _followed(self, name: str, frame: _Frame, after: str) -> None:
         if after and after not in [node.name for _, node in self.order]:
@@ -312,9 +478,9 @@ class _Follower:
     def value(self, node: ast.expr, frame: _Frame) -> Value:
         if isinstance(node, ast.Constant):
             return Known(node.value)
-        own = _own(node)
-        if own is not None:
-            return self.attributes.get(own, NOT_KNOWN)
+        setting = self._setting(node, frame)
+        if setting is not None:
+            return self._at(setting)
         if isinstance(node, ast.Name):
             return frame.names.get(node.id, NOT_KNOWN)
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
@@ -333,6 +499,29 @@ class _Follower:
             holds = truth(self.value(node.test, frame))
             return NOT_KNOWN if holds is None else self.value(node.body if holds else node.orelse, frame)
         return self._called(node, frame) if isinstance(node, ast.Call) else NOT_KNOWN
+
+    def _setting(self, node: ast.expr, frame: _Frame) -> str | None:
+        """The dotted name of the setting that an expression is: ``config.data.seed``, ``config["data"]``,
+        ``config.get("data")``."""
+        owner, name = None, None
+        if isinstance(node, ast.Attribute):
+            owner, name = node.value, node.attr
+        elif isinstance(node, ast.Subscript):
+            owner, name = node.value, _quoted(node.slice)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            owner, name = node.func.value, _quoted(node.args[0]) if node.args else None
+        elif isinstance(node, ast.Call) and _last(node.func) == "getattr" and len(node.args) > 1:
+            owner, name = node.args[0], _quoted(node.args[1])
+        if owner is None or name is None:
+            return None
+        above = self.value(owner, frame)
+        return above.below(name) if isinstance(above, Settings) else None
+
+    def _at(self, setting: str) -> Value:
+        if setting in self.attributes:
+            return self.attributes[setting]
+        section = any(name.startswith(f"{setting}.") for name in self.attributes)
+        return Settings(setting) if section else NOT_KNOWN
 
     def _joined(self, node: ast.BoolOp, frame: _Frame) -> Value:
         ends = isinstance(node.op, ast.Or)  # the truth that decides the whole
@@ -370,7 +559,11 @@ class _Follower:
         if name == "isinstance" and len(node.args) == 2 and isinstance(first, Known):
             wanted = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
             types = [_TYPES.get(_last(part)) for part in wanted]
+            if isinstance(first.value, tuple):  # a list, which may be of another library's type
+                return NOT_KNOWN
             return NOT_KNOWN if None in types else Known(isinstance(first.value, tuple(t for t in types if t)))
+        if name == "parse_args":
+            return Settings("")
         if name == "len" and isinstance(first, Known) and isinstance(first.value, str | tuple):
             return Known(len(first.value))
         if isinstance(node.func, ast.Attribute) and name in _TEXTS and all(isinstance(a, Known) for a in arguments):
@@ -454,24 +647,9 @@ def _computed(op: ast.operator, left: Value, right: Value) -> Value:
         return NOT_KNOWN
 
 
-def _typed(value: Any, annotation: str) -> Value:
-    """A setting as the class's parser reads it; not known where its text does not fit the field's type."""
-    if isinstance(value, str):
-        plain = value.strip()
-        if "str" not in annotation:
-            if "bool" in annotation and plain.lower() in ("true", "false"):
-                return Known(plain.lower() == "true")
-            for name, type_ in (("int", int), ("float", float)):
-                if name in annotation:
-                    try:
-                        return Known(type_(plain))
-                    except ValueError:
-                        continue
-            return NOT_KNOWN
-        return Known(plain)
-    if isinstance(value, list):
-        return Known(tuple(value)) if all(isinstance(part, str | int | float) for part in value) else NOT_KNOWN
-    return Known(value) if value is None or isinstance(value, str | int | float | bool) else NOT_KNOWN
+def _validates(decorator: ast.expr) -> bool:
+    """Whether a decorator makes a method one that pydantic runs once the fields are set."""
+    return "model_validator" in ast.unparse(decorator) and "after" in ast.unparse(decorator)
 
 
 def _own(node: ast.AST) -> str | None:

@@ -32,13 +32,24 @@ class Object:
         return f"{self.module}.{self.name}"
 
 
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a launch below a dotted name, as one object; the empty name stands for all of them."""
+
+    name: str
+
+    def below(self, name: str) -> str:
+        """The dotted name of one of them."""
+        return f"{self.name}.{name}" if self.name else name
+
+
 class _NotKnown:
     def __repr__(self) -> str:
         return "NOT_KNOWN"
 
 
 NOT_KNOWN = _NotKnown()
-Value = Known | Module | Object | _NotKnown
+Value = Known | Module | Object | Settings | _NotKnown
 
 TRUE, FALSE, NONE = Known(True), Known(False), Known(None)
 

@@ -140,7 +140,8 @@ class RolloutPlan:
     ``unset`` names what the framework can set and this launch does not, with no default known. ``unread`` holds the
     given native settings that no rule understood and that may concern the plan; ``beside`` counts those known not to.
     ``place`` is where a new setting would stand, ``places`` the calls of a Python script that take settings.
-    ``server`` is the rollout server's own launch where the same file starts it; its engine settings are merged here."""
+    ``server`` is the rollout server's own launch where the same file starts it; its engine settings are merged here.
+    ``group`` is the ``owner:group`` of the options that its command takes, empty where that is not known."""
 
     framework: str
     file: str
@@ -161,6 +162,7 @@ class RolloutPlan:
     places: tuple[Place, ...] = ()
     files: tuple[str, ...] = ()
     server: RolloutPlan | None = None
+    group: str = ""
 
     def get(self, name: str) -> Setting | None:
         """The setting under a canonical name, or None where the plan has none."""

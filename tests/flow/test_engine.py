@@ -17,7 +17,7 @@ from rldoctor.catalogue.registry import Registry
 from rldoctor.flow import depth, engine
 from rldoctor.flow import probe as probing
 from rldoctor.launch.recognise import read
-from rldoctor.model import Fix, Report
+from rldoctor.model import Evidence, Fix, Grade, Report, Severity
 from tests.cases import GIB, host
 
 HOST = host(cpu_count=8, cpu_usable=8.0, load=0.3)
@@ -64,11 +64,15 @@ def test_auto_rolls_out_where_nobody_is_disturbed() -> None:
     assert depth.auto_depth(CASE, Request()).level is Level.ROLLOUT
 
 
+def test_auto_stays_at_imports_without_an_engine() -> None:
+    """That there is none is said elsewhere."""
+    assert depth.auto_depth(replace(CASE, packages=Packages(python="3.12")), Request()) == depth.Depth(Level.IMPORTS)
+
+
 def test_auto_stays_at_imports_and_says_why() -> None:
     busy = GpuProcess(pid=4242)
     free = Gpu(index=0, name="GPU", memory_total=80 * GIB, memory_used=GIB)
     for case, reason in (
-        (replace(CASE, packages=Packages(python="3.12")), "there is no vLLM"),
         (replace(CASE, host=None), "how busy this machine is"),
         (replace(CASE, host=replace(HOST, load=7.5)), "load 7.5"),
         (replace(CASE, host=replace(HOST, memory_available=GIB)), "1.0 GiB of memory"),
@@ -196,3 +200,27 @@ def test_what_cannot_run_costs_nothing() -> None:
         is None
     )
     assert probing.announce(known, [probe("rollout", Level.ROLLOUT)], Request(), Level.ROLLOUT) is None
+
+
+def refused(reads: list[str]) -> list[str]:
+    """The findings of a launch that verl's own validation refuses beside one that names a batch size."""
+    place = Evidence(text="raised when rows % n_gpus == 0", source="verl/utils/config.py", line=110)
+    line = Evidence(text="data.train_batch_size = 100", source="run.sh", line=2)
+    followed, known = (
+        Finding(code=code, name=code, severity=Severity.ERROR, grade=Grade.DECLARED, message="no", evidence=(evidence,))
+        for code, evidence in (("RLD212", place), ("RLD211", line))
+    )
+    results = tuple(
+        CheckResult(code=one.code, name=one.name, outcome=Outcome.FINDINGS, findings=(one,))
+        for one in (followed, known)
+    )
+    refusal = {"file": place.source, "line": place.line, "reads": reads}
+    case = Case(links={"frameworks": [{"name": "verl", "refusal": refusal}]})
+    left = engine._refused_once(results, case)
+    assert all(result.findings or result.outcome is Outcome.PASS for result in left)
+    return [finding.code for result in left for finding in result.findings]
+
+
+def test_what_is_refused_is_reported_once() -> None:
+    assert refused(["data.train_batch_size", "trainer.nnodes"]) == ["RLD211"]
+    assert refused(["actor_rollout_ref.rollout.temperature"]) == ["RLD212", "RLD211"]

@@ -136,3 +136,15 @@ def test_no_such_class(site: Site) -> None:
     sources = Sources(SearchPath([site(FILES)]))
     assert refusal(sources, "trl.trainer.grpo_config", "RLOOConfig", {"num_generations": 1}) is None
     assert refusal(sources, "trl.absent", "GRPOConfig", {"num_generations": 1}) is None
+
+
+def test_the_type_of_a_list_is_not_known(site: Site) -> None:
+    """A configuration's own lists may be of another library's type; what a class asks of them is not worked out."""
+    text = """
+        class Config:
+            names: list = None
+            def __post_init__(self):
+                assert isinstance(self.names, list), "no list"
+        """
+    sources = Sources(SearchPath([site({"trl/config.py": text})]))
+    assert refusal(sources, "trl.config", "Config", {"names": ["a"]}) is None

@@ -85,7 +85,7 @@ def refused(case: Case) -> Iterator[Finding | Reach]:
         where = Evidence(text=f"raised when {found['condition']}", source=found["file"], line=found["line"])
         if _place(found) == _place(_refusal(case, "arguments")):
             continue  # it was really raised, which says more
-        given = (one for one in plan.given if one.field in found["reads"])
+        given = (one for one in plan.given if {one.field, one.key} & set(found["reads"]))
         yield check.finding(
             f"{framework['name']} {framework['version']} refuses this in {found['function']}: "
             f"{found['message'] or found['type']}",

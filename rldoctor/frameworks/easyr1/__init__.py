@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Settings, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Settings, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -29,5 +29,6 @@ FRAMEWORK = Framework(
         # main.py prints json.dumps(config, indent=2), in which the data come first
         settings=(Settings('"data": {', r'^\s*("data": \{)$', has='"worker": {'),),
     ),
+    validations=(Validation(module="verl.trainer.ray_trainer", name="RayPPOTrainer.__init__", settings="config"),),
     imports={"always": ("verl.trainer.main", "verl.workers.fsdp_workers", "verl.workers.rollout.vllm_rollout_spmd")},
 )

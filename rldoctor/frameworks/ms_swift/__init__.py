@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Settings, V, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Settings, V, Validation, Words
 
 # swift/utils and its templates (https://github.com/modelscope/ms-swift)
 _VARIABLES = """
@@ -36,6 +36,10 @@ FRAMEWORK = Framework(
     # Asynchronous generation is a thread beside the trainer's engine (v3.4.1, swift/trainers/rlhf_trainer/
     # grpo_trainer.py, `evaluation_loop`); later releases demand a rollout server (`rlhf_args.py`).
     in_trainer="<3.5",
+    validations=(
+        Validation(module="swift.arguments.rlhf_args", name="RLHFArguments"),
+        Validation(module="swift.llm.argument.rlhf_args", name="RLHFArguments"),
+    ),
     imports={
         "always": (
             "swift.cli.rlhf",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -26,6 +26,7 @@ FRAMEWORK = Framework(
     ),
     # offload_before_refit
     memory=Memory(leaves_device=True),
+    validations=(Validation(module="nemo_rl.algorithms.grpo", name="setup", settings="master_config"),),
     # vllm_backend is the engine's worker extension; up to 0.3 it lies one folder above
     imports={
         "always": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -24,6 +24,7 @@ FRAMEWORK = Framework(
     ),
     # vllm_worker_wrap.py, ppo_actor.py
     sync=Sync(one_by_one=True, own_names=""),
+    validations=(Validation(module="openrlhf.cli.train_ppo_ray", settings="args"),),
     imports={
         "always": (
             "openrlhf.cli.train_ppo_ray",

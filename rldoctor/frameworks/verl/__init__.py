@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -27,6 +27,12 @@ FRAMEWORK = Framework(
     ),
     # unfuse_moe_params in workers/engine/fsdp/utils.py came with 0.9
     sync=Sync(own_names="<0.9"),
+    validations=(
+        Validation(module="verl.utils.config", name="validate_config", settings="config"),
+        Validation(
+            module="verl.trainer.ppo.ray_trainer", name="RayPPOTrainer._validate_config", settings="self.config"
+        ),
+    ),
     imports={
         "always": ("verl.trainer.main_ppo", "verl.workers.rollout.vllm_rollout"),
         "asynchronous": ("verl.workers.rollout.vllm_rollout.vllm_async_server",),

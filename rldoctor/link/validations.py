@@ -1,0 +1,94 @@
+"""What a framework's own validation refuses of a launch: which code judges it, and the settings that this code sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rldoctor.case import Case
+from rldoctor.frameworks.record import Framework
+from rldoctor.launch.plans import Options
+from rldoctor.link.refused import Refusal, refusal, refusal_of_call, typed
+from rldoctor.link.sources import Sources
+from rldoctor.link.values import NOT_KNOWN, Known
+from rldoctor.plan.model import Given, RolloutPlan
+from rldoctor.tables.options.optionset import OptionSet
+
+
+def refused_by(record: Framework, case: Case, sources: Sources) -> dict[str, Any] | None:
+    """What the framework's own code refuses of what the launch gives, as plain JSON."""
+    plan = case.plan
+    if plan is None or plan.role == "server":
+        return None
+    for found in _by_class(record, plan, sources):
+        if found is not None and any(one.field in found.reads for one in plan.given):
+            return found.plain()
+    # Here every setting is known, so that what is left out can be what is refused.
+    return next((found.plain() for found in _by_call(record, plan, case, sources) if found is not None), None)
+
+
+def given_settings(plan: RolloutPlan | None) -> dict[str, Any]:
+    """The launch's settings by their native keys; ``NOT_KNOWN`` where the file does not tell."""
+    return {one.key: _value(one) for one in (plan.given if plan is not None else ())}
+
+
+def _value(one: Given) -> Any:
+    return one.value if one.unknown is None else NOT_KNOWN
+
+
+def _complete(plan: RolloutPlan) -> bool:
+    return not any(note.unread for note in plan.notes)
+
+
+def _by_class(record: Framework, plan: RolloutPlan, sources: Sources) -> Iterator[Refusal | None]:
+    """By argument classes, whose defaults stand in their source."""
+    given = {one.field: _value(one) for one in plan.given}
+    algorithm = str(plan.value("trainer.algorithm", "grpo"))
+    classes = [(module, f"{algorithm.replace('_', '')}Config") for module in record.arguments]
+    classes += [(one.module, one.name) for one in record.validations if one.name and not one.settings]
+    for module, name in classes:
+        yield refusal(sources, module.format(algorithm=algorithm), name, given, _complete(plan))
+
+
+def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources) -> Iterator[Refusal | None]:
+    """By functions that look at the whole configuration, and by the classes that its sections name in ``_target_``."""
+    asked = [one for one in record.validations if one.settings]
+    owner, _, group = plan.group.partition(":")
+    options = Options(case).known(owner, group or None) if asked and plan.group else None
+    if options is None or options.gap is not None or not _complete(plan):
+        return
+    settings = _composed(plan, options)
+    for key, target in settings.items():
+        section, _, last = key.rpartition(".")
+        if last == "_target_" and isinstance(target, str):
+            module, _, name = target.rpartition(".")
+            below = {k[len(section) + 1 :]: v for k, v in settings.items() if k.startswith(f"{section}.")}
+            found = refusal(sources, module, name, below, complete=False)
+            # Not every section's class is made, so that the launch has to give what one refuses.
+            if found is not None and not {one.key for one in plan.given}.isdisjoint(found.below(section).reads):
+                yield found.below(section)
+    for one in asked:
+        yield refusal_of_call(sources, one.module, one.name, one.settings, settings)
+
+
+def _composed(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:
+    """Every setting by its dotted name: what the launch gives, as its type reads it, else the default. What refers to
+    another setting has its value."""
+    found: dict[str, Any] = {}
+    for name, option in options.items():
+        if not option.added and option.alias is None:
+            found[name] = option.default
+    for one in plan.given:
+        known = options.get_option(one.key)
+        value = typed(one.value, known.type if known is not None else "str") if one.unknown is None else NOT_KNOWN
+        found[known.name if known is not None else one.key] = value.value if isinstance(value, Known) else NOT_KNOWN
+    return {name: _referred(value, found) for name, value in found.items()}
+
+
+def _referred(value: Any, found: Mapping[str, Any], depth: int = 0) -> Any:
+    """A value, or that of the setting which it refers to as a whole; what is computed is not known."""
+    if isinstance(value, str) and "${" in value:
+        name = value[2:-1]
+        whole = value.startswith("${") and value.endswith("}") and name in found and depth < 8
+        return _referred(found[name], found, depth + 1) if whole else NOT_KNOWN
+    return value if value is None or isinstance(value, str | int | float | bool | list) else NOT_KNOWN

@@ -1,0 +1,144 @@
+"""What a framework's own validation of its configuration makes of a launch, told from its source alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rldoctor.link.locate import SearchPath
+from rldoctor.link.refused import Refusal, refusal_of_call
+from rldoctor.link.sources import Sources
+
+Site = Callable[[dict[str, str]], Path]
+FILES = {
+    "verl/utils/config.py": """
+        from verl.utils.shape import positive
+        def validate_config(config, use_critic):
+            gpus = config.trainer.gpus * config.trainer["nodes"]
+            rows = config.data.rows * config.rollout.get("n", 1)
+            assert rows % gpus == 0, f"rows ({rows}) must be divisible by {gpus}"
+            def exclusive(old, new, name):
+                if old is not None and new is not None:
+                    raise ValueError(f"[{name}] both are set")
+            exclusive(config.rollout.micro, config.rollout.micro_per_gpu, "rollout")
+            if use_critic:
+                assert config.critic.rows > 0
+            changed(config.data)
+            assert config.data.rows < 512, "too many rows"
+            positive(config.rollout)
+            config.rollout.n = 2
+            if config.rollout.n > 4:
+                raise ValueError("too many samples")
+        """,
+    "verl/utils/shape.py": """
+        def positive(section):
+            if section.length <= 0:
+                raise ValueError(f"a length of {section.length}")
+        """,
+    "verl/trainer.py": """
+        class Trainer:
+            def _validate(self):
+                config = self.config
+                if config.trainer.gpus < 1:
+                    raise ValueError("no devices")
+        """,
+    "openrlhf/cli.py": """
+        import argparse
+        def train(args): ...
+        if __name__ == "__main__":
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--estimator", default="gae")
+            args = parser.parse_args()
+            if args.packing and "flash" not in args.attention:
+                args.attention = "flash"
+            if args.estimator in ["rloo", "group_norm"]:
+                assert args.samples > 1, f"{args.estimator} requires samples > 1"
+            assert args.attention == "flash", "only flash"
+            train(args)
+        """,
+}
+HEALTHY: dict[str, Any] = {
+    "trainer.gpus": 8,
+    "trainer.nodes": 1,
+    "data.rows": 64,
+    "rollout.n": 5,
+    "rollout.micro": None,
+    "rollout.micro_per_gpu": 4,
+    "rollout.length": 1024,
+    "critic.rows": 0,
+}
+
+
+@pytest.fixture
+def sources(site: Site) -> Sources:
+    return Sources(SearchPath([site(FILES)]))
+
+
+@pytest.fixture
+def refuse(sources: Sources) -> Callable[[dict[str, Any]], Refusal | None]:
+    def refused(changes: dict[str, Any]) -> Refusal | None:
+        return refusal_of_call(sources, "verl.utils.config", "validate_config", "config", {**HEALTHY, **changes})
+
+    return refused
+
+
+def test_a_healthy_configuration(refuse: Callable[[dict[str, Any]], Refusal | None]) -> None:
+    """The critic's assertion is behind a parameter that nobody knows, the last one behind a value that was set."""
+    assert refuse({}) is None
+
+
+def test_an_assertion_over_settings_that_were_multiplied(refuse: Callable[[dict[str, Any]], Refusal | None]) -> None:
+    found = refuse({"data.rows": 100, "rollout.n": 3})
+    assert found is not None
+    assert found.message == "rows (300) must be divisible by 8"
+    assert (found.file, found.line, found.function) == ("verl/utils/config.py", 6, "validate_config")
+    assert set(found.reads) == {"data.rows", "rollout.n", "trainer.gpus", "trainer.nodes"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rollout.micro": 2}, "[rollout] both are set"),  # in a function that the function defines
+        ({"rollout.length": 0}, "a length of 0"),  # in another module's, which gets a section
+    ],
+)
+def test_functions_that_are_called_on_the_way(
+    refuse: Callable[[dict[str, Any]], Refusal | None], changes: dict[str, Any], message: str
+) -> None:
+    found = refuse(changes)
+    assert found is not None
+    assert found.message == message
+
+
+def test_a_section_that_another_function_may_have_changed(
+    refuse: Callable[[dict[str, Any]], Refusal | None],
+) -> None:
+    assert refuse({"data.rows": 1024}) is None
+
+
+def test_a_value_that_is_not_known(refuse: Callable[[dict[str, Any]], Refusal | None]) -> None:
+    assert refuse({"data.rows": {"computed": True}, "rollout.n": 3}) is None
+
+
+def test_a_method_whose_object_holds_the_configuration(sources: Sources) -> None:
+    found = refusal_of_call(sources, "verl.trainer", "Trainer._validate", "self.config", {"trainer.gpus": 0})
+    assert found is not None
+    assert (found.message, found.reads) == ("no devices", ("trainer.gpus",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimator": "rloo"}, "rloo requires samples > 1"),
+        ({"attention": "eager"}, "only flash"),
+        ({"attention": "eager", "packing": True}, None),  # which switches flash on
+        ({"estimator": "rloo", "samples": 8}, None),
+    ],
+)
+def test_what_a_program_asks_of_its_arguments(sources: Sources, changes: dict[str, Any], message: str | None) -> None:
+    given = {"estimator": "gae", "samples": 1, "packing": False, "attention": "flash", **changes}
+    found = refusal_of_call(sources, "openrlhf.cli", "", "args", given)
+    assert (found.message if found is not None else None) == message
