@@ -18,7 +18,7 @@ The fix and its cost
     The release that fixes it, as far as the other packages allow (``rldoctor compat``), or the setting that avoids it.
 
 References
-    Each row's own URL and date.
+    Each row's own URL and date; the releases of vLLM are at https://github.com/vllm-project/vllm/releases.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ The fix and its cost
     One environment on all nodes; restart the cluster from it.
 
 References
-    ``ray/_private/utils.py`` (``check_version_info``)
+    ``check_version_info``: https://github.com/ray-project/ray/blob/ray-2.40.0/python/ray/_private/utils.py
 """
 
 from __future__ import annotations

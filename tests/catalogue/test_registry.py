@@ -40,6 +40,8 @@ def test_every_built_in_check_has_a_document_and_a_detector() -> None:
         assert check.detectors or check.signatures, code
         for heading in ("What it looks for", "Why it hurts", "How sure it is", "The fix", "References"):
             assert heading in check.doc, f"{code} lacks {heading!r}"
+        # SARIF's helpUri: GitHub links a rule to its first reference.
+        assert "https://" in check.doc.partition("References")[2], f"{code} has no address to read on"
 
 
 def test_a_third_party_brings_a_check(plugin_path: Path) -> None:

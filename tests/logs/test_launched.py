@@ -222,10 +222,10 @@ def test_a_run_that_changed_its_mind_is_judged_by_its_last_launch(tmp_path: Path
 
 
 def test_fixes_name_the_frameworks_option_and_change_no_log(tmp_path: Path) -> None:
-    log = tmp_path / "run.log"
+    log, report = tmp_path / "run.log", tmp_path / "report.json"
     log.write_text(behind_ray(pformat(VERL)) + STEPS)
-    shown = CliRunner().invoke(app, ["triage", str(log), "--format", "json"])
-    edits = [e for f in json.loads(shown.stdout)["findings"] for fix in f["fixes"] for e in fix["edits"]]
+    CliRunner().invoke(app, ["triage", str(log), "--format", "json", "--output", str(report)])
+    edits = [e for f in json.loads(report.read_text())["findings"] for fix in f["fixes"] for e in fix["edits"]]
     assert "actor_rollout_ref.rollout.tensor_model_parallel_size: 2" in {edit["spelled"] for edit in edits}
     assert not any(edit.get("file") for edit in edits)
 

@@ -20,9 +20,10 @@ The fix and its cost
     or how many there are in a step.
 
 References
-    TRL ``trl/trainer/grpo_config.py`` (``__post_init__``), ms-swift ``swift/llm/argument/rlhf_args.py``, verl
-    ``verl/utils/config.py`` (``validate_config``), EasyR1 ``verl/trainer/ray_trainer.py``, NeMo-RL
-    ``nemo_rl/distributed/batched_data_dict.py``, SkyRL ``skyrl_train/utils/utils.py``.
+    ``__post_init__``: https://github.com/huggingface/trl/blob/v0.24.0/trl/trainer/grpo_config.py,
+    ms-swift ``swift/llm/argument/rlhf_args.py``, verl ``verl/utils/config.py`` (``validate_config``), EasyR1
+    ``verl/trainer/ray_trainer.py``, NeMo-RL ``nemo_rl/distributed/batched_data_dict.py``, SkyRL
+    ``skyrl_train/utils/utils.py``.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ The fix and its cost
     the checkpoint was made with.
 
 References
-    ``vllm/platforms/cuda.py`` (``check_if_supports_dtype``), ``vllm/config`` (``_FLOAT16_NOT_SUPPORTED_MODELS``,
-    ``_verify_quantization``) and ``vllm/model_executor/layers/quantization`` of 0.7.3, 0.8.5, 0.9.1, 0.10.2, 0.20.0.
+    ``check_if_supports_dtype``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/platforms/cuda.py,
+    ``vllm/config`` (``_FLOAT16_NOT_SUPPORTED_MODELS``, ``_verify_quantization``) and
+    ``vllm/model_executor/layers/quantization`` of 0.7.3, 0.8.5, 0.9.1, 0.10.2, 0.20.0.
 """
 
 from __future__ import annotations
