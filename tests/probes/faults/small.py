@@ -10,7 +10,6 @@ import torch
 
 MODEL = tuple(f"{worker}.model_runner.model" for worker in engine_facts.WORKERS)
 RUNNER = tuple(f"{worker}.model_runner" for worker in engine_facts.WORKERS)
-SCHEDULER = ("llm_engine.engine_core.engine_core.scheduler",)
 # Decode steps of the scenarios hold a token for each of so many requests at most; prompts are longer.
 DECODING = 16
 
@@ -90,11 +89,6 @@ def norm_not_loaded(llm: Any) -> None:
     """A layer norm that kept what it was made with."""
     weight = layer_of(llm).input_layernorm.weight
     weight.data.copy_(torch.ones_like(weight))
-
-
-def head_norms_skipped(llm: Any) -> None:
-    """Queries are not normalised, in models that do so head by head."""
-    changes.after(layer_of(llm).self_attn.q_norm, lambda given, _: given[0])
 
 
 def bias_dropped(llm: Any) -> None:
@@ -183,11 +177,6 @@ def decode_one_late(llm: Any) -> None:
     _positions(llm, lambda p: (p - 1).clamp(min=0) if p.numel() <= DECODING else p)
 
 
-def chunks_one_late(llm: Any) -> None:
-    """From its second chunk on a prompt's positions are one short."""
-    _positions(llm, lambda p: (p - 1).clamp(min=0) if p.numel() > DECODING and int(p[0]) > 0 else p)
-
-
 def batches_one_late(llm: Any) -> None:
     """Positions of all but the first of a step's prompts begin one late: seen only where prompts share a step."""
 
@@ -212,10 +201,6 @@ def one_late_after_16(llm: Any) -> None:
 
 def one_late_after_64(llm: Any) -> None:
     _late_after(llm, 64)
-
-
-def one_late_after_1500(llm: Any) -> None:
-    _late_after(llm, 1500)
 
 
 def _tables(llm: Any, change: Any) -> None:
@@ -328,13 +313,6 @@ def another_requests_block(llm: Any) -> None:
     _tables_of_blocks(llm, swapped)
 
 
-def window_one_short(llm: Any) -> None:
-    """A sliding window that is one token short."""
-    for module in attentions(llm):
-        if module.impl.sliding_window > 0:
-            changes.put(module.impl, "sliding_window", module.impl.sliding_window - 1)
-
-
 def prefixes_by_all_but_the_last_token(llm: Any) -> None:
     """Blocks are found again though their last token differs."""
     from vllm.v1.core import kv_cache_utils
@@ -345,28 +323,6 @@ def prefixes_by_all_but_the_last_token(llm: Any) -> None:
         return hashed(function, parent, [*list(tokens)[:-1], 0], *more)
 
     changes.put(kv_cache_utils, "hash_block_tokens", careless)
-
-
-def resumed_without_its_last_token(llm: Any) -> None:
-    """After a preemption the last token's key and value are those of position 0."""
-    scheduler = engine_facts.first(llm, SCHEDULER)
-    preempt, lost = scheduler._preempt_request, []
-
-    def noticing(request: Any, *given: Any, **named: Any) -> Any:
-        lost.append(request.num_tokens - 1)
-        return preempt(request, *given, **named)
-
-    changes.put(scheduler, "_preempt_request", noticing)
-
-    def wrong(positions: Any) -> Any:
-        if not lost or positions.numel() <= DECODING:
-            return None
-        at = torch.zeros_like(positions, dtype=torch.bool)
-        for place in lost:
-            at |= positions == place
-        return at
-
-    _keys(llm, wrong, 1.5)
 
 
 # Text and adapters.

@@ -125,17 +125,6 @@ def last_row_left_out(llm: Any) -> None:
     _tensor(llm, "embed_tokens.weight", lambda tensor: torch.cat([tensor[:-1], torch.zeros_like(tensor[-1:])]))
 
 
-def one_row_of_the_head_left_out(llm: Any) -> None:
-    """One row of the head, in the middle of the vocabulary, stays zero."""
-
-    def without(tensor: Any) -> Any:
-        tensor = tensor.clone()
-        tensor[131] = 0.0
-        return tensor
-
-    _tensor(llm, "lm_head.weight", without)
-
-
 def averaged(llm: Any) -> None:
     """From the second update on an engine takes the mean of the new weights and those of the update before."""
     held: dict[str, Any] = {}
