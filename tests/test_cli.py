@@ -26,7 +26,13 @@ python3 -m verl.trainer.main_ppo \\
     actor_rollout_ref.rollout.max_num_batched_tokens=8192 \\
     actor_rollout_ref.rollout.enable_chunked_prefill=False  # crashes otherwise
 """
-MACHINE = {"python": "3.12", "packages": {"vllm": "0.7.3", "verl": "0.3.0.post1"}, "env": {}, "gpus": [], "nodes": 1}
+MACHINE = {
+    "python": "3.12",
+    "packages": {"vllm": "0.7.3", "verl": "0.3.0.post1"},
+    "env": {},
+    "gpus": [{"name": "H100", "memory_gib": 80, "count": 8}],
+    "nodes": 1,
+}
 
 
 @pytest.fixture

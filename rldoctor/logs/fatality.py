@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rldoctor.catalogue.check import Role
+from rldoctor.frameworks import trainers
 from rldoctor.logs.draft import UNFINISHED
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import LoggedException
@@ -33,9 +34,11 @@ _PARTING = re.compile(
 # What torch's NCCL watchdog throws behind its own report; what it says of the reason may be cut away.
 _WATCHDOGS = "c10::DistBackendError"
 # What was cut off in these would have gone on to what they started.
+_PROGRAMS = ("torchrun", "accelerate", "deepspeed", *(name for framework in trainers() for name in framework.programs))
 _LAUNCHERS = re.compile(
-    r"runpy\b|/torch/distributed/(?:run|launcher/\w+|elastic/[\w/]+)\.py$|/bin/(?:torchrun|accelerate|deepspeed|swift|trl)$|"
-    r"/hydra/(?:main|_internal/\w+)\.py$|/ray/_private/\w+\.py$|/accelerate/commands/"
+    r"runpy\b|/torch/distributed/(?:run|launcher/\w+|elastic/[\w/]+)\.py$|"
+    r"/hydra/(?:main|_internal/\w+)\.py$|/ray/_private/\w+\.py$|/accelerate/commands/|"
+    rf"/bin/(?:{'|'.join(map(re.escape, _PROGRAMS))})$"
 )
 
 

@@ -16,6 +16,7 @@ _FIELDS = (
 )
 _FIELD = re.compile(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])", re.IGNORECASE)
 _KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
+_LABEL = re.compile(rf"\s*(?:{_FIELDS}):\s*$", re.IGNORECASE)
 _TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")
 _SHELL_TRACE = re.compile(r"\s*(?:\++ |\$ |> |# |// )")
 # What a warning gives as an example of what may come.
@@ -53,7 +54,7 @@ def is_quoted(line: str, at: int) -> bool:
     head = line[:at]
     if _TABLE.match(line) or _SHELL_TRACE.match(line):
         return True
-    if _FIELD.search(head) or _KEYWORD.search(head) or ("`" in head and _EXAMPLE.search(head)):
+    if _FIELD.search(head) or _KEYWORD.search(head) or _LABEL.match(head) or ("`" in head and _EXAMPLE.search(head)):
         return True
     return _ESCAPED_LINES.search(line) is not None and ("'" in head or '"' in head)
 

@@ -82,7 +82,7 @@ FIRES: list[tuple[str, str, str]] = [
         "  Warning  Evicted  3m  kubelet  The node was low on resource: memory. Threshold quantity: 100Mi, "
         "available: 92Mi.\n",
         "RLD604",
-        "memory was used up",
+        "its node ran low on memory",
     ),
     (
         "  Warning  Evicted  3m  kubelet  The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi.\n",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rldoctor.errors import InputError
 from rldoctor.launch.recognise import read
 
 RUN = "python3 -m verl.trainer.main_ppo data.train_batch_size=77"
@@ -125,4 +126,5 @@ def test_a_file_in_a_container_is_the_one_of_this_clone(tmp_path: Path) -> None:
     assert found.value("batch.prompts") == 77
     # The name of the file alone is not enough.
     (tmp_path / "clone" / "scripts" / "run.sh").write_text("bash /opt/other/train.sh\n")
-    assert read(tmp_path / "clone" / "scripts" / "run.sh", version_of={"verl": "0.6.1"}) == []
+    with pytest.raises(InputError, match=r"/opt/other/train\.sh: another script, not found here"):
+        read(tmp_path / "clone" / "scripts" / "run.sh", version_of={"verl": "0.6.1"})
