@@ -16,7 +16,8 @@ _FIELDS = (
 )
 _FIELD = re.compile(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])", re.IGNORECASE)
 _KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
-_LABEL = re.compile(rf"\s*(?:{_FIELDS}):\s*$", re.IGNORECASE)
+# Other fields' names stand before what programs say: ``Message: The node was low on resource``.
+_LABEL = re.compile(r"\s*(?:prompt|completion|response)s?:\s*$", re.IGNORECASE)
 _TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")
 _SHELL_TRACE = re.compile(r"\s*(?:\++ |\$ |> |# |// )")
 # What a warning gives as an example of what may come.
