@@ -33,6 +33,8 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, Kind, LogEvent, Role
 
+from ..observed.endings import unfinished
+
 check = Check("RLD603", "ray-actor-died", __doc__, kind=Kind.DEATH)
 
 
@@ -103,11 +105,6 @@ def _nothing_failed_before(case: Case, event: LogEvent) -> bool:
     """Whether the job was sound until it was ended: what failed by itself before may have left it waiting."""
     root = event.run.root
     return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
-
-
-def _not_begun(case: Case, event: LogEvent) -> bool:
-    """Whether the run did not come to its end all the same: what a cluster tries again may succeed."""
-    return not event.finished
 
 
 def _no_task_ended_before(case: Case, event: LogEvent) -> bool:
@@ -378,7 +375,7 @@ check.signature(
     "MountVolume.SetUp failed for volume",
     "Unable to attach or mount volumes",
     "Failed to create pod sandbox",
-    when=_not_begun,
+    when=unfinished,
     says="Kubernetes could not start the container: {line}",
     fixes=(
         Fix(
@@ -408,7 +405,7 @@ check.signature(
     "InvalidImageName",
     "Failed to apply default image tag",
     details=(r"(?:[Ff]ailed to pull|Back-off pulling|apply default) image (?:tag )?\\?\"(?P<image>[^\"\\]+)",),
-    when=_not_begun,
+    when=unfinished,
     says="Kubernetes cannot pull the image[[ {image}]]: the run has not started",
     fixes=(
         Fix(title="correct the image's name and tag, or give the pod the registry's credentials (imagePullSecrets)"),

@@ -48,6 +48,7 @@ from rldoctor.api import (
 from ...declared.allocation import EACH as ALLOCATED_EACH
 from ...declared.allocation import SHAPES, more_nodes, named, nodes_there
 from ...declared.devices import LOOPBACK, Visible, machine_devices, machine_evidence, visible
+from ...observed.endings import unfinished
 
 check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
 
@@ -205,7 +206,7 @@ check.signature(
     "The actor is not schedulable: ",
     "The task is not schedulable: ",
     details=(r"resource request (?P<wanted>\{[^}]*\})",),
-    when=lambda case, event: not event.finished,
+    when=unfinished,
     says="no node of the Ray cluster can ever fulfil the request[[ {wanted}]]: the actor stays pending",
     fixes=(
         Fix(
@@ -226,7 +227,7 @@ check.signature(
 check.signature(
     "FailedScheduling",
     pattern=r"\d+/(?P<nodes>\d+) nodes are available: [^\n]{0,200}?Insufficient (?P<what>[\w/-]+(?:\.[\w/-]+)*)",
-    when=lambda case, event: not event.finished,
+    when=unfinished,
     says="no node of the {nodes} has the {what} that the pod asks for: it stays pending",
     fixes=(
         Fix(
@@ -243,7 +244,7 @@ check.signature(
     "FailedScheduling",
     unless=("Insufficient ",),
     pattern=r"\d+/(?P<nodes>\d+) nodes are available: (?P<why>[^\n]{3,200}?)\.(?: preemption:|[ \"]|$)",
-    when=lambda case, event: not event.finished,
+    when=unfinished,
     says="none of the {nodes} nodes takes the pod: {why}",
     fixes=(
         Fix(
