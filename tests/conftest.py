@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -29,6 +30,9 @@ FAULTS_OF_ROLLOUTS = (
     "assertion",
     "killed",
 )
+# What a shell starts in the background ignores SIGINT, and so would the programs that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("rldoctor", deadline=None)
 settings.load_profile("rldoctor")

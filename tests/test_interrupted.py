@@ -13,12 +13,6 @@ import psutil
 import pytest
 
 SECONDS = 60
-# A background job of a shell ignores Ctrl-C, and so would its children; this one is to take it.
-DOCTOR = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from rldoctor.cli import main
-main(sys.argv[1:])"""
 
 
 @pytest.mark.engine
@@ -30,7 +24,7 @@ def test_an_interrupted_check_leaves_nothing(
 ) -> None:
     arguments = ["check", "--level", "compare", "--select", "RLD404", "--python", str(patient)]
     doctor = subprocess.Popen(
-        [sys.executable, "-c", DOCTOR, *arguments],
+        [sys.executable, "-m", "rldoctor", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
