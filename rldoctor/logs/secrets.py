@@ -11,6 +11,8 @@ from rldoctor.logs.literals import Find, finder
 # In lower case: what makes a closer look at a line worth while, among the many of a log.
 _TELLING = (
     *("api_key", "api-key", "apikey", "api key", "access_key", "access-key", "accesskey", "auth_key", "private key"),
+    *("authkey", "authtoken", "accesstoken", "密码", "口令", "密钥", "令牌", "パスワード", "비밀번호", "토큰"),
+    *("пароль", "токен", "contraseña", "mot de passe", "senha", "hasło", ".ftqq.com/", "api.day.app/"),
     *("secret", "passw", "passphrase", "credential", "authorization", "bearer ", "cookie:", "webhook", "login"),
     *("_token=", "_token:", '_token"', "_token'", "_token ", "-token=", "-token:", "-token ", '-token"', "-token'"),
     *("token=", '"token"', "'token'", "auth_token", "_key=", "_pass=", "_pat=", "_pat:", "_pwd=", "sig=", "signature="),

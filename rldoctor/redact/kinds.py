@@ -55,6 +55,7 @@ _HOOKS = (
     r"|(?<=/api/webhooks/)\d+/[\w-]{20,}|(?<=/webhookb2/)[\w@-]{20,}[\w/@-]*|(?<=/IncomingWebhook/)[\w/-]{16,}"
     r"|(?<=hooks\.zapier\.com/)hooks/catch/[\w/-]{10,}|(?<=/with/key/)[\w-]{16,}|(?<=/hooks/)[\w/-]{20,}"
     r"|(?<=/open-apis/bot/)v2/hook/[\w-]{16,}|(?<=api\.telegram\.org/)bot\d+:[\w-]{20,}"
+    r"|(?<=office\.com/webhook/)[\w@-]{16,}[\w/@-]*|(?<=\.ftqq\.com/)[\w-]{16,}|(?<=api\.day\.app/)[\w-]{16,}"
 )
 _BEARER = re.compile(r"(?<!\w)(?:bearer|basic)[ \t]{1,4}([\w.~+/=-]{8,})", re.IGNORECASE)
 _HAS_A_DIGIT = re.compile(r"\d")
@@ -72,7 +73,7 @@ _BODY_LINE = re.compile(r"[ \t]*[A-Za-z0-9+/=]{16,}[ \t]*")
 # Letters that every form above begins with or holds; most lines have none of them.
 _SIGNS = re.compile(
     r"hf_|_org_|sk-|gh[opsur]_|_pat_|gl[a-z]+[-_]|A(?:KIA|SIA|BIA|CCA|3T)|xox|xapp|nvapi|AIza|ya29|GOCSPX|ms-|eyJ|wandb_v|LTAI|k_(?:test|live|prod)"
-    r"|npm_|pypi-|dckr|dapi|_v1_|gsk_|r8_|pplx|tvly|fw_|xai-|hv[bs]\.|SG\.|pn[bu]_|ntn_|pul-|sntry|shp|fo1_|fm[12]|AGE-|hook|Hook|telegram|/key/"
+    r"|npm_|pypi-|dckr|dapi|_v1_|gsk_|r8_|pplx|tvly|fw_|xai-|hv[bs]\.|SG\.|pn[bu]_|ntn_|pul-|sntry|shp|fo1_|fm[12]|AGE-|hook|Hook|telegram|/key/|ftqq|day\.app"
 )
 
 # The last resort: what no person and no program would name anything, with letters of both cases and digits in turn.

@@ -13,22 +13,30 @@ _QUOTE = r"[\"'`]?"
 _VALUE = r"(?P<value>[^\s\"'`]{1,256})"
 _QUOTED = r"(?P<value>[^\"'\n]{1,256})"
 _WORDS = r"[^\n|;]{0,200}?"
+# The option under which a program takes a password, or a name and a password.
+_OPTIONS = {
+    r"sshpass|mysql|mysqldump|mysqladmin|mariadb|mongo|mongosh|mongodump|mongorestore|7z[a-z]?|twine": "-p",
+    r"redis-cli": "-a|--pass",
+    r"zip|unzip|sqlcmd|bcp|ipmitool|kadmin": "-P",
+    r"ssh-keygen": "-[NP]",
+    r"openssl[ \t]{1,4}enc": "-k",
+    r"ldapsearch|ldapadd|ldapmodify|kadmin": "-w",
+    r"smbclient|rpcclient|net": r"(?:-U|--user=?)[ \t]{0,4}[\"']?[\w\\/.@-]{1,64}%",
+    r"lftp": r"-u[ \t]{1,4}[\"']?[\w.@-]{1,64},",
+}
 # Whatever stands there is the secret.
 _CERTAIN = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_QUOTE}[^\s:\"'/]{{1,64}}:{_VALUE}",
-        rf"\bcurl\b{_WORDS}[ \t](?:-u|--user=|--proxy-user=){_QUOTE}[^\s:\"'/]{{1,64}}:{_VALUE}",
-        rf"\bmachine\s{{1,4}}\S{{1,200}}\s{{1,4}}login\s{{1,4}}\S{{1,200}}\s{{1,4}}password\s{{1,4}}{_VALUE}",
-        rf"\bsshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_QUOTE}{_VALUE}",
-        rf"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b{_WORDS}[ \t]-p{_QUOTE}{_VALUE}",
-        rf"\b(?:mongo|mongosh|mongodump|mongorestore)\b{_WORDS}[ \t]-p[ \t]{{1,4}}{_QUOTE}{_VALUE}",
-        rf"\bredis-cli\b{_WORDS}[ \t](?:-a[ \t]{{0,4}}|--pass[ \t]{{1,4}}){_QUOTE}{_VALUE}",
+        *(
+            rf"\b(?:{program})(?![\w-]){_WORDS}[ \t](?:{option})[ \t]{{0,4}}{_QUOTE}(?!-){_VALUE}"
+            for program, option in _OPTIONS.items()
+        ),
+        rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_QUOTE}[^\s:\"'/<]{{1,64}}:{_VALUE}",
+        rf"\bcurl\b{_WORDS}[ \t](?:-u|--user=|--proxy-user=){_QUOTE}[^\s:\"'/<]{{1,64}}:{_VALUE}",
+        rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,4}}login\s{{1,4}}\S{{1,200}}\s{{1,4}}password\s{{1,4}}{_VALUE}",
         rf"\b(?:docker|podman|skopeo|helm|az|oc|nerdctl)\b[^\n|;]{{0,80}}?\blogin\b"
         rf"{_WORDS}[ \t]-p[ \t]{{1,4}}{_QUOTE}{_VALUE}",
-        rf"\b(?:zip|unzip)\b{_WORDS}[ \t]-P[ \t]{{0,4}}{_QUOTE}{_VALUE}",
-        rf"\b7z[a-z]?\b{_WORDS}[ \t]-p{_QUOTE}{_VALUE}",
-        rf"\bopenssl[ \t]{{1,4}}enc\b{_WORDS}[ \t]-k[ \t]{{1,4}}{_QUOTE}{_VALUE}",
         rf"-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}",
         rf"\bmc[ \t]{{1,4}}(?:alias[ \t]{{1,4}}set|config[ \t]{{1,4}}host[ \t]{{1,4}}add)"
         rf"(?:[ \t]{{1,4}}\S{{1,200}}){{3}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
@@ -58,20 +66,22 @@ _LIKELY = tuple(
         r"(?P<value>[A-Za-z0-9_-]{20,256})(?![\w/-])",
         # ~/.pgpass
         r"(?<![^\s\"'`])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
-        r"(?P<value>[^\s\"'`:]{8,256})(?![^\s\"'`),])",
-        r"[?&#](?:key|sig|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token))=(?P<value>[^\s&\"'`<>]{8,1024})",
+        r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",
+        r"[?&#](?i:key|sig|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token))=(?P<value>[^\s&\"'`<>]{8,1024})",
         r"[?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token))=(?P<value>[^\s&\"'`<>]{8,1024})",
     )
 )
 # A manifest whose values are all secrets.
-_MANIFEST = re.compile(r"\bkind:[ \t]{0,4}[\"']?Secret\b")
+_MANIFEST = re.compile(r"\bkind[\"']?:[ \t]{0,4}[\"']?Secret\b")
+_JSON_DATA = re.compile(r"\"(?:stringData|data)\"[ \t]{0,4}:\s{0,40}\{(?P<held>[^{}]{1,65536})\}")
+_JSON_ENTRY = re.compile(r":\s{0,40}\"(?P<value>[^\"]{1,65536})\"")
 _DATA = re.compile(
     r"\b(?:stringData|data):[ \t]{0,4}(?P<held>(?:\s{1,80}[\w.-]{1,64}:[ \t]{1,4}[^\s:]{3,4096}(?=\s|$)){1,100})"
 )
 _ENTRY = re.compile(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 # Words that all of them hold; most texts have none.
 _SIGNS = re.compile(
-    r"-[a-zA-Z]{0,6}u|--user|--proxy-user|machine|-p|-a|-P\b|-k\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind:"
+    r"-[a-zA-Z]{0,6}u|--user|--proxy-user|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
     r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
@@ -89,6 +99,7 @@ def find(text: str) -> Iterator[Span]:
             elif pattern in _LIKELY and looks_made(value := value.rstrip(".,:;)")) and not is_nothing(value):
                 yield Span(start, start + len(value), "login")
     if _MANIFEST.search(text):
-        for data in _DATA.finditer(text):
-            for entry in _ENTRY.finditer(text, data.start("held"), data.end("held")):
-                yield Span(entry.start("value"), entry.end("value"), "secret")
+        for block, line in ((_DATA, _ENTRY), (_JSON_DATA, _JSON_ENTRY)):
+            for data in block.finditer(text):
+                for entry in line.finditer(text, data.start("held"), data.end("held")):
+                    yield Span(entry.start("value"), entry.end("value"), "secret")

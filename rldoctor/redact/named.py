@@ -7,19 +7,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.redact.names import is_secret_option, looks_drawn, looks_made, words
+from rldoctor.redact.names import IN_OTHER_LANGUAGES, is_digest, is_secret_option, looks_drawn, looks_made, words
 from rldoctor.redact.spans import Span
 
 _STEM = re.compile(
     r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn"
-    r"|(?<![a-z])(?:pat|pw|sig(?:nature)?)(?![a-z])",
+    rf"|(?<![a-z])(?:pat|pw|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
     r"(?:(?i:api|access|secret|private|auth|signing|encryption|license|wandb|swanlab|openai|anthropic|hub)[ \t])?"
     r"[\w.-]{0,96}\Z"
 )
-_AFTER = re.compile(r"[\w.-]{0,96}")
+_AFTER = re.compile(r"[\w.-]{0,96}(?:(?<=(?i:secret))[ \t](?i:(?:access[ \t])?key|token)\b)?")
 _QUOTE = r"(?:\\{0,16}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27]|\\u002[27])"
 # Also as JSON and Python write its escape.
 _COLOUR = r"(?:(?:\x1b|\\{1,4}(?:u001b|x1b|033|e))\[[\d;]{0,16}m)"
@@ -29,11 +29,11 @@ _BREAK = r"(?:(?:\\?\r?\n[ \t]{0,80}){1,3})"
 _OF_YAML = rf"(?:[!&][\w/.!-]{{0,64}}[ \t]{{1,4}}){{0,2}}(?:[|>][-+\d]{{0,2}}[ \t]{{0,8}}{_BREAK})?"
 # An annotation of Python before the value.
 _TYPE = r"(?:Optional\[)?(?:str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
-# "name": | name= | name => | environ["NAME"] =
+# "name": | name= | name => | environ["NAME"] = | read name <<< | name [what stands there now]:
 _JOINED = re.compile(
-    rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}\]?[ \t]{{0,8}}{_COLOUR}?"
-    rf"(?:=>|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]"
-    rf"|:(?![/:]|[-+?=][\"'`<${{]))[ \t]{{0,8}}{_COLOUR}?"
+    rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}\]?(?:[ \t]\[[^\[\]\n]{{0,40}}\](?=:))?[ \t]{{0,8}}{_COLOUR}?"
+    rf"(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]"
+    rf"|[\uff1a\uff1d]|:(?![/:?]|[-+=][\"'`<${{]))[ \t]{{0,8}}{_COLOUR}?"
     rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
 )
 # "--name", "value" | ("NAME", "value")
@@ -66,7 +66,7 @@ _HEREDOC = re.compile(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^
 _HELD = re.compile(r"(?<=[\"'`:] |.[\"'`])[^\s\"'`(){}<>,;]{8,512}")
 _SUBSTITUTED = re.compile(r"[^\s\"'`(){}<>,;]{8,512}")
 # setenv NAME value
-_SETS = re.compile(r"(?:\bsetenv|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
+_SETS = re.compile(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
 # In a table, in a sentence, in the next line: the value has to look like one.
 _LOOSE = re.compile(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}|[ \t]{{2,60}}|\t"
@@ -79,7 +79,7 @@ _COLUMN = re.compile(
     rf"{_QUOTE}?(?:[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{8,512}}){_QUOTE}?(?=[,;\s}}\]]|$)"
     rf"|\r?\n[ \t]{{0,80}}(?P<line>[^\s\"']{{16,512}})(?=[\s\"']|$))"
 )
-_OPENING = re.compile(rf"(?:[bBrRfFuU]{{1,2}}(?=[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
+_OPENING = re.compile(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
 # What stood at the end or the beginning of a line before lines were joined to one: a block of YAML, an item, a shell's
 # backslash.
 _JOINED_LINES = re.compile(r"(?:[|>][-+\d]{0,2}|-|\\)[ \t]{1,80}")
@@ -89,12 +89,16 @@ _PLAIN = re.compile(r"[^\s\"'`\x1b]{1,4096}")
 _SHORT = re.compile(r"[^\s\"'`\x1b]{1,200}")
 # Where a value without quotes ends before the next space.
 _STOP = re.compile(
-    r"[,;&][\w.+-]{1,64}[=:]|[,;](?=$)|&&|\|\||[)\]}>]+[.,;:]*$|\\[nrt](?![A-Za-z0-9])|<|%2[267]|&quot;|&amp;|&#|\\u002[267]"
+    r"[,;&][\w.+-]{1,64}[=:]|[,;](?=\\*$)|&&|\|\||[)\]}>]+[.,;:]*\\*$|\\+$|\\[nrt](?![A-Za-z0-9])|<|%2[267]|&quot;|&amp;|&#|\\u002[267]"
 )
 _SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey|aws4-hmac-sha256)[ \t]{1,4}", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z_.]*")
 _OR_NONE = re.compile(r"[ \t]{1,4}\|[ \t]{1,4}None\b")
 _EXPRESSION = re.compile(r"[A-Za-z_][\w.]*[\[(]")
+# What a shell takes where the variable is not set.
+_FALLBACK = re.compile(r"\$\{\w{1,64}:?[-=+](?!\})")
+# Where lines were joined, the key of the next.
+_KEY = re.compile(r"(?:(?:secret)?Name|name|value|key):")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
 _COLLECTIONS = frozenset(("cookies", "credentials", "secrets", "stringdata"))
 # What a collection holds: its bracket, or the lines below it that stand further right.
@@ -175,7 +179,9 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         # What a tokenizer makes of a text is a token, too.
         may_be_a_word = name.lower() == "token" and not option and joined[0].strip("\"'") != "="
         return None if span is not None and may_be_a_word and _is_a_word(text[span.start : span.end]) else span
-    if (listed := _LISTED.match(text, end)) and (option or name.isupper() or len(words(name)) > 1):
+    if (listed := _LISTED.match(text, end)) and (
+        option or name.isupper() or len(words(name)) > 1 or name.lower() in _HEADERS
+    ):
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
         return None if span is not None and _is_a_name(text[span.start : span.end]) else span
     if default := _DEFAULT.match(text, end):
@@ -212,7 +218,8 @@ def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
     stop = _STOP.search(plain[0])
     value = (plain[0][: stop.start()] if stop else plain[0]).partition("|")[0].rstrip(".,:;")
     made = looks_made if gap["table"] is not None else looks_drawn
-    return Span(plain.start(), plain.start() + len(value), name) if made(value) else None
+    told = made(value) or (words(name) != ["token"] and is_digest(value))
+    return Span(plain.start(), plain.start() + len(value), name) if told else None
 
 
 def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str) -> Span | None:
@@ -228,9 +235,13 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
     certain = _names_a_secret(name)
     if certain and (document := _HEREDOC.match(text, start)):
         return Span(document.start("value"), document.end("value"), name)
+    if fallback := _FALLBACK.match(text, start):
+        start = fallback.end()
     opening = _OPENING.match(text, start)
     if opening:
         inside = opening.end()
+        if not closed and text.startswith((")", ","), inside):  # getpass("Password: ")
+            return None
         end = _closing(text, inside, opening["quote"])
         return None if _SCHEME_ALONE.fullmatch(text, inside, end) else _judged(text, inside, end, name)
     listed = _LIST.match(text, start) if certain else None
@@ -244,7 +255,7 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
         return None
     scheme = _SCHEME.match(text, start)
     plain = (_PLAIN if certain else _SHORT).match(text, scheme.end() if scheme else start)
-    if plain is None or _EXPRESSION.match(plain[0]):
+    if plain is None or _EXPRESSION.match(plain[0]) or _KEY.fullmatch(plain[0]):
         return None
     stop = _STOP.search(plain[0])
     end = plain.start() + stop.start() if stop else plain.end()
@@ -259,11 +270,11 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
 
 def _is_variable(value: str, name: str) -> bool:
     """Whether a program's own variable of this name is handed on: ``api_key=self.judge_api_key``."""
-    return bool(_VARIABLE.fullmatch(value)) and value.lower().endswith(name.lower().strip("_"))
+    return bool(_VARIABLE.fullmatch(value)) and value.lower().endswith(name.lower().rpartition(".")[2].strip("_"))
 
 
 def _is_a_name(value: str) -> bool:
-    return value.isidentifier() and not any(map(str.isdigit, value)) and _names_a_secret(value)
+    return value.replace("-", "_").isidentifier() and not any(map(str.isdigit, value)) and _names_a_secret(value)
 
 
 def _is_a_word(value: str) -> bool:
@@ -272,7 +283,9 @@ def _is_a_word(value: str) -> bool:
 
 def _judged(text: str, start: int, end: int, name: str) -> Span | None:
     value = text[start:end]
-    return Span(start, end, name) if value.strip() and is_secret_option(name, value.strip()) else None
+    # A program's constants have their own names for values: EXPIRED_TOKEN = "expired_token".
+    told = any(map(str.isalnum, value)) and words(value) != words(name) and is_secret_option(name, value.strip())
+    return Span(start, end, name) if told else None
 
 
 def _names_a_secret(name: str) -> bool:

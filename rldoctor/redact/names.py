@@ -20,16 +20,19 @@ def _set(text: str) -> frozenset[str]:
 _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
     "jwt webhook webhooks apikey apikeys accesskey secretkey privatekey apitoken authtoken accesstoken pswd sshpass "
-    "csrftoken xsrftoken identitytoken registrytoken refreshtoken"
+    "csrftoken xsrftoken identitytoken registrytoken refreshtoken authkey passwort"
 )
+# Password, key and token in the languages of those who ask for help.
+IN_OTHER_LANGUAGES = "密码|口令|密钥|令牌|パスワード|비밀번호|토큰|пароль|токен|contraseña|mot de passe|senha|hasło"
+_IN_OTHER_LANGUAGES = re.compile(IN_OTHER_LANGUAGES, re.IGNORECASE)
 # Numbers are secrets too under these.
-_PASSWORDS = _set("password passwords passwd passphrase pswd")
+_PASSWORDS = _set("password passwords passwd passphrase pswd passwort")
 # With one of these before it, a key or a token is one that opens something.
 _OPENS = _set(
     "api access secret private license encryption admin master signing auth account client service storage shared root "
     "deploy ssh app wandb swanlab comet neptune clearml mlflow openai anthropic azure aws gcp google gemini hf hub "
     "huggingface modelscope github gitlab bitbucket slack discord telegram dingtalk feishu lark wechat serper tavily "
-    "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf subscription"
+    "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf subscription var"
 )
 _KEYS_AND_TOKENS = _set("key keys token tokens")
 # Tokens that a model reads or a budget counts.
@@ -44,6 +47,8 @@ _PERHAPS = _set("key token sig signature pat auth sessionid phpsessid jsessionid
 _VARIABLES_END = re.compile(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold")
+# Where a secret is kept.
+_KEPT = _set("name names ref refs helper template")
 # A password, or one of several passes over something.
 _PASS = _set("pass pwd pw")
 _PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
@@ -53,9 +58,12 @@ _VARIABLE_WORDS = re.compile(
 )
 _NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 # Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
-_HARMLESS = re.compile(r"\d{0,9}|true|false|yes|no|on|off|none|null|auto|default|required|optional", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"\d{0,9}(?:\.\d{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional", re.IGNORECASE
+)
 _NOTHING = re.compile(
-    r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?",
+    r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?"
+    r"|empty|dummy|your[-_ ][a-z_ -]{1,40}",
     re.IGNORECASE,
 )
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, <your key>, ***.
@@ -66,6 +74,8 @@ _REFERENCE = re.compile(
 _SPECIAL_TOKEN = re.compile(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
 _DRAWN = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*:-]{16,200}")
 _DIGEST = re.compile(r"(?:0x|sha\d+[:-])?[0-9a-f]{6,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+# A part of a path that is a word.
+_FOLDER = re.compile(r"(?:^|/)[.\d_-]*(?:[A-Z]?[a-z]{2,}|[A-Z]{2,})[.\d_-]*(?=/|$)")
 _FILE = re.compile(r"\.(?:py|json|ya?ml|txt|sh|pt|pem|log|bin|safetensors)$")
 _MADE = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*-]{8,1024}")
 _LONG = 128
@@ -96,7 +106,9 @@ def is_secret_option(name: str, value: str) -> bool:
     parts = name.lstrip("-+").rsplit(".", 2)
     name = parts[-1] if parts[-1].lower() not in _KEYS_AND_TOKENS else "_".join(parts[-2:])  # fs.s3a.secret.key
     found = words(name)
-    if not found or is_nothing(value):
+    if _IN_OTHER_LANGUAGES.search(name):
+        return looks_made(value)
+    if not found or is_nothing(value) or found[-1] in _KEPT:
         return False
     if name.isupper() and _VARIABLES_END.search(name):
         return is_secret_variable(name, value)
@@ -120,9 +132,7 @@ def _opens(found: list[str]) -> bool:
 
 def looks_drawn(value: str) -> bool:
     """Whether a value looks drawn at random: long, letters and digits mixed, no path, no digest, no name of a model."""
-    if not _DRAWN.fullmatch(value) or _DIGEST.fullmatch(value) or _SPECIAL_TOKEN.search(value):
-        return False
-    if value.count("/") > 1 or value.count(".") > 1:  # a path, the name of a tensor or a module
+    if not _DRAWN.fullmatch(value) or _DIGEST.fullmatch(value) or _SPECIAL_TOKEN.search(value) or _is_path(value):
         return False
     digits = sum(character.isdigit() for character in value)
     letters = sum(character.isalpha() for character in value)
@@ -133,10 +143,20 @@ def looks_drawn(value: str) -> bool:
 def looks_made(value: str) -> bool:
     """Whether a value that stands where a secret would is no word of a sentence: letters and digits mixed, no path.
     Digests count: some keys look like them."""
-    if not _MADE.fullmatch(value) or value.count("/") > 1 or value.count(".") > 1 or _FILE.search(value):
+    if not _MADE.fullmatch(value) or _is_path(value) or _FILE.search(value):
         return False
     digits = sum(character.isdigit() for character in value)
     return digits >= 2 and sum(character.isalpha() for character in value) >= 2
+
+
+def is_digest(value: str) -> bool:
+    """Whether a value is of hexadecimal digits alone, as long as keys are that look so."""
+    return len(value) >= 20 and bool(_DIGEST.fullmatch(value))
+
+
+def _is_path(value: str) -> bool:
+    """Whether a value is a path, or the name of a tensor or a module; base64 of a key has slashes between no words."""
+    return value.count(".") > 1 or (value.count("/") > 1 and (len(value) < 32 or bool(_FOLDER.search(value))))
 
 
 def is_nothing(value: str) -> bool:

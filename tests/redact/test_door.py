@@ -131,6 +131,29 @@ def test_a_secret_is_found_where_its_name_stands(written: str, left: str) -> Non
     assert redact.text(left) == left
 
 
+@pytest.mark.parametrize("key", ["8f6a1c2e0b1d4c3e9a5f12345678d0ab12cd34ef", "8f6a1c2e-0b1d-4c3e-9a5f-1234567890ab"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Incorrect API key provided: {}. You can find yours",
+        "the password is: {}",
+        "vastai set api-key {}",
+        "secret key: {}",
+        "WANDB_API_KEY\t{}",
+        "rclone config create s3 s3 secret_access_key {}",
+    ],
+)
+def test_a_key_that_looks_like_a_digest_is_one_behind_a_telling_name(key: str, written: str) -> None:
+    assert key not in redact.text(written.format(key))
+
+
+def test_base64_with_slashes_is_no_path() -> None:
+    key = "wJ4lrXUtnF3MI/K7MDENG/bPx8fiCY9QAMPLEKEY"
+    assert redact.text(f"signature: {key}") == "signature: <removed:signature>"
+    path = "signature: Users/JohnDoe9/Repo2X7/Models/Qwen2B5/step_100"
+    assert redact.text(path) == path
+
+
 @pytest.mark.parametrize(
     "ordinary",
     [
@@ -180,6 +203,14 @@ def test_a_secret_is_found_where_its_name_stands(written: str, left: str) -> Non
         "localhost:8000:x 10.0.0.1:6379 tcp://10.0.0.1:29500 NCCL_SOCKET_IFNAME=eth0 --master_port 29500 --key value",
         "$ git log: 9c1d2e3 fix the key of the cache; secrets: none; password: the one of the cluster",
         "https://wandb.ai/team/project/runs/a1b2c3d4 https://github.com/o/r/blob/main/x.py#L12 https://h/x?page=12345678",
+        # Rates, what names a secret that is kept elsewhere, programs' own names.
+        "reward/format_pass: 0.93 reward/auth: 0.1 pass@8: 0.83 val/pass_rate: 0.5 train_files=secret_santa/x",
+        "secretName: hub-credentials\nimagePullSecrets:\n- name: regcred\nenvFrom:\n- secretRef:\n    name: a-secret",
+        "valueFrom: {secretKeyRef: {name: hub-secret, key: HF_TOKEN}} imagePullSecrets: - name: regcred helper=c",
+        '    password = getpass.getpass("Password: ")\n    self.api_key = api_key or os.environ.get("OPENAI_API_KEY")',
+        'api_key=os.getenv("JUDGE_API_KEY", "EMPTY") export HF_TOKEN=${HF_TOKEN:?set it} JUDGE_API_KEY=your_key_here',
+        '"headers[\\"Authorization\\"] = f\\"Bearer {self.api_key}\\""; EXPIRED_TOKEN = "expired_token"',
+        '{"log": "{\\"m\\": \\"token: str | None = None, api_key: Optional[str] = None):\\"}"}',
     ],
 )
 def test_ordinary_texts_come_through(ordinary: str) -> None:
