@@ -31,7 +31,8 @@ from rldoctor.case import Case, Distribution, Packages
 from rldoctor.catalogue.probe import Request
 from rldoctor.facts import packages
 from rldoctor.frameworks import frameworks
-from rldoctor.link.observe import OTHERS, observe
+from rldoctor.link.framework import OTHERS
+from rldoctor.link.observe import observe
 from rldoctor.tables import declarations
 
 SECONDS = 500

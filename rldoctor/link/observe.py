@@ -11,7 +11,6 @@ import gc
 import hashlib
 import json
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -24,35 +23,11 @@ from rldoctor import __version__
 from rldoctor.case import Case, Packages, Unknown
 from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.record import Framework
-from rldoctor.link.follow import Follower
-from rldoctor.link.functions import follow_functions
-from rldoctor.link.locate import Kind, SearchPath
-from rldoctor.link.problems import Problem
-from rldoctor.link.sources import Sources
-from rldoctor.link.validations import given_settings, refused_by
+from rldoctor.link.locate import SearchPath
 from rldoctor.lookup import Absent, find
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots
 
-# The packages in which names are looked up. What else a trainer imports has never kept one from starting.
-OTHERS = frozenset(
-    [
-        "vllm",
-        "transformers",
-        "peft",
-        "accelerate",
-        "ray",
-        "torch",
-        "deepspeed",
-        "datasets",
-        "huggingface_hub",
-        "tensordict",
-        "megatron",
-        "sglang",
-        "liger_kernel",
-        *(layer.package for record in frameworks() for layer in record.over),
-    ]
-)
 _FORMAT = 4  # of what the cache keeps
 _KEPT = 64  # results in the cache folder
 
@@ -64,61 +39,37 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     wanted = [(record, name) for record, name in _installed(case.packages) if _asked(case.plan, record)]
     if not wanted:
         return Absent("no RL framework of this launch is installed here")
+    # What follows sources is a tenth of a start, and for nothing where there is nothing to link or it was done before.
+    from rldoctor.link.validations import given_settings
+
+    entries = [_entries(record, case.plan) for record, _ in wanted]
     roots = _roots(case.packages)
     versions = _versions(case.packages)
     key = json.dumps(
         [
             *(_FORMAT, __version__, sys.version_info[:2], roots, versions),
-            *([_entries(r, case.plan) for r, _ in wanted], sorted(map(repr, given_settings(case.plan).items()))),
+            *(entries, sorted(map(repr, given_settings(case.plan).items()))),
         ]
     )
     kept = _Kept(hashlib.sha256(key.encode()).hexdigest())
     found = kept.read()
     if found is not None:
         return found
+    from rldoctor.link.framework import link
+    from rldoctor.link.sources import Sources
+
     collecting = gc.isenabled()
     gc.disable()  # a syntax tree is many small objects without circles: looking for these takes a third of the time
     try:
         search = SearchPath([Path(root) for root in roots])
         sources = Sources(search)
-        linked = [_link(record, name, case, sources, versions) for record, name in wanted]
+        linked = [link(*one, modules, case, sources, versions) for one, modules in zip(wanted, entries, strict=True)]
     finally:
         if collecting:
             gc.enable()
     result = {"frameworks": linked, "unread": dict(sorted(sources.unreadable.items()))}
     kept.write(result, {**sources.stamps, **search.stamps()})
     return result
-
-
-def _link(
-    record: Framework, distribution: str, case: Case, sources: Sources, versions: dict[str, str]
-) -> dict[str, Any]:
-    below = {layer.package for layer in record.over}
-    built_on = {m for other in frameworks() if other.name in below and other.trains for m in other.modules}
-    own = frozenset({*record.modules, *built_on})
-    follower = Follower(sources, own, OTHERS - own, versions)
-    entries = [e for e in _entries(record, case.plan) if sources.search.find(e).kind is Kind.SOURCE]
-    for entry in entries:
-        follower.enter(entry)
-    follow_functions(follower)
-    problems = [p for p in follower.problems if not _replaced(p, record, follower)]
-    return {
-        "name": distribution,
-        "version": versions.get(record.modules[0], ""),
-        "entries": entries,
-        "modules": len(follower.modules),
-        "problems": [problem.plain() for problem in problems],
-        "refusal": refused_by(record, case, sources),
-    }
-
-
-def _replaced(problem: Problem, record: Framework, follower: Follower) -> bool:
-    """Whether the framework itself may put the name there: it does so for packages of which it replaces parts."""
-    if problem.of not in {layer.package for layer in record.over} or problem.kind not in ("name", "attribute"):
-        return False
-    sets = re.compile(rf"\.{problem.name}\s*=[^=]|setattr\([^)\n]*\b{problem.name}\b|[\"']{problem.name}[\"']")
-    loaded = (name for name in follower.modules if name.partition(".")[0] in record.modules)
-    return any((source := follower.sources.declarations(name)) and sets.search(source.text) for name in loaded)
 
 
 def _entries(record: Framework, plan: RolloutPlan | None) -> list[str]:

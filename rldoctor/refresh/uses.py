@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rldoctor.frameworks import frameworks
-from rldoctor.link.observe import OTHERS
+from rldoctor.link.framework import OTHERS
 from rldoctor.link.uses import uses
 from rldoctor.refresh.modules import modules, order
 from rldoctor.refresh.releases import Publications

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor.case import Case, Distribution, Packages
-from rldoctor.link import observe as linking
+from rldoctor.link import sources
 from rldoctor.link.locate import SearchPath
 from rldoctor.link.observe import observe
 from rldoctor.link.sources import Sources
@@ -67,7 +67,7 @@ def test_what_was_found_is_kept_until_a_file_changes(site: Site, monkeypatch: py
         read.append(search)
         return Sources(search)
 
-    monkeypatch.setattr(linking, "Sources", watched)
+    monkeypatch.setattr(sources, "Sources", watched)
     assert observe(one) == first and not read
     (root / "trl/trainer/grpo_trainer.py").write_text("from vllm.sampling_params import StructuredOutputsParams\n")
     assert missing(observe(one)) == [] and read
