@@ -66,9 +66,8 @@ _FABRIC = Fix(
 )
 _ORDER = Fix(title="let every rank call the same collectives in the same order: no branch on the rank may skip one")
 _LONGER = Fix(
-    title="where the missing rank was only slow (checkpoint, evaluation, long rollout): a longer time limit for "
-    "the group "
-    "(ddp_timeout, timeout= of init_process_group), or the slow work on all ranks",
+    title="where the missing rank was only slow (checkpoint, evaluation, long rollout): a longer time limit for the "
+    "group (ddp_timeout, timeout= of init_process_group), or the slow work on all ranks",
     side_effects="a real hang is noticed later",
 )
 

@@ -66,8 +66,7 @@ def no_memory_for_nccl(case: Case) -> Iterator[Finding | Reach]:
         return
     yield check.finding(
         f"the engine claims {share:g} of each device's memory, which leaves next to none for the NCCL group that "
-        "brings "
-        "the weights",
+        "brings the weights",
         severity=Severity.WARNING,
         evidence=cite(plan, SHARE, "sync.backend"),
         fixes=(Fix.safe("leave room for NCCL", {SHARE: 0.9}, side_effects="less KV cache"),),

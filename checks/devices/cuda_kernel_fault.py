@@ -41,8 +41,7 @@ _ENGINE = (
 )
 _INDEX = Fix(
     title="an index is out of bounds: compare token ids with the vocabulary, positions with the context, labels with "
-    "the "
-    "classes (on the CPU the same call names the value)"
+    "the classes (on the CPU the same call names the value)"
 )
 
 

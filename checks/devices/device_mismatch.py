@@ -88,8 +88,7 @@ def engine_on_another_device(case: Case) -> Iterator[Finding | Reach]:
         return
     yield check.finding(
         f"the engine is put on {device}, and vLLM {vllm.version} creates rotary tables and other tensors on cuda:0: "
-        "the "
-        "first forward pass mixes both",
+        "the first forward pass mixes both",
         evidence=(*cite(plan, "placement.engine_device", "process.total"), Evidence(text=f"vllm {vllm.version}")),
         fixes=(
             Fix(

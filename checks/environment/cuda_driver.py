@@ -269,9 +269,8 @@ check.signature(
     "NPU function error: aclrtSetDevice",
     "error code is 507033",
     details=(r"error code is (?P<number>\d+)",),
-    says="an Ascend device cannot be opened[[ (error code {number})]]: it does not exist here, another "
-    "process holds it, or "
-    "driver and CANN do not fit",
+    says="an Ascend device cannot be opened[[ (error code {number})]]: it does not exist here, another process holds "
+    "it, or driver and CANN do not fit",
     fixes=(
         Fix(
             title="see devices, processes and driver",

@@ -221,9 +221,8 @@ _OLD_KERNELS = (
         side_effects="max_num_batched_tokens has to reach max_model_len",
     ),
     Fix(
-        title="or take the last releases that supported this GPU (7.0: torch before 2.11, vLLM before 0.20), "
-        "or GPUs of "
-        "compute capability 8.0"
+        title="or take the last releases that supported this GPU (7.0: torch before 2.11, vLLM before 0.20), or GPUs "
+        "of compute capability 8.0"
     ),
 )
 check.signature(

@@ -46,7 +46,6 @@ check = Check(
 _MIB = 1 << 20
 # 64 MiB, and what a container's own rounding adds.
 DOCKER_DEFAULT = 65 * _MIB
-ADVISED = 1024 * _MIB
 WARN_BELOW = 512 * _MIB
 NEEDED_FREE = 128 * _MIB
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogEvent, LogRun, Role
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogRun
 from rldoctor.api.logs import FailedFirst
 
 check = Check("RLD901", "cause-outside-log", __doc__, kind=Kind.ELSEWHERE)
@@ -146,7 +146,8 @@ def _without_a_word(run: LogRun) -> Finding:
     )
 
 
-@check.logged(
+# A parent tells that its child failed.
+check.passes_on(
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
     "subprocess.CalledProcessError: Command ",
     "torch.multiprocessing.spawn.ProcessExitedException",
@@ -154,14 +155,8 @@ def _without_a_word(run: LogRun) -> Finding:
     "concurrent.futures._base.CancelledError",
     "asyncio.exceptions.CancelledError",
     "returned non-zero exit status",
-    role=Role.WRAPPER,
 )
-def passed_on(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A parent tells that its child failed."""
-    yield from ()
 
 
-@check.logged("exited unexpectedly with exit code ", role=Role.WRAPPER)
-def worker_ended(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A loader's worker ended; its own traceback says why."""
-    yield from ()
+# A loader's worker ended; its own traceback says why.
+check.passes_on("exited unexpectedly with exit code ")

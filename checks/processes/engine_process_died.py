@@ -162,7 +162,8 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged(
+# The client learns that the engine failed; the reason was written by the engine.
+check.passes_on(
     "EngineCore encountered an issue. See stack trace",
     "Engine core initialization failed.",
     "WorkerProc initialization failed",
@@ -176,11 +177,7 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     "RuntimeError: cancelled",
     "Call to collective_rpc method failed",
     "Method execution failed: ",
-    role=Role.WRAPPER,
 )
-def passed_on(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The client learns that the engine failed; the reason was written by the engine."""
-    yield from ()
 
 
 @check.logged("Failed core proc(s): {", role=Role.CASCADE)

@@ -89,16 +89,13 @@ check.signature(
 )
 
 
-@check.logged(
+# Ray hands an exception over to the caller; what it carries is judged by itself.
+check.passes_on(
     "The actor died because of an error raised in its creation task",
     "ray.exceptions.RayActorError",
     "ray.exceptions.ActorDiedError",
     "ray.exceptions.ActorUnavailableError",
-    role=Role.WRAPPER,
 )
-def passed_on(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Ray hands an exception over to the caller; what it carries is judged by itself."""
-    yield from ()
 
 
 def _nothing_failed_before(case: Case, event: LogEvent) -> bool:
@@ -114,9 +111,8 @@ def _no_task_ended_before(case: Case, event: LogEvent) -> bool:
 
 
 _RESUME = Fix(
-    title="submit the job again (Slurm: --requeue) and resume from the last checkpoint; save often enough "
-    "that little is "
-    "lost"
+    title="submit the job again (Slurm: --requeue) and resume from the last checkpoint; save often enough that little "
+    "is lost"
 )
 _SLURM = r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+)(?: \(\d+\))? ON (?P<node>\S+) CANCELLED AT "
 _EVICTION = "https://kubernetes.io/docs/concepts/scheduling-eviction/"
@@ -480,9 +476,8 @@ check.signature(
     says="the working directory that Ray copies to the nodes has {size}, and {limit} is the most",
     fixes=(
         Fix(
-            title='leave data, checkpoints and .git out: runtime_env={"excludes": ["/data", "/ckpts", '
-            '".git"]}, or start '
-            "from a folder that holds the code alone"
+            title='leave data, checkpoints and .git out: runtime_env={"excludes": ["/data", "/ckpts", ".git"]}, '
+            "or start from a folder that holds the code alone"
         ),
     ),
     url=_RUNTIME_ENV,

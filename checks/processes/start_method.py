@@ -67,8 +67,7 @@ def spawned_without_a_guard(case: Case) -> Iterator[Finding | Reach]:
         return
     yield check.finding(
         "vLLM is set to spawn its processes, and the script starts the engine at module level: every process would "
-        "start "
-        "it again",
+        "start it again",
         evidence=cite(plan, "process.main_guard", METHOD),
         fixes=(
             Fix(title='put what starts the engine under `if __name__ == "__main__":`'),

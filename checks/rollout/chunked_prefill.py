@@ -127,8 +127,7 @@ def shortest_answer_beyond_the_context(case: Case) -> Iterator[Finding | Reach]:
         return
     yield check.finding(
         f"min_tokens {least} after a prompt of {prompt} exceeds max_model_len {context}: on V0 the stop check is "
-        f"skipped "
-        "below min_tokens, and the scheduler ends with `assert len(self._async_stopped) == 0`",
+        "skipped below min_tokens, and the scheduler ends with `assert len(self._async_stopped) == 0`",
         evidence=cite(plan, *SETTINGS),
         fixes=(*room(plan), *off(plan), _V1) if prompt else (_LENGTHS, _V1),
     )

@@ -62,9 +62,8 @@ def prompts_are_cut(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"longer prompts: {'left out' if plan.value(FILTERED) else how}")
         return
     yield check.finding(
-        f"prompts that are too long are cut ({how}) and the model takes images: a cut placeholder makes tokens "
-        f"and features "
-        "differ, and the step raises",
+        f"prompts that are too long are cut ({how}) and the model takes images: a cut placeholder makes tokens and "
+        "features differ, and the step raises",
         severity=Severity.WARNING,
         evidence=(
             *cite(plan, TRUNCATION, FILTERED, "lengths.prompt"),
@@ -100,17 +99,15 @@ def counted_by_transformers(case: Case, event: LogEvent) -> Iterator[Finding]:
     numbers = f": {tokens} tokens, {features} features" if counts is not None else ""
     if tokens > features:
         yield check.finding(
-            f"more image or video tokens than features{numbers}: the policy sampled a placeholder in its "
-            f"answer, or prompts "
-            "were encoded twice",
+            f"more image or video tokens than features{numbers}: the policy sampled a placeholder in its answer, or "
+            "prompts were encoded twice",
             fixes=(_FORBID, _SMALLER, _LONGER),
             url="https://github.com/verl-project/verl/issues/3469",
         )
         return
     yield check.finding(
         f"fewer image or video tokens than features{numbers}: the prompt was cut in the middle of an image, or "
-        f"encoded anew "
-        "without it",
+        "encoded anew without it",
         fixes=(_FILTER, _LONGER, _SMALLER),
         url="https://github.com/hiyouga/EasyR1/issues/175",
     )
@@ -165,15 +162,13 @@ def counted_by_rope(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 @check.logged("multimodal tokens to ")
 def sampled_placeholders(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``Attempted to assign 9 multimodal tokens to 10 placeholders``: a few too many were sampled, in V1 by "
-    "the policy."""
+    """``Attempted to assign 9 multimodal tokens to 10 placeholders``: a few too many, in V1 sampled by the policy."""
     counts = event.search(r"(?:= |assign )(\d+) multimodal tokens to (\d+) placeholders")
     if counts is None or not 0 < int(counts[2]) - int(counts[1]) <= 16:
         return  # fewer placeholders than tokens: a prompt that chunked prefill split (RLD201)
     yield check.finding(
-        f"{counts[2]} placeholders for {counts[1]} multimodal tokens: image or video tokens were sampled into "
-        f"an answer that "
-        "is prompted again",
+        f"{counts[2]} placeholders for {counts[1]} multimodal tokens: image or video tokens were sampled into an "
+        "answer that is prompted again",
         fixes=(_FORBID, _KEEP_WHOLE, _SMALLER),
     )
 

@@ -243,7 +243,6 @@ def _smaller(option: str, of: int | None, by: int | None) -> Iterator[Fix]:
         )
         return
     yield Fix(
-        title="lower the tensor parallel size (engine.tensor_parallel_size) to one that divides heads, "
-        "vocabulary and the "
-        "blocks of quantized weights",
+        title="lower the tensor parallel size (engine.tensor_parallel_size) to one that divides heads, vocabulary and "
+        "the blocks of quantized weights",
     )

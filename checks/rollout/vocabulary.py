@@ -53,8 +53,7 @@ check = Check("RLD216", "token-out-of-vocabulary", __doc__, before=("RLD305",))
 
 _RESIZE = Fix(
     title="resize the embedding to the tokenizer (model.resize_token_embeddings(len(tokenizer), "
-    "pad_to_multiple_of=64)) and "
-    "save model and tokenizer together, before training and for the engine too",
+    "pad_to_multiple_of=64)) and save model and tokenizer together, before training and for the engine too",
 )
 _MASK = Fix(
     title="keep sampling inside the tokenizer's vocabulary: allowed_token_ids, a logit bias or a logits processor that "
@@ -77,9 +76,8 @@ def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     last = tokens.get(str(max(ids)))
     text = last.get("content", "") if isinstance(last, dict) else ""
     yield check.finding(
-        f"the tokenizer has a token {max(ids)} {text!r}, the embedding {rows} rows (vocab_size): the tokenizer "
-        f"was extended "
-        "without the model",
+        f"the tokenizer has a token {max(ids)} {text!r}, the embedding {rows} rows (vocab_size): the tokenizer was "
+        "extended without the model",
         evidence=(
             *cite_config(case, f"vocab_size: {rows}", config.defaulted),
             Evidence(text=f"added token {max(ids)}", source=f"{model.path}/tokenizer_config.json"),
@@ -167,9 +165,8 @@ def refused_by_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     if int(number[1]) >= 1 << 31:
         yield check.finding(
-            f"a prompt holds the token id {number[1]}, which is no id at all: the buffer was read in another "
-            f"dtype or never "
-            "written",
+            f"a prompt holds the token id {number[1]}, which is no id at all: the buffer was read in another dtype or "
+            "never written",
             fixes=(
                 Fix(
                     title="hand the ids on as a list of Python integers (tolist()), after the copy to the host is done"
@@ -179,9 +176,8 @@ def refused_by_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
         return
     yield check.finding(
-        f"a prompt holds token id {number[1]}, beyond the tokenizer's vocabulary: it was sampled from the "
-        f"padding of the "
-        "embedding and handed back, or the tokenizers of trainer and engine differ",
+        f"a prompt holds token id {number[1]}, beyond the tokenizer's vocabulary: it was sampled from the padding of "
+        "the embedding and handed back, or the tokenizers of trainer and engine differ",
         fixes=(_MASK, _RESIZE),
         url="https://github.com/vllm-project/vllm/issues/13175",
     )

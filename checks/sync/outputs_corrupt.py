@@ -311,8 +311,7 @@ check.signature(
             "bfloat16 in place of float16, on both sides", {"trainer.dtype": "bfloat16", "engine.dtype": "bfloat16"}
         ),
         Fix(
-            title="look at the steps before: loss and gradient norm that were NaN mean that training diverged "
-            "first "
+            title="look at the steps before: loss and gradient norm that were NaN mean that training diverged first "
             "(a lower learning rate, gradient clipping)"
         ),
         Fix(title="left padding and an attention mask for batched prompts; the eager attention kernel to compare"),

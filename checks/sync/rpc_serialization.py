@@ -76,8 +76,7 @@ def types_for_weight_sync(case: Case) -> Iterator[Finding | Reach]:
         return
     yield check.finding(
         f"the rollout server of {plan.framework} {plan.version} hands torch.dtype objects to its workers, and this "
-        "vLLM "
-        "refuses them: the first weight sync hangs",
+        "vLLM refuses them: the first weight sync hangs",
         evidence=(*cite(plan, "placement.mode"), Evidence(text=f"vllm {'.'.join(map(str, vllm))}")),
         fixes=(
             Fix(title=says, commands=(command,)),

@@ -67,8 +67,7 @@ def one_port_for_two(case: Case) -> Iterator[Finding | Reach]:
 
 _OPEN = Fix(
     title="open the group port (51216 unless another is given) from the trainer to the server's host, name the host "
-    "by the "
-    "address that the trainer reaches, and keep proxies away from it",
+    "by the address that the trainer reaches, and keep proxies away from it",
     commands=("nc -zv SERVER_HOST 51216", "unset http_proxy https_proxy all_proxy"),
 )
 _NO_PROXY = Fix.unsafe(
@@ -156,8 +155,7 @@ def event_loop_blocked(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     yield check.finding(
         f"the orchestrator's event loop is {float(lag[1]):.0f} s late: trainer, orchestrator and inference wait for "
-        "each "
-        "other",
+        "each other",
         severity=Severity.WARNING,
         fixes=(
             Fix(title="move blocking work (tokenization, verification) out of the event loop, and restart the run"),

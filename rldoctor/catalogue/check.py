@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Case
-from rldoctor.catalogue.signature import SHORTEST_LITERAL, Condition, Fixes, LogJudge, Role, Row, Signature
+from rldoctor.catalogue.signature import SHORTEST_LITERAL, Condition, Fixes, LogJudge, Role, Row, Signature, Weight
 from rldoctor.catalogue.threshold import Threshold
 from rldoctor.model import Evidence, Finding, Fix, Grade, Severity
 
@@ -178,7 +178,7 @@ class Check:
         when: Condition | None = None,
         fixes: Fixes = (),
         role: Role = Role.CAUSE,
-        severity: Severity = Severity.ERROR,
+        severity: Weight = Severity.ERROR,
         silent: bool = False,
         url: str | None = None,
     ) -> Signature:
@@ -192,7 +192,8 @@ class Check:
         and ``{ranks}``.
         ``exception`` names the types of which the line's exception must be one, ``versions`` the releases that must be
         known and within (``{"trl": "<0.18"}``), ``unless`` texts that rule the pattern out, ``when`` a function that
-        must hold besides and may give further words. ``fixes`` are data, or a function of case, event and words.
+        must hold besides and may give further words. ``fixes`` are data, or a function of case, event and words;
+        ``severity`` is one, or a function of the event.
 
         Raises :class:`ValueError` for a literal that cannot be searched, or a word that nothing supplies."""
         self._searchable(literals)
@@ -214,11 +215,20 @@ class Check:
         def judge(case: Case, event: LogEvent) -> Iterator[Finding]:
             said = row.message(case, event)
             if said is not None:
-                yield self.finding(said[0], severity=row.severity, fixes=said[1], url=row.url)
+                severity = row.severity if isinstance(row.severity, Severity) else row.severity(event)
+                yield self.finding(said[0], severity=severity, fixes=said[1], url=row.url)
 
         declared = Signature(literals, judge, role, tuple(unless), silent, row)
         self.signatures.append(declared)
         return declared
+
+    def passes_on(self, *literals: str) -> None:
+        """Declares what a process prints where it only passes on what failed elsewhere: a line with one of ``literals``
+        is no cause, and says nothing of its own.
+
+        Raises :class:`ValueError` for a literal that is too short or spans lines."""
+        self._searchable(literals)
+        self.signatures.append(Signature(literals, lambda case, event: iter(()), Role.WRAPPER))
 
     def threshold(self, name: str, usual: float, says: str) -> Threshold:
         """Declares a number that a project may set in ``[thresholds.CODE]``: ``usual`` where it does not. ``says`` is

@@ -31,6 +31,8 @@ LogJudge = Callable[[Case, "LogEvent"], Iterator[Finding]]
 # What a row asks beyond texts and releases; a mapping holds and gives further words for ``says`` and ``fixes``.
 Condition = Callable[[Case, "LogEvent"], "bool | Mapping[str, str] | None"]
 Fixes = tuple[Fix, ...] | Callable[[Case, "LogEvent", Mapping[str, str]], Iterable[Fix]]
+# How much a line weighs may depend on whether it ended something.
+Weight = Severity | Callable[["LogEvent"], Severity]
 
 # Shorter literals are found everywhere and make the search of large logs slow.
 SHORTEST_LITERAL = 6
@@ -72,7 +74,7 @@ class Row:
     versions: Mapping[str, str] = field(default_factory=dict)
     when: Condition | None = None
     fixes: Fixes = ()
-    severity: Severity = Severity.ERROR
+    severity: Weight = Severity.ERROR
     url: str | None = None
 
     def __post_init__(self) -> None:

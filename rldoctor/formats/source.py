@@ -29,10 +29,6 @@ class Source:
     file: str
     first_line: int = 1
 
-    @property
-    def embedded(self) -> bool:
-        return self.first_line > 1
-
 
 def line_of(text: str, source: Source, above: int = 1) -> int:
     """The line of ``source``, from its line ``above`` on, at which ``text`` begins in it; ``above`` where it does not

@@ -62,12 +62,3 @@ class InstalledOptions:
             chain = ChainTree(DirectoryTree(root) for root in self.roots)
             self._extractors[framework] = Extractor(layout, PrefixTree(chain, layout.roots))
         return self._extractors[framework]
-
-
-def read_installed(
-    framework: str, directory: Path, group: str | None = None, others: Mapping[str, str] | None = None
-) -> OptionSet | None:
-    """The options of ``group`` in the ``framework`` installed below ``directory``; None where it is not there.
-
-    Sources are read as text and parsed; nothing is imported. :class:`InstalledOptions` keeps what it parsed."""
-    return InstalledOptions(directory).at(framework, group, others)

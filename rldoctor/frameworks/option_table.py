@@ -82,11 +82,6 @@ class OptionTable:
         """The options of ``version`` that ``name`` was most likely meant to be."""
         return self.at(version, group).nearest(name, count)
 
-    def introduced(self, name: str, group: str | None = None) -> str | None:
-        """The first release read that has ``name``; None if the oldest one has it already, or none does."""
-        ranges = self._ranges(name, group)
-        return ranges[0].get("since") if ranges else None
-
     def removed(self, name: str, group: str | None = None) -> str | None:
         """The first release read that no longer has ``name``; None while the newest has it, or none ever did."""
         ranges = self._ranges(name, group)
@@ -128,12 +123,6 @@ class OptionTable:
             return span
         own, uncertain = self._own(group, span)
         return bool(own) or (Unknown(reason=f"{group} came or went around {version}") if uncertain else False)
-
-    def closest(self, version: str) -> str:
-        """The release read that ``version`` is, or the one before it, or the oldest."""
-        position = bisect_left(self._versions, Version(version))
-        exact = position < len(self.versions) and self._versions[position] == Version(version)
-        return self.versions[position if exact else max(position - 1, 0)]
 
     @property
     def _versions(self) -> list[Version]:

@@ -177,11 +177,6 @@ def training(case: Case) -> memory.Training:
     )
 
 
-def trainer_states(case: Case) -> memory.States:
-    """The trainer's states on each of its devices, in bytes."""
-    return memory.states(training(case))
-
-
 def engine_sleeps(plan: RolloutPlan) -> bool:
     """Whether the engine gives its memory back while the trainer works; unknown counts as yes."""
     if plan.value("sleep.enabled") is False:

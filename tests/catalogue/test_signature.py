@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent, Severity
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent, Role, Severity
 from rldoctor.api.facts import Distribution, Packages
 from rldoctor.catalogue.signature import fill
 from rldoctor.logs.triage import triage_text
@@ -118,3 +118,15 @@ def test_a_row_that_could_not_be_searched_or_said_is_refused(row: dict[str, Any]
 )
 def test_words_in_a_text(text: str, said: str | None) -> None:
     assert fill(text, {"rank": "3"}) == said
+
+
+def test_what_only_passes_a_failure_on_says_nothing() -> None:
+    check = Check("TST100", "passes-on", None)
+    check.passes_on(LITERAL)
+    assert [(one.literals, one.role) for one in check.signatures] == [((LITERAL,), Role.WRAPPER)]
+    assert triage_text(CRASH, [check]).findings == ()
+
+
+def test_the_weight_may_depend_on_the_line() -> None:
+    finding = found(severity=lambda event: Severity.NOTE if event.exception is not None else Severity.WARNING)
+    assert finding is not None and finding.severity is Severity.NOTE

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rldoctor.case import Unknown
-from rldoctor.frameworks.installed import InstalledOptions, read_installed
+from rldoctor.frameworks.installed import InstalledOptions
 
 Write = Callable[[dict[str, str]], Path]
 
@@ -47,7 +47,7 @@ TRANSFORMERS = {
 
 
 def test_what_is_installed_wins_over_the_table(write: Write) -> None:
-    options = read_installed("trl", write({**TRL, **TRANSFORMERS}), "grpo")
+    options = InstalledOptions(write({**TRL, **TRANSFORMERS})).at("trl", "grpo")
     assert options is not None
     assert options.default("vllm_mode") == "somehow"
     assert options.known("brand_new") is True
@@ -59,20 +59,20 @@ def test_what_is_installed_wins_over_the_table(write: Write) -> None:
 
 
 def test_what_is_inherited_from_an_absent_framework_comes_from_its_table(write: Write) -> None:
-    options = read_installed("trl", write(TRL), "GRPOConfig", {"transformers": "4.55.4"})
+    options = InstalledOptions(write(TRL)).at("trl", "GRPOConfig", {"transformers": "4.55.4"})
     assert options is not None
     assert options.default("per_device_train_batch_size") == 8
     assert options.known("brand_new") is True
 
 
 def test_a_framework_that_is_not_there_is_none(write: Write) -> None:
-    assert read_installed("trl", write(TRANSFORMERS)) is None
-    assert read_installed("trl", Path("/nonexistent")) is None
+    assert InstalledOptions(write(TRANSFORMERS)).at("trl") is None
+    assert InstalledOptions(Path("/nonexistent")).at("trl") is None
 
 
 def test_a_release_that_moved_its_options_leaves_a_gap(write: Write) -> None:
     moved = dict(TRL) | {"trl/trainer/grpo_config.py": "from .elsewhere import GRPOConfig\n"}
-    options = read_installed("trl", write({**moved, **TRANSFORMERS}), "GRPOConfig")
+    options = InstalledOptions(write({**moved, **TRANSFORMERS})).at("trl", "GRPOConfig")
     assert options is not None
     assert isinstance(options.known("vllm_mode"), Unknown)
     assert options.known("seed") is True
@@ -110,7 +110,7 @@ def test_a_clone_with_a_src_folder_behind_an_editable_install(write: Write) -> N
             "site/axolotl.pth": "../clone\n",
         }
     )
-    options = read_installed("axolotl", root / "site")
+    options = InstalledOptions(root / "site").at("axolotl")
     assert options is not None
     assert options.default("lora_r") == 8
     assert options.known("rope") is True
@@ -134,7 +134,7 @@ def test_a_large_source_file_stays_within_the_budget(write: Write) -> None:
     spent = []
     for _ in range(3):
         start = time.process_time()
-        options = read_installed("vllm", root, "EngineArgs")
+        options = InstalledOptions(root).at("vllm", "EngineArgs")
         spent.append(time.process_time() - start)
         assert options is not None
         assert len(options) == 300

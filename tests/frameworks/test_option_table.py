@@ -86,8 +86,8 @@ def test_the_misspelled_option_of_a_verl_run_is_put_right() -> None:
 
 def test_when_options_came_and_went() -> None:
     trl = OptionTable.load("trl")
-    assert (trl.introduced("vllm_mode"), trl.removed("vllm_mode")) == ("0.18.0", None)
-    assert (trl.introduced("vllm_device"), trl.removed("vllm_device")) == (None, "0.18.0")
+    assert trl.removed("vllm_mode") is None
+    assert trl.removed("vllm_device") == "0.18.0"
     assert trl.removed("never_there") is None
     assert OptionTable.load("vllm").removed("num_scheduler_steps") == "0.10.1"
 
@@ -152,7 +152,6 @@ def test_every_table_is_whole_and_small(framework: str) -> None:
     table = OptionTable.load(framework)
     assert table.generated >= "2026-11-20"
     assert file_of(framework).stat().st_size < 300 * 1024
-    assert table.closest("9999") == table.versions[-1]
     for group in layout_of(framework).groups:
         for version in (table.versions[0], table.versions[-1], None):
             options = table.at(version, group)

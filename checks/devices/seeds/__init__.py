@@ -271,8 +271,7 @@ def servers_of_one_seed(case: Case) -> Iterator[Finding | Reach]:
         return
     yield check.finding(
         f"the servers of ms-swift {plan.version} all have vLLM's own seed, and {together} of them get the same "
-        "prompts: "
-        "they draw the same completions",
+        "prompts: they draw the same completions",
         evidence=cite(plan, "placement.server_host", "batch.generation", "batch.generations"),
         fixes=(SERVER_SEEDS,),
         url="https://github.com/modelscope/ms-swift/issues/7219",

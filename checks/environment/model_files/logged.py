@@ -27,9 +27,8 @@ _TOKEN = Fix(
     commands=("hf auth login",),
 )
 _TOKENIZER = Fix(
-    title="put the tokenizer's files (tokenizer.json, tokenizer_config.json, vocabulary) beside the weights, or "
-    "name the "
-    "original model as tokenizer",
+    title="put the tokenizer's files (tokenizer.json, tokenizer_config.json, vocabulary) beside the weights, or name "
+    "the original model as tokenizer",
 )
 
 

@@ -97,9 +97,8 @@ def _logged_remedies(option: str, numbers: dict[str, int], choices: list[int]) -
         yield Fix(title=f"make the batch a multiple of {by}: {-(-of // by) * by} instead of {of}")
         return
     yield Fix(
-        title="make the larger batch a multiple of the smaller one, and of the ranks that share it: train "
-        "batch, mini batch, "
-        "micro batch and num_generations in that order",
+        title="make the larger batch a multiple of the smaller one, and of the ranks that share it: train batch, mini "
+        "batch, micro batch and num_generations in that order",
     )
 
 

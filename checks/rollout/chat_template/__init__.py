@@ -159,9 +159,8 @@ def end_of_turn_never_stops(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"stops at {', '.join(sorted(stops))}")
         return
     yield check.finding(
-        f"the chat template ends a turn with <|im_end|>, sampling stops at {', '.join(sorted(stops))} only: a "
-        f"policy that "
-        "ends its turns runs on to the length limit",
+        f"the chat template ends a turn with <|im_end|>, sampling stops at {', '.join(sorted(stops))} only: a policy "
+        "that ends its turns runs on to the length limit",
         severity=Severity.NOTE,
         evidence=(
             Evidence(text="<|im_end|> in chat_template", source=f"{model.path}/tokenizer_config.json"),

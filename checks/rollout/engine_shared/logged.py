@@ -55,9 +55,8 @@ def wrong_number_of_outputs(case: Case, event: LogEvent) -> Iterator[Finding]:
     if numbers is None or int(numbers[1]) % max(1, int(numbers[2])) == 0:
         return  # several samples per prompt
     yield check.finding(
-        f"a generation returned {numbers[1]} outputs for {numbers[2]} prompts: requests of another or an "
-        f"interrupted call "
-        "are in the engine",
+        f"a generation returned {numbers[1]} outputs for {numbers[2]} prompts: requests of another or an interrupted "
+        "call are in the engine",
         fixes=(ABORT, LOCK),
         url="https://github.com/modelscope/ms-swift/issues/4234",
     )
