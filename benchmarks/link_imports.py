@@ -1,6 +1,6 @@
 """How far the link check agrees with what happens when the modules are really imported.
 
-    python -m benchmarks.link_imports FOLDER --python INTERPRETER [--every N] [--only NAMES]
+    python -m benchmarks.link_imports FOLDER --python INTERPRETER [--every N] [--only NAMES] [--pairs FILE]
 
 The folder holds unpacked releases as ``NAME-VERSION``, each with its ``.dist-info`` and whatever else must go before
 the interpreter's own packages with it (an older ``huggingface_hub`` beside an older ``transformers``). Every pair of a
@@ -29,7 +29,7 @@ from packaging.version import Version
 
 from rldoctor.case import Case, Distribution, Packages
 from rldoctor.catalogue.probe import Request
-from rldoctor.facts import packages
+from rldoctor.facts import environment, packages
 from rldoctor.frameworks import frameworks
 from rldoctor.link.framework import OTHERS
 from rldoctor.link.observe import observe
@@ -74,6 +74,7 @@ def main() -> int:
     parser.add_argument("--python", type=Path, required=True, help="has torch and what else the packages need")
     parser.add_argument("--every", type=int, default=1, help="take each Nth pair only")
     parser.add_argument("--only", default="", help="frameworks, separated by commas")
+    parser.add_argument("--pairs", type=Path, help="take these alone: lines of NAME-VERSION,vllm-VERSION,...")
     asked = parser.parse_args()
     base = packages.collect(Request(python=asked.python))
     assert isinstance(base, Packages)
@@ -83,6 +84,10 @@ def main() -> int:
     trainers = [p.name for record in frameworks() if record.imports and record.trains for p in record.packages]
     names = [name for name in trainers if name in found and (not asked.only or name in asked.only.split(","))]
     pairs = [(trainer, engine) for name in names for trainer in found[name] for engine in found["vllm"]]
+    if asked.pairs is not None:
+        rows = (line.split(",")[:2] for line in asked.pairs.read_text().splitlines())
+        chosen = {tuple(asked.folder / name for name in row) for row in rows}
+        pairs = [pair for pair in pairs if pair in chosen]
     counts = {"agree healthy": 0, "agree broken": 0, "false alarm": 0, "missed": 0, "elsewhere": 0}
     cold, warm = [], []
     for trainer, engine in pairs[:: asked.every]:
@@ -90,7 +95,7 @@ def main() -> int:
         if beside is None:
             continue
         folders = [trainer, engine, beside]
-        case = Case(packages=_with(base, folders))
+        case = Case(packages=_with(base, folders), environment=environment.collect(Request(python=asked.python)))
         with tempfile.TemporaryDirectory() as cache:
             os.environ["XDG_CACHE_HOME"] = cache
             times = []

@@ -1,4 +1,5 @@
-"""Conditions on what is installed: comparisons of versions, ``is_vllm_available()``, ``find_spec``, ``hasattr``."""
+"""Conditions on what is installed: comparisons of versions, ``is_vllm_available()``, ``find_spec``, ``hasattr``; and on
+the variables of the environment."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import InvalidVersion, Version
 
+from rldoctor.facts.environment import is_allowed
 from rldoctor.link.locate import Kind
 from rldoctor.link.provided import Answer
 from rldoctor.link.values import NOT_KNOWN, Known, Module, Object, Value
@@ -69,6 +71,9 @@ def called(follower: Follower, node: ast.Call, frame: Frame) -> Value:
         return Object("importlib.util", "spec") if _installed(follower, first.value) else Known(None)
     target = follower.evaluate(node.func, frame)
     origin = target.dotted if isinstance(target, Object) else ""
+    if origin in ("os.getenv", "os.environ.get") and arguments:
+        found = variable(follower, first)
+        return arguments[1] if found == Known(None) and len(arguments) > 1 else found
     if origin.startswith(("importlib.metadata.", "importlib_metadata.", "pkg_resources.")) and name in ("version",):
         return _version(follower, first)
     available = _AVAILABLE.fullmatch(name)
@@ -78,6 +83,14 @@ def called(follower: Follower, node: ast.Call, frame: Frame) -> Value:
     if own and isinstance(target, Object):
         return follower.call(target, _bound(follower, target, node, arguments, frame))
     return NOT_KNOWN
+
+
+def variable(follower: Follower, name: Value) -> Value:
+    """A variable of the environment: its text, None where it is not set; not known where nobody looked for it."""
+    if follower.environment is None or not isinstance(name, Known) or not isinstance(name.value, str):
+        return NOT_KNOWN
+    text = follower.environment.get(name.value)
+    return Known(text) if text is not None or is_allowed(name.value) else NOT_KNOWN
 
 
 def _available(follower: Follower, spoken: str, node: ast.Call, arguments: list[Value], frame: Frame) -> Value:

@@ -1,8 +1,8 @@
 """Follows what happens when a module is imported, statement by statement, without running any of it.
 
-Conditions are worked out from the installed versions where they can be; where not, both ways are followed and what
-is found there is not certain. ``try`` is followed as Python does: an import that fails in its body leads to the
-handler."""
+Conditions are worked out from the installed versions where they can be; where not, both ways are followed, and what
+is found there is not certain unless every way fails. ``try`` is followed as Python does: an import that fails in its
+body leads to the handler, which may raise again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import ast
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from rldoctor.link.calls import misfits
 from rldoctor.link.locate import Kind
@@ -43,36 +44,57 @@ Outcome = Raised | Returned | None
 
 @dataclass
 class Frame:
-    """Where the statements stand that are being followed: a module, or a function of it."""
+    """Where the statements stand that are being followed: a module, or a function of it. ``unsure`` counts the
+    conditions around them, within the module, that cannot be worked out; ``handling`` is the exception whose handler
+    they are in."""
 
     source: Source
     names: Environment
-    certain: bool = True
+    unsure: int = 0
     within: Environment = field(default_factory=dict)
     local: bool = False
     future_annotations: bool = False
+    handling: Raised | None = None
 
     def look_up(self, name: str) -> Value | None:
         return self.names.get(name, self.within.get(name))
 
 
+@dataclass
+class _Step:
+    """A problem of a module, or (``to``) an import of another by it, below so many conditions of the module's own."""
+
+    module: str
+    unsure: int
+    problem: Problem | None = None
+    to: str = ""
+
+
 class Follower:
     """Follows imports from the entry modules. ``own`` are the top-level packages whose statements are followed,
     ``other`` those in which names are only looked up; every other package is taken to be whatever is asked of it.
-    ``versions`` gives the installed version of a top-level module."""
+    ``versions`` gives the installed version of a top-level module, ``environment`` the variables that are set, of those
+    that :func:`rldoctor.facts.environment.is_allowed` looks for."""
 
     def __init__(
-        self, sources: Sources, own: frozenset[str], other: frozenset[str], versions: Mapping[str, str]
+        self,
+        sources: Sources,
+        own: frozenset[str],
+        other: frozenset[str],
+        versions: Mapping[str, str],
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.sources = sources
         self.provider = Provider(sources)
         self.own = own
         self.other = other
         self.versions = versions
+        self.environment = environment
         self.modules: dict[str, Environment] = {}
-        self.problems: list[Problem] = []
+        self.doubts = 0  # conditions that cannot be worked out around the statement at hand, over all modules
         self.when = When.IMPORT
         self.entry = ""
+        self._steps: list[_Step] = []
         self._guards: list[frozenset[str]] = []
         self._loading: list[str] = []
         self._calls = 0
@@ -81,20 +103,49 @@ class Follower:
     def enter(self, module: str) -> Raised | None:
         """Follows the import of an entry module; what goes wrong is in ``problems``."""
         self.entry = module
-        return self.load(module, certain=True)
+        return self.load(module)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was found so far, in the order of the imports. Only what every way through the conditions leads to is
+        certain."""
+        unsure = {"": 0}
+        left = [""]
+        imports: dict[str, list[_Step]] = {}
+        for step in self._steps:
+            imports.setdefault(step.module, []).append(step)
+        while left:
+            module = left.pop()
+            for step in imports.get(module, ()):
+                reached = unsure[module] + step.unsure
+                if step.problem is None and reached < unsure.get(step.to, reached + 1):
+                    unsure[step.to] = reached
+                    left.append(step.to)
+        found: dict[Problem, None] = {}
+        for step in self._steps:
+            problem = step.problem
+            if problem is None or (problem.when is not When.CALL and step.module not in unsure):
+                continue
+            sure = problem.when is When.CALL or unsure[step.module] + step.unsure == 0
+            found[problem if sure else replace(problem, when=When.PERHAPS)] = None
+        certain = {replace(problem, when=When.PERHAPS) for problem in found if problem.when is When.IMPORT}
+        return [problem for problem in found if problem not in certain]
 
     # Modules
 
-    def load(self, name: str, certain: bool) -> Raised | None:
-        """Follows the import of an own module and of the packages above it."""
+    def load(self, name: str, frame: Frame | None = None) -> Raised | None:
+        """Follows the import of an own module and of the packages above it, by what a frame does, or as an entry."""
         parts = name.split(".")
         for depth in range(1, len(parts) + 1):
-            raised = self._load_one(".".join(parts[:depth]), certain)
+            above = ".".join(parts[:depth])
+            by, unsure = (frame.source.name, frame.unsure) if frame is not None else ("", 0)
+            self._steps.append(_Step(by, unsure, to=above))
+            raised = self._load_one(above)
             if raised is not None:
                 return raised
         return None
 
-    def _load_one(self, name: str, certain: bool) -> Raised | None:
+    def _load_one(self, name: str) -> Raised | None:
         if name in self.modules or len(self._loading) >= _DEEPEST:
             return None
         source = self.sources.whole(name)
@@ -103,7 +154,7 @@ class Follower:
         names: Environment = {"__name__": Known(name)}
         self.modules[name] = names
         self._loading.append(name)
-        outcome = self.follow(source.tree.body, Frame(source, names, certain))
+        outcome = self.follow(source.tree.body, Frame(source, names))
         self._loading.pop()
         if isinstance(outcome, Raised):
             del self.modules[name]  # as Python does; the next import of it fails again
@@ -164,7 +215,7 @@ class Follower:
         top = module.partition(".")[0]
         if top in self.own:
             # What functions import in turn would be all that the package has; the launch's own way is enough.
-            return None if self.when is When.CALL else self.load(module, frame.certain)
+            return None if self.when is When.CALL else self.load(module, frame)
         found = self.sources.search.find(top).kind
         if found is Kind.ABSENT:
             absent = top not in sys.stdlib_module_names and top not in sys.builtin_module_names
@@ -193,10 +244,10 @@ class Follower:
         if self.when is When.CALL:
             return Object(module, name), None
         if self.sources.search.find(f"{module}.{name}").kind is Kind.SOURCE:
-            return Module(f"{module}.{name}"), self.load(f"{module}.{name}", frame.certain)
+            return Module(f"{module}.{name}"), self.load(f"{module}.{name}", frame)
         lazily = self._lazy_origin(module, name)
         if lazily is not None and lazily != module:
-            raised = self.load(lazily, frame.certain)
+            raised = self.load(lazily, frame)
             if raised is not None:
                 return NOT_KNOWN, raised
             return self.modules.get(lazily, {}).get(name, Object(lazily, name)), None
@@ -245,22 +296,45 @@ class Follower:
         return self._perhaps((node.body, node.orelse), frame)
 
     def _perhaps(self, branches: tuple[list[ast.stmt], ...], frame: Frame) -> Outcome:
-        """Follows several ways of which nobody knows which is taken. What they bind differently is not known."""
-        before, certain = dict(frame.names), frame.certain
-        frame.certain = False
-        results = []
+        """Follows several ways of which nobody knows which is taken. What they bind differently is not known; what each
+        of them fails at fails for certain."""
+        before, marks = dict(frame.names), [len(self._steps)]
+        frame.unsure += 1
+        self.doubts += 1
+        results, outcomes = [], list[Outcome]()
         for body in branches:
             frame.names.clear()
             frame.names.update(before)
-            self.follow(body, frame)
+            outcomes.append(self.follow(body, frame))
+            marks.append(len(self._steps))
             results.append(dict(frame.names))
-        frame.certain = certain
+        ways = list(pairwise(marks))
+        here = (frame.source.name, frame.unsure)
+        if all(start < end for start, end in ways) and all(self._fails(*here, *way) for way in ways):
+            for step in self._steps[marks[0] :]:
+                step.unsure -= (step.module, step.unsure) == here
+        frame.unsure -= 1
+        self.doubts -= 1
         frame.names.clear()
         for name in dict.fromkeys(name for result in results for name in result):
             values = [result[name] for result in results if name in result]
             same = all(value == values[0] for value in values) and len(values) == len(results)
             frame.names[name] = values[0] if same else NOT_KNOWN
-        return None
+        raised = [outcome for outcome in outcomes if isinstance(outcome, Raised)]
+        if len(raised) < len(outcomes):
+            return None
+        return Raised(raised[0].type, tuple(problem for one in raised for problem in one.problems))
+
+    def _fails(
+        self, module: str, unsure: int, start: int = 0, end: int | None = None, seen: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether a module has a problem below so many of its own conditions, or imports one that has, in the steps
+        from ``start`` to ``end``."""
+        steps = [step for step in self._steps[start:end] if (step.module, step.unsure) == (module, unsure)]
+        if any(step.problem is not None for step in steps):
+            return True
+        seen |= {module}
+        return any(self._fails(step.to, 0, seen=seen) for step in steps if step.to and step.to not in seen)
 
     def _try(self, node: ast.Try, frame: Frame) -> Outcome:
         caught = frozenset(name for handler in node.handlers for name in _caught_by(handler))
@@ -272,7 +346,9 @@ class Follower:
             if handler is not None:
                 if handler.name:
                     frame.names[handler.name] = NOT_KNOWN
+                before, frame.handling = frame.handling, outcome
                 outcome = self.follow(handler.body, frame)
+                frame.handling = before
         elif outcome is None:
             outcome = self.follow(node.orelse, frame)
         return self.follow(node.finalbody, frame) or outcome
@@ -318,11 +394,16 @@ class Follower:
         if raised is not None:
             return raised
         # Where it is not certain that this return is reached, nobody knows what follows.
-        return Returned(self.evaluate(node.value, frame)) if frame.certain or frame.local else None
+        return Returned(self.evaluate(node.value, frame)) if not frame.unsure or frame.local else None
 
     def _raise(self, node: ast.Raise, frame: Frame) -> Outcome:
+        again = frame.handling
         type_ = _last(node.exc.func if isinstance(node.exc, ast.Call) else node.exc) if node.exc else ""
-        return Raised(type_) if frame.certain and self._caught(type_) else None
+        type_ = again.type if again is not None and node.exc is None else type_
+        if self._caught(type_):
+            return Raised(type_, again.problems if again is not None else ())
+        # What else a package refuses to work with is not the question here.
+        return self._report(type_, again.problems, frame) if again is not None else None
 
     def _assign(self, node: ast.Assign, frame: Frame) -> Outcome:
         raised = self.examine(node.value, frame)
@@ -375,7 +456,7 @@ class Follower:
             raised = self.examine(part, frame)
             if raised is not None:
                 return raised
-        inner = Frame(frame.source, {}, frame.certain, {**frame.within, **frame.names}, frame.local)
+        inner = Frame(frame.source, {}, frame.unsure, {**frame.within, **frame.names}, frame.local)
         inner.future_annotations = frame.future_annotations
         outcome = self.follow(node.body, inner)
         self._replaces(node, frame)
@@ -395,7 +476,7 @@ class Follower:
             for unfit in unfit_overrides(self.sources, definition, node):
                 owner = f"{definition.source.name}.{above.name}.{unfit.method.name}"
                 found = self._problem("override", unfit.method, unfit.argument, owner, frame)
-                self._add((replace(found, when=When.CALL),))
+                self._add((replace(found, when=When.CALL),), frame)
 
     # Expressions
 
@@ -513,11 +594,15 @@ class Follower:
         return NOT_KNOWN if holds is None else self.evaluate(node.body if holds else node.orelse, frame)
 
     def _value_compare(self, node: ast.Compare, frame: Frame) -> Value:
-        from rldoctor.link.conditions import compared
+        from rldoctor.link.conditions import compared, variable
 
         if len(node.ops) != 1:
             return NOT_KNOWN
-        return compared(node.ops[0], self.evaluate(node.left, frame), self.evaluate(node.comparators[0], frame))
+        test, left, right = node.ops[0], self.evaluate(node.left, frame), self.evaluate(node.comparators[0], frame)
+        if right == Object("os", "environ") and isinstance(test, ast.In | ast.NotIn):
+            found = variable(self, left)
+            return Known((found == NONE) is isinstance(test, ast.NotIn)) if isinstance(found, Known) else NOT_KNOWN
+        return compared(test, left, right)
 
     def _value_call(self, node: ast.Call, frame: Frame) -> Value:
         from rldoctor.link.conditions import called
@@ -544,10 +629,11 @@ class Follower:
         if source is None or not isinstance(node, ast.FunctionDef) or self._calls > 4 or len(node.body) > 12:
             return NOT_KNOWN
         self._calls += 1
-        known = len(self.problems)
-        frame = Frame(source, dict(arguments), True, self.modules.get(function.module, {}), local=True)
+        known = len(self._steps)
+        frame = Frame(source, dict(arguments), 0, self.modules.get(function.module, {}), local=True)
         outcome = self.follow(node.body, frame)
-        del self.problems[known:]  # what a function asks for is looked at where functions are
+        # What a function asks for is looked at where functions are; a module that it loads stays loaded.
+        self._steps[known:] = [step for step in self._steps[known:] if step.module != function.module]
         self._calls -= 1
         return outcome.value if isinstance(outcome, Returned) else NOT_KNOWN
 
@@ -557,10 +643,9 @@ class Follower:
         return any(_matches(guard, type_) for guard in self._guards)
 
     def _problem(self, kind: str, node: ast.AST, name: str, owner: str, frame: Frame) -> Problem:
-        when = self.when if self.when is When.CALL or frame.certain else When.PERHAPS
         file = self.sources.search.relative(frame.source.path)
         by, of = (module.partition(".")[0] for module in (frame.source.name, owner))
-        return Problem(kind, by, file, getattr(node, "lineno", 0), name, owner, of, when, self.entry)
+        return Problem(kind, by, file, getattr(node, "lineno", 0), name, owner, of, self.when, self.entry)
 
     def _report(self, type_: str, problems: tuple[Problem, ...], frame: Frame) -> Raised | None:
         """An exception where something catches it; else the problems are noted, and the rest is read as if they were
@@ -569,11 +654,11 @@ class Follower:
             return None
         if self._caught(type_):
             return Raised(type_, problems)
-        self._add(problems)
+        self._add(problems, frame)
         return None
 
-    def _add(self, problems: tuple[Problem, ...]) -> None:
-        self.problems += [problem for problem in problems if problem not in self.problems]
+    def _add(self, problems: tuple[Problem, ...], frame: Frame) -> None:
+        self._steps += [_Step(frame.source.name, frame.unsure, problem) for problem in problems]
 
 
 _VERSION_PARTS = frozenset({"base_version", "public", "major", "minor", "micro", "release"})

@@ -43,7 +43,7 @@ def link(
     below = {layer.package for layer in record.over}
     built_on = {m for other in frameworks() if other.name in below and other.trains for m in other.modules}
     own = frozenset({*record.modules, *built_on})
-    follower = Follower(sources, own, OTHERS - own, versions)
+    follower = Follower(sources, own, OTHERS - own, versions, case.environment)
     entries = [e for e in wanted if sources.search.find(e).kind is Kind.SOURCE]
     for entry in entries:
         follower.enter(entry)

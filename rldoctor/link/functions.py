@@ -29,7 +29,7 @@ def follow_functions(follower: Follower) -> None:
             arguments = function.args
             given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
             local = {argument.arg: NOT_KNOWN for argument in given if argument is not None}
-            follower.follow(function.body, Frame(source, dict(local), True, names, local=True))
+            follower.follow(function.body, Frame(source, dict(local), 0, names, local=True))
     follower.when = When.IMPORT
 
 

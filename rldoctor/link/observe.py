@@ -28,7 +28,7 @@ from rldoctor.lookup import Absent, find
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots
 
-_FORMAT = 4  # of what the cache keeps
+_FORMAT = 5  # of what the cache keeps
 _KEPT = 64  # results in the cache folder
 
 
@@ -49,6 +49,7 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
         [
             *(_FORMAT, __version__, sys.version_info[:2], roots, versions),
             *(entries, sorted(map(repr, given_settings(case.plan).items()))),
+            sorted((case.environment or {}).items()),
         ]
     )
     kept = _Kept(hashlib.sha256(key.encode()).hexdigest())

@@ -38,7 +38,7 @@ class _Recorder(Follower):
         return super()._member(module, name, node, frame)
 
     def _note(self, asked: str, frame: Frame) -> None:
-        here = frame.certain and not frame.local and self.when is When.IMPORT
+        here = not self.doubts and not frame.local and self.when is When.IMPORT
         guarded = any(self._caught(missing) for missing in ("ModuleNotFoundError", "ImportError"))
         if here and asked.partition(":")[0].partition(".")[0] in self.other and not guarded:
             self.asked.add(asked)

@@ -53,11 +53,17 @@ ENGINE = {
 def link(site: Callable[[dict[str, str]], Path]) -> Link:
     """What a trainer module of this text lacks of an engine of release 0.12, one line for each problem."""
 
-    def linked(trainer: str, further: dict[str, str] | None = None, *, functions: bool = False) -> list[str]:
+    def linked(
+        trainer: str,
+        further: dict[str, str] | None = None,
+        *,
+        functions: bool = False,
+        environment: dict[str, str] | None = None,
+    ) -> list[str]:
         root = site({**ENGINE, "trl/trainer/grpo_trainer.py": trainer, **(further or {})})
         versions = {"vllm": "0.12.0", "trl": "0.20.0"}
         others = frozenset({"vllm", "transformers", "peft"})
-        follower = Follower(Sources(SearchPath([root])), frozenset({"trl"}), others, versions)
+        follower = Follower(Sources(SearchPath([root])), frozenset({"trl"}), others, versions, environment)
         assert follower.enter("trl.trainer.grpo_trainer") is None
         if functions:
             follow_functions(follower)

@@ -79,6 +79,34 @@ def test_a_condition_that_nobody_can_tell_makes_a_finding_uncertain(link: Link) 
     ]
 
 
+def test_what_fails_on_every_way_is_certain(link: Link) -> None:
+    text = f"import os\nif os.environ.get('TRL_OLD'):\n    {GONE}else:\n    {GONE}"
+    assert link(text) == [f"import: trl/trainer/grpo_trainer.py:{line} {FOUND}" for line in (3, 5)]
+    loaded = {"trl/old.py": GONE, "trl/new.py": f"import os\nif os.environ.get('X'):\n    {GONE}"}
+    text = "import os\nif os.environ.get('TRL_OLD'):\n    import trl.old\nelse:\n    import trl.new\n"
+    assert link(text, loaded) == [f"perhaps: trl/old.py:1 {FOUND}", f"perhaps: trl/new.py:3 {FOUND}"]
+
+
+def test_a_module_that_is_perhaps_imported_first_and_certainly_later(link: Link) -> None:
+    text = "import os\nif os.environ.get('TRL_OLD'):\n    import trl.old\nfrom trl import old\n"
+    assert link(text, {"trl/old.py": GONE}) == [f"import: trl/old.py:1 {FOUND}"]
+
+
+def test_variables_that_were_looked_for_decide(link: Link) -> None:
+    text = f"import os\nif 'ROCM_PATH' in os.environ or os.getenv('VLLM_OLD', '0') == '1':\n    {GONE}"
+    assert link(text) == [f"perhaps: trl/trainer/grpo_trainer.py:3 {FOUND}"]
+    assert link(text, environment={}) == []
+    assert link(text, environment={"VLLM_OLD": "1"}) == [f"import: trl/trainer/grpo_trainer.py:3 {FOUND}"]
+
+
+@pytest.mark.parametrize("again", ["raise ImportError('no fp8') from error", "raise"])
+def test_a_handler_that_raises_again(link: Link, again: str) -> None:
+    text = f"try:\n    {GONE}except ImportError as error:\n    {again}\n"
+    assert link(text) == [f"import: trl/trainer/grpo_trainer.py:2 {FOUND}"]
+    guarded = "try:\n    import trl.fp8\nexcept ImportError:\n    pass\n"
+    assert link(guarded, {"trl/fp8.py": text}) == []
+
+
 def test_a_trainers_own_answer_to_what_is_available(link: Link) -> None:
     utils = """
         import importlib.metadata
