@@ -65,6 +65,10 @@ _FABRIC = Fix(
     commands=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...",),
 )
 _ORDER = Fix(title="let every rank call the same collectives in the same order: no branch on the rank may skip one")
+_PAIRS = Fix(
+    title="let one rank of the ring send before it receives, or start both without waiting: "
+    "torch.distributed.batch_isend_irecv"
+)
 _LONGER = Fix(
     title="where the missing rank was only slow (checkpoint, evaluation, long rollout): a longer time limit for the "
     "group (ddp_timeout, timeout= of init_process_group), or the slow work on all ranks",
@@ -94,17 +98,18 @@ def rank_not_there(case: Case) -> Iterator[Finding | Reach]:
         )
     for peers in run.together:
         classes = _calls(peers)
-        text = _together_text(classes, peers)
+        ring = run.ring(peers)
+        text = _ring_text(ring) if ring else _together_text(classes, peers)
         severity = None if run.cycle or run.unequal else gravity(run, text, busy=False)
         if severity is None:
             yield Reach("the flight recorders say more" if run.cycle or run.unequal else in_pace(run))
             continue
         yield check.finding(
             text,
-            severity=severity if len(classes) > 1 else Severity.WARNING,
+            severity=severity if ring or len(classes) > 1 else Severity.WARNING,
             grade=Grade.OBSERVED,
-            evidence=evidence(run, peers),
-            fixes=(_ORDER if len(classes) > 1 else _FABRIC, LONGER, _RECORD),
+            evidence=evidence(run, ring or peers),
+            fixes=(_PAIRS if ring else _ORDER if len(classes) > 1 else _FABRIC, LONGER, _RECORD),
         )
     yield Reach(f"{len(run.process_states)} processes compared")
 
@@ -137,6 +142,14 @@ def _together_text(classes: list[list[ProcessState]], peers: Sequence[ProcessSta
         return f"every rank waits in the same collective, and it does not go on: {said}"
     said = ", ".join(f"{ranks_named(ones)} in {_call(ones[0])}" for ones in classes[:6])
     return f"every rank waits in a collective, and not in the same, so they call them in another order: {said}"
+
+
+def _ring_text(ring: Sequence[ProcessState]) -> str:
+    said = ", ".join(
+        f"{ranks_named([one])} in {_call(one)} for {ranks_named([other])}"
+        for one, other in zip(ring, [*ring[1:], ring[0]], strict=True)
+    )
+    return f"ranks wait for each other: {said}"
 
 
 def _call(one: ProcessState) -> str:

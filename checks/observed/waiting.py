@@ -17,7 +17,7 @@ _SHOWN = 6
 STARTS = 30.0
 
 # What helps where a look of some seconds cannot tell.
-LATER = "look again later: rldoctor hang --seconds 60 (longer than its slowest step)"
+LATER = "look again later, with its output in a file (... | tee run.log), which tells the pace"
 
 LONGER = Fix(
     title="make sure that it stands: watch it for longer than its slowest step",

@@ -79,6 +79,11 @@ class Kernel:
             (one for one in found if one is not None), None
         )
 
+    def reader(self, pipe: str) -> Process | None:
+        """The process that reads from a pipe (``pipe:[131]``), the only one that does."""
+        reads = {pid for pid, mode in self._open.get(pipe, ()) if mode == os.O_RDONLY}
+        return self._table[reads.pop()] if len(reads) == 1 else None
+
     def _child(self, pid: int, call: str, arguments: list[int]) -> Blocked | None:
         # wait4(pid, ...) and waitid(P_PID, pid, ...); anything else is any child.
         named = arguments[0] if call == "wait4" else arguments[1] if arguments[0] == 1 else 0

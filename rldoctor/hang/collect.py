@@ -14,8 +14,9 @@ from rldoctor import __version__, redact
 from rldoctor.case import Case, Gpus
 from rldoctor.catalogue.probe import Request
 from rldoctor.facts import environment, gpus, proc
+from rldoctor.facts.blocked import Kernel
 from rldoctor.facts.deadline import within
-from rldoctor.hang import files, flight_recorder, ray_cluster, runs, sampling, stacks
+from rldoctor.hang import files, flight_recorder, ray_cluster, runs, sampling, spawned, stacks
 from rldoctor.hang import gpus as devices
 from rldoctor.hang.model import NAME, FlightRecord, Hang, RayCluster, Seen
 from rldoctor.hang.runs import Run
@@ -44,12 +45,13 @@ def collect(pid: int | None, seconds: float, trigger: bool, progress: Callable[[
     present = [one for one in watched if not one.ended]
     lacking += _unread(present, py_spy)
     ray = _ray(run, progress, lacking)
+    kernel = Kernel(proc.table())
     reported = gpus.collect(Request())
     hang = Hang(
         seconds=round(max((one.times[-1] - one.times[0] for one in present if one.times), default=0.0), 2),
         taken=taken,
         hosts=(host,),
-        processes=tuple(_seen(one, host) for one in present),
+        processes=spawned.with_ranks([_seen(one, host, kernel) for one in present]),
         ended=tuple(one.member.process.pid for one in watched if one.ended),
         records=tuple(_records(run)),
         ray=(ray,) if ray is not None else (),
@@ -64,7 +66,7 @@ def collect(pid: int | None, seconds: float, trigger: bool, progress: Callable[[
     )
 
 
-def _seen(watched: Watched, host: str) -> Seen:
+def _seen(watched: Watched, host: str, kernel: Kernel) -> Seen:
     process, role = watched.member.process, watched.member.role
     age = proc.age(process)
     sources = files.Sources(process.pid)
@@ -88,7 +90,7 @@ def _seen(watched: Watched, host: str) -> Seen:
         samples=len(watched.samples),
         unread=watched.unread if not watched.samples else None,
         threads=threads,
-        log=files.log_of(process.pid, age) if role.kind != "ray service" else None,
+        log=files.log_of(process.pid, age, kernel) if role.kind != "ray service" else None,
         environment=environment.select(proc.environment(process.pid)),
     )
 

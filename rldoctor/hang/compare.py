@@ -12,8 +12,8 @@ from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBun
 from rldoctor.hang.names import by_number
 from rldoctor.hang.process_state import IDLE, ProcessState, process_states
 from rldoctor.hang.rendezvous import world
+from rldoctor.hang.waits import MEETS
 
-_MEETS = ("collective", "rendezvous")
 # gcs.proto: ActorTableData.ActorState and PlacementGroupTableData.PlacementGroupState
 _UNPLACED = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING", "PENDING", "RESCHEDULING")
 
@@ -70,7 +70,7 @@ def missing_peers(hang: Hang) -> list[MissingPeers]:
     """Every set of peers of which some wait in a collective for the whole time, and others do not."""
     found = []
     for peers in _peers(process_states(hang)):
-        waiting = [one for one in peers if not one.moving and one.wait is not None and one.wait.kind in _MEETS]
+        waiting = [one for one in peers if not one.moving and one.wait is not None and one.wait.kind in MEETS]
         waiting = waiting or _at_the_device(peers)
         missing = [one for one in peers if one not in waiting]
         unseen, absent = _unseen(peers, hang)
@@ -107,7 +107,7 @@ def together(hang: Hang) -> list[tuple[ProcessState, ...]]:
     """Sets of peers that all stand in collectives, nobody missing."""
     found = []
     for peers in _peers(process_states(hang)):
-        meets = all(one.wait is not None and one.wait.kind in _MEETS and not one.moving for one in peers)
+        meets = all(one.wait is not None and one.wait.kind in MEETS and not one.moving for one in peers)
         if meets and len(peers) > 1 and not _unseen(peers, hang)[0] and not _dead_actors(peers, hang):
             found.append(tuple(peers))
     return found
@@ -188,7 +188,8 @@ def _world(one: ProcessState) -> tuple[str, ...] | None:
     seen = one.seen
     if seen.role == "rank":
         place = world(seen.environment)
-        return ("rank", *((place.by, place.name, str(place.size)) if place is not None else ()))
+        # Those that a program started with multiprocessing have no variables of their own.
+        return ("rank", *((place.by, place.name, str(place.size)) if place is not None else (str(seen.parent),)))
     if one.kind == "engine worker":
         return ("engine worker", seen.host, str(seen.parent))
     if seen.role == "ray worker":

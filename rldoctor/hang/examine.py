@@ -14,6 +14,7 @@ from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import InputError
 from rldoctor.flow.session import Session
 from rldoctor.hang import folder as folders
+from rldoctor.hang import pace
 from rldoctor.hang.collect import LONGEST, SHORTEST, collect
 from rldoctor.hang.incident import incident_of
 from rldoctor.hang.model import NAME, GpuUse, Hang, hang_of
@@ -29,7 +30,12 @@ Progress = Callable[[str], None]
 MOST_PLACES = 24
 _NO_PACE = Missing(
     what="whether the run stands: nothing tells how long its steps take, and it was watched for less",
-    how="rldoctor hang --seconds 60, or the same later; a log of steps in a file tells the pace",
+    how="the same later, with its output in a file (... | tee run.log), which tells the pace; or rldoctor hang "
+    f"--seconds {pace.LONGEST + 1:.0f}",
+)
+_NO_WORK = Missing(
+    what="whether the run stands: none of the processes that were looked at does its work",
+    how="rldoctor hang PID, of the program that started it",
 )
 
 
@@ -78,7 +84,10 @@ def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[st
     # Without stacks "nothing found" would say more than is known.
     open_ = {result.code for result in results if result.outcome is Outcome.NOT_CHECKED}
     missing = verdict.missing(verdict.Subject.STALL, case, report, (), open_)
-    if StalledRun(hang).undecided and not any(finding.severity is not Severity.NOTE for finding in ranked):
+    run = StalledRun(hang)
+    if not run.process_states and not report.findings:
+        missing = (*missing, _NO_WORK)
+    if run.undecided and not any(finding.severity is not Severity.NOTE for finding in ranked):
         missing = (*missing, _NO_PACE)
     report = replace(report, ranked=ranked, incident=incident_of(hang, ranked), missing=missing)
     return settings.silence(report, session.settings, datetime.date.today())

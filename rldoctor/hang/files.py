@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rldoctor import redact
 from rldoctor.facts import proc
+from rldoctor.facts.blocked import Kernel
 from rldoctor.facts.deadline import within
 from rldoctor.hang import pace
 from rldoctor.hang.model import LogTail
@@ -19,6 +22,12 @@ from rldoctor.printable import plain
 # What a run stands on may be a file system that does not answer.
 TIME_LIMIT = 5.0
 LINES = 200
+# Programs that hand on what they read, those of them that also write it to files, and how many may stand in a row.
+_RELAYS = re.compile(
+    r"(?:tee|rotatelogs|ts|cat|sed|grep|[gm]?awk|srun|mpirun|mpiexec\S*|orterun|prterun|hydra_pmi_\w*)$"
+)
+_COPIES = ("tee", "rotatelogs")
+_MOST_RELAYS = 4
 _TAIL = 128 * 1024
 _WIDEST = 500
 _LARGEST_SOURCE = 4 << 20
@@ -67,20 +76,32 @@ class Sources:
         return []
 
 
-def log_of(pid: int, age: float | None) -> LogTail | None:
-    """The end of the file that the process's output goes to, or None where it goes to a terminal or a pipe. ``age`` is
-    the process's, in seconds."""
-    opened = proc.open_files(pid)
-    for number in (2, 1):
-        target = opened.get(number)
-        if target is not None and target.startswith("/") and not target.startswith(("/dev/", "/proc/")):
-            try:
-                tail = within(TIME_LIMIT, lambda number=number, target=target: _tail(pid, number, target, age))  # type: ignore[misc]
-            except (TimeoutError, OSError):
-                continue
-            if tail is not None:
-                return tail
+def log_of(pid: int, age: float | None, kernel: Kernel) -> LogTail | None:
+    """The end of the file that the process's output goes to, itself or through programs that hand it on; None where it
+    goes to a terminal or to another program. ``age`` is the process's, in seconds."""
+    for writer, number, target in _outputs(pid, kernel):
+        try:
+            tail = within(TIME_LIMIT, partial(_tail, writer, number, target, age))
+        except (TimeoutError, OSError):
+            continue
+        if tail is not None:
+            return tail
     return None
+
+
+def _outputs(pid: int, kernel: Kernel) -> Iterator[tuple[int, int, str]]:
+    """The files that a process's output goes to, with who writes them and by which descriptor."""
+    at, copies = pid, False
+    for _ in range(_MOST_RELAYS):
+        opened = proc.open_files(at)
+        for number in (2, 1, *sorted(opened.keys() - {0, 1, 2} if copies else ())):
+            if (target := opened.get(number, "")).startswith("/") and not target.startswith(("/dev/", "/proc/")):
+                yield at, number, target
+        pipes = (opened[number] for number in (2, 1) if opened.get(number, "").startswith("pipe:"))
+        reader = next((one for pipe in pipes if (one := kernel.reader(pipe)) is not None), None)
+        if reader is None or not _RELAYS.match(reader.name):
+            return
+        at, copies = reader.pid, reader.name in _COPIES
 
 
 def _tail(pid: int, number: int, target: str, age: float | None) -> LogTail | None:

@@ -104,6 +104,30 @@ def _child(hang: Hang, state: ProcessState, visited: set[int]) -> ProcessState |
     return next((one for one in found if one.wait is None or one.wait.kind not in ("work", *_CHILDREN)), None)
 
 
+def point_to_point(peers: Sequence[ProcessState]) -> list[ProcessState]:
+    """Ranks that wait for each other in a ring, each to send to or receive from the next; empty where none do. Two of
+    which one sends what the other receives do not wait in vain."""
+    calls: dict[int, tuple[str, int, ProcessState]] = {}
+    for one in peers:
+        peer = one.thread.places.get("peer") if one.thread is not None else None
+        if peer is not None and one.wait is not None and (one.seen.rank or "").isdecimal():
+            calls[int(one.seen.rank or 0)] = (one.wait.operation.lstrip("i")[:4], peer, one)
+    for start in sorted(calls):
+        path: list[int] = []
+        at = start
+        while at in calls and at not in path:
+            path.append(at)
+            operation, peer, _ = calls[at]
+            answer = calls.get(peer)
+            if answer is not None and answer[1] == at and answer[0] != operation:
+                break
+            at = peer
+        else:
+            if at == start and len(path) > 1:
+                return [calls[rank][2] for rank in path]
+    return []
+
+
 def awaited(records: Sequence[FlightRecord]) -> list[Awaited]:
     """The edges between ranks: who has begun a collective that members of its group have not, of those that dumped."""
     newest = {

@@ -27,8 +27,8 @@ _NUMBER = re.compile(r"(?:\d[\d.,]*(?:[eE][-+]?\d+)?|[^A-Za-z_])+")
 
 @dataclass(frozen=True)
 class Pace:
-    """``quiet`` is for how many seconds no process that trains has written, ``limit`` what its own pace allows, both
-    None where nothing tells."""
+    """``quiet`` is for how many seconds no process that trains has written, or has been seen to move where none writes
+    to a file; ``limit`` what its own pace allows. Both are None where nothing tells."""
 
     quiet: float | None = None
     limit: float | None = None
@@ -54,7 +54,7 @@ def pace(hang: Hang) -> Pace:
     logs = {seen.log.file: seen.log for seen in hang.processes if seen.log is not None and seen.role in _TRAINS}
     timed = [log for log in logs.values() if log.limit is not None]
     if not timed:
-        return Pace(quiet=min((log.quiet for log in logs.values()), default=None))
+        return Pace(quiet=min((log.quiet for log in logs.values()), default=hang.seconds))
     latest = min(timed, key=lambda log: log.quiet - (log.limit or 0.0))
     return Pace(min(log.quiet for log in logs.values()), latest.limit)
 

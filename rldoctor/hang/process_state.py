@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rldoctor.hang.model import Hang, Seen, Thread
-from rldoctor.hang.waits import Wait, bare, wait_of
+from rldoctor.hang.waits import MEETS, Wait, bare, wait_of
 from rldoctor.logs.code_paths import is_users
 from rldoctor.logs.model import Frame
 from rldoctor.logs.stages import stage_of
@@ -78,7 +78,7 @@ class ProcessState:
     def place(self) -> Frame | None:
         """The frame that says where it is: who called what it waits in, else the user's innermost, else the last."""
         caller = self.wait.caller if self.wait is not None else None
-        if self.wait is not None and self.wait.kind in ("collective", "rendezvous") and caller is not None:
+        if self.wait is not None and self.wait.kind in MEETS and caller is not None:
             return caller
         return self.own or caller or next(reversed(self.frames), None)
 
@@ -128,7 +128,7 @@ def role_by_frames(threads: Sequence[Thread]) -> str | None:
 
 def _weight(thread: Thread) -> int:
     wait = wait_of(thread.frames)
-    if wait is not None and wait.kind in ("collective", "rendezvous"):
+    if wait is not None and wait.kind in MEETS:
         return 8 + thread.main
     idle = wait is not None and wait.kind in ("work", "queue", "lock")
     own = any(is_users(frame.file) for frame in thread.frames)

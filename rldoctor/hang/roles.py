@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +41,7 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("trainer", re.compile(rf"(?:^|/)(?:{_any(_COMMANDS)})$|(?:^|[/_])(?:grpo|rlhf|ppo|dapo)\w*\.py$")),
 )
 _HELPER = re.compile(r"multiprocessing\.(?:resource_tracker|semaphore_tracker|forkserver)|/compile_worker/|pin_memory")
-_SPAWNED = re.compile(r"multiprocessing\.spawn")
+_SPAWNED = re.compile(r"multiprocessing\.(?:spawn|forkserver)\b")
 # Arguments behind which nothing tells what is run.
 _LOOKED_AT = 6
 
@@ -83,6 +83,11 @@ def role_of(command: list[str], executable: str | None, environ: Mapping[str, st
     if program is not None:
         return Role(program, name)
     return Role("helper" if _SPAWNED.search(title) else "other", name)
+
+
+def is_spawned(command: Sequence[str], parent: Sequence[str]) -> bool:
+    """Whether multiprocessing started a process, from the commands of both; a fork has its parent's."""
+    return command == parent or _SPAWNED.search(" ".join(command)) is not None
 
 
 def is_python(executable: str | None, command: list[str]) -> bool:

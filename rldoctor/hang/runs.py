@@ -14,7 +14,7 @@ from rldoctor.errors import InputError
 from rldoctor.facts import proc
 from rldoctor.facts.proc import Process
 from rldoctor.hang.rendezvous import world
-from rldoctor.hang.roles import Role, is_python, role_of
+from rldoctor.hang.roles import Role, is_python, is_spawned, role_of
 
 # Ray's processes, its drivers included, write below their session's folder.
 _SESSION = re.compile(r"(/\S*/session_\d{4}-\d\d-\d\d_\S+?)/logs/(python-core-driver-)?")
@@ -65,8 +65,9 @@ def choose(pid: int | None) -> Run:
             return ours
         if pid not in mine:
             raise InputError(f"process {pid} is rldoctor's own")
-        below = _below({pid}, mine)
-        return Run((mine[pid], *(m for number, m in sorted(mine.items()) if number in below - {pid})))
+        first = _program(pid, mine)
+        below = _below({first}, mine)
+        return Run((mine[first], *(m for number, m in sorted(mine.items()) if number in below - {first})))
     if not found:
         raise InputError(
             "no trainer, torchrun, Ray or vLLM of this user runs here; name a process of the run: rldoctor hang PID"
@@ -176,6 +177,14 @@ def _as_driver(member: Member) -> Member:
 
 def _rank_of_role(member: Member, tops: set[int]) -> tuple[bool, bool]:
     return (member.role.kind == "ray service", member.process.pid not in tops and member.role.kind != "ray driver")
+
+
+def _program(pid: int, mine: dict[int, Member]) -> int:
+    """The program that started a process with multiprocessing, else the process itself."""
+    above = mine.get(mine[pid].process.parent)
+    while above is not None and above.python and is_spawned(mine[pid].command, above.command):
+        pid, above = above.process.pid, mine.get(above.process.parent)
+    return pid
 
 
 def _below(tops: Iterable[int], mine: dict[int, Member]) -> set[int]:

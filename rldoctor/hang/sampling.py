@@ -92,6 +92,7 @@ class Watched:
             state=last.state if last and len({task.state for task in seen}) == 1 else "S" if last else None,
             wait=last.wait if last else None,
             blocked=self.blocked.get(stack.thread) if stack.thread is not None else None,
+            places=stack.places,
         )
 
 

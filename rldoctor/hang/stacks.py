@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rldoctor import redact
+from rldoctor.hang.waits import bare
 from rldoctor.logs.model import Frame
 
 PROGRAM = "py-spy"
@@ -26,6 +29,14 @@ _ALLOW = (
     "rldoctor as root or set kernel.yama.ptrace_scope=0"
 )
 
+# Variables of a frame that tell a rank's place in the world, by file and function: whom a call from point to point
+# names, and which of its ranks torch's spawn started. Of a program's own frames those that are called so.
+_PLACES = (
+    ("peer", re.compile(r"torch/distributed/distributed_c10d\.py$"), re.compile(r"i?send$|i?recv$"), ("src", "dst")),
+    ("rank", re.compile(r"torch/multiprocessing/spawn\.py$"), re.compile(r"_wrap$"), ("i",)),
+    ("rank", re.compile(r"^(?!.*/lib(?:64)?/python\d)"), re.compile(""), ("rank", "global_rank", "world_rank")),
+)
+
 
 class UnreadableError(Exception):
     """The stacks of a process cannot be had; the message says why and, where that helps, how."""
@@ -33,12 +44,14 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Stack:
-    """One thread's frames, innermost last. ``thread`` is the kernel's number of it."""
+    """One thread's frames, innermost last. ``thread`` is the kernel's number of it, ``places`` the ranks that its
+    variables name: its own (``rank``) and the one that it sends to or receives from (``peer``)."""
 
     thread: int | None
     name: str
     main: bool
     frames: tuple[Frame, ...]
+    places: dict[str, int] = field(default_factory=dict)
 
 
 def program() -> str | None:
@@ -60,7 +73,7 @@ def read(py_spy: str, pid: int) -> tuple[Stack, ...]:
 
 def _read(py_spy: str, pid: int) -> tuple[Stack, ...]:
     # Without --nonblocking it would stop the process for a moment.
-    command = [py_spy, "dump", "--json", "--nonblocking", "--pid", str(pid)]
+    command = [py_spy, "dump", "--json", "--nonblocking", "--locals", "--pid", str(pid)]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT, check=False, text=True
@@ -90,4 +103,19 @@ def _stack(thread: dict[str, Any], pid: int) -> Stack:
     frames = [Frame(str(f["filename"]), int(f["line"]) or None, str(f["name"])) for f in reported]
     name = str(thread.get("thread_name") or "")
     number = thread.get("os_thread_id")
-    return Stack(number, name, number == pid or name == "MainThread", tuple(reversed(frames)))
+    places: dict[str, int] = {}
+    for frame, told in zip(frames, reported, strict=True):
+        places = {**_places(frame, told.get("locals") or ()), **places}
+    return Stack(number, name, number == pid or name == "MainThread", tuple(reversed(frames)), places)
+
+
+def _places(frame: Frame, variables: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Whole numbers alone are kept: what else a frame's variables hold is nobody's business."""
+    numbers = {str(one["name"]): one["repr"] for one in variables if str(one.get("repr")).isdecimal()}
+    return {
+        place: int(numbers[name][:9])
+        for place, file, function, names in _PLACES
+        if file.search(frame.file) and function.match(bare(frame))
+        for name in names
+        if name in numbers
+    }

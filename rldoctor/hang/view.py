@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,6 +75,10 @@ class StalledRun:
     def cycle(self) -> list[Awaited]:
         """Ranks that wait for each other in a ring, as their flight recorders have it."""
         return graph.cycle(self.awaited)
+
+    def ring(self, peers: Sequence[ProcessState]) -> list[ProcessState]:
+        """Of ranks that all stand in collectives those that send or receive in a ring, where they do."""
+        return graph.point_to_point(peers)
 
     @cached_property
     def unequal(self) -> list[Unequal]:

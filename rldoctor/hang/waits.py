@@ -71,6 +71,9 @@ _AWAITS = re.compile(r"\.wait\(")
 _GROUP = re.compile(r"\b(?:process_)?group\s*=\s*([\w.\[\]\"']+(?:\(\))?)")
 _LIBRARY = re.compile(r"/lib(?:64)?/python\d[^/]*/(?!(?:site|dist)-packages/)|^<")
 
+# Waits for the other ranks of a world.
+MEETS = ("collective", "rendezvous")
+
 WORDS = {
     "collective": "waits in {}",
     "rendezvous": "waits for the other ranks in {}",
@@ -133,7 +136,7 @@ def wait_of(frames: Sequence[Frame]) -> Wait | None:
 def _wait(kind: str, frames: Sequence[Frame], at: int) -> Wait:
     """The outermost call of an unbroken run of communication frames is what the caller asked for."""
     called, at_caller = frames[at], at - 1
-    if kind in ("collective", "rendezvous"):
+    if kind in MEETS:
         while at_caller >= 0 and _COMMUNICATION.search(frames[at_caller].file):
             if not _WRAPPER.match(bare(frames[at_caller])):
                 called = frames[at_caller]

@@ -182,6 +182,42 @@ def test_interrupted_it_leaves_nothing(start: Start, tmp_path: Path, py_spy: str
     assert program.runs and Path(f"/proc/{program.pid}/stat").read_text().split()[2] == "S"
 
 
+# Stands where torch's own would.
+C10D = "import time\ndef all_reduce(tensor):\n    print('there', flush=True)\n    time.sleep(600)\n"
+SPAWNS = (
+    STEPS.replace("for", "if __name__ == '__main__':\n  for")
+    + """
+import multiprocessing, time
+import torch.distributed.distributed_c10d as dist
+def fit(rank):
+    if rank == 1:
+        print("there", flush=True)
+        time.sleep(600)
+    dist.all_reduce([1.0])
+if __name__ == "__main__":
+    how = multiprocessing.get_context(HOW)
+    ranks = [how.Process(target=fit, args=(rank,)) for rank in range(3)]
+    [rank.start() for rank in ranks], [rank.join() for rank in ranks]
+"""
+)
+
+
+@pytest.mark.parametrize("how", ["spawn", "fork"])
+def test_ranks_that_no_variable_tells(start: Start, tmp_path: Path, py_spy: str, how: str) -> None:
+    """Whichever of them is named, the run is the program that started them."""
+    (tmp_path / "torch" / "distributed").mkdir(parents=True)
+    (tmp_path / "torch" / "distributed" / "distributed_c10d.py").write_text(C10D)
+    program = start(SPAWNS.replace("HOW", repr(how)))
+    program.until("there", times=3)
+    program.quiet_for(700)
+    below = psutil.Process(program.pid).children()
+    ranks = [process.pid for process in below if "resource_tracker" not in " ".join(process.cmdline())]
+    report = hang(tmp_path, ranks[-1], "--seconds", 1, code=1)
+    said = messages(report)["RLD321"]
+    assert said.startswith("ranks 0, 2 wait in all_reduce at program.py:")
+    assert re.search(r"; rank 1 is not there: it is at program\.py:\d+ in fit$", said)
+
+
 TORCHRUN = """
 import os, time
 import torch, torch.distributed as dist

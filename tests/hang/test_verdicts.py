@@ -15,6 +15,7 @@ from rldoctor.hang.model import (
     RayBundles,
     RayCluster,
     RayDemand,
+    Seen,
     Thread,
 )
 from rldoctor.hang.view import StalledRun
@@ -48,6 +49,14 @@ def verdict(*processes: object, **more: object) -> dict[str, tuple[Finding, ...]
     return {code: said for code, said in found.items() if said}
 
 
+def _receives(number: int, peer: int, call: str = "recv") -> Seen:
+    """A rank in a call from point to point."""
+    one = rank(
+        number, (MAIN, Frame("/srv/pipe.py", 7, "exchange", f"dist.{call}(x, {peer})"), Frame(C10D, 9, call)), size=3
+    )
+    return replace(one, threads=(replace(one.threads[0], places={"peer": peer}),))
+
+
 class TestRanks:
     def test_the_rank_that_is_elsewhere_is_named_with_its_line(self) -> None:
         said = verdict(*(rank(n, ALL_REDUCE, size=8) for n in range(7)), rank(7, REWARD, size=8))
@@ -79,7 +88,24 @@ class TestRanks:
             result = judged("RLD321", hang(rank(0, ALL_REDUCE, log=log), rank(1, REWARD, log=log)))
             assert result.outcome is Outcome.NOT_CHECKED
             assert "rank 1 is not there: it is at reward.py:5 in compute_score" in str(result.reason)
-            assert "rldoctor hang --seconds 60" in str(result.reason)
+            assert "look again later, with its output in a file" in str(result.reason)
+
+    def test_watched_for_ten_minutes_it_stands_without_a_log(self) -> None:
+        record = hang(rank(0, ALL_REDUCE, log=None), rank(1, REWARD, log=None), seconds=700.0)
+        assert [f.severity for f in findings("RLD321", record)] == [Severity.WARNING]
+
+    def test_ranks_that_receive_from_each_other_in_a_ring(self) -> None:
+        (finding,) = verdict(*(_receives(n, (n - 1) % 3) for n in range(3)))["RLD321"]
+        assert finding.severity is Severity.ERROR
+        assert finding.message == (
+            "ranks wait for each other: rank 0 in recv at pipe.py:7 for rank 2, "
+            "rank 2 in recv at pipe.py:7 for rank 1, rank 1 in recv at pipe.py:7 for rank 0"
+        )
+        assert "batch_isend_irecv" in str(finding.fixes)
+
+    def test_what_is_sent_to_who_receives_it_is_no_ring(self) -> None:
+        (finding,) = verdict(_receives(0, 1), _receives(1, 0, call="send"))["RLD321"]
+        assert "wait for each other" not in finding.message
 
     def test_ten_minutes_are_long_for_any_collective(self) -> None:
         log = LogTail(file="/srv/run.log", quiet=700.0)
