@@ -151,20 +151,23 @@ check.signature(
 )
 
 
-@check.logged("Distributed package doesn't have NCCL built in", "ProcessGroupNCCL is only supported with GPUs")
-def no_nccl_here(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """torch without CUDA, or a process that sees no GPU."""
-    built = "built in" in event.literal
-    yield check.finding(
-        "this torch has no NCCL (a build without CUDA)" if built else "NCCL is asked for in a process that sees no GPU",
-        fixes=(
-            Fix(title="on machines without GPUs take the gloo backend", commands=("init_process_group('gloo')",)),
-            Fix(
-                title="on machines with GPUs install torch with CUDA",
-                commands=("python -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'",),
-            ),
-        ),
-    )
+_GLOO_OR_CUDA = (
+    Fix(title="on machines without GPUs take the gloo backend", commands=("init_process_group('gloo')",)),
+    Fix(
+        title="on machines with GPUs install torch with CUDA",
+        commands=("python -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'",),
+    ),
+)
+check.signature(
+    "Distributed package doesn't have NCCL built in",
+    says="this torch has no NCCL (a build without CUDA)",
+    fixes=_GLOO_OR_CUDA,
+)
+check.signature(
+    "ProcessGroupNCCL is only supported with GPUs",
+    says="NCCL is asked for in a process that sees no GPU",
+    fixes=_GLOO_OR_CUDA,
+)
 
 
 # NCCL's own warning as the ranks compare their versions.

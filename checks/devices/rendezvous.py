@@ -266,17 +266,15 @@ _REACH = Fix(
 )
 
 
-@check.logged("The server socket has failed to listen on any local network address", unless=SYNC)
-def port_taken(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """torch's TCPStore cannot bind; the words after the port differ over the releases."""
-    port = event.search(r"port: (\d+)|\[::\]:(\d+)|0\.0\.0\.0:(\d+)")
-    number = next((group for group in port.groups() if group), None) if port else None
-    trl = (_TRL_PORT,) if number == str(TRL_PORT) else ()
-    yield check.finding(
-        f"the rendezvous port {number or ''} is in use already".replace("  ", " "),
-        fixes=(*trl, _PORT),
-        url="https://docs.pytorch.org/docs/stable/elastic/run.html",
-    )
+# torch's TCPStore cannot bind; the words after the port differ over the releases.
+check.signature(
+    "The server socket has failed to listen on any local network address",
+    unless=SYNC,
+    details=(r"port: (?P<port>\d+)|\[::\]:(?P<port_2>\d+)|0\.0\.0\.0:(?P<port_3>\d+)",),
+    says="the rendezvous port[[ {port}]] is in use already",
+    fixes=lambda case, event, words: ((_TRL_PORT,) if words.get("port") == str(TRL_PORT) else ()) + (_PORT,),
+    url="https://docs.pytorch.org/docs/stable/elastic/run.html",
+)
 
 
 # torch's own test of the number.

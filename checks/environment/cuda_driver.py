@@ -220,20 +220,20 @@ def driver_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(said, severity=weight(event), fixes=fixes)
 
 
-@check.logged("CUDA error: system not yet initialized", "Error 802: system not yet initialized")
-def fabric_not_ready(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """On machines with NVSwitch CUDA waits for the fabric manager."""
-    yield check.finding(
-        "CUDA is not ready on this machine: with NVSwitch the fabric manager has to run, in the driver's version",
-        severity=weight(event),
-        fixes=(
-            Fix(
-                title="start the fabric manager of the NVIDIA driver's version",
-                commands=("systemctl status nvidia-fabricmanager", "nvidia-smi -q | grep -i fabric"),
-            ),
+# On machines with NVSwitch CUDA waits for the fabric manager.
+check.signature(
+    "CUDA error: system not yet initialized",
+    "Error 802: system not yet initialized",
+    says="CUDA is not ready on this machine: with NVSwitch the fabric manager has to run, in the driver's version",
+    severity=weight,
+    fixes=(
+        Fix(
+            title="start the fabric manager of the NVIDIA driver's version",
+            commands=("systemctl status nvidia-fabricmanager", "nvidia-smi -q | grep -i fabric"),
         ),
-        url="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html",
-    )
+    ),
+    url="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html",
+)
 
 
 # `torch.load` puts tensors where they were saved from.

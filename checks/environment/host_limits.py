@@ -235,21 +235,22 @@ def processes_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("ibv_create_cq failed", "ibv_reg_mr failed", "ibv_reg_mr_iova2 failed", "Call to ibv_reg_mr")
-def locked_memory_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NCCL registers memory with the InfiniBand card and may not lock it."""
-    if event.search(r"Cannot allocate memory|Resource temporarily unavailable") is None:
-        return
-    yield check.finding(
-        "NCCL may not lock the memory that InfiniBand needs: the limit of locked memory is too low",
-        severity=weight(event),
-        fixes=(
-            Fix(
-                title="lift the limit of locked memory where the ranks start",
-                commands=("ulimit -l unlimited", "docker run --ulimit memlock=-1 ..."),
-            ),
+# NCCL registers memory with the InfiniBand card and may not lock it.
+check.signature(
+    "ibv_create_cq failed",
+    "ibv_reg_mr failed",
+    "ibv_reg_mr_iova2 failed",
+    "Call to ibv_reg_mr",
+    pattern=r"Cannot allocate memory|Resource temporarily unavailable",
+    says="NCCL may not lock the memory that InfiniBand needs: the limit of locked memory is too low",
+    severity=weight,
+    fixes=(
+        Fix(
+            title="lift the limit of locked memory where the ranks start",
+            commands=("ulimit -l unlimited", "docker run --ulimit memlock=-1 ..."),
         ),
-    )
+    ),
+)
 
 
 @check.logged(

@@ -186,20 +186,17 @@ def no_actors_for_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Failed to look up actor with name '")
-def named_actor_not_found(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``ray.get_actor(NAME)`` in a namespace without that name."""
-    name = event.search(r"Failed to look up actor with name '([^']+)'")
-    if name is None:
-        return
-    yield check.finding(
-        f"no actor named {name[1]!r} in this process's Ray namespace",
-        fixes=(
-            Fix(
-                title="use one namespace: ray.init(namespace=NAMESPACE) in every process, or "
-                f"ray.get_actor({name[1]!r}, namespace=NAMESPACE of the actor)",
-            ),
-            _JOIN,
+# ``ray.get_actor(NAME)`` in a namespace without that name.
+check.signature(
+    "Failed to look up actor with name '",
+    pattern=r"Failed to look up actor with name '(?P<name>[^']+)'",
+    says="no actor named '{name}' in this process's Ray namespace",
+    fixes=(
+        Fix(
+            title="use one namespace: ray.init(namespace=NAMESPACE) in every process, or "
+            "ray.get_actor('{name}', namespace=NAMESPACE of the actor)",
         ),
-        url="https://docs.ray.io/en/latest/ray-core/namespaces.html",
-    )
+        _JOIN,
+    ),
+    url="https://docs.ray.io/en/latest/ray-core/namespaces.html",
+)

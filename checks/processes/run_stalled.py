@@ -178,20 +178,17 @@ def engine_waits(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
 
 
-@check.logged("Get timed out: some object(s) not ready", "GetTimeoutError", role=Role.CASCADE)
-def ray_get_timed_out(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A remote call did not answer in time."""
-    frame = event.exception.user_frame if event.exception else None
-    where = f" at {frame.file}:{frame.line}" if frame else ""
-    yield check.finding(
-        f"a Ray call{where} did not return in time: the actor is still pending, busy or hung",
-        fixes=(
-            Fix(
-                title="see which actors are pending, and what they wait for", commands=("ray status", "ray list actors")
-            ),
-            _LOOK,
-        ),
-    )
+# A remote call did not answer in time.
+check.signature(
+    "Get timed out: some object(s) not ready",
+    "GetTimeoutError",
+    says="a Ray call[[ at {place}]] did not return in time: the actor is still pending, busy or hung",
+    fixes=(
+        Fix(title="see which actors are pending, and what they wait for", commands=("ray status", "ray list actors")),
+        _LOOK,
+    ),
+    role=Role.CASCADE,
+)
 
 
 # vLLM's executor waited in vain for a worker's answer.

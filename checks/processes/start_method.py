@@ -32,7 +32,6 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
-    LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
@@ -121,19 +120,16 @@ check.signature(
 )
 
 
-@check.logged("An attempt has been made to start a new process before the")
-def no_main_guard(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """multiprocessing found itself in the middle of importing the main module."""
-    frame = event.exception.user_frame if event.exception else None
-    where = f" at {frame.file}:{frame.line}" if frame else ""
-    yield check.finding(
-        f"the script starts processes at module level{where}, so every spawned process starts them again",
-        fixes=(
-            Fix(title='put what starts the engine or the training under `if __name__ == "__main__":`'),
-            _ONE_PROCESS,
-        ),
-        url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html#python-multiprocessing",
-    )
+# multiprocessing found itself in the middle of importing the main module.
+check.signature(
+    "An attempt has been made to start a new process before the",
+    says="the script starts processes at module level[[ at {place}]], so every spawned process starts them again",
+    fixes=(
+        Fix(title='put what starts the engine or the training under `if __name__ == "__main__":`'),
+        _ONE_PROCESS,
+    ),
+    url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html#python-multiprocessing",
+)
 
 
 # multiprocessing refuses children to a process that is one itself with daemon=True.

@@ -76,16 +76,13 @@ def _asked_by(link: LoggedException) -> Frame | None:
     return None
 
 
-@check.logged("The reward function '")
-def reward_function_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """TRL counts what a reward function returns."""
-    numbers = event.search(r"reward function '([^']+)' returned (\d+) rewards, but (\d+) were expected")
-    if numbers is None:
-        return
-    yield check.finding(
-        f"the reward function {numbers[1]!r} returned {numbers[2]} rewards for {numbers[3]} completions",
-        fixes=(Fix(title="return one number per completion, in the order of the completions"),),
-    )
+# TRL counts what a reward function returns.
+check.signature(
+    "The reward function '",
+    pattern=r"reward function '(?P<name>[^']+)' returned (?P<got>\d+) rewards, but (?P<wanted>\d+) were expected",
+    says="the reward function '{name}' returned {got} rewards for {wanted} completions",
+    fixes=(Fix(title="return one number per completion, in the order of the completions"),),
+)
 
 
 # Earlier releases of TRL do not count: the tensor of all rewards does.

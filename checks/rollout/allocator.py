@@ -37,7 +37,6 @@ from rldoctor.api import (
     Finding,
     Fix,
     Grade,
-    LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
@@ -173,15 +172,14 @@ _NEWER = Fix(
 )
 
 
-@check.logged(
+# What the allocator says when it is built.
+check.signature(
     'assert "expandable_segments:True" not in conf',
     "Expandable segments are not compatible with memory pool",
     "Standby mode is not supported with expandable segments",
     "is incompatible with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     "expandable_segments is not supported with sleep mode",
+    says=f"the engine's memory pool refuses {EXPANDABLE} (in {VARIABLE})",
+    fixes=(_OFF, _AWAKE, _NEWER),
+    url=URL,
 )
-def allocator_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """What the allocator says when it is built."""
-    yield check.finding(
-        f"the engine's memory pool refuses {EXPANDABLE} (in {VARIABLE})", fixes=(_OFF, _AWAKE, _NEWER), url=URL
-    )

@@ -139,24 +139,24 @@ check.signature(
 )
 
 
-@check.logged(
-    "image_grid_thw[image_index]", "video_grid_thw[video_index]", "shape mismatch: value tensor of shape [3, "
+# The position ids of Qwen's models walk through the prompt from one placeholder to the next.
+_CUT = "it was cut in the middle of an image, encoded twice, or holds the placeholder as text"
+_WALKS = "https://github.com/microsoft/agent-lightning/issues/441"
+check.signature(
+    "shape mismatch: value tensor of shape [3, ",
+    pattern=r"value tensor of shape \[3, (?P<positions>\d+)\] .*indexing result of shape \[3, (?P<tokens>\d+)\]",
+    when=lambda case, event: event.search("get_rope_index") is not None,
+    says=f"positions for {{positions}} tokens, and {{tokens}} in the prompt: {_CUT}",
+    fixes=(_FILTER, _LONGER, _FORBID),
+    url=_WALKS,
 )
-def counted_by_rope(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The position ids of Qwen's models walk through the prompt from one placeholder to the next."""
-    if event.literal.startswith("shape"):
-        lengths = event.search(r"value tensor of shape \[3, (\d+)\] .*indexing result of shape \[3, (\d+)\]")
-        if lengths is None or not event.search(r"get_rope_index"):
-            return
-        said = f"positions for {lengths[1]} tokens, and {lengths[2]} in the prompt"
-    elif event.exception is None or event.exception.type != "IndexError":
-        return
-    else:
-        said = f"the prompt holds more {event.literal[:5]} placeholders than {event.literal[:5]}s"
-    yield check.finding(
-        f"{said}: it was cut in the middle of an image, encoded twice, or holds the placeholder as text",
+for _kind in ("image", "video"):
+    check.signature(
+        f"{_kind}_grid_thw[{_kind}_index]",
+        exception="IndexError",
+        says=f"the prompt holds more {_kind} placeholders than {_kind}s: {_CUT}",
         fixes=(_FILTER, _LONGER, _FORBID),
-        url="https://github.com/microsoft/agent-lightning/issues/441",
+        url=_WALKS,
     )
 
 

@@ -185,14 +185,13 @@ def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(said)
 
 
-@check.logged("batch_invariant mode requires an attention backend in ")
-def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``override_envs_for_invariance``, 0.12.0 on."""
-    got = event.search(r"but got '?(\w+)'?")
-    yield check.finding(
-        f"batch invariance is asked for, and vLLM refuses the attention backend {got[1] if got else ''}".rstrip(),
-        fixes=(Fix.safe("name one that supports it", {BACKEND_VARIABLE: "FLASH_ATTN"}),),
-    )
+# ``override_envs_for_invariance``, 0.12.0 on.
+check.signature(
+    "batch_invariant mode requires an attention backend in ",
+    details=(r"but got '?(?P<backend>\w+)'?",),
+    says="batch invariance is asked for, and vLLM refuses the attention backend[[ {backend}]]",
+    fixes=(Fix.safe("name one that supports it", {BACKEND_VARIABLE: "FLASH_ATTN"}),),
+)
 
 
 @check.logged("Bitwise mismatch (abs diff=", "Comparing BS=1 vs BS=N", silent=True)

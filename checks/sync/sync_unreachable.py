@@ -116,19 +116,14 @@ check.signature(
 )
 
 
-@check.logged("The server socket has failed to listen on any local network address")
-def group_port_taken(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The port is another run's, or this server's from before."""
-    if not event.search(SYNC):
-        return
-    port = event.search(r"port: (\d+)|\[::\]:(\d+)")
-    yield check.finding(
-        f"the weight sync port {(port[1] or port[2]) if port else ''} is in use already".replace("  ", " "),
-        fixes=(
-            Fix.unsafe("another port for the group of each run", {PORT: 51217}),
-            _RESTART,
-        ),
-    )
+# The port is another run's, or this server's from before.
+check.signature(
+    "The server socket has failed to listen on any local network address",
+    pattern=SYNC,
+    details=(r"port: (?P<port>\d+)|\[::\]:(?P<port_2>\d+)",),
+    says="the weight sync port[[ {port}]] is in use already",
+    fixes=(Fix.unsafe("another port for the group of each run", {PORT: 51217}), _RESTART),
+)
 
 
 # The request that tells the server to take new weights is not answered in time.

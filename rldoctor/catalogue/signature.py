@@ -37,8 +37,8 @@ Weight = Severity | Callable[["LogEvent"], Severity]
 # Shorter literals are found everywhere and make the search of large logs slow.
 SHORTEST_LITERAL = 6
 # Words that every text may use: the line, the first line of its exception (of the line, where it has none), the
-# literal that was found, the ranks that wrote it.
-GIVEN = ("line", "error", "literal", "ranks")
+# literal that was found, the ranks that wrote it, and the place in the user's own code that the exception came through.
+GIVEN = ("line", "error", "literal", "ranks", "place")
 
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]")
 _WORD = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
@@ -105,6 +105,8 @@ class Row:
         }
         if event.ranks:
             words["ranks"] = ", ".join(event.ranks[:_MOST_RANKS])
+        if event.exception is not None and (frame := event.exception.user_frame) is not None:
+            words["place"] = f"{frame.file}:{frame.line}"
         text = event.text
         if self.pattern is not None:
             found = _compiled(self.pattern).search(text)

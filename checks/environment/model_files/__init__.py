@@ -50,10 +50,11 @@ from rldoctor.api.facts import ModelFiles
 from rldoctor.api.models import architecture_since, model_type_since, text_config
 from rldoctor.api.packages import unreleased
 
-from .logged import AGAIN, register
-
 check = Check("RLD115", "model-files-invalid", __doc__)
-register(check)
+AGAIN = Fix(
+    title="download the model again (what an interrupted download or copy left is completed)",
+    commands=("hf download MODEL --local-dir DIRECTORY",),
+)
 
 SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})(?P<end>\.(?:safetensors|bin))$")
 WHOLE = ("model.safetensors", "pytorch_model.bin")

@@ -63,9 +63,9 @@ check = Check("RLD203", "length-budget-exceeded", __doc__)
 # They cut max_tokens down to what the context leaves, and say so in the log (ms-swift: `vllm_engine.py`).
 CLIPS = ("ms-swift",)
 
-_ENDLESS = "https://github.com/vllm-project/vllm/pull/51299"
+ENDLESS = "https://github.com/vllm-project/vllm/pull/51299"
 
-_NEWER = Fix(
+NEWER = Fix(
     title="or take a vLLM that ends a request at its context whatever min_tokens says",
     commands=("pip install 'vllm>=0.29'",),
     side_effects="the RL framework must work with it (rldoctor compat); such answers are shorter than min_tokens",
@@ -241,8 +241,8 @@ def shortest_answer_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
         f"min_tokens {least} after a prompt of {prompt} exceeds max_model_len {limit}: this vLLM never ends such a "
         "request, and the run stalls without a message",
         evidence=(*cite(plan, *SETTINGS), Evidence(text=f"vllm {version}", source="vllm")),
-        fixes=(*room(plan, chunks=bool(chunked_prefill(case).value)), _NEWER),
-        url=_ENDLESS,
+        fixes=(*room(plan, chunks=bool(chunked_prefill(case).value)), NEWER),
+        url=ENDLESS,
     )
 
 

@@ -11,7 +11,7 @@ from ...observed import least_answers, lengths
 from ...observed.least_answers import SETTINGS, asked, endless, room
 from ...observed.lengths import engine_side, overshoots, unclean
 from ...observed.rollout import describe, require, runs
-from . import _ENDLESS, _NEWER, check
+from . import ENDLESS, NEWER, check
 from .fixes import CONTEXT, FILTER, PROMPT
 
 check.knows(least_answers.explains)
@@ -33,8 +33,8 @@ def shortest_answer_never_ends(case: Case) -> Iterator[Finding | Reach]:
                     *(cite(plan, *SETTINGS) if plan is not None else ()),
                     Evidence(text="the stacks of all threads when its time was over", source=str(job.get("log"))),
                 ),
-                fixes=(*room(plan, chunks=bool(chunked_prefill(case).value)), _NEWER),
-                url=_ENDLESS,
+                fixes=(*room(plan, chunks=bool(chunked_prefill(case).value)), NEWER),
+                url=ENDLESS,
             )
         elif job.get("ended") != "done":
             raise NotChecked(f"the traffic with min_tokens {job.get('ended')} before it was through")

@@ -208,15 +208,15 @@ def config_does_not_parse(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
 
 
-@check.logged("Unknown loss type: ", "Invalid loss type: ", "Unknown loss_type: ")
-def loss_unknown(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A loss that this release of the trainer does not have; it is compared only at the first update."""
-    name = event.search(r"(?:Unknown|Invalid) loss[ _]type: ([\w.-]+)")
-    said = f"{name[1]!r}" if name else "the loss type"
-    yield check.finding(
-        f"this release of the trainer has no loss {said}",
-        fixes=(Fix(title="take a loss_type that its config documents, or a release that has this one"),),
-    )
+# A loss that this release of the trainer does not have; it is compared only at the first update.
+check.signature(
+    "Unknown loss type: ",
+    "Invalid loss type: ",
+    "Unknown loss_type: ",
+    details=(r"(?:Unknown|Invalid) loss[ _]type: (?P<name>[\w.-]+)",),
+    says="this release of the trainer has no loss [['{name}'||the loss type]]",
+    fixes=(Fix(title="take a loss_type that its config documents, or a release that has this one"),),
+)
 
 
 # The arguments that transformers renamed are RLD104: releases of different times.

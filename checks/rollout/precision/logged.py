@@ -82,18 +82,17 @@ check.signature(
 )
 
 
-@check.logged(
-    "FlashAttention only supports Ampere GPUs or newer", "FlashAttention only support fp16 and bf16 data type"
+# FlashAttention's own conditions, mostly met by a trainer that loads the model in float32.
+check.signature(
+    "FlashAttention only supports Ampere GPUs or newer",
+    says="FlashAttention needs a device of compute capability 8.0",
+    fixes=(OTHER_ATTENTION,),
 )
-def flash_attention_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """FlashAttention's own conditions, mostly met by a trainer that loads the model in float32."""
-    old = "Ampere" in event.literal
-    yield check.finding(
-        "FlashAttention needs a device of compute capability 8.0"
-        if old
-        else "FlashAttention gets float32: it takes float16 and bfloat16 alone",
-        fixes=(OTHER_ATTENTION if old else MODEL_IN_BFLOAT16,),
-    )
+check.signature(
+    "FlashAttention only support fp16 and bf16 data type",
+    says="FlashAttention gets float32: it takes float16 and bfloat16 alone",
+    fixes=(MODEL_IN_BFLOAT16,),
+)
 
 
 # A layer whose weights and inputs have different precisions.

@@ -86,7 +86,7 @@ def none_is_freed(case: Case) -> Iterator[Finding | Reach]:
         "time, and after about a thousand cycles the interpreter aborts (none_dealloc)",
         severity=Severity.ERROR if isinstance(steps, int) and steps >= MANY_STEPS else Severity.WARNING,
         evidence=(*cite(plan, SLEEP, LEVEL, "trainer.steps"), Evidence(text=f"Python {python}", source="environment")),
-        fixes=(_PYTHON, *_awake(plan)),
+        fixes=(NEWER_PYTHON, *awake(plan)),
         url=URL,
     )
 
@@ -124,7 +124,7 @@ def _require_sleep(plan: RolloutPlan) -> None:
         raise NotApplicable("the engine does not sleep")
 
 
-def _awake(plan: RolloutPlan) -> Iterator[Fix]:
+def awake(plan: RolloutPlan) -> Iterator[Fix]:
     """Sleep mode off, in the option that the launch has for it."""
     option = next((o for o in (LEVEL, SLEEP, "sleep.enabled") if _settable(plan, o)), None)
     if option is not None:
@@ -140,7 +140,7 @@ def _settable(plan: RolloutPlan, option: str) -> bool:
     return setting is not None and setting.source in ("given", "default")
 
 
-_PYTHON = Fix(
+NEWER_PYTHON = Fix(
     title="run on Python 3.12 or newer, where None is never freed",
     commands=("conda create -n rl python=3.12",),
     side_effects="a new environment with everything that the run needs",

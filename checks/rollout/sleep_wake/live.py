@@ -11,7 +11,7 @@ from ...exceptions import root_of
 from ...observed.agreement import Noise, difference, noise_of
 from ...observed.rollout import describe, records, require, runs
 from ..allocator import refuses_segments
-from . import LEVEL, SLEEP, _awake, check
+from . import LEVEL, SLEEP, awake, check
 
 Told = Mapping[str, Any]
 
@@ -70,7 +70,7 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                 f"{root.get('type')}: {root.get('message')}"[:400],
                 grade=Grade.REPRODUCED,
                 evidence=cite(plan, SLEEP, LEVEL),
-                fixes=tuple(_awake(plan)),
+                fixes=tuple(awake(plan)),
             )
             continue
         start, noise, cycles = require(job, "start"), noise_of(job), len(require(job, "cycles"))
@@ -101,7 +101,7 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                         )
                         for _ in range(level == plan.value(LEVEL) == 2)
                     ),
-                    *_awake(plan),
+                    *awake(plan),
                 ),
             )
         untold = records(job).get("unread", {}).get("level 2")

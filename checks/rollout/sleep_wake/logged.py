@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
-from . import _PYTHON, SLEEP, URL, check
+from . import NEWER_PYTHON, SLEEP, URL, check
 
 # A sample or a message that tells of it.
 QUOTED = re.compile(r"""["'`]Fatal Python error""")
@@ -26,7 +26,7 @@ def interpreter_aborted(case: Case, event: LogEvent) -> Iterator[Finding]:
         f"Python{f' {python}' if python else ''} freed None: the sleep allocator dropped one reference in every sleep "
         "and wake-up",
         fixes=(
-            _PYTHON,
+            NEWER_PYTHON,
             _STOP_SLEEPING,
             Fix(title="or restart from a checkpoint every few hundred steps until then"),
         ),
@@ -42,21 +42,25 @@ check.signature(
 )
 
 
-@check.logged(
+# The engine's own conditions for sleep mode.
+_SLEEP_OFF = Fix(title="switch sleep mode off (enable_sleep_mode=False, sleep_level 0)")
+check.signature(
     "Sleep mode is not supported on current platform",
     "Sleep mode is only supported on CUDA devices",
     "cumem allocator is not available",
-    "used for one instance per process.",
-    "Memory usage increased after sleeping",
+    says="sleep mode is not available in this build of vLLM or on this device",
+    fixes=(_SLEEP_OFF,),
 )
-def not_possible_here(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The engine's own conditions for sleep mode."""
-    what = {
-        "used for one instance per process.": "two engines with sleep mode are built in one process",
-        "Memory usage increased after sleeping": "memory on the device grew while the engine fell asleep: another "
-        "process allocated meanwhile",
-    }.get(event.literal, "sleep mode is not available in this build of vLLM or on this device")
-    yield check.finding(what, fixes=(Fix(title="switch sleep mode off (enable_sleep_mode=False, sleep_level 0)"),))
+check.signature(
+    "used for one instance per process.",
+    says="two engines with sleep mode are built in one process",
+    fixes=(_SLEEP_OFF,),
+)
+check.signature(
+    "Memory usage increased after sleeping",
+    says="memory on the device grew while the engine fell asleep: another process allocated meanwhile",
+    fixes=(_SLEEP_OFF,),
+)
 
 
 # The sleep allocator maps memory where an earlier cycle left a mapping, or an error, behind.
