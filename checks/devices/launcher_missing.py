@@ -86,27 +86,24 @@ def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-@check.logged(
-    "using env:// rendezvous: environment variable ",
-    "Default process group has not been initialized, please make sure to call init_process_group",
+# torch's ``_env_rendezvous_handler`` names the first variable that it misses; RANK is the first it asks for.
+_LAUNCHER = Fix(
+    title="start the script with a launcher, which sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+    commands=("torchrun --nproc_per_node=<number of GPUs> ...", "accelerate launch ..."),
 )
-def no_ranks(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """torch's ``_env_rendezvous_handler`` names the first variable that it misses; RANK is the first it asks for."""
-    name = event.search(r"environment variable (\w+) expected, but not set")
-    if name is None and "env://" in event.literal:
-        return
-    missing = f": {name[1]} is not set" if name else ""
-    yield check.finding(
-        f"init_process_group was called in a process that no launcher started{missing}",
-        fixes=(
-            Fix(
-                title="start the script with a launcher, which sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and "
-                "MASTER_PORT",
-                commands=("torchrun --nproc_per_node=<number of GPUs> ...", "accelerate launch ..."),
-            ),
-        ),
-        url="https://docs.pytorch.org/docs/stable/elastic/run.html",
-    )
+check.signature(
+    "using env:// rendezvous: environment variable ",
+    pattern=r"environment variable (?P<name>\w+) expected, but not set",
+    says="init_process_group was called in a process that no launcher started: {name} is not set",
+    fixes=(_LAUNCHER,),
+    url="https://docs.pytorch.org/docs/stable/elastic/run.html",
+)
+check.signature(
+    "Default process group has not been initialized, please make sure to call init_process_group",
+    says="init_process_group was called in a process that no launcher started",
+    fixes=(_LAUNCHER,),
+    url="https://docs.pytorch.org/docs/stable/elastic/run.html",
+)
 
 
 _ONE_EACH = (

@@ -67,26 +67,27 @@ def grows_under_traffic(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-@check.logged("due to the node running low on memory", "killed due to memory pressure (OOM)")
-def killed_by_ray(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Ray's memory monitor chose a worker."""
-    used = event.search(r"was ([\d.]+\s?[GM]B)(?: used)? ?/ ?([\d.]+\s?[GM]B)")
-    largest = event.search(r"(?m)^\d+\t([\d.]+)\t(\S.{0,60})$")
-    numbers = f" ({used[1]} of {used[2]} used)" if used else ""
-    yield check.finding(
-        f"Ray killed a worker because its node ran low on memory{numbers}"
-        f"{f'; the largest process was {largest[2].strip()} with {largest[1]} GB' if largest else ''}",
-        fixes=(
-            _LESS,
-            _MORE,
-            Fix(
-                title="raise Ray's threshold where the node has room left, and see who uses the memory",
-                commands=("export RAY_memory_usage_threshold=0.98", "ray logs raylet.out"),
-                side_effects="above it the kernel kills instead",
-            ),
+# Ray's memory monitor chose a worker.
+check.signature(
+    "due to the node running low on memory",
+    "killed due to memory pressure (OOM)",
+    details=(
+        r"was (?P<used>[\d.]+\s?[GM]B)(?: used)? ?/ ?(?P<total>[\d.]+\s?[GM]B)",
+        r"(?m)^\d+\t(?P<size>[\d.]+)\t(?P<process>\S(?:.{0,59}\S)?)\s*$",
+    ),
+    says="Ray killed a worker because its node ran low on memory[[ ({used} of {total} used)]]"
+    "[[; the largest process was {process} with {size} GB]]",
+    fixes=(
+        _LESS,
+        _MORE,
+        Fix(
+            title="raise Ray's threshold where the node has room left, and see who uses the memory",
+            commands=("export RAY_memory_usage_threshold=0.98", "ray logs raylet.out"),
+            side_effects="above it the kernel kills instead",
         ),
-        url="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
-    )
+    ),
+    url="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
+)
 
 
 @check.logged(

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, LogEvent, NotChecked, Reach, Severity, find
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, NotChecked, Reach, Severity, find
 from rldoctor.api.hang import live_cluster
 
 check = Check("RLD608", "ray-version-mismatch", __doc__)
@@ -63,41 +63,38 @@ def cluster_differs(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-@check.logged("Version mismatch: The cluster was started with:")
-def refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The message lists Ray and Python of the cluster, then of this process."""
-    versions = event.search(
-        r"started with:\s+Ray: (\S+)\s+Python: (\S+)\s+This process.{0,80}? was started with:\s+Ray: "
-        r"(\S+)\s+Python: (\S+)"
-    )
-    said = (
-        f"the cluster runs Ray {versions[1]} on Python {versions[2]}, this process Ray {versions[3]} on Python "
-        f"{versions[4]}"
-        if versions
-        else "the Ray cluster and this process run different versions"
-    )
-    restart = ("ray stop", f"pip install ray=={versions[1]}" if versions else "pip install ray==VERSION_OF_THE_CLUSTER")
-    yield check.finding(
-        said, fixes=(Fix(title="use one environment on all nodes and restart the cluster from it", commands=restart),)
-    )
-
-
-@check.logged(
-    "Python minor versions differ between client",
-    "Client Ray installation incompatible with server",
-    "Changing the ray version is not allowed",
+# The message lists Ray and Python of the cluster, then of this process.
+check.signature(
+    "Version mismatch: The cluster was started with:",
+    details=(
+        r"started with:\s+Ray: (?P<ray>\S+)\s+Python: (?P<python>\S+)\s+This process.{0,80}? was started with:\s+"
+        r"Ray: (?P<own_ray>\S+)\s+Python: (?P<own_python>\S+)",
+    ),
+    says="[[the cluster runs Ray {ray} on Python {python}, this process Ray {own_ray} on Python {own_python}||the Ray "
+    "cluster and this process run different versions]]",
+    fixes=(
+        Fix(
+            title="use one environment on all nodes and restart the cluster from it",
+            commands=("ray stop", "pip install ray=={ray|VERSION_OF_THE_CLUSTER}"),
+        ),
+    ),
 )
-def client_differs(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Ray's client compares itself with the server; a runtime environment may not bring another Ray."""
-    sides = event.search(r"client is ([\w.-]+), server is ([\w.-]+)") or event.search(
-        r"current version: ([\w.]+), expect version: ([\w.]+)"
-    )
-    reported = f": {sides[1]} here, {sides[2]} there" if sides else ""
-    what = "Python" if event.literal.startswith("Python") else "Ray"
-    yield check.finding(
-        f"{what} of this process and of the cluster differ{reported}",
+
+
+# Ray's client compares itself with the server; a runtime environment may not bring another Ray.
+_CLIENT = r"client is (?P<own>[\w.-]+), server is (?P<other>[\w.-]+)"
+_BROUGHT = r"current version: (?P<own>[\w.]+), expect version: (?P<other>[\w.]+)"
+for _literal, _what, _sides in (
+    ("Python minor versions differ between client", "Python", _CLIENT),
+    ("Client Ray installation incompatible with server", "Ray", _CLIENT),
+    ("Changing the ray version is not allowed", "Ray", _BROUGHT),
+):
+    check.signature(
+        _literal,
+        details=(_sides,),
+        says=f"{_what} of this process and of the cluster differ[[: {{own}} here, {{other}} there]]",
         fixes=(
-            Fix(title=f"use the cluster's {what} version on the machine that submits, or its container image"),
+            Fix(title=f"use the cluster's {_what} version on the machine that submits, or its container image"),
             Fix(title="or leave ray out of the runtime environment's packages"),
         ),
     )

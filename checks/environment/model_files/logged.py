@@ -199,17 +199,19 @@ def architecture(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged(" exceeds dimension size (")
-def other_shapes(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A shard of a weight is taken from a tensor of another size while the model is loaded."""
-    sizes = event.search(r"length \((\d+)\) exceeds dimension size \((\d+)\)")
-    error = event.exception
-    if sizes is None or error is None or not any("load_model" in frame.function for frame in error.frames):
-        return
-    yield check.finding(
-        f"the saved weights and config.json disagree on a size: {sizes[1]} in the config, {sizes[2]} in the weights",
-        fixes=(Fix(title="take the config.json that the weights were saved with, or save them again"), AGAIN),
-    )
+def _while_loading(case: Case, event: LogEvent) -> bool:
+    """Whether the exception was raised as a model was loaded."""
+    return event.exception is not None and any("load_model" in frame.function for frame in event.exception.frames)
+
+
+# A shard of a weight is taken from a tensor of another size.
+check.signature(
+    " exceeds dimension size (",
+    pattern=r"length \((?P<wanted>\d+)\) exceeds dimension size \((?P<there>\d+)\)",
+    when=_while_loading,
+    says="the saved weights and config.json disagree on a size: {wanted} in the config, {there} in the weights",
+    fixes=(Fix(title="take the config.json that the weights were saved with, or save them again"), AGAIN),
+)
 
 
 @check.logged("Transformers does not recognize this architecture", "KeyError: '")
