@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import reading, redact
+from rldoctor import redact, untrusted
 from rldoctor.case import SCHEMA_VERSION, Case
 from rldoctor.catalogue.probe import JobResult
 from rldoctor.errors import InputError
@@ -66,7 +66,7 @@ def load(path: Path) -> Case:
 def read(path: Path) -> bytes:
     """The bytes of a file that can be a bundle. Raises :class:`InputError` with one line where it cannot."""
     try:
-        return reading.read(path, MAX_BYTES)
+        return untrusted.read(path, MAX_BYTES)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
 

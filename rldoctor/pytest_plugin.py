@@ -31,7 +31,7 @@ class Launch(pytest.Item):
         """Judges it, with the project's settings; anything but a pass is a failure."""
         from rldoctor import redact, report, verdict
         from rldoctor.errors import InputError
-        from rldoctor.flow import engine, run, session
+        from rldoctor.flow import examination, run, session
         from rldoctor.model import State
         from rldoctor.printable import printable
 
@@ -41,7 +41,7 @@ class Launch(pytest.Item):
         )
         try:
             opened = session.open_session(options)
-            judged = engine.join([one.report for one in run.examine_all(opened, [self.launch], lambda line: None)])
+            judged = examination.join([one.report for one in run.examine_all(opened, [self.launch], lambda line: None)])
         except InputError as error:
             raise LaunchError(printable(redact.text(str(error)))) from None
         judged = verdict.over(judged, opened.settings.fail_on or "error")

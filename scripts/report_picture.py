@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rldoctor import verdict
-from rldoctor.flow import engine, run, session
+from rldoctor.flow import examination, run, session
 from rldoctor.report.detail import Detail
 from rldoctor.report.rich_text import print_report
 
@@ -36,7 +36,7 @@ def picture() -> str:
     """The SVG of the report."""
     opened = session.open_session(session.Options(level="static", assume=("machine.json",)))
     judged = verdict.over(
-        engine.join([one.report for one in run.examine_all(opened, [Path(FILE)], lambda line: None)]), "error"
+        examination.join([one.report for one in run.examine_all(opened, [Path(FILE)], lambda line: None)]), "error"
     )
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(Text(f"$ rldoctor check {FILE} --assume machine.json", style="bold"))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import cli, reading, redact
+from rldoctor import cli, redact, untrusted
 from rldoctor.facts import packages
 from rldoctor.formats import toml_text
 from rldoctor.launch import recognise
@@ -85,7 +85,7 @@ def odd_file(folder: Path, kind: str) -> Path:
 class TestInPlaceOfAFile:
     def test_it_is_refused_at_once(self, tmp_path: Path, kind: str) -> None:
         with pytest.raises(OSError) as caught:
-            reading.read(odd_file(tmp_path, kind), 1 << 20)
+            untrusted.read(odd_file(tmp_path, kind), 1 << 20)
         assert caught.value.strerror
 
     def test_as_settings_of_the_project(self, tmp_path: Path, say: Say, kind: str) -> None:
@@ -230,9 +230,9 @@ def test_what_is_no_utf8_is_said_to_be_none(tmp_path: Path, say: Say) -> None:
 
 def test_a_number_of_bytes_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 2048)
-    assert reading.read(tmp_path / "a", 2048) == b"x" * 2048
+    assert untrusted.read(tmp_path / "a", 2048) == b"x" * 2048
     with pytest.raises(OSError, match="is larger than 1 KiB") as caught:
-        reading.read(tmp_path / "a", 1024)
+        untrusted.read(tmp_path / "a", 1024)
     assert caught.value.errno == errno.EFBIG
 
 

@@ -14,7 +14,7 @@ from rldoctor.case import SECTIONS, Gpu, Gpus, Host, ModelFiles
 from rldoctor.catalogue import example, registry
 from rldoctor.catalogue.check import Detector
 from rldoctor.facts.environment import is_allowed
-from rldoctor.flow import engine
+from rldoctor.flow import examination
 from rldoctor.judge import judge as judge_all
 from rldoctor.judge import judge_one
 from rldoctor.plan.evidence import plan_of
@@ -119,7 +119,7 @@ def cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
         seen.append(case)
         return judge_all(checks, case, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(engine, "judge", spying)
+    monkeypatch.setattr(examination, "judge", spying)
     for file in EXAMPLES:
         for scene in vars(example.read(file)).values():
             example.judge(scene, REGISTRY)

@@ -15,7 +15,7 @@ from rldoctor.case import Case, Distribution, Gpus, Packages, Unknown
 from rldoctor.catalogue.check import Check, Reach
 from rldoctor.catalogue.probe import Probe
 from rldoctor.catalogue.registry import Registry
-from rldoctor.flow.engine import join, report
+from rldoctor.flow.examination import join, report
 from rldoctor.model import CheckResult, Level, Missing, Outcome, Report, State
 
 LAUNCH = """#!/usr/bin/env bash

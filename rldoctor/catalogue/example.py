@@ -94,7 +94,7 @@ def findings(scene: Scene, check: Check, registry: Registry) -> tuple[Finding, .
 def _judge_in(folder: Path, scene: Scene, registry: Registry) -> Report:
     from rldoctor import bundle
     from rldoctor.case import Case
-    from rldoctor.flow import engine, run, session
+    from rldoctor.flow import examination, run, session
     from rldoctor.project.settings import Settings
 
     for name, text in {BUNDLE: bundle.dump(Case()), **scene.files}.items():
@@ -118,7 +118,7 @@ def _judge_in(folder: Path, scene: Scene, registry: Registry) -> Report:
     )
     if logs:
         return run.triage(opened, logs, False, lambda text: None)
-    return engine.join([one.report for one in run.examine(opened, lambda text: None)])
+    return examination.join([one.report for one in run.examine(opened, lambda text: None)])
 
 
 def is_launch(name: str) -> bool:

@@ -32,7 +32,7 @@ def baseline(
     timeout: Timeout = None,
 ) -> int:
     """Save what is found now, so that `check --baseline FILE` fails for what is new alone."""
-    from rldoctor.flow import engine, run, session
+    from rldoctor.flow import examination, run, session
     from rldoctor.report import json_document
 
     opened = session.open_session(
@@ -47,7 +47,7 @@ def baseline(
         )
     )
     found = run.examine_all(opened, targets or (), progress)
-    judged = engine.join([one.report for one in found])
+    judged = examination.join([one.report for one in found])
     deliver(json_document.render(redact.tree(judged)), output)
     count = len(judged.findings)
     progress(f"{count} {'finding is' if count == 1 else 'findings are'} known from now on: {output}")

@@ -137,7 +137,7 @@ def check(
 
     The fixes of a finding are safe (--fix applies them: the run does the same work), unsafe (they change results or
     speed: your decision), or for display (done by hand, in another file or place)."""
-    from rldoctor.flow import engine, run, session
+    from rldoctor.flow import examination, run, session
 
     options = session.Options(
         framework=framework,
@@ -186,7 +186,7 @@ def check(
         found = run.with_changes(found)
     if judging.shape.drawn:
         found = [replace(one, report=run.illustrated(one.case, one.report)) for one in found]
-    judged = engine.join([one.report for one in found])
+    judged = examination.join([one.report for one in found])
     if known is not None:
         from rldoctor.project.baseline import against
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 from packaging.version import InvalidVersion, Version
 
-from rldoctor import reading, redact
+from rldoctor import redact, untrusted
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
 from rldoctor.errors import InputError
 from rldoctor.frameworks import packages
@@ -122,7 +122,7 @@ def read_machine(file: Path) -> Machine:
         if not file.is_file():
             hint = "" if file.suffix == ".json" else _hint(str(file))
             raise InputError(f"{where}: {'is not a file' if file.exists() else 'no such file'}{hint}")
-        machine = msgspec.json.decode(reading.read(file, _MAX_BYTES), type=Machine)
+        machine = msgspec.json.decode(untrusted.read(file, _MAX_BYTES), type=Machine)
     except msgspec.ValidationError as error:
         raise InputError(f"{where}: {_plainly(str(error))}") from error
     except (OSError, ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from rldoctor import reading
+from rldoctor import untrusted
 
 # A branch that names no commit is downloaded again; this one is what is asked for where nothing else is.
 BRANCH = "main"
@@ -32,7 +32,7 @@ def directory(name: str, environ: Mapping[str, str]) -> Path | None:
         return None
     model = root(environ) / f"models--{name.replace('/', '--')}"
     try:
-        commit = reading.read(model / "refs" / BRANCH, _LONGEST_COMMIT).decode("ascii").strip()
+        commit = untrusted.read(model / "refs" / BRANCH, _LONGEST_COMMIT).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
     found = model / "snapshots" / commit

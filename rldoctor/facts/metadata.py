@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from rldoctor import reading
+from rldoctor import untrusted
 
 SUFFIXES = (".dist-info", ".egg-info")
 # Of published packages the largest METADATA, with its description, has some 300 KiB; nightly builds of torch record
@@ -55,7 +55,7 @@ def read_headers(path: Path) -> Headers:
 
 def _header_text(file: Path) -> str:
     """Everything up to the first empty line; the description below it may be long."""
-    text = reading.read(file, _LARGEST_METADATA).replace(b"\r\n", b"\n")
+    text = untrusted.read(file, _LARGEST_METADATA).replace(b"\r\n", b"\n")
     end = text.find(b"\n\n")
     return text[: end if end >= 0 else _LARGEST_HEADERS].decode("utf-8", "replace")
 
@@ -87,7 +87,7 @@ def _requires_txt(file: Path) -> list[str]:
     """The requirements of an egg-info of older setuptools, which keeps them in a file of its own with a section per
     extra and marker, as ``Requires-Dist`` lines."""
     try:
-        lines = reading.text(file, _LARGEST_HEADERS).splitlines()
+        lines = untrusted.text(file, _LARGEST_HEADERS).splitlines()
     except OSError:
         return []
     requires: list[str] = []
@@ -105,7 +105,7 @@ def _requires_txt(file: Path) -> list[str]:
 def editable_tree(path: Path) -> str | None:
     """The source tree of an editable install (PEP 610 and 660), or None."""
     try:
-        origin = json.loads(reading.read(path / "direct_url.json", _LARGEST_HEADERS))
+        origin = json.loads(untrusted.read(path / "direct_url.json", _LARGEST_HEADERS))
         if not origin["dir_info"].get("editable"):
             return None
         url = urlsplit(origin["url"])
@@ -121,7 +121,7 @@ def fit(path: Path) -> tuple[float, bool, float]:
 
     try:
         written = path.stat().st_mtime
-        record = io.StringIO(reading.text(path / "RECORD", _LARGEST_RECORD), newline="")
+        record = io.StringIO(untrusted.text(path / "RECORD", _LARGEST_RECORD), newline="")
         rows = [(row[0], row[2]) for row in csv.reader(record) if len(row) == 3 and row[0].endswith(".py")]
     except (OSError, csv.Error):
         return (0.0, False, 0.0)

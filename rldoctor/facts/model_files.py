@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.case import ModelFiles, Unknown
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
@@ -59,7 +59,7 @@ def read(directory: Path) -> ModelFiles:
 def _read_json(file: Path) -> dict[str, Any]:
     """A JSON object; raises OSError or ValueError. NaN and Infinity pass: released configurations hold them."""
     try:
-        read = json.loads(reading.read(file, MAX_BYTES).decode("utf-8"))
+        read = json.loads(untrusted.read(file, MAX_BYTES).decode("utf-8"))
     except UnicodeDecodeError:
         raise ValueError("is not text in UTF-8") from None
     except RecursionError:

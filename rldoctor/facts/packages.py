@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from rldoctor import frameworks, reading
+from rldoctor import frameworks, untrusted
 from rldoctor.case import Distribution, Packages
 from rldoctor.catalogue.probe import Request
 from rldoctor.facts import interpreter, metadata
@@ -167,7 +167,7 @@ def _egg_links(directory: str, names: list[str]) -> Iterator[tuple[str, str]]:
     for name in names:
         if name.endswith(".egg-link"):
             try:
-                lines = reading.text(Path(directory, name), _LARGEST_LINK).splitlines()
+                lines = untrusted.text(Path(directory, name), _LARGEST_LINK).splitlines()
             except OSError:
                 continue
             if lines:

@@ -39,7 +39,7 @@ def _busy(case: Case, request: Request) -> str | None:
     """Why a rollout would disturb somebody or cannot be had, or None."""
     if case.host is None:
         return "how busy this machine is, is not known"
-    from rldoctor.probes.placing import choose_device, user
+    from rldoctor.probes.feasible import choose_device, user
 
     try:
         device = choose_device(case, request)

@@ -11,7 +11,7 @@ from rldoctor.catalogue.check import Check, Detector
 from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.registry import Registry
 from rldoctor.catalogue.scenario import Scenario
-from rldoctor.flow import engine
+from rldoctor.flow import examination
 from rldoctor.flow import probe as probing
 from rldoctor.model import Applicability, Edit, Finding, Fix, Grade, Outcome, Report, Severity
 from rldoctor.plan.model import RolloutPlan, Setting, Source
@@ -96,7 +96,7 @@ class _Prover:
             live.signatures, live.conclusions = check.signatures, check.conclusions
             judges.append(live)
         kept = {name: jobs for name, jobs in case.observations.items() if name in names}
-        return engine.report(replace(case, observations=kept), judges, self.registry)
+        return examination.report(replace(case, observations=kept), judges, self.registry)
 
 
 def _engines(prepared: probing.Prepared) -> object:

@@ -13,7 +13,7 @@ from rldoctor import bundle, verdict
 from rldoctor.case import Case
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
-from rldoctor.flow import budget, depth, engine, prove
+from rldoctor.flow import budget, depth, examination, prove
 from rldoctor.flow import collect as collecting
 from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import Progress
@@ -63,7 +63,7 @@ def with_changes(examined: list[Examined]) -> list[Examined]:
 def examine(session: Session, progress: Progress) -> list[Examined]:
     """Collects, probes and judges every case that the options name: one for each environment, launch or bundle."""
     examined = []
-    for collected, request in collecting.cases(session, engine.sections(session.checks, session.probes)):
+    for collected, request in collecting.cases(session, examination.sections(session.checks, session.probes)):
         case = replace(collected, thresholds=session.thresholds)
         deep = _depth(session, case, request)
         if session.options.budget is not None:
@@ -71,13 +71,13 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
             progress(choice.text)
             case, request = choice.case, replace(request, until=time.monotonic() + 60 * session.options.budget)
         if notice := probing.announce(case, session.probes, request, deep.level):
-            for finding in engine.report(case, session.checks, session.registry).findings:
+            for finding in examination.report(case, session.checks, session.registry).findings:
                 progress(f"already found: {finding.code} {finding.severity.value}: {finding.message}")
             progress(notice.text)
         said = notice.timed(progress) if notice else progress
         probed = probing.run_probes(case, session.probes, request, deep, said)
         notes = [*([deep.reason] if deep.reason else []), *_newer_than_known(probed)]
-        judged = engine.report(probed, session.checks, session.registry, notes)
+        judged = examination.report(probed, session.checks, session.registry, notes)
         judged = prove.prove(probed, settled(session, judged), session.registry, request, progress)
         judged = replace(judged, missing=(*_missing(session, probed, judged), *judged.missing))
         examined.append(Examined(_with_kept_logs(session, probed, judged), judged))
@@ -87,7 +87,7 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
 def _missing(session: Session, case: Case, judged: Report) -> tuple[Missing, ...]:
     """What the verdict on a case speaks about and was not reached, a level that was asked for included."""
     subject = verdict.Subject.ENVIRONMENT if case.plan is None else verdict.Subject.LAUNCH
-    found = verdict.missing(subject, case, judged, engine.sections(session.checks, ()), session.required)
+    found = verdict.missing(subject, case, judged, examination.sections(session.checks, ()), session.required)
     asked = session.level if session.options.level is not None else None
     if session.options.soak is not None:
         asked = asked or Level.ROLLOUT
@@ -217,7 +217,7 @@ def gather(session: Session, progress: Progress) -> Case:
     if not probed.observations:
         return probed
     # What a report made here refers to, one made from the bundle will, too.
-    judged = engine.report(probed, session.registry.checks.values(), session.registry)
+    judged = examination.report(probed, session.registry.checks.values(), session.registry)
     return _with_kept_logs(session, probed, judged)
 
 

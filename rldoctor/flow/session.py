@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
@@ -182,7 +182,7 @@ def own_step(named: str) -> tuple[Path, str]:
     name, _, function = named.rpartition(":")
     file = Path(name).absolute()
     try:
-        tree = ast.parse(reading.text(file, LONGEST_SOURCE))
+        tree = ast.parse(untrusted.text(file, LONGEST_SOURCE))
     except (OSError, SyntaxError, ValueError) as error:
         raise InputError(f"--step {named}: FILE:FUNCTION is expected, and {one_line(error)}") from None
     if not any(isinstance(node, ast.FunctionDef) and node.name == function for node in tree.body):

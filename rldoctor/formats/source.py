@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.errors import InputError
 
 # A launch file is written by hand; what is larger is data or a dump that was named by mistake.
@@ -59,7 +59,7 @@ def open_source(path: Path) -> Source:
             raise InputError(
                 f"{path}: {size / 2**20:.0f} MiB is too large for a launch file (at most {most >> 20} MiB)"
             )
-        raw = reading.read(path, most)
+        raw = untrusted.read(path, most)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     return Source(decode(raw, str(path)), str(path))

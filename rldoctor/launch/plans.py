@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rldoctor import reading, redact
+from rldoctor import redact, untrusted
 from rldoctor.case import Case, Distribution
 from rldoctor.facts import hub_cache
 from rldoctor.formats.shell.machine import Device, Machine
@@ -89,7 +89,7 @@ def model_directory(plan: RolloutPlan, environ: Mapping[str, str] | None) -> Pat
         if isinstance(named, str):
             # Path's own raises for a user unknown here.
             for path in (Path(plan.file).parent / named, Path(os.path.expanduser(named))):  # noqa: PTH111
-                if reading.is_file(path / "config.json"):
+                if untrusted.is_file(path / "config.json"):
                     return path
             if environ is not None and (cached := hub_cache.directory(named, _with_variables(plan, environ))):
                 return cached
@@ -122,7 +122,7 @@ def _models_like(place: Path) -> list[str]:
     """The models beside a path, whose names are all but its own. Where only numbers differ it is another size, version
     or step, which the launch may be about to make."""
     try:
-        beside = [entry.name for entry in place.parent.iterdir() if reading.is_file(entry / "config.json")]
+        beside = [entry.name for entry in place.parent.iterdir() if untrusted.is_file(entry / "config.json")]
     except OSError:
         return []
     others = [name for name in beside if _letters(name) != _letters(place.name)]

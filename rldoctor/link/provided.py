@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.link.locate import Kind
 from rldoctor.link.sources import LARGEST, Source, Sources
 
@@ -145,7 +145,7 @@ class Provider:
 
 def _read(file: Path) -> str:
     try:
-        return reading.text(file, LARGEST)
+        return untrusted.text(file, LARGEST)
     except OSError:
         return ""
 

@@ -7,7 +7,7 @@ import os
 import warnings
 from dataclasses import dataclass
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.link.locate import Kind, SearchPath
 from rldoctor.tables.options.outline import outline
 
@@ -88,7 +88,7 @@ class Sources:
             if status.st_size > LARGEST:
                 self.unreadable[name] = f"{self.search.relative(path)} has {status.st_size >> 20} MiB"
                 return None
-            return reading.text(path, LARGEST)
+            return untrusted.text(path, LARGEST)
         except OSError as error:
             self.unreadable[name] = f"{self.search.relative(path)}: {error.strerror or error}"
             return None

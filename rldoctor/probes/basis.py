@@ -13,7 +13,7 @@ from rldoctor.catalogue.scenario import Basis
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.counts import count, whole
-from rldoctor.probes.placing import choose_device, require_import, runs_itself, share
+from rldoctor.probes.feasible import choose_device, require_import, runs_itself, share
 
 # A plan with longer sequences is scaled down to these; shorter ones are run as they are.
 LONGEST = 2048

@@ -10,7 +10,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probes.placing import free_gpus, planned_ranks, require_import
+from rldoctor.probes.feasible import free_gpus, planned_ranks, require_import
 
 # What NCCL needs to connect the eight GPUs of a node, several times over; a healthy collective takes milliseconds.
 COLLECTIVE_SECONDS = 20.0

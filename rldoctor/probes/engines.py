@@ -13,7 +13,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.probe import Job, JobResult, Request
 from rldoctor.catalogue.scenario import MINIATURE, Basis
 from rldoctor.probes.boots import Asked, Boot
-from rldoctor.probes.placing import runs_itself
+from rldoctor.probes.feasible import runs_itself
 from rldoctor.probes.resumed import Kept
 from rldoctor.probes.runner import run_job
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import reading, redact
+from rldoctor import redact, untrusted
 from rldoctor.facts import proc
 from rldoctor.model import Report
 
@@ -76,7 +76,7 @@ def sweep() -> None:
 def _is_left(folder: Path, age: float) -> bool:
     """Whether the process that made a folder is gone. Raises :class:`OSError` where that cannot be told."""
     try:
-        owner = reading.text(folder / OWNER, 1 << 10)
+        owner = untrusted.text(folder / OWNER, 1 << 10)
     except FileNotFoundError:  # kept for a person, or killed before it had an owner
         return age > _UNFINISHED and not any(folder.iterdir())
     pid, _, rest = owner.partition(" ")

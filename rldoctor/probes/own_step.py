@@ -8,7 +8,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probes.placing import VISIBLE, planned_ranks, require_import
+from rldoctor.probes.feasible import VISIBLE, planned_ranks, require_import
 
 DEVICES = 8
 SECONDS = 300.0

@@ -13,7 +13,7 @@ from rldoctor.model import Level
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.plan.seeds import engine_seeds, seed_topology
 from rldoctor.probes.basis import basis, with_counts
-from rldoctor.probes.placing import SEPARATE, pair_environ, require_import
+from rldoctor.probes.feasible import SEPARATE, pair_environ, require_import
 
 SECONDS = 240.0
 # Peers that fell out of step wait for each other for ever.

@@ -8,7 +8,7 @@ from typing import Any
 from rldoctor.case import Case
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probes.placing import VISIBLE, require_import
+from rldoctor.probes.feasible import VISIBLE, require_import
 
 # Without a launch only what every launch does; which of the others a launch brings about is for the checks to say.
 ALWAYS = ("one device",)

@@ -9,7 +9,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probes.placing import require_import
+from rldoctor.probes.feasible import require_import
 
 ADDRESS = "RAY_ADDRESS"
 SECONDS = 30.0

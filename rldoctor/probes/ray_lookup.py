@@ -8,7 +8,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
-from rldoctor.probes.placing import require_import
+from rldoctor.probes.feasible import require_import
 
 ACTORS = 2
 # A Ray starts in 5 s, on a busy machine in 30; one look-up starts another.

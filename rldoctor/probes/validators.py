@@ -20,7 +20,7 @@ from rldoctor.lookup import find
 from rldoctor.model import Level
 from rldoctor.plan.model import Form, RolloutPlan, Setting, Source
 from rldoctor.probes.counts import count
-from rldoctor.probes.placing import VISIBLE, require_import
+from rldoctor.probes.feasible import VISIBLE, require_import
 
 # The engine's options that name files, addresses and programs, or that speak of the machine and the build.
 NOT_ASKED = frozenset(

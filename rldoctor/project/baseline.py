@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.errors import InputError
 from rldoctor.model import Evidence, Finding, Ignored, Outcome, Report
 from rldoctor.project import fingerprint
@@ -50,7 +50,7 @@ def load(file: Path) -> Baseline:
     """Reads a JSON report. Raises :class:`InputError` with one line for what is none."""
     where = f"baseline {file}"
     try:
-        document = msgspec.json.decode(reading.read(file, MAX_BYTES), type=_Document)
+        document = msgspec.json.decode(untrusted.read(file, MAX_BYTES), type=_Document)
     except FileNotFoundError:
         raise InputError(f"{where}: no such file; `rldoctor baseline` writes one") from None
     except (OSError, ValueError, RecursionError) as error:

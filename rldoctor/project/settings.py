@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.errors import InputError
 from rldoctor.model import Finding, Ignored, Missing, Report, Severity
 from rldoctor.project.aside import set_aside
@@ -176,7 +176,7 @@ def _read(file: Path) -> tuple[str, Any]:
     from rldoctor.formats import toml_text
 
     try:
-        text = reading.read(file, _MAX_BYTES).decode("utf-8")
+        text = untrusted.read(file, _MAX_BYTES).decode("utf-8")
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

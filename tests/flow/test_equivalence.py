@@ -12,7 +12,7 @@ import pytest
 
 from rldoctor import bundle
 from rldoctor.catalogue import example, registry
-from rldoctor.flow import engine, run, session
+from rldoctor.flow import examination, run, session
 from rldoctor.model import Finding, Level
 from rldoctor.project.settings import Settings
 from tests.frameworks.test_dropped import FOLDERS, LAUNCHES
@@ -52,7 +52,7 @@ def opened(**options: object) -> session.Session:
 
 def findings(**options: object) -> tuple[Finding, ...]:
     examined = run.examine(opened(**options), lambda text: None)
-    return engine.join([one.report for one in examined]).findings
+    return examination.join([one.report for one in examined]).findings
 
 
 def test_there_are_examples_of_most_frameworks() -> None:

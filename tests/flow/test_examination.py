@@ -14,7 +14,7 @@ from rldoctor.api.facts import Distribution, Gpu, GpuProcess, Gpus, Packages
 from rldoctor.api.probes import Job, Probe, Request
 from rldoctor.api.results import CheckResult
 from rldoctor.catalogue.registry import Registry
-from rldoctor.flow import depth, engine
+from rldoctor.flow import depth, examination
 from rldoctor.flow import probe as probing
 from rldoctor.launch.recognise import read
 from rldoctor.model import Evidence, Fix, Grade, Report, Severity
@@ -50,7 +50,7 @@ def needing(*needs: str) -> Check:
 def test_only_what_checks_and_probes_name_is_collected() -> None:
     probes = [probe("rollout", Level.ROLLOUT, needs=("packages.vllm",))]
     checks = [needing("host.shm_total", "observations.rollout")]
-    assert engine.sections(checks, probes) == {"host", "packages", "gpus"}
+    assert examination.sections(checks, probes) == {"host", "packages", "gpus"}
 
 
 def test_only_probes_whose_observations_are_needed_run_shallow_ones_first() -> None:
@@ -123,7 +123,7 @@ def test_several_cases_become_one_report() -> None:
         result = CheckResult(code=check.code, name=check.name, outcome=outcome, findings=findings)
         return Report(target=target, results=(result,), notes=("a note",))
 
-    joined = engine.join(
+    joined = examination.join(
         [
             report("trainer", Outcome.FINDINGS, shared),
             report("rollout", Outcome.FINDINGS, shared, check.finding("only here")),
@@ -137,7 +137,7 @@ def test_several_cases_become_one_report() -> None:
     ]
     assert [r.outcome for r in joined.results] == [Outcome.FINDINGS]
     assert joined.notes == ("a note",)
-    everywhere = engine.join([report(name, Outcome.FINDINGS, shared) for name in ("trainer", "rollout")])
+    everywhere = examination.join([report(name, Outcome.FINDINGS, shared) for name in ("trainer", "rollout")])
     assert [f.cases for f in everywhere.findings] == [()]
 
 
@@ -175,7 +175,7 @@ def test_install_commands_are_for_the_interpreter_that_was_judged() -> None:
 
     def shown(executable: str | None) -> tuple[str, ...]:
         case = Case(packages=Packages(python="3.11", executable=executable))
-        return engine.report(case, [tried], Registry(checks={"ACME01": tried})).findings[0].fixes[0].commands
+        return examination.report(case, [tried], Registry(checks={"ACME01": tried})).findings[0].fixes[0].commands
 
     assert shown("/opt/my env/bin/python") == (
         "'/opt/my env/bin/python' -m pip install 'trl>=0.18'",
@@ -188,7 +188,7 @@ def test_install_commands_are_for_the_interpreter_that_was_judged() -> None:
 def test_what_the_reader_of_a_launch_noted_is_said(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("source gone.sh\npython3 -m verl.trainer.main_ppo data.max_response_length=512\n")
     (plan,) = read(tmp_path / "run.sh", version_of={"verl": "0.5.0"})
-    report = engine.report(Case(plan=plan), [needing("plan")], Registry())
+    report = examination.report(Case(plan=plan), [needing("plan")], Registry())
     assert report.notes == ("run.sh:1: source gone.sh: not followed",)
 
 
@@ -216,7 +216,7 @@ def refused(reads: list[str]) -> list[str]:
     )
     refusal = {"file": place.source, "line": place.line, "reads": reads}
     case = Case(links={"frameworks": [{"name": "verl", "refusal": refusal}]})
-    left = engine._refused_once(results, case)
+    left = examination._refused_once(results, case)
     assert all(result.findings or result.outcome is Outcome.PASS for result in left)
     return [finding.code for result in left for finding in result.findings]
 

@@ -9,7 +9,7 @@ import pytest
 
 from rldoctor.api import Case, Grade
 from rldoctor.catalogue import registry
-from rldoctor.flow import engine
+from rldoctor.flow import examination
 from rldoctor.flow.failed_runs import explained
 from rldoctor.model import Report
 from rldoctor.plan.model import RolloutPlan
@@ -33,7 +33,7 @@ def failing(*tail: str, **job: Any) -> Case:
 
 def report(case: Case) -> Report:
     found = registry.load()
-    return engine.report(case, found.checks.values(), found)
+    return examination.report(case, found.checks.values(), found)
 
 
 def codes(case: Case) -> set[str]:

@@ -12,7 +12,7 @@ from rldoctor.api.probes import Request
 from rldoctor.api.results import CheckResult
 from rldoctor.catalogue import registry
 from rldoctor.facts import packages
-from rldoctor.flow import engine
+from rldoctor.flow import examination
 from rldoctor.flow.probe import run_scenarios
 from rldoctor.flow.prove import prove, with_edits
 from rldoctor.model import Report
@@ -65,7 +65,7 @@ def test_a_fix_that_changes_nothing_for_the_miniature_is_not_tried() -> None:
     case = replace(failing(*TOO_SMALL), plan=plan(gpu_memory_utilization=0.5))
     edit = Edit(option="engine.gpu_memory_utilization", value=0.9)
     fix = Fix(title="a larger share", applicability=Applicability.SAFE, edits=(edit,))
-    (finding,) = engine.report(case, found.checks.values(), found).findings
+    (finding,) = examination.report(case, found.checks.values(), found).findings
     assert (finding.code, finding.grade) == ("RLD205", Grade.REPRODUCED)
     finding = replace(finding, fixes=(fix,))
     result = CheckResult(code="RLD205", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
@@ -79,7 +79,7 @@ def test_what_a_proof_costs_is_said_beforehand() -> None:
     case = replace(failing(*TOO_SMALL), plan=plan(max_model_len=2048))
     edit = Edit(option="engine.max_model_len", value=1024)
     fix = Fix(title="shorter", applicability=Applicability.SAFE, edits=(edit,))
-    (finding,) = engine.report(case, found.checks.values(), found).findings
+    (finding,) = examination.report(case, found.checks.values(), found).findings
     finding = replace(finding, fixes=(fix,))
     result = CheckResult(code="RLD205", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
     report = Report(target="a launch", results=(result,))
@@ -95,7 +95,7 @@ def test_a_launch_that_does_not_boot_is_proven_to_boot_with_the_fix(patient: Pat
     broken = plan(enable_chunked_prefill=False, max_num_batched_tokens=1024, max_model_len=2048)
     case = Case(packages=packages.collect(request), plan=broken)
     case = run_scenarios(case, [rollout], request, lambda _: None)
-    before = engine.report(case, found.checks.values(), found)
+    before = examination.report(case, found.checks.values(), found)
     reported: list[str] = []
     after = prove(case, before, found, request, reported.append)
     (finding,) = [one for one in after.findings if one.code == "RLD202"]

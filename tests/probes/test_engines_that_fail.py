@@ -10,7 +10,7 @@ import pytest
 from rldoctor.api import Case, NotApplicable, Outcome
 from rldoctor.api.probes import Request, Scenario
 from rldoctor.catalogue import registry
-from rldoctor.flow import engine
+from rldoctor.flow import examination
 from rldoctor.model import Report
 from rldoctor.probes.basis import basis
 from rldoctor.probes.boots import Asked, plan_boots
@@ -60,7 +60,7 @@ ENDS = {
 
 def judged(reported: Case) -> Report:
     everything = registry.load()
-    return engine.report(reported, everything.checks.values(), everything)
+    return examination.report(reported, everything.checks.values(), everything)
 
 
 def passed_by_engines(report: Report, reported: Case) -> dict[str, str | None]:

@@ -11,7 +11,7 @@ from rldoctor.api import Case, NotApplicable, RolloutPlan, Setting
 from rldoctor.api.facts import Gpu, GpuProcess, Gpus, ModelFiles
 from rldoctor.api.probes import Request
 from rldoctor.probes.basis import basis
-from rldoctor.probes.placing import choose_device, planned_ranks
+from rldoctor.probes.feasible import choose_device, planned_ranks
 from tests.observations import failed, imports_case, packages
 
 GIB = 1 << 30

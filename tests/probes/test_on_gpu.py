@@ -20,10 +20,10 @@ from rldoctor.api.probes import Request
 from rldoctor.api.results import CheckResult
 from rldoctor.catalogue import registry
 from rldoctor.facts import nvml, packages
-from rldoctor.flow import engine
+from rldoctor.flow import examination
 from rldoctor.judge import judge_one
 from rldoctor.probes.collectives import collectives
-from rldoctor.probes.placing import free_gpus
+from rldoctor.probes.feasible import free_gpus
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.runner import run_job
 from rldoctor.probes.scenarios.agreement import agreement
@@ -85,7 +85,7 @@ def how(job: dict[str, Any]) -> tuple[Any, ...]:
 def seen(case: Case) -> list[str]:
     """What every check makes of what was observed. The environment is another matter."""
     every = registry.load()
-    found = engine.report(case, every.checks.values(), every).findings
+    found = examination.report(case, every.checks.values(), every).findings
     live = (Grade.OBSERVED, Grade.REPRODUCED)
     return [f"{one.code} {one.message}" for one in found if one.grade in live and not one.code.startswith("RLD1")]
 

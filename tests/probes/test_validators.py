@@ -9,7 +9,7 @@ import pytest
 
 from rldoctor.api import Case, Grade, Level
 from rldoctor.api.results import CheckResult
-from rldoctor.flow import collect, engine
+from rldoctor.flow import collect, examination
 from rldoctor.flow.depth import Depth
 from rldoctor.flow.effective import with_effective
 from rldoctor.flow.probe import run_probes
@@ -64,7 +64,7 @@ def asked(python: Path, launch: Path) -> Case:
 
 def findings(case: Case) -> dict[str, CheckResult]:
     session = open_session(Options())
-    return {r.code: r for r in engine.report(case, session.checks, session.registry).results if r.findings}
+    return {r.code: r for r in examination.report(case, session.checks, session.registry).results if r.findings}
 
 
 def served(folder: Path, *options: str) -> Path:

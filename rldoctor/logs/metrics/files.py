@@ -15,7 +15,7 @@ from rldoctor.logs.metrics.collector import Collector
 from rldoctor.logs.metrics.console import record_reading
 from rldoctor.logs.metrics.track import Track, merge
 from rldoctor.logs.metrics.wire import DamagedError
-from rldoctor.reading import read as read_bounded
+from rldoctor.untrusted import read as read_bounded
 
 # A state file of a hundred thousand steps has about 100 MB; it is read as a whole.
 LARGEST_STATE = 256 << 20

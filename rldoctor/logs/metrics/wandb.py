@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.case import Series
 from rldoctor.logs.metrics.names import framework_of, translate
 from rldoctor.logs.metrics.track import Reading, Track
@@ -113,7 +113,7 @@ class Run:
 def read_summary(path: Path) -> dict[str, Series]:
     """The last values of a run, from ``wandb-summary.json``."""
     try:
-        record = json.loads(reading.read(path, LARGEST_SUMMARY))
+        record = json.loads(untrusted.read(path, LARGEST_SUMMARY))
     except (ValueError, RecursionError):
         return {}
     if not isinstance(record, dict):

@@ -23,7 +23,7 @@ from rldoctor.plan.seeds import (
     seed_topology,
 )
 from rldoctor.probes.basis import with_counts
-from rldoctor.probes.placing import SEPARATE, pair_environ
+from rldoctor.probes.feasible import SEPARATE, pair_environ
 
 REPLICAS = ("first", "second")
 # Of a group; eight that are equal by chance are as good as never.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.tables import packed
-from rldoctor.tables.stead import read_for
+from rldoctor.tables.closest_release import read_for
 
 DATA = Path(__file__).with_name("data")
 # What separates the literal parts of a template from the expressions in its holes; no source text holds it.

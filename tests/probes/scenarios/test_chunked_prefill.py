@@ -16,7 +16,7 @@ from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Setting
 from rldoctor.api.probes import Scenario
 from rldoctor.catalogue import registry
 from rldoctor.catalogue.scenario import Basis
-from rldoctor.flow import engine
+from rldoctor.flow import examination
 from rldoctor.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
@@ -51,7 +51,7 @@ def findings(check: Check, case: Case) -> list[Finding]:
 def codes(case: Case) -> list[str]:
     """What a report says, of the live runs and their logs."""
     every = registry.load()
-    return [finding.code for finding in engine.report(case, every.checks.values(), every).findings]
+    return [finding.code for finding in examination.report(case, every.checks.values(), every).findings]
 
 
 def launch(**options: Any) -> RolloutPlan:

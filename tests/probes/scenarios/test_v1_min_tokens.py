@@ -10,7 +10,7 @@ from rldoctor_checks.rollout.length_budget import check
 
 from rldoctor.api import Case, Grade, Outcome, RolloutPlan, Setting
 from rldoctor.catalogue import registry
-from rldoctor.flow import engine
+from rldoctor.flow import examination
 from rldoctor.flow.prove import with_edits
 from rldoctor.judge import judge_one
 from tests.observations import packages
@@ -45,7 +45,7 @@ def test_the_stall_is_reproduced_and_reported_with_its_fixes_length_first() -> N
 
 def test_it_is_reported_once() -> None:
     every = registry.load()
-    report = engine.report(played("before", PLAN), every.checks.values(), every)
+    report = examination.report(played("before", PLAN), every.checks.values(), every)
     assert [finding.code for finding in report.findings if not finding.code.startswith("RLD1")] == ["RLD203"]
 
 
