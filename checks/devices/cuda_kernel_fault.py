@@ -106,6 +106,26 @@ check.signature(
     url="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
 )
 check.signature(
+    "WithPagedKVCache failed with error ",
+    "WithRaggedKVCache failed with error ",
+    "Dispatched failed with error ",
+    pattern=r"(?P<kernel>\w{5,80}) failed with error (?P<why>[^\n,]{3,80})",
+    says="FlashInfer could not run its kernel {kernel} on this GPU: {why}",
+    fixes=(
+        Fix.unsafe(
+            "another attention backend (FlashInfer is chosen on GPUs below compute capability 8.0, for lack of "
+            "FlashAttention)",
+            {"engine.attention_backend": "TRITON_ATTN"},
+            side_effects="attention is slower",
+        ),
+        Fix(
+            title="or let FlashInfer compile its kernels again, where its release or the GPU has changed",
+            commands=("rm -rf ~/.cache/flashinfer",),
+        ),
+    ),
+    url="https://docs.flashinfer.ai",
+)
+check.signature(
     "aicore exception",
     "PTA call acl api failed",
     "the current working operator name is ",

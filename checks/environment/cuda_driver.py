@@ -220,6 +220,23 @@ def driver_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(said, severity=weight(event), fixes=fixes)
 
 
+check.signature(
+    "device kernel image is invalid",
+    details=(r"(?P<compiler>Triton) Error",),
+    says="the driver refuses a kernel[[ that {compiler} compiled]]: its compiler is of a newer CUDA than the driver "
+    "serves, or it was built for another GPU",
+    fixes=(
+        _NEWER_DRIVER,
+        Fix(
+            title="for Triton's kernels: let it take the ptxas of a CUDA toolkit that the driver serves (nvidia-smi "
+            "names it)",
+            commands=("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas", "rm -rf ~/.triton/cache"),
+        ),
+    ),
+    url="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
+)
+
+
 # On machines with NVSwitch CUDA waits for the fabric manager.
 check.signature(
     "CUDA error: system not yet initialized",

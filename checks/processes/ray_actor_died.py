@@ -4,8 +4,8 @@ What it looks for
     Ray's reports of a death: ``ActorDiedError``, ``WorkerCrashedError``, the raylet's ``A worker died or was
     killed``, a lost node. They are consequences: any cause in the log goes before them. And what ended, or never
     started, the processes from outside, in the words of Slurm, Kubernetes, LSF and PBS (preemption, time limit, node
-    failure, eviction, a refused job, an image that cannot be pulled), Ray's head that is gone, a runtime environment
-    that Ray cannot build.
+    failure, eviction, a refused job, an image that cannot be pulled), an interruption (Ctrl-C, SIGTERM), Ray's head
+    that is gone, a runtime environment that Ray cannot build.
 
 Why it hurts
     The driver learns only that the process is gone. What killed it (a signal, the kernel's memory killer, a crash in
@@ -315,6 +315,25 @@ check.signature(
     ),
     role=Role.CASCADE,
     url="https://pytorch.org/docs/stable/elastic/agent.html",
+)
+check.signature(
+    "KeyboardInterrupt",
+    when=lambda case, event: event.exception is not None and event.exception.chain[0].type == "KeyboardInterrupt",
+    details=(r"KeyboardInterrupt: (?P<sent>terminated)",),
+    says="the run was interrupted[[ ({sent}: SIGTERM)|| (Ctrl-C, SIGINT)]]: by a person, a script or a scheduler",
+    fixes=(
+        Fix(
+            title="if nobody meant to: see what else ran in that session, and start it so that it outlives the "
+            "terminal (nohup, tmux, a batch job)"
+        ),
+        Fix(
+            title="if it stood still before: the frames show where; next time ask the living run",
+            commands=("rldoctor hang",),
+        ),
+        _RESUME,
+    ),
+    role=Role.CASCADE,
+    url="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
 )
 check.signature(
     "Preempted in order to admit critical pod",

@@ -29,6 +29,9 @@ _HARMLESS = re.compile(
     r"\b(?:0|no) (?:errors?|failed)\b"
 )
 _QUIET = ("DEBUG", "INFO", "WARNING")
+# multiprocessing/resource_tracker.py, over a line with the code that warns.
+WITHOUT_A_WORD = "resource_tracker: There appear to be "
+_LAST_WORDS = 2
 _MOST_SUSPECTS = 3
 # Records of a logger, or lines with a process, from which on a text is taken for a log.
 _RECORDS = 3
@@ -87,7 +90,7 @@ def ended(
         return replace(incident, kind="unhealthy")
     if any(piece.record.last_word for piece in pieces) or (at is not None and at == of):
         return replace(incident, kind="finished")
-    suspects = tuple(_suspects(pieces))[:_MOST_SUSPECTS]
+    suspects = (*_left_behind(pieces), *_suspects(pieces))[:_MOST_SUSPECTS]
     if suspects:
         return replace(incident, kind="unknown", suspects=suspects)
     if not _is_log(pieces, at):
@@ -143,11 +146,27 @@ def _is_log(pieces: Sequence[Slice], at: int | None) -> bool:
     return reported >= _RECORDS
 
 
+def _left_behind(pieces: Sequence[Slice]) -> tuple[Evidence, ...]:
+    """What Python's resource tracker wrote as the log's last words: it outlives the process that it served, and has to
+    clean up only after one that did not do so itself (killed, ``os._exit``)."""
+    if any(piece.record.asked_to_end is not None for piece in pieces):
+        return ()
+    last = [(piece, number, line) for piece, number, line in _lines(pieces) if line.text.strip()][-_LAST_WORDS:]
+    return tuple(
+        Evidence(text=line.text.strip()[:500], source=piece.record.name, line=number)
+        for piece, number, line in last
+        if WITHOUT_A_WORD in line.text
+    )[:1]
+
+
 def _suspects(pieces: Sequence[Slice]) -> Iterator[Evidence]:
-    """The lines of the end, behind the last sign of life, that look like a failure."""
+    """The lines of the end, behind the last sign of life, that look like a failure. A server that was asked to end
+    complains of what ends with it."""
     for piece, number, line in _lines(pieces):
-        text = line.text
+        text, asked = line.text, piece.record.asked_to_end
         if number <= piece.record.last_sign or line.level in _QUIET or is_last_word(line):
+            continue
+        if asked is not None and piece.first <= asked < number:
             continue
         match = _FAILURE.search(text[:400]) or (_WHOLE.search(text) if line.level in ("ERROR", "CRITICAL") else None)
         if match is not None and not _HARMLESS.search(text[:400]) and not is_quoted(text, match.start()):

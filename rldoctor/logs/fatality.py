@@ -4,6 +4,7 @@ cascades."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -31,6 +32,8 @@ _AGAIN = 6
 _PARTING = re.compile(
     r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt|SystemExit|GeneratorExit|.*CancelledError)$"
 )
+# What grew from an interruption (a callback, a clean-up that it broke off) is no failure of its own.
+_INTERRUPT = "KeyboardInterrupt"
 # What torch's NCCL watchdog throws behind its own report; what it says of the reason may be cut away.
 _WATCHDOGS = "c10::DistBackendError"
 # What was cut off in these would have gone on to what they started.
@@ -68,6 +71,8 @@ class Failure:
             return True
         if any(Role.CAUSE in roles for roles in self.said.values()):
             return False
+        if self.exception.chain[0].type == _INTERRUPT:
+            return True
         return all(self._passes_on(link) for link in self.exception.chain)
 
     def _passes_on(self, link: LoggedException) -> bool:
@@ -101,7 +106,8 @@ def judge(slices: Iterable[Slice], table: Table) -> Verdicts:
     for index, piece in enumerate(slices):
         roles = _roles(piece.record, table)
         for failure in _candidates(piece, index, roles):
-            (verdicts.handled if _went_on(failure) else verdicts.failures).append(failure)
+            ended_nothing = _went_on(failure) or _of_a_shutdown(failure)
+            (verdicts.handled if ended_nothing else verdicts.failures).append(failure)
     _reconsider(verdicts)
     several = len({failure.file_index for failure in verdicts.failures}) > 1
     key = (lambda f: f.order) if several else (lambda f: (float(f.number), f.file_index, f.number))
@@ -165,7 +171,8 @@ def _went_on(failure: Failure) -> bool:
     raw = failure.raw
     if isinstance(raw, RawException):
         if raw.quoted:
-            return after.moved + after.informed + after.repeated + after.ordinary > 0
+            alive = after.moved + after.informed + after.repeated + after.ordinary > 0
+            return alive or _reported_again(failure)
         if raw.ranked or _UNCAUGHT.match(raw.exception.header):
             return False
         if not uncaught(failure):
@@ -177,19 +184,29 @@ def _went_on(failure: Failure) -> bool:
     return after.moved >= 2
 
 
+def _of_a_shutdown(failure: Failure) -> bool:
+    """Whether it only passes on that a server ended which somebody had asked to."""
+    asked = failure.slice.record.asked_to_end
+    return failure.secondary and asked is not None and failure.slice.first <= asked < failure.number
+
+
 def _reported_again(failure: Failure) -> bool:
-    """Whether a process reports what one function raises again and again: then none of it ended the process."""
+    """Whether a process reports what one function raises again and again: then none of it ended the process, nor one of
+    its kind (another actor of the same class)."""
     origin, frames = failure.exception.origin, failure.exception.frames
     if (origin.pid is None and origin.rank is None) or not frames:
         return False
-    same = (
-        raw
+    raised = (frames[-1].file, frames[-1].function)
+    reports = Counter(
+        raw.exception.origin
         for raw in failure.slice.exceptions
-        if raw.exception.origin == origin
-        and raw.exception.frames
-        and (raw.exception.frames[-1].file, raw.exception.frames[-1].function) == (frames[-1].file, frames[-1].function)
+        if raw.exception.frames and (raw.exception.frames[-1].file, raw.exception.frames[-1].function) == raised
     )
-    return sum(1 for _ in same) >= _AGAIN
+    return any(
+        times >= _AGAIN
+        for by, times in reports.items()
+        if by == origin or (origin.actor is not None and by.actor == origin.actor)
+    )
 
 
 def _steps_behind(failure: Failure) -> int:

@@ -32,8 +32,18 @@ EARLY: tuple[str, ...] = (
     *(text for framework in trainers() for text in framework.words.early),
 )
 
+# What a server writes that was asked to end (SIGINT, SIGTERM), and only then: vLLM's launcher of the front end, older
+# and newer, SGLang's.
+SHUTDOWN = "shutdown"
+_ASKED_TO_END = (
+    "[shutdown] API server: shutdown triggered",
+    "Shutting down FastAPI HTTP server.",
+    "SIGTERM received. signum=",
+)
+
 # Said once or a few times a phase; lines of every step would only slow the pass down.
 STAGES: dict[str, str] = {
+    **dict.fromkeys(_ASKED_TO_END, SHUTDOWN),
     "Loading safetensors checkpoint shards:   0%": "weights",
     "Loading checkpoint shards:   0%": "weights",
     "Starting to load model ": "weights",

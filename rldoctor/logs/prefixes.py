@@ -70,7 +70,9 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]{0,200}(?:\x07
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\][^\n]{0,200}$")
 # A bar that is redrawn without a line end has the next message on its line.
 _AFTER_BAR = re.compile(
-    r"(?:it/s|s/it|toks/s|B/s)[^\]\[]{0,80}\](?P<rest>(?:\((?:[\w.]+) pid=\d+\)|\[rank\d+\]:|\[RANK \d+\]).*)$"
+    r"(?:it/s|s/it|toks/s|B/s)[^\]\[]{0,80}\] ?(?P<rest>(?:\((?:[\w.]+) pid=\d+\)|\[rank\d+\]:|\[RANK \d+\]|"
+    r"(?:slurmstepd|srun|bash|sh): |[\w.]{1,80}(?:Error|Exception|Interrupt)(?:: |$)|"
+    r"(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Illegal instruction)(?:$| )).*)$"
 )
 
 

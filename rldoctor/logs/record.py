@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rldoctor.logs.liveness import bar_position, is_ordinary, is_progress
+from rldoctor.logs.marks import SHUTDOWN
 from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import FailedFirst, LoggedException, Origin
 from rldoctor.logs.prefixes import Line
@@ -209,6 +210,11 @@ class FileRecord:
     lines: int = 0
     size: int = 0
     partial: str | None = None
+
+    @property
+    def asked_to_end(self) -> int | None:
+        """The last line in which a server said that somebody had asked it to end, None where none did."""
+        return next((number for number, stage in reversed(self.stages) if stage == SHUTDOWN), None)
 
     @property
     def last_sign(self) -> int:

@@ -247,7 +247,8 @@ class TracebackParser:
         self.part = "message"
         message = match["message"] or ""
         self._draft.type, self._draft.line = match["type"], self._number
-        self._phase, self._blank, self._stray = "message", 0, 0
+        # Without a colon there is no message: what stands below is somebody else's.
+        self._phase, self._blank, self._stray = "message", 0 if match["rest"] else 1, 0
         carried = _CARRIED.match(message)
         if carried is not None:
             self._draft.message += [carried["said"]] if carried["said"] else []
@@ -255,6 +256,9 @@ class TracebackParser:
             self._draft = Draft()
             self._phase, self._margin = "frames", None
             self._remote_header(carried["remote"])
+        elif message.endswith(forms.HEADER):  # compiled code tells of the Python that it called back
+            self._draft.message.append(message.removesuffix(forms.HEADER).rstrip())
+            self._carry("Original Traceback")
         elif message:
             self._draft.message.append(message)
 
@@ -278,13 +282,18 @@ class TracebackParser:
         """A traceback inside a message: what a DataLoader's or a pool's worker sent along."""
         if self._draft.type.endswith("RemoteTraceback"):
             self._draft = Draft(header=self._draft.type, cause=self._draft.cause)
+            self._phase, self._margin, self.part = "frames", None, "header"
         elif text.startswith("Original Traceback"):
-            self._outer.append(self._draft)
-            self._draft = Draft(header=text)
+            self._carry(text)
         else:
             return False
-        self._phase, self._margin, self.part = "frames", None, "header"
         return True
+
+    def _carry(self, header: str) -> None:
+        """The traceback that follows is of an exception which this one's message carries."""
+        self._outer.append(self._draft)
+        self._draft = Draft(header=header)
+        self._phase, self._margin, self.part = "frames", None, "header"
 
     def _folded(self, draft: Draft) -> Draft:
         """The outermost of the exceptions that carry ``draft``."""

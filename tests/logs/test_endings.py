@@ -318,3 +318,64 @@ def test_an_exception_within_a_programs_record_is_not() -> None:
     assert not triage_text(
         "INFO 11-20 21:24:33 [tool.py:7] gave up: ValueError: no answer in it, tried again\n"
     ).findings
+
+
+SERVING = "".join(
+    f'(APIServer pid=7) INFO:     127.0.0.1:4120{n} - "POST /v1/completions HTTP/1.1" 200 OK\n' for n in range(5)
+)
+GONE = (
+    "(APIServer pid=7) ERROR 08-21 10:24:34 [async_llm.py:704] Traceback (most recent call last):\n"
+    '(APIServer pid=7) ERROR 08-21 10:24:34 [async_llm.py:704]   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/'
+    'engine/core_client.py", line 670, in get_output\n'
+    "(APIServer pid=7) ERROR 08-21 10:24:34 [async_llm.py:704]     raise self._format_exception(outputs) from None\n"
+    "(APIServer pid=7) ERROR 08-21 10:24:34 [async_llm.py:704] vllm.v1.engine.exceptions.EngineDeadError: EngineCore "
+    "encountered an issue. See stack trace (above) for the root cause.\n"
+)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "(APIServer pid=7) INFO 08-21 10:24:34 [launcher.py:100] [shutdown] API server: shutdown triggered\n",
+        "(APIServer pid=7) INFO 08-21 10:24:34 [launcher.py:122] Shutting down FastAPI HTTP server.\n",
+    ],
+)
+def test_a_server_that_was_asked_to_end_ends_its_engine(asked: str) -> None:
+    assert codes(SERVING + asked + GONE) == []
+    assert codes(SERVING + GONE + asked) == ["RLD901"]
+    own = (
+        GONE.rpartition("vllm.v1.engine")[0]
+        + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    )
+    assert codes(SERVING + asked + own) == ["RLD206"]
+
+
+TRACKER = (
+    "/usr/lib/python3.12/multiprocessing/resource_tracker.py:279: UserWarning: resource_tracker: There appear to be 1 "
+    "leaked semaphore objects to clean up at shutdown\n  warnings.warn('resource_tracker: There appear to be %d '\n"
+)
+
+
+def test_only_the_resource_tracker_speaks_after_a_process_that_was_killed() -> None:
+    killed = incident(BEGUN + "Loading shards:  96%|#####  | 47/49 [09:32<00:14,  7.50s/it]" + TRACKER)
+    assert killed.kind == "unknown" and "leaked semaphore" in killed.suspects[0].text
+    assert incident(HEALTHY + TRACKER).kind == "finished"
+    asked = "(APIServer pid=7) INFO 08-21 10:24:34 [launcher.py:100] [shutdown] API server: shutdown triggered\n"
+    assert incident(SERVING + asked + TRACKER).kind == "unfinished"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Killed",
+        "ValueError: no such row",
+        "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",
+    ],
+)
+def test_what_ends_a_run_may_stand_behind_a_bar(end: str) -> None:
+    assert codes(BEGUN + f"  1%|1         | 24/1752 [01:08<1:22:56,  2.88s/it]{end}\n")
+
+
+def test_one_of_many_actors_of_a_class_outlives_what_the_others_outlive() -> None:
+    other = AGAIN.format(n=1).replace("pid=", "pid=9")
+    assert not triage_text("".join(AGAIN.format(n=n) for n in range(10, 30)) + other).findings

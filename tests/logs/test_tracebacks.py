@@ -285,3 +285,19 @@ def test_the_hubs_reason_stands_behind_an_empty_line() -> None:
     incident = triage_text(text).incident
     assert incident is not None and "GatedRepoError" in str(incident.exception)
     assert [finding.code for finding in triage_text(text).findings] == ["RLD115"]
+
+
+def test_without_a_colon_there_is_no_message() -> None:
+    found = read(
+        'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    assert x\nAssertionError\nplease help'
+    )
+    assert (found.type, found.message) == ("AssertionError", "")
+
+
+def test_compiled_code_carries_the_traceback_of_what_it_called_back() -> None:
+    found = read(
+        'Traceback (most recent call last):\n  File "train.py", line 8, in <module>\n    step(state)\n'
+        "xla.RuntimeError: INTERNAL: callback failed: Traceback (most recent call last):\n"
+        '  File "reward.py", line 5, in score\n    return table[row]\nKeyError: 7'
+    )
+    assert links(found) == [("KeyError", "7"), ("xla.RuntimeError", "INTERNAL: callback failed:")]

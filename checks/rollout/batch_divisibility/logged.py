@@ -145,3 +145,22 @@ def no_whole_group(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://github.com/modelscope/ms-swift/issues/4589",
     )
+
+
+# verl (trainer/ppo/ray_trainer.py), EasyR1 (trainer/data_loader.py), SkyRL (train/sft_trainer.py)
+check.signature(
+    "_dataloader) >= 1",
+    "Train dataloader is empty",
+    "Validation dataloader is empty",
+    details=(r"(?i)(?:(?P<part>train|val)(?:idation|ing)?[ _])dataloader",),
+    says="not one whole batch can be made of the data[[ ({part})]]: it has fewer rows than a batch, or filtering left "
+    "too few, and an incomplete batch is dropped",
+    fixes=(
+        Fix(
+            title="compare the rows that are left (the log counts them before and after filtering) with the batch "
+            "size: a smaller one (verl: data.train_batch_size, data.val_batch_size; EasyR1: data.rollout_batch_size), "
+            "more rows, or a longer max_prompt_length where prompts are filtered by length"
+        ),
+    ),
+    url="https://github.com/volcengine/verl/blob/main/verl/trainer/ppo/ray_trainer.py",
+)
