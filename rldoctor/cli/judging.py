@@ -41,6 +41,7 @@ from rldoctor.model import Report
 from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
+    from rldoctor.flow.run import Examined
     from rldoctor.flow.session import Options, Session
     from rldoctor.project.baseline import Baseline
 
@@ -137,7 +138,7 @@ def check(
 
     The fixes of a finding are safe (--fix applies them: the run does the same work), unsafe (they change results or
     speed: your decision), or for display (done by hand, in another file or place)."""
-    from rldoctor.flow import examination, run, session
+    from rldoctor.flow import run, session
 
     options = session.Options(
         framework=framework,
@@ -167,31 +168,42 @@ def check(
 
     known = _baseline(judging.session, baseline)
     found = run.examine_all(judging.session, targets or (), progress)
-    shown = None
-    notes: list[str] = []
-    if fix or diff:
-        from rldoctor.edits.edit import save
+    shown, changed = _mended(found, write=fix, show=diff) if fix or diff else (None, ())
+    if changed:  # the verdict is on what is there now
+        found = run.examine_all(judging.session, targets or (), progress)
+    judged = _joined(found, shape, known)
+    notes = (f"judged after --fix changed {', '.join(changed)}",) if changed else ()
+    return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
 
-        edited = run.mended(found)
-        for spelling, reason in edited.refused:
-            progress(f"not applied: {spelling.text}: {reason}")
-        changed = save(edited) if fix else ()
-        for file in changed:
-            progress(f"changed {file}")
-        shown = edited.diff() if diff else None
-        if changed:  # the verdict is on what is there now
-            notes = [f"judged after --fix changed {', '.join(changed)}"]
-            found = run.examine_all(judging.session, targets or (), progress)
-    if format_ == "sarif":
+
+def _mended(found: list[Examined], *, write: bool, show: bool) -> tuple[str | None, tuple[str, ...]]:
+    """The safe fixes as a diff where it is to be shown, and the files that they changed where these are written."""
+    from rldoctor.edits.edit import save
+    from rldoctor.flow import run
+
+    edited = run.mended(found)
+    for spelling, reason in edited.refused:
+        progress(f"not applied: {spelling.text}: {reason}")
+    changed = save(edited) if write else ()
+    for file in changed:
+        progress(f"changed {file}")
+    return edited.diff() if show else None, tuple(map(str, changed))
+
+
+def _joined(found: list[Examined], shape: Shape, known: Baseline | None) -> Report:
+    """One report of all launches: with what its format shows beside the findings, without what is known already."""
+    from rldoctor.flow import examination, run
+
+    if shape.format == "sarif":
         found = run.with_changes(found)
-    if judging.shape.drawn:
+    if shape.drawn:
         found = [replace(one, report=run.illustrated(one.case, one.report)) for one in found]
     judged = examination.join([one.report for one in found])
-    if known is not None:
-        from rldoctor.project.baseline import against
+    if known is None:
+        return judged
+    from rldoctor.project.baseline import against
 
-        judged = against(judged, known, run.files(found))
-    return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
+    return against(judged, known, run.files(found))
 
 
 def _baseline(session: Session, given: Path | None) -> Baseline | None:

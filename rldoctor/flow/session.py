@@ -80,40 +80,27 @@ def open_session(options: Options) -> Session:
         project = settings.load(Path.cwd())
     except FileNotFoundError:
         raise InputError("the current folder does not exist any more") from None
-    if options.time_limit is not None and not 1 <= options.time_limit <= LONGEST:
-        raise InputError(f"--time-limit {options.time_limit:g}: from 1 to {LONGEST} seconds are expected")
-    if options.soak is not None and not 0 < options.soak <= LONGEST / 60:
-        raise InputError(f"--soak {options.soak:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
-    devices_named(options.devices)
-    elsewhere = bool(options.bundles or options.assume)
-    if options.soak is not None and elsewhere:
-        raise InputError("--soak keeps traffic up on this machine; --from and --assume judge another one")
-    if options.soak is not None and options.time_limit is not None and options.time_limit <= options.soak * 60:
-        raise InputError(f"--time-limit {options.time_limit:g} seconds end a soak of {options.soak:g} minutes")
     level = _level(options.level or project.level or "auto")
-    # A project's own setting is meant for the machines where something can be run.
-    if options.level is not None and level is not None and level > Level.STATIC and elsewhere:
-        raise InputError(f"--level {level.label} runs probes on this machine; --from and --assume judge another one")
-    if options.soak is not None and level is not None and level < Level.ROLLOUT:
-        raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
-    if options.budget is not None and not 0 < options.budget <= LONGEST / 60:
-        raise InputError(f"--budget {options.budget:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
-    if options.keep is not None and options.keep.exists() and not options.keep.is_dir():
-        raise InputError(f"--keep {options.keep}: a folder is expected")
-    if options.step is not None:
-        own_step(options.step)
-        if elsewhere or (level is not None and level < Level.DEVICES):
-            raise InputError("--step runs a function on this machine, from --level devices on")
-    if options.ray is not None:
-        cluster_named(options.ray)
-        if elsewhere or level is Level.STATIC:
-            raise InputError("--ray asks a running cluster, from --level imports on; --from and --assume ask nobody")
+    _verify_options(options, level)
     found = registry.load(project.disable_plugins, defer=True)
     if options.assume:
         from rldoctor.facts import assume
 
         needs = [need for check in found.checks.values() for d in check.detectors for need in d.needs]
         assume.verify(options.assume, {need[len(PACKAGE) :] for need in needs if need.startswith(PACKAGE)})
+    checks = _selected(options, project, found)
+    return Session(
+        options=options,
+        settings=project,
+        registry=found,
+        checks=checks,
+        probes=needed_probes(checks, found.probes),
+        level=level,
+    )
+
+
+def _selected(options: Options, project: Settings, found: Registry) -> list[Check]:
+    """The checks that the options ask for, else those of the settings. Raises :class:`InputError` for unknown names."""
     try:
         named = (*(ignore.code for ignore in project.ignore), *project.severity)
         found.select((*project.select, *project.require), named)
@@ -124,15 +111,39 @@ def open_session(options: Options) -> Session:
     usual = (*project.select, *project.require) if project.select else ()
     selected = options.select or usual
     found.select(options.require)
-    checks = found.select((*selected, *options.require) if selected else (), options.ignore)
-    return Session(
-        options=options,
-        settings=project,
-        registry=found,
-        checks=checks,
-        probes=needed_probes(checks, found.probes),
-        level=level,
-    )
+    return found.select((*selected, *options.require) if selected else (), options.ignore)
+
+
+def _verify_options(options: Options, level: Level | None) -> None:
+    """Raises :class:`InputError` for values out of range, and for options that do not go together."""
+    soak, limit, budget, keep = options.soak, options.time_limit, options.budget, options.keep
+    if limit is not None and not 1 <= limit <= LONGEST:
+        raise InputError(f"--time-limit {limit:g}: from 1 to {LONGEST} seconds are expected")
+    if soak is not None and not 0 < soak <= LONGEST / 60:
+        raise InputError(f"--soak {soak:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
+    if soak is not None and limit is not None and limit <= soak * 60:
+        raise InputError(f"--time-limit {limit:g} seconds end a soak of {soak:g} minutes")
+    if soak is not None and level is not None and level < Level.ROLLOUT:
+        raise InputError(f"--soak needs --level rollout or compare, not {level.label}")
+    if budget is not None and not 0 < budget <= LONGEST / 60:
+        raise InputError(f"--budget {budget:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
+    if keep is not None and keep.exists() and not keep.is_dir():
+        raise InputError(f"--keep {keep}: a folder is expected")
+    devices_named(options.devices)
+    elsewhere = bool(options.bundles or options.assume)
+    if soak is not None and elsewhere:
+        raise InputError("--soak keeps traffic up on this machine; --from and --assume judge another one")
+    # A project's own setting is meant for the machines where something can be run.
+    if options.level is not None and level is not None and level > Level.STATIC and elsewhere:
+        raise InputError(f"--level {level.label} runs probes on this machine; --from and --assume judge another one")
+    if options.step is not None:
+        own_step(options.step)
+        if elsewhere or (level is not None and level < Level.DEVICES):
+            raise InputError("--step runs a function on this machine, from --level devices on")
+    if options.ray is not None:
+        cluster_named(options.ray)
+        if elsewhere or level is Level.STATIC:
+            raise InputError("--ray asks a running cluster, from --level imports on; --from and --assume ask nobody")
 
 
 def _verify_thresholds(project: Settings, found: Registry) -> None:
