@@ -124,6 +124,8 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
     else:
         from rldoctor.formats.yaml.reader import read_all, read_yaml
 
+        if kubernetes.is_of_chart(source, reader.files):
+            raise InputError(f"{source.file}: part of a Helm chart; hand over what `helm template` prints of it")
         if kubernetes.is_manifest(source.text):
             documents = read_all(source)
             reader.files.written.update(kubernetes.files(documents, source))

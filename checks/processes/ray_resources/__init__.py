@@ -4,10 +4,9 @@ What it looks for
     The devices that the launch's placement groups ask for, in all and on one node, against those of the cluster or of
     the allocation that the file asks Slurm or Kubernetes for. A cluster that runs already (``--ray ADDRESS``, or
     ``RAY_ADDRESS``) is asked what each node has and what is free of it, and the groups are placed there as Ray would.
-    Further
-    colocated engines of OpenRLHF that need more bundles than the actor's group has. In a log: a resource request that
-    no node type can fulfil (the autoscaler repeats it), placement groups that stay pending, bundle indexes that do
-    not exist, and the frameworks' own comparison of available and desired GPUs.
+    Further colocated engines of OpenRLHF and SkyRL that take more or less than the trainer's devices. In a log: a
+    resource request that no node type can fulfil (the autoscaler repeats it), placement groups that stay pending,
+    bundle indexes that do not exist, and the frameworks' own comparison of available and desired GPUs.
 
 Why it hurts
     Ray does not refuse: the actor stays pending for ever, and the run stands still without an error.
@@ -42,6 +41,7 @@ from rldoctor.api import (
     Reach,
     RolloutPlan,
     cite,
+    installed_within,
     plan_of,
 )
 
@@ -62,6 +62,11 @@ PACKED = ("verl", "EasyR1")
 NEEDED, EACH, NODES = "ray.gpus_needed", "placement.gpus_per_node", "placement.nodes"
 _RANKS = "engine.tensor_parallel_size"
 LIVE = "ray_cluster"
+# train_ppo_ray.py indexes the bundles, and asserts since 0.5.9; utils.py validate_cfg, trainer.py before.
+_SHARES = {
+    "OpenRLHF": "https://github.com/OpenRLHF/OpenRLHF/pull/728",
+    "SkyRL": "https://github.com/NovaSky-AI/SkyRL/blob/skyrl-v0.3.0/skyrl/train/utils/utils.py#L436",
+}
 
 
 @check.declared(needs=["plan"])
@@ -97,25 +102,27 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
 
 
 @check.declared(needs=["plan.placement.engines", "plan.placement.trainer_gpus"])
-def bundles_of_the_group(case: Case) -> Iterator[Finding | Reach]:
-    """OpenRLHF sizes the shared placement group by the actor's devices, and engines index its bundles."""
+def engines_of_the_group(case: Case) -> Iterator[Finding | Reach]:
+    """Colocated engines take the devices of the trainer's placement group, all of them and no more."""
     plan = plan_of(case)
-    if plan.framework != "OpenRLHF" or plan.value("placement.mode") != "colocate":
+    if plan.framework not in _SHARES or plan.value("placement.mode") != "colocate":
         raise NotApplicable("the engines have a placement group of their own")
-    ranks, bundles = plan.value(_RANKS, 1), plan.value("placement.trainer_gpus")
-    engines = plan.value("placement.engines")
-    if engines * ranks <= bundles:
-        yield Reach(f"{engines} engines of {ranks} in {bundles} bundles")
+    engines, bundles = plan.value("placement.engines"), plan.value("placement.trainer_gpus")
+    taken = plan.value("placement.engine_gpus") or engines * plan.value(_RANKS, 1)
+    each = taken // engines
+    # Before, OpenRLHF left over what the engines did not index.
+    if taken == bundles or (taken < bundles and installed_within(case, "openrlhf", "<0.5.9")):
+        yield Reach(f"{engines} engines of {each} in {bundles} bundles")
         return
     yield check.finding(
-        f"{engines} colocated engines of {ranks} GPU{'s' if ranks > 1 else ''} need {engines * ranks} bundles, and the "
-        f"actor's placement group has {bundles}",
+        f"{engines} colocated engines of {each} GPU{'s' if each > 1 else ''} need {taken} bundles, and the trainer's "
+        f"placement group has {bundles}: {plan.framework} wants the same number",
         evidence=cite(plan, "placement.engines", _RANKS, "placement.trainer_gpus"),
         fixes=tuple(
-            Fix.safe(f"{bundles // ranks} engines", {"placement.engines": bundles // ranks})
-            for _ in range(bundles % ranks == 0)
+            Fix.safe(f"{bundles // each} engines", {"placement.engines": bundles // each})
+            for _ in range(bundles % each == 0)
         ),
-        url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
+        url=_SHARES[plan.framework],
     )
 
 

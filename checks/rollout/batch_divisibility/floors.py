@@ -71,10 +71,15 @@ def _grouped(plan: RolloutPlan) -> int | None:
 def _compared(plan: RolloutPlan) -> int | None:
     """The group size where the reward's mean over the group is what an advantage is measured from."""
     given = {g.key: g.value for g in plan.given}
+    sources = given.get("orchestrator.train.source") or given.get("orchestrator.train.env")
     measured = {
-        "prime-rl": not any(key.startswith("orchestrator.advantage") for key in given),
+        "prime-rl": given.get("orchestrator.algo.type", "grpo") in ("grpo", "echo", "max_rl")
+        and not any(key.startswith("orchestrator.advantage") for key in given)
+        and not any({"group_size", "algo"} & set(row) for row in sources or () if isinstance(row, dict)),
         "slime": plan.value("trainer.algorithm", "grpo") in ("grpo", "gspo")
         and "disable_rewards_normalization" not in given,
+        "AReaL": given.get("actor.reward_norm.mean_level") == "group"
+        and given.get("actor.reward_norm.mean_leave1out") is not True,
     }
     group: int | None = plan.value(GROUP)
     return group if measured[plan.framework] else None
@@ -201,12 +206,13 @@ FLOORS = (
             ("SkyRL", "skyrl", "<1"),
         )
     ),
-    # slime/ray/rollout.py, prime_rl/orchestrator/advantage.py
+    # slime/ray/rollout.py, prime_rl/orchestrator/advantage.py, areal/utils/data.py (Normalization)
     *(
         Floor((framework,), package, releases, _compared, _two, NO_ADVANTAGE, (GROUP,), a_group, Severity.WARNING)
         for framework, package, releases in (
             ("slime", "slime", "<1"),
             ("prime-rl", "prime-rl", "<1"),
+            ("AReaL", "areal", ">=0.4,<2"),
         )
     ),
 )

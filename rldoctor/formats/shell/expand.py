@@ -185,13 +185,14 @@ class Expander:
             span = self.span(node.start_byte, node.end_byte) if plain == text else (-1, -1)
             yield self.piece(plain, self.line(node), span, literal=plain == text)
 
-    def apart(self, text: str, line: int) -> str | Unresolved:
-        """The value of a word that is written as ``text``, with the variables of this scope."""
-        raw = f"x={text}".encode()
+    def computed(self, text: str, line: int) -> str | Unresolved:
+        """What ``$((...))`` comes to that stands inside another expansion, where the grammar takes it for a command in
+        brackets: ``${X:-$((1024 * 2))}``."""
+        raw = f"x=$(( {text[3:-2]} ))".encode()
         node = parser().parse(raw).root_node.children[0].child_by_field_name("value")
-        if node is None or node.has_error:
+        if node is None or node.has_error or node.type != "arithmetic_expansion":
             return Unresolved(text, "an expansion that is not read")
-        return self.beside(raw, line).word(node).value
+        return arithmetic(self.beside(raw, line), node)
 
     def _written(self, text: str, line: int) -> list[Word]:
         """The arguments that ``text`` becomes as a word of a command."""
@@ -295,18 +296,21 @@ class Expander:
         if node.type == "arithmetic_expansion":
             yield self.piece(arithmetic(self, node), line, span, quoted=quoted)
         elif node.type in ("command_substitution", "process_substitution"):
-            yield self.piece(substituted(self, node), line, span, quoted=quoted)
+            text = self.text(node)
+            inner = text.startswith("$((") and text.endswith("))")
+            value = self.computed(text, line) if inner else substituted(self, node)
+            yield self.piece(value, line, span, quoted=quoted)
         else:
-            value = parameter(self, node)
-            if isinstance(value, tuple):
-                if not value and quoted:
+            found = parameter(self, node)
+            if isinstance(found, tuple):
+                if not found and quoted:
                     yield self.piece("", line)
-                yield from (replace(piece, quoted=True) for piece in value) if quoted else value
-            elif isinstance(value, Variable):
-                yield from self._variable(value, kind_of(self.text(node)), line, span, quoted)
+                yield from (replace(piece, quoted=True) for piece in found) if quoted else found
+            elif isinstance(found, Variable):
+                yield from self._variable(found, kind_of(self.text(node)), line, span, quoted)
             else:
-                many = isinstance(value, Unresolved) and kind_of(self.text(node)) == "@"
-                yield self.piece(value, line, span, quoted=quoted, many=many)
+                many = isinstance(found, Unresolved) and kind_of(self.text(node)) == "@"
+                yield self.piece(found, line, span, quoted=quoted, many=many)
 
     def _variable(
         self, variable: Variable, kind: str, line: int, span: tuple[int, int], quoted: bool

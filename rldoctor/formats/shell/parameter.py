@@ -82,7 +82,7 @@ def _misparsed(expander: Expander, node: Node) -> Found:
         return variable
     default = found[2]
     if default.startswith("$(((") and default.endswith("))"):
-        return expander.apart(f"$(( {default[3:-2]} ))", expander.line(node))
+        return expander.computed(default, expander.line(node))
     if re.search(r"[$`\\'\"]", default):
         return Unresolved(text, "an expansion that is not read")
     return default

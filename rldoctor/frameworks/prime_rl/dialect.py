@@ -23,6 +23,7 @@ _ROLLOUT: dict[str, str | Rule] = {
     "orchestrator.rollouts_per_example": Rule("batch.generations", spelled=False),
     "orchestrator.seq_len": "lengths.total",
     "orchestrator.train.sampling.max_completion_tokens": "lengths.response",
+    "orchestrator.train.sampling.max_tokens": Rule("lengths.response", spelled=False),
     "orchestrator.sampling.max_tokens": Rule("lengths.response", spelled=False),
     "orchestrator.sampling.min_tokens": "sampling.min_tokens",
     "orchestrator.sampling.repetition_penalty": "sampling.repetition_penalty",

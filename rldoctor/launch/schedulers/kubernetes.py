@@ -9,11 +9,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rldoctor.errors import InputError
 from rldoctor.formats.native import Located
-from rldoctor.formats.source import Source, line_of
+from rldoctor.formats.source import Files, Source, line_of
 from rldoctor.formats.yaml.reader import read_yaml
 from rldoctor.plan.model import Setting
 from rldoctor.plan.model import Source as From
@@ -49,6 +50,12 @@ class Job:
 def is_manifest(text: str) -> bool:
     """Whether a YAML text looks like a manifest of Kubernetes."""
     return _MANIFEST.search(text[:200_000]) is not None
+
+
+def is_of_chart(source: Source, files: Files) -> bool:
+    """Whether a file is a Helm chart's values or one of its templates: what runs is what Helm makes of them."""
+    chart, folder = files.find("Chart.yaml"), Path(source.file).resolve().parent
+    return chart is not None and chart.resolve().parent == (folder.parent if folder.name == "templates" else folder)
 
 
 def jobs(documents: list[Any], source: Source) -> Iterator[Job]:

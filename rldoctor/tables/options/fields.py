@@ -232,13 +232,15 @@ def _own_fields(owner: Definition) -> Iterator[Field]:
 
 
 def _aliases(option: Option, prefix: str, declared: Field) -> Iterator[Option]:
-    """The other name under which pydantic accepts a field (``Field(alias="model_config")``)."""
+    """The other names under which pydantic accepts a field: ``Field(alias="model_config")``,
+    ``Field(validation_alias=AliasChoices("group_size", "rollouts_per_example"))``."""
     node = declared.node.value
-    if isinstance(node, ast.Call):
-        for keyword in node.keywords:
-            if keyword.arg in ("alias", "validation_alias") and isinstance(keyword.value, ast.Constant):
-                name = f"{prefix}{keyword.value.value!s}"
-                yield Option(name, option.default, option.type, option.choices, alias=option.name)
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        if keyword.arg in ("alias", "validation_alias"):
+            listed = keyword.value.args if isinstance(keyword.value, ast.Call) else [keyword.value]
+            for name in (f"{prefix}{part.value!s}" for part in listed if isinstance(part, ast.Constant)):
+                if name != option.name:
+                    yield Option(name, option.default, option.type, option.choices, alias=option.name)
 
 
 def _is_deprecated(declared: Field) -> bool:

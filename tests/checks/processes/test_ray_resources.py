@@ -109,6 +109,22 @@ def test_more_engine_ranks_than_bundles() -> None:
     found = launches.finding(check, "OpenRLHF", version="0.5.9", **plan, placement__engines=8)
     assert "need 16 bundles" in found.message and found.fixes[0].edits[0].value == 4
     assert launches.quiet(check, "OpenRLHF", version="0.5.9", **plan, placement__engines=4)
+    fewer = launches.finding(check, "OpenRLHF", version="0.5.9", **plan, placement__engines=2)
+    assert "need 4 bundles" in fewer.message
+
+
+@pytest.mark.parametrize(("sizes", "engines"), [("", 4), ("tensor_parallel_size=2 ", 2)])
+def test_colocated_engines_take_the_trainers_devices(sizes: str, engines: int, tmp_path: Path) -> None:
+    prefix = "generator.inference_engine."
+    text = (
+        "uv run -m skyrl.train.entrypoints.main_base trainer.placement.colocate_all=true "
+        "trainer.placement.policy_num_gpus_per_node=4 trainer.policy.model.path=m "
+        f"{prefix}num_engines=3 {''.join(prefix + size + ' ' for size in sizes.split())}\n"
+    )
+    file = LaunchFile(tmp_path, text, {"skyrl": "0.3.0"})
+    assert [found.severity for found in file.findings(check)] == [Severity.ERROR]
+    assert f"{prefix}num_engines={engines}" in file.mend(check)
+    assert file.findings(check) == []
 
 
 def test_the_fix_in_openrlhfs_words(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ OPENRLHF = (
 )
 NEMO = "uv run examples/run_grpo_math.py cluster.gpus_per_node=8 cluster.num_nodes=1 "
 PRIME = "uv run python -m prime_rl.entrypoints.rl --model.name Qwen/Qwen2.5-1.5B "
+AREAL = "python3 -m areal.launcher.local train.py --config x allocation_mode=sglang:d4+d4 actor.path=Qwen/Qwen2.5-1.5B "
 SLIME = (
     "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint Qwen/Qwen3-4B "
     "--rollout-num-gpus-per-engine 2 --advantage-estimator grpo --rollout-max-response-len 1024 "
@@ -255,6 +256,7 @@ LAUNCHES = [
         ("example 1", "example 8"),
     ),
     Launch("slime", "0.2.3", SLIME + "--rollout-batch-size 32 --n-samples-per-prompt 1", ("prompt 1", "prompt 8")),
+    Launch("areal", "1.0.4", AREAL + "actor.reward_norm.mean_level=group gconfig.n_samples=1", ("es=1", "es=8")),
     Launch(
         "verl",
         "0.7.1",
@@ -292,6 +294,21 @@ def test_fires_and_stays_quiet(launch: Launch, tmp_path: Path) -> None:
 def test_every_row_is_among_them(tmp_path: Path) -> None:
     shown = {row for launch in LAUNCHES for row in broken(tmp_path, launch, launch.text)}
     assert [row for row in (*RULES, *FLOORS) if row not in shown] == []
+
+
+@pytest.mark.parametrize("kind", ["rae", "opsd", "sft", "grpo"])
+def test_only_algorithms_that_compare_need_groups(kind: str, tmp_path: Path) -> None:
+    text = PRIME + f"--orchestrator.batch-size 32 --orchestrator.group-size 1 --orchestrator.algo.type {kind}"
+    assert bool(broken(tmp_path, Launch("prime-rl", "0.8.0", text, ("", "")), text)) == (kind == "grpo")
+
+
+@pytest.mark.parametrize("line", ["group_size = 8", "", 'algo = { type = "rae" }'])
+def test_each_source_may_have_a_group_size_of_its_own(line: str, tmp_path: Path) -> None:
+    (tmp_path / "rl.toml").write_text(
+        f'[orchestrator]\nbatch_size = 32\ngroup_size = 1\n[[orchestrator.train.source]]\nname = "math"\n{line}\n'
+    )
+    launch = Launch("prime-rl", "0.8.0", "uv run rl @ rl.toml", ("", ""))
+    assert bool(broken(tmp_path, launch, launch.text)) == (line == "")
 
 
 def test_a_student_of_another_model_needs_no_group(tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ def test_generated_scripts_are_read_as_bash_runs_them(batch: int, tmp_path: Path
         "D=$(dirname /a/b/c.sh) E=$(basename /a/b/c.sh .sh)\nrun ${D##*/} $(echo $E x)\n",
         "run $(dirname -- /a/b/c.sh) $(basename -- /a/b/c.sh)\n",
         "set -e\nA=1 B=2 run x\nrun ${A:-none}\n",
+        'A=${P:-$((1024 * 2))}\nB="${Q:-$((A + 1))}"\nrun $A $B ${D:=$((A > 5 ? 7 : 8))}x\n',
+        "A=3\nB=${P:-$(((A + 4) / 2))}\nrun ${C:-$(((A + B) * 2))}\n",
     ],
 )
 def test_what_launch_scripts_do(text: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rldoctor.errors import InputError
 from rldoctor.launch.recognise import read
 from rldoctor.plan.model import RolloutPlan
 
@@ -120,3 +121,24 @@ def test_a_yaml_of_settings_is_no_manifest(tmp_path: Path) -> None:
 def test_manifests_that_are_not_what_they_should_be(spec: dict[str, object], tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(yaml.safe_dump({"apiVersion": "batch/v1", "kind": "Job", "spec": spec}))
     assert all(found.value("scheduler.nodes") in (None, 1) for found in read(tmp_path / "job.yaml"))
+
+
+@pytest.mark.parametrize("name", ["values.yaml", "templates/job.yaml"])
+def test_a_chart_is_no_launch_before_helm_made_one_of_it(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "chart" / name
+    file.parent.mkdir(parents=True)
+    (tmp_path / "chart" / "Chart.yaml").write_text("apiVersion: v2\nname: prime-rl\n")
+    file.write_text("orchestrator:\n  batch_size: 8\n  replicas: 1\n  enabled: true\n")
+    with pytest.raises(InputError, match="helm template"):
+        read(file)
+
+
+def test_a_launch_below_a_chart_is_one(tmp_path: Path) -> None:
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: training\n")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "train.sh").write_text(VERL)
+    (tmp_path / "files" / "grpo.yaml").write_text("orchestrator:\n  batch_size: 8\n")
+    assert [plan.framework for name in ("train.sh", "grpo.yaml") for plan in read(tmp_path / "files" / name)] == [
+        "verl",
+        "prime-rl",
+    ]

@@ -152,6 +152,7 @@ def test_pydantic_models(classes: Make) -> None:
                     kind: RLType = RLType.grpo
                     trl: TRL | None = Field(default_factory=lambda: TRL())
                     type_of_model: str | None = Field(default=None, alias="model_type")
+                    group_size: int = Field(1, validation_alias=AliasChoices("group_size", "rollouts_per_example"))
                     ratio: Annotated[float, Field(gt=0, lt=1)] = 0.05
                 """
             }
@@ -164,6 +165,7 @@ def test_pydantic_models(classes: Make) -> None:
     assert read["kind"].default == "grpo"
     assert read["trl.use_vllm"].default is False
     assert read["model_type"].alias == "type_of_model"
+    assert (read["group_size"].alias, read["rollouts_per_example"].alias) == (None, "group_size")
     assert (read["ratio"].default, read["ratio"].type) == (0.05, "float")
 
 
