@@ -161,7 +161,7 @@ def _fewer_that_share(plan: RolloutPlan, option: str, heads: int = 0) -> Iterato
 
 def _sharing(plan: RolloutPlan) -> tuple[str, ...]:
     """The options whose ranks share a model or a sequence in this framework's trainer."""
-    if plan.framework in ("verl", "SkyRL"):
+    if plan.framework in ("verl", "SkyRL", "ROLL", "slime"):
         strategy = plan.value("trainer.strategy")
         return MODEL_PARALLEL if strategy == "megatron" else SEQUENCE if strategy in ("fsdp", "fsdp2") else ()
     return {"NeMo-RL": MODEL_PARALLEL, "EasyR1": SEQUENCE, "OpenRLHF": ("parallel.sequence", "parallel.tensor")}.get(

@@ -190,10 +190,12 @@ def _smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
         )
     size = plan.value(_RANKS, 1)
     others = sum(count for role, count in roles.items() if role != "engine")
-    if engines and each * nodes - others >= size:
-        yield Fix.unsafe(
-            f"{(each * nodes - others) // size} engines", {"placement.engines": (each * nodes - others) // size}
-        )
+    left = (each * nodes - others) // size
+    if engines and left > 0:
+        counted = plan.get("placement.engine_gpus")
+        by_devices = counted is not None and counted.source == "given"
+        fewer = {"placement.engine_gpus": left * size} if by_devices else {"placement.engines": left}
+        yield Fix.unsafe(f"{left} engines", fewer)
     if not roles and plan.value(EACH) and plan.value(EACH) > each:
         yield Fix.unsafe(
             f"take the {each} GPUs of a node", {EACH: each}, side_effects="batch sizes must divide by the new number"

@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from rldoctor.api import Fix, RolloutPlan, Severity
 from rldoctor.api.releases import Scope
 
-from .fixes import a_group, a_larger_mini_batch, mini_of_all_prompts, room_for_a_sequence, smaller_sample_batches
-from .operands import EXPERIENCE, GROUP, MINI, PROMPTS, TRL_LIKE, data_ranks, replaced_workers, validates
+from .fixes import (
+    a_group,
+    a_larger_mini_batch,
+    a_part_that_divides,
+    mini_of_all_prompts,
+    room_for_a_sequence,
+    smaller_sample_batches,
+)
+from .operands import EXPERIENCE, GROUP, MINI, PROMPTS, TRAIN, TRL_LIKE, data_ranks, replaced_workers, validates
 
 Number = Callable[[RolloutPlan], int | None]
 GROUPED = ("grpo", "rloo", "reinforce_baseline", "group_norm", "dr_grpo")
@@ -90,6 +97,25 @@ def _sample_batches(plan: RolloutPlan) -> int | None:
     return prompts * group // each if prompts and group and each else None
 
 
+def _drawn(plan: RolloutPlan) -> int | None:
+    """The samples that slime draws for a training step; a function of the launch's own may return more or fewer."""
+    own = {"rollout_function_path", "custom_generate_function_path", "debug_rollout_only", "debug_train_only"}
+    own |= {"use_dynamic_global_batch_size", "disable_rollout_trim_samples"}
+    drawn: int | None = plan.value("batch.generation")
+    return None if own & {given.key for given in plan.given} else drawn
+
+
+def _kept(plan: RolloutPlan) -> int | None:
+    """Those that whole training batches take."""
+    drawn, batch = _drawn(plan), plan.value(TRAIN)
+    return drawn // batch * batch if drawn and batch and drawn >= batch else None
+
+
+def _batch(plan: RolloutPlan) -> int | None:
+    batch: int | None = plan.value(TRAIN)
+    return batch
+
+
 def _two(plan: RolloutPlan) -> int | None:
     return 2
 
@@ -106,6 +132,8 @@ NO_ADVANTAGE = (
     "a group of {0} completion is its own mean: every advantage is 0 and nothing is learnt; {framework} needs groups "
     "of at least {1}"
 )
+DROPPED = "of {1} samples that a step draws {framework} trains on {0}: it drops what fills no whole batch"
+NOT_ONE_BATCH = "a step draws {0} samples, less than one training batch of {1}: {framework} refuses"
 NOTHING_LEFT = "a mini batch of {0} completions leaves nothing for each of {1} ranks: {framework} refuses"
 
 FLOORS = (
@@ -205,6 +233,19 @@ FLOORS = (
             ("SkyRL", "skyrl-train", "<1"),
             ("SkyRL", "skyrl", "<1"),
         )
+    ),
+    # slime/ray/rollout.py, slime/utils/dp_schedule.py
+    Floor(("slime",), "slime", "<1", _drawn, _batch, NOT_ONE_BATCH, (PROMPTS, GROUP, TRAIN), a_part_that_divides),
+    Floor(
+        ("slime",),
+        "slime",
+        "<1",
+        _kept,
+        _drawn,
+        DROPPED,
+        (PROMPTS, GROUP, TRAIN),
+        lambda plan, kept, drawn: a_part_that_divides(plan, drawn, plan.value(TRAIN)),
+        Severity.WARNING,
     ),
     # slime/ray/rollout.py, prime_rl/orchestrator/advantage.py, areal/utils/data.py (Normalization)
     *(

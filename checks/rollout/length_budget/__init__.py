@@ -2,8 +2,9 @@
 
 What it looks for
     ``max_model_len`` beyond the context that the model's ``config.json`` allows (rope scaling included), a prompt that
-    alone fills ``max_model_len``, and prompt plus response, or one turn of a dialogue, beyond it; ``min_tokens`` beyond
-    what the prompt leaves, on releases that never end such a request.
+    alone fills ``max_model_len``, and prompt plus response, or one turn of a dialogue, beyond it; a response beyond
+    what the launch gives the whole sequence; ``min_tokens`` beyond what the prompt leaves, on releases that never end
+    such a request.
     In a running engine: prompts and answers that end exactly at ``max_model_len`` must end there with finish reason
     ``length``, a prompt one token beyond must be refused and leave the engine usable. Requests with more ``min_tokens``
     than there is room for must end.
@@ -56,7 +57,7 @@ from rldoctor.api.engine import chunked_prefill
 from rldoctor.api.models import cite_config, model_config, model_context
 
 from ...observed.least_answers import SETTINGS, never_ends, room, shown
-from .fixes import CONTEXT, PROMPT, RESPONSE, shorten
+from .fixes import CONTEXT, PROMPT, RESPONSE, TOTAL, shorten
 
 check = Check("RLD203", "length-budget-exceeded", __doc__)
 
@@ -161,6 +162,34 @@ def responses_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
                 f"or give the engine a context of {response + room} tokens",
                 {CONTEXT: response + room},
                 side_effects="more KV cache for each sequence; the model must have that context",
+            ),
+        ),
+    )
+
+
+@check.declared(needs=[f"plan.{TOTAL}", f"plan.{RESPONSE}"])
+def responses_beyond_the_whole(case: Case) -> Iterator[Finding | Reach]:
+    """A response longer than what the launch gives prompt and response together."""
+    plan = plan_of(case)
+    whole, response = plan.value(TOTAL), plan.value(RESPONSE)
+    if not all(setting is not None and setting.source == "given" for setting in map(plan.get, (TOTAL, RESPONSE))):
+        raise NotApplicable("the launch does not set both lengths")
+    if whole is None or response is None:
+        raise NotChecked("the length of the response or of the whole sequence cannot be read from the launch file")
+    if response <= whole:  # as much as is left
+        yield Reach(f"responses of {response} within sequences of {whole}")
+        return
+    yield check.finding(
+        f"responses of {response} tokens exceed the {whole} of prompt and response together: the longest completions "
+        "are cut off",
+        severity=Severity.WARNING,
+        evidence=cite(plan, TOTAL, RESPONSE),
+        fixes=(
+            *shorten(plan, whole),
+            Fix.unsafe(
+                f"or allow sequences of {response + whole} tokens",
+                {TOTAL: response + whole},
+                side_effects="more memory in training",
             ),
         ),
     )

@@ -9,6 +9,7 @@ from rldoctor.api import Applicability, Case, Edit, Fix, RolloutPlan
 CONTEXT = "engine.max_model_len"
 PROMPT = "lengths.prompt"
 RESPONSE = "lengths.response"
+TOTAL = "lengths.total"
 
 FILTER = Fix(
     title="drop or cut prompts beyond the limit before training (filter_overlong_prompts, truncation, a data filter)",

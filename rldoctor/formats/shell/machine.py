@@ -10,6 +10,7 @@ _IMPORT = re.compile(r"\s*import\s+([A-Za-z_]\w*)[\w.]*\s*;?\s*")
 _COUNT = re.compile(
     r"\s*import\s+torch\s*[;\n]\s*print\(\s*(?:int\()?\s*torch\.cuda\.device_count\(\)\s*\)?\s*\)\s*;?\s*"
 )
+_FINDS_DEVICES = frozenset((*find, "nvidia-smi") for find in (("command", "-v"), ("which",), ("hash",), ("type",)))
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 
 
@@ -31,7 +32,10 @@ class Machine:
     has_module: Callable[[str], bool | None] = field(default=lambda name: None)
 
     def succeeds(self, words: Sequence[str]) -> bool | None:
-        """Whether a command succeeds, or None where that is not known: ``python3 -c 'import torch_npu'``."""
+        """Whether a command succeeds, or None where that is not known: ``python3 -c 'import torch_npu'``, ``command -v
+        nvidia-smi``."""
+        if tuple(words) in _FINDS_DEVICES:
+            return True if self.devices else None
         found = _IMPORT.fullmatch(words[2]) if len(words) == 3 and _is_python(words[0]) and words[1] == "-c" else None
         return None if found is None else self.has_module(found[1])
 

@@ -29,6 +29,7 @@ _PLACE: dict[str, str | Rule] = {
     "actor_num_nodes": "placement.nodes",
     "actor_num_gpus_per_node": "placement.gpus_per_node",
     "rollout_num_gpus": "placement.engine_gpus",
+    "colocate": Rule("placement.mode", read=lambda given: "colocate" if given else None, write=lambda mode: True),
     "offload_rollout": "sleep.enabled",
     "offload_train": "sleep.trainer",
     "tensor_model_parallel_size": "parallel.tensor",
@@ -83,12 +84,11 @@ _TRAINER: dict[str, str | Rule] = {
 
 
 def _placement(draft: Draft) -> None:
-    colocated = draft.native("colocate") is True
+    colocated = draft.value("placement.mode") == "colocate"
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
     total = nodes * each if nodes and each else None
     draft.derive("placement.trainer_gpus", total, f"{nodes} nodes x {each}", "placement.gpus_per_node")
     if colocated:
-        draft.derive("placement.mode", "colocate", "--colocate")
         draft.derive("placement.engine_gpus", total, "--colocate: those of the actor", "placement.gpus_per_node")
     else:
         overlaps = "async" in draft.launch.entry
@@ -102,6 +102,8 @@ def _placement(draft: Draft) -> None:
     if engines and size and engines % size == 0:
         how = f"{engines} devices / {size}"
         draft.derive("placement.engines", engines // size, how, "engine.tensor_parallel_size")
+    if total and engines and not colocated:
+        draft.derive("placement.roles", {"actor": total, "engine": engines}, "no --colocate", "placement.gpus_per_node")
     needed = (total or 0) + (0 if colocated else engines or 0)
     draft.derive("ray.gpus_needed", needed or None, "actor and engines", "placement.gpus_per_node")
     draft.override("process.launcher", "ray", "slime starts its workers with Ray")
@@ -160,7 +162,7 @@ class Slime(Dialect):
         "tool_key", "prompt_data", "apply_chat_template*", "rm_*", "reward_key", "recompute_*", "attention_*",
         "hidden_*", "num_layers", "num_attention_heads", "num_query_groups", "ffn_hidden_size", "group_query_attention",
         "normalization", "norm_epsilon", "rotary_*", "vocab_size", "swiglu", "disable_bias_linear", "qk_layernorm",
-        "kv_channels", "untie_embeddings_and_output_weights", "optimizer*", "accumulate_*", "moe_*", "colocate",
+        "kv_channels", "untie_embeddings_and_output_weights", "optimizer*", "accumulate_*", "moe_*",
         "offload", "num_gpus_per_node", "num_steps_per_rollout", "n_samples_per_eval_prompt", "dynamic_sampling_*",
         "buffer_filter_path", "update_weight*", "model_name", "debug_*", "dump_details", "no_*", "spec", "tis_*",
         "gamma", "lambd", "value_clip", "normalize_advantages", "data_source_path", "global_dataset", "ci_*",

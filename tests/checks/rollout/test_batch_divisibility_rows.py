@@ -256,6 +256,18 @@ LAUNCHES = [
         ("example 1", "example 8"),
     ),
     Launch("slime", "0.2.3", SLIME + "--rollout-batch-size 32 --n-samples-per-prompt 1", ("prompt 1", "prompt 8")),
+    Launch(
+        "slime",
+        "0.3.1",
+        SLIME + "--rollout-batch-size 15 --n-samples-per-prompt 8 --global-batch-size 128",
+        ("size 15", "size 16"),
+    ),
+    Launch(
+        "slime",
+        "0.2.4",
+        SLIME + "--rollout-batch-size 40 --n-samples-per-prompt 8 --global-batch-size 256",
+        ("size 40", "size 64"),
+    ),
     Launch("areal", "1.0.4", AREAL + "actor.reward_norm.mean_level=group gconfig.n_samples=1", ("es=1", "es=8")),
     Launch(
         "verl",
@@ -294,6 +306,12 @@ def test_fires_and_stays_quiet(launch: Launch, tmp_path: Path) -> None:
 def test_every_row_is_among_them(tmp_path: Path) -> None:
     shown = {row for launch in LAUNCHES for row in broken(tmp_path, launch, launch.text)}
     assert [row for row in (*RULES, *FLOORS) if row not in shown] == []
+
+
+@pytest.mark.parametrize("own", ["--custom-generate-function-path fan.out", "--rollout-function-path fully_async.run"])
+def test_a_launchs_own_rollouts_may_draw_more(own: str, tmp_path: Path) -> None:
+    text = SLIME + f"--rollout-batch-size 8 --n-samples-per-prompt 8 --global-batch-size 128 {own}"
+    assert broken(tmp_path, Launch("slime", "0.3.1", text, ("", "")), text) == set()
 
 
 @pytest.mark.parametrize("kind", ["rae", "opsd", "sft", "grpo"])

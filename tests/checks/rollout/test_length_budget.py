@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rldoctor_checks.rollout.length_budget import check
 
 from rldoctor.api import Outcome, Severity
+from tests.checks.launches import LaunchFile
 from tests.logs.asking import finding, findings, raised
 from tests.plans import QWEN2_7B, edits, judged
 
@@ -221,3 +223,22 @@ def test_without_a_length_of_its_own_the_engine_has_the_models(
     result = judged(check, config=QWEN2_7B, lengths__prompt=1024, lengths__response=response, **more)
     said = f"prompt 1024 + response {response} = {1024 + response} tokens exceed the model's context of 32768"
     assert any(finding.message.startswith(said) for finding in result.findings) == fires
+
+
+PRIME = (
+    "python -m prime_rl.entrypoints.rl --seq-len 8192 --orchestrator.batch-size 64 --model.name m "
+    "--orchestrator.train.sampling.max-completion-tokens "
+)
+SLIME = (
+    "python3 train.py --hf-checkpoint m --rollout-batch-size 8 --n-samples-per-prompt 8 --actor-num-gpus-per-node 8 "
+    "--rollout-max-context-len 8192 --rollout-max-response-len "
+)
+
+
+@pytest.mark.parametrize(("package", "version", "text"), [("prime-rl", "0.8.0", PRIME), ("slime", "0.3.1", SLIME)])
+def test_a_response_longer_than_the_whole_sequence(package: str, version: str, text: str, tmp_path: Path) -> None:
+    file = LaunchFile(tmp_path, f"{text}16384\n", {package: version})
+    (found,) = file.findings(check)
+    assert found.severity is Severity.WARNING and "prompt and response together" in found.message
+    assert [fix.edits[0].value for fix in found.fixes] == [4096, 24576]
+    assert LaunchFile(tmp_path, f"{text}8192\n", {package: version}).findings(check) == []

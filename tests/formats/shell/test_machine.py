@@ -32,6 +32,7 @@ def printed(command: str, machine: Machine | None = NODE) -> str | Unresolved:
         ("python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu", "gpu"),
         ("python3 -c 'import vllm' 2>/dev/null && echo vllm || echo sglang", "vllm"),
         ("[ -n '' ] && echo full || echo empty", "empty"),
+        ("command -v nvidia-smi >/dev/null 2>&1 && echo devices || echo none", "devices"),
     ],
 )
 def test_what_the_machine_answers(command: str, output: str) -> None:
@@ -44,6 +45,7 @@ def test_what_the_machine_answers(command: str, output: str) -> None:
         "nvidia-smi -L | wc -l",
         "python -c 'import torch; print(torch.cuda.device_count())'",
         "python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu",
+        "which nvidia-smi && echo devices || echo none",
     ],
 )
 def test_a_machine_that_is_not_known_answers_nothing(command: str) -> None:
