@@ -78,7 +78,7 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("no placement groups of a known size")
     if LIVE in case.observations:
         raise NotApplicable("the running cluster was asked")
-    seen = _on_a_node(case, plan)
+    seen = _offered(plan, _on_a_node(case, plan))
     shapes = plan.value(SHAPES) if named(case) is None and not seen.listed else None
     largest = max(shapes) if shapes else len(seen)
     if each and each > largest:
@@ -124,6 +124,14 @@ def engines_of_the_group(case: Case) -> Iterator[Finding | Reach]:
         ),
         url=_SHARES[plan.framework],
     )
+
+
+def _offered(plan: RolloutPlan, seen: Visible) -> Visible:
+    """What of a node's devices ``ray start --num-gpus`` offers; a head that offers none leaves them to its workers."""
+    started = plan.value("ray.num_gpus")
+    if not isinstance(started, int) or not 0 < started < len(seen) or plan.value(NODES, 1) != 1:
+        return seen
+    return Visible(seen.ids[:started], cite(plan, "ray.num_gpus"), listed=False)
 
 
 def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:

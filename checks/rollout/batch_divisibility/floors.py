@@ -85,7 +85,10 @@ def _compared(plan: RolloutPlan) -> int | None:
         and not any({"group_size", "algo"} & set(row) for row in sources or () if isinstance(row, dict)),
         "slime": plan.value("trainer.algorithm", "grpo") in ("grpo", "gspo")
         and "disable_rewards_normalization" not in given,
+        "ROLL": "num_return_sequences_in_group" in given
+        and (plan.value("trainer.algorithm") == "grpo" or given.get("norm_mean_type") == "group"),
         "AReaL": given.get("actor.reward_norm.mean_level") == "group"
+        and given.get("actor.reward_norm.group_size", 1) == 1
         and given.get("actor.reward_norm.mean_leave1out") is not True,
     }
     group: int | None = plan.value(GROUP)
@@ -247,13 +250,15 @@ FLOORS = (
         lambda plan, kept, drawn: a_part_that_divides(plan, drawn, plan.value(TRAIN)),
         Severity.WARNING,
     ),
-    # slime/ray/rollout.py, prime_rl/orchestrator/advantage.py, areal/utils/data.py (Normalization)
+    # slime/ray/rollout.py, prime_rl/orchestrator/advantage.py, areal/utils/data.py (Normalization),
+    # roll/utils/functionals.py (reward_postprocess)
     *(
         Floor((framework,), package, releases, _compared, _two, NO_ADVANTAGE, (GROUP,), a_group, Severity.WARNING)
         for framework, package, releases in (
             ("slime", "slime", "<1"),
             ("prime-rl", "prime-rl", "<1"),
             ("AReaL", "areal", ">=0.4,<2"),
+            ("ROLL", "roll", "<1"),
         )
     ),
 )

@@ -139,6 +139,18 @@ def test_the_fix_in_openrlhfs_words(tmp_path: Path) -> None:
     assert file.findings(check) == []
 
 
+@pytest.mark.parametrize(("offered", "short"), [(4, True), (8, False), (0, False)])
+def test_a_node_has_what_ray_was_started_with(offered: int, short: bool, tmp_path: Path) -> None:
+    text = (
+        f"ray start --head --num-gpus {offered}\n"
+        'ray job submit --address="http://127.0.0.1:8265" -- python3 -m verl.trainer.main_ppo '
+        "trainer.n_gpus_per_node=8 trainer.nnodes=1 actor_rollout_ref.model.path=m\n"
+    )
+    found = LaunchFile(tmp_path, text, {"verl": "0.7.1"}, gpus=8).findings(check)
+    assert [finding.message for finding in found if "a node has 4" in finding.message] == [f.message for f in found]
+    assert bool(found) == short
+
+
 def test_groups_that_frameworks_give_up() -> None:
     text = "Not enough GPUs available. Requested 16 GPUs, but only 8 are available in the cluster."
     assert "16 asked for, 8 there" in finding(check, raised("ResourceInsufficientError", text)).message

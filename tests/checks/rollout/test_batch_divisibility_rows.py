@@ -46,6 +46,11 @@ OPENRLHF = (
 NEMO = "uv run examples/run_grpo_math.py cluster.gpus_per_node=8 cluster.num_nodes=1 "
 PRIME = "uv run python -m prime_rl.entrypoints.rl --model.name Qwen/Qwen2.5-1.5B "
 AREAL = "python3 -m areal.launcher.local train.py --config x allocation_mode=sglang:d4+d4 actor.path=Qwen/Qwen2.5-1.5B "
+# What starts it reads this file.
+ROLL = (
+    "pretrain: Qwen/Qwen2.5-7B\nrollout_batch_size: 64\nnum_return_sequences_in_group: 1\nadv_estimator: grpo\n"
+    "actor_infer:\n  strategy_args:\n    strategy_name: vllm\n"
+)
 SLIME = (
     "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint Qwen/Qwen3-4B "
     "--rollout-num-gpus-per-engine 2 --advantage-estimator grpo --rollout-max-response-len 1024 "
@@ -268,6 +273,7 @@ LAUNCHES = [
         SLIME + "--rollout-batch-size 40 --n-samples-per-prompt 8 --global-batch-size 256",
         ("size 40", "size 64"),
     ),
+    Launch("roll", "0.3.0", ROLL, ("estimator: grpo", "estimator: reinforce")),
     Launch("areal", "1.0.4", AREAL + "actor.reward_norm.mean_level=group gconfig.n_samples=1", ("es=1", "es=8")),
     Launch(
         "verl",
@@ -280,7 +286,8 @@ LAUNCHES = [
 
 def broken(folder: Path, launch: Launch, text: str) -> set[Rule | Floor]:
     """The rows whose condition the launch file breaks."""
-    file = LaunchFile(folder, text, {launch.package: launch.version}, gpus=8)
+    name = "rlvr.yaml" if launch.package == "roll" else "run.sh"
+    file = LaunchFile(folder, text, {launch.package: launch.version}, gpus=8, name=name)
     (case,) = file.cases()
     return {row for row in (*RULES, *FLOORS) if _breaks(row, case)}
 
