@@ -305,6 +305,15 @@ check.signature(
 
 
 check.signature(
+    "_unsloth_",
+    exception="TypeError",
+    pattern=r"\b_unsloth_\w+\(\) (?:takes \d|missing \d|got an unexpected)",
+    says="a function that unsloth put in the place of one of transformers or TRL is called as another release does: "
+    "{error}",
+    fixes=_REGENERATE,
+    url="https://github.com/unslothai/unsloth/issues/2148",
+)
+check.signature(
     "object has no attribute 'unsloth_",
     "type object 'Unsloth",
     pattern=r"'\w+Config' object has no attribute 'unsloth_\w+'|type object 'Unsloth\w+' has no attribute '\w+'",

@@ -61,7 +61,8 @@ class Line:
 class Metrics:
     """``source`` is where the names were read. ``names`` has one row per line: native name, canonical name; of two
     natives of one canonical name the first is preferred, and ``off`` marks a metric that is logged as 0 while its
-    feature is off, so that a 0 says nothing. ``like`` is the framework whose names it has where it has none of its own.
+    feature is off, so that a 0 says nothing (``off:NAME``: unless NAME stands beside it). ``like`` is the framework
+    whose names it has where it has none of its own.
 
     ``tables`` show sampled completions in a log, ``samples`` make them of a record of a JSON-lines file with some.
 

@@ -156,7 +156,7 @@ _LETTER = (
         _stamp,
     ),
     _rule(r"(?P<level>[IWEF])(?P<time>\d{4} \d\d:\d\d:\d\d\.\d+)\s+\d+ (?P<tag>[\w./-]{1,200}:\d+)\] ?", _stamp),
-    _rule(rf"(?P<level>{_LEVEL}) *\| (?P<tag>[\w.:<>-]{{1,160}}) - ", _stamp),
+    _rule(rf"(?P<level>{_LEVEL}) *\| (?P<tag>[\w.:<>-]{{1,160}}) (?:-|\|) ", _stamp),
     _rule(rf"(?P<level>{_LEVEL}) (?P<tag>[\w./-]{{1,120}}\.(?:py|cc|cpp|h):\d+) -- ", _stamp),
     _rule(rf"(?P<level>{_LEVEL}):(?P<tag>[\w.]{{1,60}}):", _stamp),
     _rule(rf"(?P<level>{_LEVEL})(?::\s+|\s+-\s+|\s*\|\s+|\s{{2,}})", _stamp),

@@ -379,3 +379,25 @@ def test_what_ends_a_run_may_stand_behind_a_bar(end: str) -> None:
 def test_one_of_many_actors_of_a_class_outlives_what_the_others_outlive() -> None:
     other = AGAIN.format(n=1).replace("pid=", "pid=9")
     assert not triage_text("".join(AGAIN.format(n=n) for n in range(10, 30)) + other).findings
+
+
+ASLEEP = """\
+(EngineCore pid=8) ERROR 06-02 14:31:01 [core.py:1365] Invocation of wake_up method failed
+(EngineCore pid=8) ERROR 06-02 14:31:01 [core.py:1365] Traceback (most recent call last):
+(EngineCore pid=8) ERROR 06-02 14:31:01 [core.py:1365]   File "/opt/venv/lib/python3.13/site-packages/vllm/v1/executor/\
+abstract.py", line 347, in wake_up
+(EngineCore pid=8) ERROR 06-02 14:31:01 [core.py:1365]     self.collective_rpc("wake_up", kwargs=dict(tags=tags))
+(EngineCore pid=8) ERROR 06-02 14:31:01 [core.py:1365] RuntimeError: CUDA Error: out of memory at cumem_allocator.cpp:62
+(APIServer pid=7) INFO:     127.0.0.1:40000 - "POST /wake_up HTTP/1.1" 500 Internal Server Error
+(APIServer pid=7) ERROR:    Exception in ASGI application
+(APIServer pid=7) Traceback (most recent call last):
+(APIServer pid=7)   File "/opt/venv/lib/python3.13/site-packages/vllm/v1/engine/core_client.py", line 1001, in _call
+(APIServer pid=7)     return await future
+(APIServer pid=7) Exception: Call to wake_up method failed: CUDA Error: out of memory at cumem_allocator.cpp:62
+"""
+
+
+def test_an_engine_that_did_not_wake_up_is_told_although_the_server_answers_on() -> None:
+    slept = '(APIServer pid=7) INFO:     127.0.0.1:40000 - "POST /sleep HTTP/1.1" 200 OK\n'
+    assert codes(SERVING + ASLEEP + slept * 3) == ["RLD206"]
+    assert codes(SERVING + ASLEEP + slept.replace("sleep", "wake_up") + SERVING) == []

@@ -281,6 +281,9 @@ check.signature(
     "NET/IB : Got completion from peer",
     "Call to ibv_reg_mr",
     "Call to ibv_modify_qp failed",
+    "Call to ibv_create_qp failed",
+    "Call to ibv_alloc_pd failed",
+    "Call to ibv_open_device failed",
     says="an InfiniBand transfer of NCCL fails: adapter, GID index or locked memory do not fit",
     fixes=(
         Fix.unsafe(

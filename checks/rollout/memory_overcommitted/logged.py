@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rldoctor.api import Applicability, Case, Edit, Finding, Fix, LogEvent
@@ -72,6 +73,24 @@ def allocator_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     engine = stage in _ENGINE_STAGES
     fixes = (_less_engine(event), _FREE_TRAINER, _SMALLER_BATCH) if engine else (_SMALLER_BATCH, _less_engine(event))
     yield check.finding(message, fixes=fixes, url="https://docs.vllm.ai/en/latest/configuration/conserving_memory.html")
+
+
+def _stayed_asleep(case: Case, event: LogEvent) -> bool:
+    """Whether no later wake-up succeeds in what the log still shows."""
+    behind = "\n".join(event.run.tail).rpartition(event.literal)[2]
+    return re.search(r"POST /wake_up HTTP/[\d.]+\" 200|seconds to wake up", behind) is None
+
+
+# vLLM's engine tells its caller and goes on, without weights and cache (v1/engine/core.py).
+check.signature(
+    "Call to wake_up method failed: ",
+    pattern=r"method failed: (?P<why>[^\n]{0,120}out of memory[^\n]{0,120})",
+    when=_stayed_asleep,
+    says="the engine could not wake up ({why}): it still answers, without its weights and its cache",
+    fixes=lambda case, event, words: (_FREE_TRAINER, _less_engine(event)),
+    silent=True,
+    url="https://docs.vllm.ai/en/latest/features/sleep_mode.html",
+)
 
 
 # All that is left of it where the worker's own words are cut off.

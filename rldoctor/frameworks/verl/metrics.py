@@ -1,4 +1,7 @@
-"""verl logs a step in one line: ``step:N - name:value - name:value``."""
+"""verl logs a step in one line: ``step:N - name:value - name:value``.
+
+``actor/kl_loss`` is 0 where ``use_kl_loss`` is off; ``actor/kl_coef`` stands beside it where it is on
+(verl/workers/actor/dp_actor.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ actor/loss                          loss
 actor/pg_loss                       policy_loss
 actor/grad_norm                     grad_norm
 actor/lr                            learning_rate
-actor/kl_loss                       kl
+actor/kl_loss                       kl  off:actor/kl_coef
 actor/reward_kl_penalty             kl
 actor/kl_penalty                    kl
 critic/kl                           kl

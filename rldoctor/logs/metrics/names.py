@@ -18,11 +18,17 @@ _FINE = frozenset({"loss", "policy_loss", "grad_norm", "learning_rate", "kl"})
 
 @dataclass(frozen=True)
 class Name:
-    """One row: the canonical name, its preference (lower is better), and whether 0 may mean that the feature is off."""
+    """One row: the canonical name, its preference (lower is better), and whether 0 may mean that the feature is off:
+    always, or (``shown_by``) in a record that does not hold the metric which only the feature logs."""
 
     canonical: str
     preference: int
     off: bool
+    shown_by: str | None = None
+
+    def means_off(self, value: float, record: Mapping[str, object]) -> bool:
+        """Whether ``value`` may only say that nothing was measured."""
+        return self.off and value == 0 and (self.shown_by is None or self.shown_by not in record)
 
 
 @cache
@@ -33,9 +39,9 @@ def table(framework: str) -> dict[str, Name]:
         return table(logged()[framework].like)
     names: dict[str, Name] = {}
     for preference, row in enumerate(rows):
-        off = row[-1] == "off"
-        *native, canonical = row[:-1] if off else row
-        names[" ".join(native)] = Name(canonical, preference, off)
+        off, _, shown_by = row[-1].partition(":")
+        *native, canonical = row[:-1] if off == "off" else row
+        names[" ".join(native)] = Name(canonical, preference, off == "off", shown_by or None)
     return names
 
 
@@ -62,7 +68,7 @@ def translate(record: Mapping[str, object], framework: str | None = None) -> dic
     for native, raw in record.items():
         name = known.get(plain_name(native))
         value = number(raw) if name is not None else None
-        if name is None or value is None or (name.off and value == 0):
+        if name is None or value is None or name.means_off(value, record):
             continue
         if name.canonical in _FINE and is_rounded_zero(raw):
             continue

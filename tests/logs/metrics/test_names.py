@@ -43,3 +43,10 @@ def test_the_raw_score_is_preferred_to_the_reward_with_its_penalty() -> None:
 def test_zero_of_a_feature_that_is_off_is_no_value() -> None:
     assert "kl" not in translate({"kl": 0.0, "actor_lr": 1e-6})
     assert translate({"kl": 0.0, "loss": 1.0})["kl"] == ("kl", 0.0), "TRL logs it only with a reference"
+
+
+def test_verls_kl_of_zero_counts_where_a_coefficient_stands_beside_it() -> None:
+    step = {"actor/grad_norm": 1.8, "actor/lr": 1e-06, "actor/kl_loss": 0.0}
+    assert "kl" not in translate(step)
+    assert translate({**step, "actor/kl_coef": 0.001})["kl"] == ("actor/kl_loss", 0.0)
+    assert translate({**step, "actor/kl_loss": 0.02})["kl"] == ("actor/kl_loss", 0.02)
