@@ -27,10 +27,11 @@ PREFIX = "rldoctor-"
 # Says which process a folder belongs to; what is kept for a person belongs to none.
 OWNER = "owner"
 # Folders of other processes that are looked at, and the seconds after which one goes although it cannot be seen from
-# here whether its process lives: a container that has the same folder for temporary files.
+# here whether its process lives: a container that has the same folder for temporary files. One has its owner as soon as
+# it is made.
 _MOST = 1000
 _OLD = 24 * 3600
-_UNFINISHED = 3600
+_UNFINISHED = 5
 # Characters of a log that are searched for secrets at a time.
 _AT_ONCE = 1 << 20
 # Those that are to go, by their names, with the process that made them: a fork of it removes nothing.

@@ -55,8 +55,10 @@ def main() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # Nobody reads a probe's core dump, and one of an engine takes gigabytes and minutes to write.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    # Asked to leave, once or many times, it ends what it started first.
+    asked = threading.Event()
     for wish in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(wish, lambda *_: sys.exit(1))
+        signal.signal(wish, lambda *_: asked.set())
     killed_before = _out_of_memory_kills()
     shared = _Shared()
     try:
@@ -74,7 +76,7 @@ def main() -> None:
     os.close(results)
     exit_code: int | None = None
     try:
-        exit_code = _wait(child.pid, lifeline, shared)
+        exit_code = _wait(child.pid, lifeline, asked, shared)
     finally:
         shared.look(_descendants())
         if exit_code is None:
@@ -98,13 +100,13 @@ def _remove(work: Path, owner: int) -> None:
     shutil.rmtree(work if os.getppid() == owner else work.parent, ignore_errors=True)
 
 
-def _wait(child: int, lifeline: int, shared: _Shared) -> int | None:
-    """The child's exit code, or None when the lifeline ended first."""
+def _wait(child: int, lifeline: int, asked: threading.Event, shared: _Shared) -> int | None:
+    """The child's exit code, or None when the lifeline ended first or this process was asked to leave."""
     alarm, bell = os.pipe()
     os.set_blocking(bell, False)
     signal.set_wakeup_fd(bell)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    while True:
+    while not asked.is_set():
         code = _reap(child)
         if code is not None:
             return code
@@ -115,6 +117,7 @@ def _wait(child: int, lifeline: int, shared: _Shared) -> int | None:
             os.read(alarm, 4096)
         elif shared.something_new():
             shared.look(_descendants())
+    return None
 
 
 def _reap(child: int) -> int | None:

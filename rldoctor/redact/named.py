@@ -71,12 +71,12 @@ _SETS = re.compile(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set
 _LOOSE = re.compile(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
-    r"|(?:[ \t][A-Za-z][\w' -]{0,60})?:[ \t]{1,4}"
+    r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?:[ \t]{1,4}"
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4}\(?)"
 )
 # A row of a file of columns, and a line that is the value of the one before.
 _COLUMN = re.compile(
-    rf"{_QUOTE}?(?:[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{8,512}}){_QUOTE}?(?=[,;\s}}\]]|$)"
+    rf"{_QUOTE}?(?:[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{7,511}}[^\s,;\"'`:]){_QUOTE}?:?(?=[,;\s}}\]]|$)"
     rf"|\r?\n[ \t]{{0,80}}(?P<line>[^\s\"']{{16,512}})(?=[\s\"']|$))"
 )
 _OPENING = re.compile(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")

@@ -18,6 +18,7 @@ import pytest
 from rldoctor.errors import InputError
 from rldoctor.logs import sources
 from rldoctor.logs.encodings import detect, text_of
+from rldoctor.logs.folders import log_files
 from rldoctor.logs.sources import BLOCK, Source, sources_of
 
 TEXT = "first line\nValueError: größer als 4096\nlast line\n"
@@ -218,3 +219,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _blocks() -> Iterator[object]:
     yield from sources_of(["-"])[0][0].blocks()
+
+
+def test_a_link_to_a_name_that_no_file_can_have_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "b.log").write_text("step 1\n")
+    (tmp_path / "a.log").symlink_to("x" * 300)
+    found, notes = log_files(tmp_path)
+    assert [path.name for path in found] == ["b.log"] and notes == []

@@ -46,7 +46,7 @@ def test_a_folder_goes_with_the_process_that_made_it(folder: Path) -> None:
         left(folder, "rldoctor-imports-a", owner),
         left(folder, "rldoctor-imports-b", f"{here} {int(started) - 1} {kept._numbers()}"),  # its number went on
         left(folder, "rldoctor-imports-c", "7 1 pid:[1]", age=2 * 86400),
-        left(folder, "rldoctor-imports-d", None, age=2 * 86400),
+        left(folder, "rldoctor-imports-d", None, age=60),  # killed while it was made
     ]
     stays = [
         left(folder, "rldoctor-engine-a", kept._owner(here)),
@@ -96,10 +96,16 @@ ALL_GONE = 15.0
 def remains(mark: str, folder: Path) -> list[str]:
     """Processes, shared memory and folders of a run that was killed."""
     found = [str(path) for path in folder.glob("*")] + [str(path) for path in Path("/dev/shm").glob(f"*{mark}*")]
+    return found + [said for _, said in running(mark)]
+
+
+def running(mark: str) -> list[tuple[int, str]]:
+    """The processes that have the mark in their environment, with their command lines."""
+    found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                found.append((int(entry.name), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
     return found
 
 
@@ -125,3 +131,28 @@ def test_killed_at_any_moment_it_leaves_nothing(tmp_path: Path, number: int) -> 
             subprocess.run([*command[:-1], str(quiet)], capture_output=True, env=environ, cwd=tmp_path)
         time.sleep(0.1)
     assert found == [], f"killed after {moment:.2f} s"
+
+
+@pytest.mark.alone
+def test_a_supervisor_that_is_asked_to_leave_again_and_again_leaves_nothing(tmp_path: Path) -> None:
+    """As schedulers ask all processes of a job."""
+    mark = f"rldoctor-test-{uuid.uuid4().hex}"
+    python = Environment(tmp_path / "venv").install("ray", "2.0", {"ray.py": UNRULY}).python
+    (tmp_path / "tmp").mkdir()
+    environ = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "RLDOCTOR_MARK": mark, "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "rldoctor", "check", "--level", "imports", "--python", str(python)]
+    doctor = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ, cwd=tmp_path)
+    supervisors: list[int] = []
+    while not (supervisors and list(Path("/dev/shm").glob(f"*{mark}*"))):
+        assert doctor.poll() is None
+        supervisors = [pid for pid, said in running(mark) if "supervisor.py" in said]
+        time.sleep(0.05)
+    doctor.kill()
+    doctor.wait()
+    deadline = time.monotonic() + 4 * ALL_GONE
+    while (found := remains(mark, tmp_path / "tmp")) and time.monotonic() < deadline:
+        for pid in supervisors:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGTERM)
+        time.sleep(0.01)
+    assert found == []

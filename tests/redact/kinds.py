@@ -36,6 +36,7 @@ WAYS: dict[str, Callable[[str], str]] = {
     "in JSON in JSON": lambda text: json.dumps({"log": json.dumps({"message": text})}),
     "in a list of Python's": lambda text: repr([text]),
     "in a message": lambda text: f"ValueError: cannot go on: {text.replace(chr(10), ' ')} (see x)",
+    "named by an error": lambda text: f"rldoctor: {text.replace(chr(10), ' ')}: no such file; a version is X==Y",
     "quoted": _each_line("> "),
     "in a difference": _each_line("+"),
     "in a table": _each_line("│ ", " │"),

@@ -21,8 +21,10 @@ from rldoctor.logs.model import Frame
 from tests.commands import run
 from tests.hang.records import REWARD, case, hang, rank
 from tests.redact.kinds import NOTATIONS, SIGN, WAYS, planted
+from tests.watch.test_tracked import framed, history
 
 FORMATS = ("rich", "json", "sarif", "junit", "github", "markdown", "html")
+WANDB_HEADER = b":W&B\x19\xbe\x00"
 MACHINE = {"python": "3.12", "packages": {"vllm": "0.7.3", "verl": "0.3.0.post1"}}
 
 
@@ -72,6 +74,10 @@ def prepare(said: str, here: Path) -> None:
         (here / "nodes" / f"{name}.json").write_text(
             json.dumps({**raw, "target": note, "environment": {"NCCL_DEBUG": note, "NOTE": note}})
         )
+    tracked = here / "wandb" / "run-20261123_010203-abc"
+    (tracked / "files").mkdir(parents=True)
+    (tracked / "run-abc.wandb").write_bytes(WANDB_HEADER + framed(history(1, {said: 0.5, "train/loss": float("nan")})))
+    (tracked / "files" / "output.log").write_text(log_of([said]))
     redact.begin({})
     frame = Frame("/srv/train.py", 12, "train", said.replace("\n", " "))
     tail = LogTail(file="/srv/run.log", quiet=3.0, lines=tuple(said.split("\n")))
@@ -92,6 +98,10 @@ def commands(said: str, forms: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield "plan", "run.sh", "--assume", "machine.json", "--format", form
         yield "diff", "nodes/a.json", "nodes/b.json", "--format", form
         yield "fleet", "nodes", "--format", form
+    yield "machine", "--from", "nodes"
+    yield "machine", "--from", "nodes/a.json"
+    yield "compat", "--from", "nodes/a.json"
+    yield "watch", "wandb/run-20261123_010203-abc", "--every", "0.01", "--idle", "0.02"
     yield "check", "run.sh", *judged, "--diff"
     yield "bundle", "run.sh", "--output", "case.json"
     yield "baseline", "run.sh", *judged, "--output", "baseline.json"
@@ -100,6 +110,8 @@ def commands(said: str, forms: Sequence[str]) -> Iterator[tuple[str, ...]]:
     yield "check", "run.sh", *judged, "--fix", "--diff"
     if "\0" not in said:
         yield from (("explain", said), ("triage", said), ("check", "--select", said), ("check", "--assume", said))
+        yield from (("compat", said), ("compat", "--python", said), ("fleet", said), ("plan", said))
+        yield "watch", said, "--idle", "0.02"
 
 
 def swept(notation: str, forms: Sequence[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from rldoctor.formats.yaml.reader import read_yaml
 from rldoctor.plan.model import Setting
 from rldoctor.plan.model import Source as From
 
-_MANIFEST = re.compile(r"(?m)^apiVersion:\s*\S+.*\n(?:.*\n)*?kind:|^kind:\s*\S+.*\n(?:.*\n)*?apiVersion:")
+_NAMED = tuple(re.compile(rf"(?m)^{name}:[ \t]*\S") for name in ("apiVersion", "kind"))
 GPU = "nvidia.com/gpu"
 MAX_DEPTH = 30
 _SHELLS = re.compile(r"(?:/usr)?(?:/bin/)?(?:ba|z|da)?sh")
@@ -49,7 +49,7 @@ class Job:
 
 def is_manifest(text: str) -> bool:
     """Whether a YAML text looks like a manifest of Kubernetes."""
-    return _MANIFEST.search(text[:200_000]) is not None
+    return all(name.search(text, 0, 200_000) for name in _NAMED)
 
 
 def is_of_chart(source: Source, files: Files) -> bool:

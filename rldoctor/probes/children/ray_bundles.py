@@ -5,6 +5,8 @@ A node that is dead, does not answer or has no rldoctor is a result like any oth
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -21,6 +23,7 @@ _TRIES = 2
 _CONNECT = 5.0
 # Clocks that are kept by a network of machines agree to much less (seconds).
 _NOTICED = 0.5
+_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: dict[str, Any]) -> None:
@@ -97,10 +100,15 @@ def _looked(interpreters: list[str | None], asked: dict[str, Any]) -> dict[str, 
     if not environ.get("CUDA_VISIBLE_DEVICES"):
         environ.pop("CUDA_VISIBLE_DEVICES", None)  # Ray hides the devices from what asks for none
 
+    def ends_with_us() -> None:
+        """Where rldoctor is killed, Ray ends its workers; what a worker started would go on."""
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
     def run(python: str, seconds: float, *command: str) -> tuple[int | None, str, str]:
         started = subprocess.Popen(
             [python, "-m", "rldoctor", *command, "--python", sys.executable], env=environ, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=ends_with_us,
         )  # fmt: skip
         try:
             out, err = started.communicate(timeout=max(1.0, seconds))

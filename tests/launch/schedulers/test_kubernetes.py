@@ -11,6 +11,7 @@ import yaml
 
 from rldoctor.errors import InputError
 from rldoctor.launch.recognise import read
+from rldoctor.launch.schedulers import kubernetes
 from rldoctor.plan.model import RolloutPlan
 
 RUN = ["torchrun", "--nnodes=2", "--nproc_per_node=8", "train.py"]
@@ -142,3 +143,10 @@ def test_a_launch_below_a_chart_is_one(tmp_path: Path) -> None:
         "verl",
         "prime-rl",
     ]
+
+
+def test_a_manifest_says_its_kind_and_its_version_in_any_order() -> None:
+    assert kubernetes.is_manifest("# x\nkind: Job\nmetadata: {}\napiVersion: batch/v1\n")
+    assert kubernetes.is_manifest("---\napiVersion: batch/v1\nspec: {}\nkind: Job\n")
+    assert not kubernetes.is_manifest("kind: Job\n" * 20_000)  # once it took a minute to say so
+    assert not kubernetes.is_manifest("spec:\n  apiVersion: v1\n  kind: Pod\n")
