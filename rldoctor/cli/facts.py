@@ -4,7 +4,6 @@ to."""
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,6 +89,7 @@ def fleet(
 
     Exit status: 0 all alike; 1 some differ; 2 a node that could not be read, or nothing to compare."""
     from rldoctor.fleet import folder as fleets
+    from rldoctor.probes import kept
     from rldoctor.report import fleet as report
 
     render = report.renderer(format_, to_file=output is not None)
@@ -99,8 +99,8 @@ def fleet(
         )
     if time_limit is not None and not 1 <= time_limit <= _LONGEST:
         raise InputError(f"--time-limit {time_limit:g}: from 1 to {_LONGEST} seconds are expected")
-    with tempfile.TemporaryDirectory(prefix="rldoctor-fleet-") as temporary:
-        place = folder or Path(temporary)
+    with kept.for_a_while("fleet") as temporary:
+        place = folder or temporary
         lost: tuple[Unread, ...] = ()
         judged: tuple[Judged, ...] = ()
         if ray is not None:

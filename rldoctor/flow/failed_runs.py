@@ -3,7 +3,6 @@ the log of a training run."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import Check
 from rldoctor.errors import InputError
 from rldoctor.model import Evidence, Finding, Grade
+from rldoctor.probes import kept
 
 FAILED = frozenset({"raised", "died", "stalled", "timed-out"})
 # What is left when no pattern is known; the live checks say that with more knowledge of the run.
@@ -70,9 +70,9 @@ def _findings(job: Job, checks: list[Check], vocabulary: list[Check], case: Case
     from rldoctor.logs.triage import triage
 
     log = Path(str(job.get("log")))
-    with tempfile.TemporaryDirectory() as folder:
+    with kept.for_a_while("failed-run") as folder:
         if not log.is_file():  # a saved bundle keeps the last lines
-            log = Path(folder) / "log.txt"
+            log = folder / "log.txt"
             log.write_text("\n".join(job.get("tail", ())) + "\n")
         try:
             report = triage([str(log)], checks, replace(case, metrics=None), vocabulary=vocabulary)

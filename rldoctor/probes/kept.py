@@ -12,7 +12,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,17 @@ def new_folder(name: str) -> Path:
     (folder / OWNER).write_text(_owner(os.getpid()))
     _going[folder.name] = (folder, os.getpid())
     return folder
+
+
+@contextlib.contextmanager
+def for_a_while(name: str) -> Iterator[Path]:
+    """A folder for what is needed inside the block alone."""
+    folder = new_folder(name)
+    try:
+        yield folder
+    finally:
+        del _going[folder.name]
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _owner(pid: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rldoctor.redact.spans import Span
 
 # Python's paths make one slash of two.
-_START = re.compile(r"://|(?<=[a-z][a-z]):/(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
+_START = re.compile(r"://|(?<=[a-z0-9][a-z0-9]):/(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
 _RUN = re.compile(r"[^\s\"'`<>\\|]{0,2048}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")
 _PATH = re.compile(r"[/?#]")

@@ -64,6 +64,13 @@ def test_a_folder_goes_with_the_process_that_made_it(folder: Path) -> None:
     assert (made / kept.OWNER).read_text() == kept._owner(here)
 
 
+def test_a_folder_for_a_while_is_one_that_goes(folder: Path) -> None:
+    with kept.for_a_while("fleet") as made:
+        (made / "a.json").write_text("{}")
+        assert (made / kept.OWNER).read_text() == kept._owner(os.getpid())
+    assert list(folder.iterdir()) == []
+
+
 def test_a_damaged_owner_is_none_to_act_on(folder: Path) -> None:
     damaged = left(folder, "rldoctor-engine-a", "x")
     os.mkfifo(left(folder, "rldoctor-engine-b", None) / kept.OWNER)
