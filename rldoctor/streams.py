@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -52,6 +53,21 @@ def deliver(text: str, output: Path | None = None, *, foreign: bool = False, com
         if output is None:
             discard(sys.stdout)
         raise InputError(f"{output or 'standard output'}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def reserved() -> Iterator[None]:
+    """Standard output is the report's: what is written to it meanwhile, whatever the way, goes to standard error."""
+    with contextlib.redirect_stdout(sys.stderr):
+        own = os.dup(1)
+        os.dup2(2, 1)
+        try:
+            yield
+        finally:
+            if sys.__stdout__ is not None:
+                sys.__stdout__.flush()
+            os.dup2(own, 1)
+            os.close(own)
 
 
 def progress(line: str) -> None:

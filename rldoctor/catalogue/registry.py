@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from rldoctor import frameworks
+from rldoctor import frameworks, streams
 from rldoctor.catalogue import deferred
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.plugins import BrokenPlugin, entries
@@ -153,7 +153,7 @@ def _limited(name: str) -> Iterator[None]:
 def _imported(registry: Registry, plugin: str, name: str) -> ModuleType | None:
     """The module; None, and the plugin recorded as broken, where it cannot be imported."""
     try:
-        with contextlib.redirect_stdout(sys.stderr), _limited(name):  # standard output is the report's
+        with streams.reserved(), _limited(name):
             return importlib.import_module(name)
     except (Exception, SystemExit, TookTooLong) as error:  # a plugin may fail in any way; the run goes on without it
         registry.broken.append(BrokenPlugin(plugin, f"{name}: {one_line(error)}"))

@@ -82,6 +82,16 @@ def test_what_a_plugin_prints_is_not_in_the_report(plugin_path: Path, capsys: py
     assert (written.out, written.err) == ("", "hello from a plugin\n")
 
 
+def test_what_a_plugins_own_programs_print_is_not_in_the_report(
+    plugin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = "import os, subprocess, sys\nos.write(1, b'bytes ')\nsubprocess.run(['echo', 'from a child'])\n"
+    install(plugin_path, "chatty_doctor", f"{said}sys.__stdout__.write('beneath')\n")
+    assert registry.load().broken == []
+    written = capfd.readouterr()
+    assert "from a child" in written.err and written.out == ""
+
+
 def test_a_code_that_is_taken_stays_with_its_first_owner(plugin_path: Path) -> None:
     source = "from rldoctor.api import Check\ncheck = Check('RLD101', 'usurper', 'Document.')\n"
     install(plugin_path, "usurping_doctor", source)
