@@ -8,7 +8,7 @@ import re
 import time
 from pathlib import Path
 
-from rldoctor import reading
+from rldoctor import untrusted
 
 # More files than this are not opened: 64 ranks with a few files each and a Ray session stay far below.
 MOST_FILES = 4096
@@ -39,7 +39,7 @@ def log_files(folder: Path) -> tuple[list[Path], list[str]]:
         folders[:] = [f for f in sorted(folders, key=natural) if _first_visit(Path(where, f), seen)]
         for name in sorted(names, key=natural):
             path = Path(where, name)
-            if is_log(name) and reading.is_file(path) and _first_visit(path, seen):
+            if is_log(name) and untrusted.is_file(path) and _first_visit(path, seen):
                 found.append(path)
         if len(found) > MOST_FILES:
             notes.append(f"{folder} holds more than {MOST_FILES} logs: only the first {MOST_FILES} were read")

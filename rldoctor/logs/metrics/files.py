@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rldoctor import reading
+from rldoctor import untrusted
 from rldoctor.case import Series
 from rldoctor.errors import InputError
 from rldoctor.frameworks.samples import Sample
@@ -56,7 +56,9 @@ def _read_folder(folder: Path) -> Iterator[dict[str, Series]]:
     found: list[Path] = []
     for root, folders, names in os.walk(folder):
         folders.sort()
-        found += [path for name in sorted(names) if is_metric_file(path := Path(root, name)) and reading.is_file(path)]
+        found += [
+            path for name in sorted(names) if is_metric_file(path := Path(root, name)) and untrusted.is_file(path)
+        ]
         if len(found) >= MOST_FILES:
             break
     # A checkpoint's state is the run's history up to there: the newest that can be read says all.
