@@ -150,7 +150,7 @@ def test_a_supervisor_that_is_asked_to_leave_again_and_again_leaves_nothing(tmp_
     command = [sys.executable, "-m", "rldoctor", "check", "--level", "imports", "--python", str(python)]
     doctor = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ, cwd=tmp_path)
     supervisors: list[int] = []
-    while not (supervisors and list(Path("/dev/shm").glob(f"*{mark}*"))):
+    while not (supervisors and any(Path("/dev/shm").glob(f"*{mark}*"))):
         assert doctor.poll() is None
         supervisors = [pid for pid, said in running(mark) if "supervisor.py" in said]
         time.sleep(0.05)
