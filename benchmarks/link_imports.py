@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--python", type=Path, required=True, help="has torch and what else the packages need")
     parser.add_argument("--every", type=int, default=1, help="take each Nth pair only")
     parser.add_argument("--only", default="", help="frameworks, separated by commas")
-    parser.add_argument("--pairs", type=Path, help="take these alone: lines of NAME-VERSION,vllm-VERSION,...")
+    parser.add_argument("--pairs", type=Path, help="take these alone: lines of NAME-VERSION,vllm-VERSION[,BESIDE...]")
     asked = parser.parse_args()
     base = packages.collect(Request(python=asked.python))
     assert isinstance(base, Packages)
@@ -84,17 +84,20 @@ def main() -> int:
     trainers = [p.name for record in frameworks() if record.imports and record.trains for p in record.packages]
     names = [name for name in trainers if name in found and (not asked.only or name in asked.only.split(","))]
     pairs = [(trainer, engine) for name in names for trainer in found[name] for engine in found["vllm"]]
+    further: dict[tuple[Path, Path], list[Path]] = {}
     if asked.pairs is not None:
-        rows = (line.split(",")[:2] for line in asked.pairs.read_text().splitlines())
-        chosen = {tuple(asked.folder / name for name in row) for row in rows}
-        pairs = [pair for pair in pairs if pair in chosen]
+        rows = [[asked.folder / name for name in line.split(",")] for line in asked.pairs.read_text().splitlines()]
+        further = {(trainer, engine): beside for trainer, engine, *beside in rows}
+        pairs = list(further)
     counts = {"agree healthy": 0, "agree broken": 0, "false alarm": 0, "missed": 0, "elsewhere": 0}
     cold, warm = [], []
     for trainer, engine in pairs[:: asked.every]:
-        beside = _transformers(trainer, engine, found["transformers"])
+        others = further.get((trainer, engine), [])
+        named = next((path for path in others if path.name.startswith("transformers-")), None)
+        beside = named or _transformers(trainer, engine, found["transformers"])
         if beside is None:
             continue
-        folders = [trainer, engine, beside]
+        folders = list(dict.fromkeys([trainer, engine, beside, *others]))
         case = Case(packages=_with(base, folders), environment=environment.collect(Request(python=asked.python)))
         with tempfile.TemporaryDirectory() as cache:
             os.environ["XDG_CACHE_HOME"] = cache
@@ -141,10 +144,11 @@ def main() -> int:
 
 
 def _further(said: list[str], entries: list[str]) -> bool:
-    """Whether a package is missing that the link check does not look into, which depends on the interpreter alone."""
-    missing = re.fullmatch(r"No module named '(\w+).*", said[1])
+    """Whether a package is missing as a whole, or one that the link check does not look into: that depends on the
+    interpreter alone."""
+    missing = re.fullmatch(r"No module named '(\w+)([.\w]*)'.*", said[1])
     linked = {*OTHERS, *(entry.partition(".")[0] for entry in entries)}
-    return missing is not None and missing[1] not in linked
+    return missing is not None and (missing[1] not in linked or not missing[2])
 
 
 def _transformers(trainer: Path, engine: Path, releases: list[Path]) -> Path | None:

@@ -1,11 +1,11 @@
 """How many messages of published releases are traced to the place that prints them.
 
-    python -m benchmarks.messages [--count 1000] [--seed 1]
+    python -m benchmarks.messages [--count 1000] [--seed 1] [--alone]
 
 Places that raise are drawn at random from the tables, from releases drawn at random; their holes are filled with random
 values and the text is written as Python would print it, with the frames of the package and without (there messages too
 general to tell a place by themselves are left out, and counted). A message counts where the place that was drawn is
-named: first, or among those that print the same words."""
+named: alone, or among all that print the same words."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--alone", action="store_true", help="without frames only")
     parser.add_argument("--show", type=int, default=0, help="print so many that were not traced")
     given = parser.parse_args()
     chance = random.Random(given.seed)
     drawn = [_drawn(chance) for _ in range(given.count)]
     signatures = Signatures(list(load().checks.values()))
-    for name, framed in (("with frames", True), ("message alone", False)):
+    for name, framed in (("with frames", True), ("message alone", False))[given.alone :]:
         telling = [d for d in drawn if framed or tells(d.place)]
-        right = wrong = 0
+        right = wrong = single = 0
         took = 0.0
         for item in telling:
             start = time.perf_counter()
@@ -59,6 +60,7 @@ def main() -> int:
                 _same(place, item.place) for place in (*found.places, *found.others, *found.elsewhere)
             )
             right += hit
+            single += found is not None and hit and len({*map(_home, (*found.places, *found.elsewhere))}) == 1
             wrong += found is not None and not hit
             if not hit and given.show > 0:
                 given.show -= 1
@@ -66,7 +68,8 @@ def main() -> int:
         if not framed:
             print(f"too general by themselves: {len(drawn) - len(telling)} of {len(drawn)}")
         share, each = right / len(telling), took / len(telling) * 1e3
-        print(f"{name}: {right} of {len(telling)} traced ({share:.1%}), {wrong} to another place, {each:.1f} ms each")
+        said = f"{right} of {len(telling)} traced ({share:.1%}, {single} to one alone)"
+        print(f"{name}: {said}, {wrong} to another place, {each:.1f} ms each")
     size = sum(file.stat().st_size for file in Path(sys.modules[Table.__module__].__file__ or "").parent.rglob("*.xz"))
     print(f"tables: {size / 1e6:.2f} MB")
     return 0
@@ -123,7 +126,11 @@ def _traced(text: str, signatures: Signatures) -> Trace | None:
 
 
 def _same(one: Place, other: Place) -> bool:
-    return (one.package, one.module, one.function) == (other.package, other.module, other.function)
+    return _home(one) == _home(other)
+
+
+def _home(place: Place) -> tuple[str, str, str]:
+    return place.package, place.module, place.function
 
 
 if __name__ == "__main__":

@@ -148,12 +148,14 @@ class Layer:
 @dataclass(frozen=True, kw_only=True)
 class Validation:
     """Code of the framework that looks at the settings of a launch before it trains, older places too: a class whose
-    fields they are, or a function (``Trainer._validate``) that calls them ``settings`` (``config``, ``self.config``);
-    where ``name`` is empty, what runs when the module is the program. ``{algorithm}`` is the plan's."""
+    fields they are, with the ``method`` that is called on its object, or a function (``Trainer._validate``) that calls
+    them ``settings`` (``config``, ``self.config``); where ``name`` is empty, what runs when the module is the program.
+    ``{algorithm}`` is the plan's."""
 
     module: str
     name: str = ""
     settings: str = ""
+    method: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 ``{"frameworks": [{"name", "version", "entries", "modules", "problems", "refusal"}], "unread": {module: why}}``; the
 problems are those of :class:`rldoctor.link.problems.Problem`, the refusal is what the framework's own validation makes
-of the launch's settings (:class:`rldoctor.link.refused.Refusal`), or None. What was found is kept in the user's cache
-folder until a file or folder that was read changes."""
+of the launch's settings (:class:`rldoctor.link.refused.Refusal`), or None. The engine is among the frameworks where
+the launch hands it settings. What was found is kept in the user's cache folder until a file or folder that was read
+changes."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.record import Framework
 from rldoctor.link.locate import SearchPath
 from rldoctor.lookup import Absent, find
+from rldoctor.plan.handed import handed
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots
 
@@ -37,7 +39,8 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     if case.packages is None:
         return Unknown(reason="the packages were not read")
     wanted = [(record, name) for record, name in _installed(case.packages) if _asked(case.plan, record)]
-    if not wanted:
+    engines = list(_engines(case.packages)) if case.plan is not None and handed(case.plan) else []
+    if not wanted and not engines:
         return Absent("no RL framework of this launch is installed here")
     # What follows sources is a tenth of a start, and for nothing where there is nothing to link or it was done before.
     from rldoctor.link.validations import given_settings
@@ -48,7 +51,7 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     key = json.dumps(
         [
             *(_FORMAT, __version__, sys.version_info[:2], roots, versions),
-            *(entries, sorted(map(repr, given_settings(case.plan).items()))),
+            *(entries, [name for _, name in engines], sorted(map(repr, given_settings(case.plan).items()))),
             sorted((case.environment or {}).items()),
         ]
     )
@@ -56,7 +59,7 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     found = kept.read()
     if found is not None:
         return found
-    from rldoctor.link.framework import link
+    from rldoctor.link.framework import engine, link
     from rldoctor.link.sources import Sources
 
     collecting = gc.isenabled()
@@ -64,11 +67,12 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     try:
         search = SearchPath([Path(root) for root in roots])
         sources = Sources(search)
+        judged = [engine(*one, case, sources, versions) for one in engines]
         linked = [link(*one, modules, case, sources, versions) for one, modules in zip(wanted, entries, strict=True)]
     finally:
         if collecting:
             gc.enable()
-    result = {"frameworks": linked, "unread": dict(sorted(sources.unreadable.items()))}
+    result = {"frameworks": [*linked, *judged], "unread": dict(sorted(sources.unreadable.items()))}
     kept.write(result, {**sources.stamps, **search.stamps()})
     return result
 
@@ -87,10 +91,21 @@ def _entries(record: Framework, plan: RolloutPlan | None) -> list[str]:
 def _installed(packages: Packages) -> Iterator[tuple[Framework, str]]:
     """The frameworks here whose entry modules are known, each with the distribution that holds it."""
     for record in frameworks():
-        names = (package.name for package in record.packages)
-        distribution = next((name for name in names if find(packages, name) is not None), None)
+        distribution = _distribution(record, packages)
         if record.imports and distribution is not None:
             yield record, distribution
+
+
+def _engines(packages: Packages) -> Iterator[tuple[Framework, str]]:
+    """The engines here whose configuration is known to be a class of theirs."""
+    for record in frameworks():
+        distribution = _distribution(record, packages)
+        if record.validations and not record.trains and distribution is not None:
+            yield record, distribution
+
+
+def _distribution(record: Framework, packages: Packages) -> str | None:
+    return next((package.name for package in record.packages if find(packages, package.name) is not None), None)
 
 
 def _asked(plan: RolloutPlan | None, record: Framework) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from rldoctor.link.bounds import Bound, bounds
 from rldoctor.link.conditions import compared
 from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source, Sources
@@ -64,17 +65,24 @@ class Refusal:
 
 
 def refusal(
-    sources: Sources, module: str, name: str, given: Mapping[str, Any], complete: bool = True
+    sources: Sources, module: str, name: str, given: Mapping[str, Any], complete: bool = True, method: str = ""
 ) -> Refusal | None:
-    """What the class ``name`` of a module raises for the settings ``given`` by their fields; None where nothing is
-    certain. Where the launch may give more than was read (``complete`` is false), no field has its default. The class
-    is found whatever its name's case."""
+    """What the class ``name`` of a module raises for the settings ``given`` by their fields, when an object of it is
+    made and then its ``method`` is called, where one is named; None where nothing is certain. Where the launch may give
+    more than was read (``complete`` is false), no field has its default. The class is found whatever its name's
+    case."""
     source, found = _class(sources, module, name)
     if source is None or found is None:
         return None
     follower = _Follower(sources, complete)
-    follower.take(source, found, given)
-    return _raised(follower.construct)
+    follower.take(source, found, given, method)
+
+    def follow() -> None:
+        follower.construct()
+        if method:
+            follower.method(method, 0)
+
+    return _raised(follow)
 
 
 def refusal_of_call(
@@ -194,20 +202,34 @@ class _Follower:
         self.volatile = frozenset[str]()
         self._left = _MOST_STATEMENTS
 
-    def take(self, source: Source, node: ast.ClassDef, given: Mapping[str, Any]) -> None:
-        """Makes the fields of a class the settings."""
+    def take(self, source: Source, node: ast.ClassDef, given: Mapping[str, Any], method: str = "") -> None:
+        """Makes the fields of a class the settings; ``method`` is called once its object is made."""
         self._linearize(source, node)
         # Fields that a method on the way may set, in quotes as ``setattr`` takes them too; the others stay as they are.
-        self.volatile = frozenset(_set_on_the_way([known for _, known in self.order]))
+        self.volatile = frozenset(_set_on_the_way([known for _, known in self.order], method))
         self._fill(given)
 
     def construct(self) -> None:
         """Follows what runs when an object of the class is made."""
+        for source, node in reversed(self.order):
+            for found in bounds(node) if "pydantic" in source.text else ():
+                self._hold(found, source, node)
         self.method("__post_init__", 0)
         for _, node in self.order:
             for function in node.body:
                 if isinstance(function, ast.FunctionDef) and any(map(_validates, function.decorator_list)):
                     self.method(function.name, 0)
+
+    def _hold(self, bound: Bound, source: Source, node: ast.ClassDef) -> None:
+        """Refuses a number beyond the bound of its field."""
+        value = self.attributes.get(bound.field)
+        if isinstance(value, Known) and type(value.value) in (int, float) and not bound.holds(value.value):
+            path = self.sources.search.relative(source.path)
+            said = f"{bound.field} is {value.value}, which should be {bound.words}"
+            condition = f"not {bound.field} {bound.sign} {bound.limit}"
+            raise _RefusedError(
+                Refusal("ValidationError", said, path, bound.line, node.name, condition, (bound.field,))
+            )
 
     def _linearize(self, source: Source, node: ast.ClassDef) -> None:
         """The class and those above it, each before what it is made of."""
@@ -243,7 +265,17 @@ class _Follower:
         if isinstance(node, ast.Call):
             found = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
             return self.value(found, frame) if found is not None else NOT_KNOWN
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self._default_of(node.value.id, node.attr, frame)
         return self.value(node, frame) if isinstance(node, ast.Constant | ast.UnaryOp) else NOT_KNOWN
+
+    def _default_of(self, name: str, wanted: str, frame: _Frame) -> Value:
+        """The default of a field of another class, which a class may take for its own."""
+        source, node = _class(self.sources, frame.source.name, name)
+        for field_ in node.body if node is not None else ():
+            if isinstance(field_, ast.AnnAssign) and _last(field_.target) == wanted and source is not None:
+                return self._default(field_.value, _Frame(source, name, "", {}, 0))
+        return NOT_KNOWN
 
     # Calls
 
@@ -413,7 +445,7 @@ class _Follower:
 
     def _effects(self, node: ast.expr | None, frame: _Frame) -> None:
         """What the calls in an expression do to the settings."""
-        for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)) if node is not None else ():
+        for call, certain in self._calls(node, frame) if node is not None else ():
             function = call.func
             passed = [self.value(a, frame) for a in (*call.args, *(k.value for k in call.keywords))]
             whole = self.order and Settings("") in passed
@@ -429,11 +461,54 @@ class _Follower:
                 if whole and behind is not None:
                     self._followed(function.attr, frame, behind)
                     continue
+            if certain and frame.certain:
+                self._make(call, frame)
             if _last(function) in _PURE or (not self.order and self._helped(call, frame)):
                 continue
             owned = [self.value(function.value, frame)] if isinstance(function, ast.Attribute) else []
             for value in (*passed, *owned):
                 self._changes(value)
+
+    def _calls(self, node: ast.expr, frame: _Frame, certain: bool = True) -> Iterator[tuple[ast.Call, bool]]:
+        """The calls in an expression, and whether each is certain to be made."""
+        if isinstance(node, ast.Call):
+            yield node, certain
+        parts = [(child, certain) for child in ast.iter_child_nodes(node)]
+        if isinstance(node, ast.IfExp):
+            holds = truth(self.value(node.test, frame))
+            ways = [(node.body, certain and holds is True), (node.orelse, certain and holds is False)]
+            parts = [(node.test, certain), *ways]
+        elif isinstance(node, ast.BoolOp):
+            parts = [(value, certain and not position) for position, value in enumerate(node.values)]
+        elif isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            parts = [(child, False) for child, _ in parts]
+        for child, sure in parts:
+            if isinstance(child, ast.keyword | ast.comprehension):
+                yield from (
+                    (call, one)
+                    for part in ast.iter_child_nodes(child)
+                    if isinstance(part, ast.expr)
+                    for call, one in self._calls(part, frame, sure)
+                )
+            elif isinstance(child, ast.expr):
+                yield from self._calls(child, frame, sure)
+
+    def _make(self, call: ast.Call, frame: _Frame) -> None:
+        """Follows what runs when an object of another class is made of settings by their names."""
+        named = isinstance(call.func, ast.Name) and not call.args and all(k.arg for k in call.keywords)
+        if not named or not call.keywords or frame.depth > _DEEPEST:
+            return
+        source, node = _class(self.sources, frame.source.name, _last(call.func))
+        if source is None or node is None:
+            return
+        inner = _Follower(self.sources, complete=True)
+        inner.provider, inner._left = self.provider, self._left // 2
+        inner.take(source, node, {k.arg: self.value(k.value, frame) for k in call.keywords if k.arg is not None})
+        found = _raised(inner.construct)
+        if found is not None:
+            origins = {k.arg: sorted(self._reads(k.value, frame)) for k in call.keywords}
+            reads = dict.fromkeys(one for name in found.reads for one in origins.get(name, ()))
+            raise _RefusedError(replace(found, reads=tuple(reads)))
 
     def _helped(self, call: ast.Call, frame: _Frame) -> bool:
         """Follows a function that was defined on the way, or one of the package itself that gets settings."""
@@ -586,16 +661,16 @@ class _Follower:
         return str(value.value) if isinstance(value, Known) else "…"
 
 
-def _set_on_the_way(classes: list[ast.ClassDef]) -> Iterator[str]:
-    """The fields that ``__post_init__`` and the methods and properties that it leads to may set, and those that a list
-    of the class names."""
+def _set_on_the_way(classes: list[ast.ClassDef], method: str) -> Iterator[str]:
+    """The fields that ``__post_init__``, a method that is called next, and the methods and properties that these lead
+    to may set, and those that a list of the class names."""
     methods: dict[str, list[ast.stmt]] = {}
     for statement in (statement for node in classes for statement in node.body):
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             methods.setdefault(statement.name, []).extend(statement.body)
         elif isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, ast.List | ast.Tuple):
             yield from filter(None, map(_quoted, statement.value.elts))
-    reached, left = set[str](), ["__post_init__"]
+    reached, left = set[str](), ["__post_init__", method]
     while left:
         name = left.pop()
         if name in reached:

@@ -11,7 +11,8 @@ from rldoctor.launch.plans import Options
 from rldoctor.link.refused import Refusal, refusal, refusal_of_call, typed
 from rldoctor.link.sources import Sources
 from rldoctor.link.values import NOT_KNOWN, Known
-from rldoctor.plan.model import Given, RolloutPlan
+from rldoctor.plan.handed import NOT_ASKED, handed
+from rldoctor.plan.model import Given, RolloutPlan, Setting
 from rldoctor.tables.options.optionset import OptionSet
 
 
@@ -25,6 +26,27 @@ def refused_by(record: Framework, case: Case, sources: Sources) -> dict[str, Any
             return found.plain()
     # Here every setting is known, so that what is left out can be what is refused.
     return next((found.plain() for found in _by_call(record, plan, case, sources) if found is not None), None)
+
+
+def refused_by_engine(record: Framework, case: Case, sources: Sources) -> dict[str, Any] | None:
+    """What the engine's own configuration refuses of what the launch and its framework hand to it, as plain JSON. What
+    it reads are the plan's options."""
+    plan = case.plan
+    if plan is None:
+        return None
+    asked = {option: _handed(setting) for option, setting in handed(plan).items()}
+    # A server takes all its options from the launch; a framework may set what no plan has.
+    complete = plan.role == "server" and record.title == plan.framework and _complete(plan)
+    asked |= {option: NOT_KNOWN for option in NOT_ASKED if f"engine.{option}" in plan.settings}
+    for one in record.validations:
+        found = refusal(sources, one.module, one.name, asked, complete, one.method)
+        if found is not None:
+            return found.below("engine").plain()
+    return None
+
+
+def _handed(setting: Setting) -> Any:
+    return setting.value if setting.unknown is None else NOT_KNOWN
 
 
 def given_settings(plan: RolloutPlan | None) -> dict[str, Any]:

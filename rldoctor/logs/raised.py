@@ -20,6 +20,7 @@ from rldoctor.tables.messages.match import Shown, Trace, stands, trace
 
 _MOST_SETTINGS = 6
 _MOST_OTHERS = 2
+_MOST_HOMES = 3
 
 
 def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) -> Raised | None:
@@ -61,19 +62,35 @@ def of_a_family(checks: Iterable[Check], run: LogRun) -> tuple[Check, Finding] |
 
 def _reported(found: Trace, release: str, case: Case) -> Raised:
     place = found.place
-    settings = tuple(_settings(found, case))
-    where = f"{place.module}.{place.function}".removesuffix(".")
-    by = f"raised by {place.package} {_releases(place)} in {where}"
-    by = f"{by}, {_when(place)}" if place.conditions else by
-    also = "".join(f"; or by {o.package} {_releases(o)} in {o.module}.{o.function}" for o in found.elsewhere)
+    # Where several functions print it, nothing tells whose condition held.
+    settings = tuple(_settings(found, case)) if len(found.homes) == 1 else ()
+    where = _where(place)
+    packages: dict[str, list[Place]] = {place.package: list(found.homes)}
+    for one in found.elsewhere:
+        packages.setdefault(one.package, []).append(one)
+    first, *further = map(_by, packages.values())
     return Raised(
-        said=by + also,
+        said="; or ".join([f"raised {first}", *further]),
         where=f"{place.package}: {where}",
         template="{}".join(place.literals),
         exception=place.type,
         evidence=(*_evidence(found, release), *settings),
         fixes=_fixes(place, settings),
     )
+
+
+def _by(homes: list[Place]) -> str:
+    """Which release of a package raises it and where, for all the functions of it that do."""
+    place = homes[0]
+    if len(homes) == 1:
+        by = f"by {place.package} {_releases(place)} in {_where(place)}"
+        return f"{by}, {_when(place)}" if place.conditions else by
+    named = ", ".join(map(_where, homes[:_MOST_HOMES]))
+    return f"by {place.package} in one of {len(homes)} places: {named}{', …' if len(homes) > _MOST_HOMES else ''}"
+
+
+def _where(place: Place) -> str:
+    return f"{place.module}.{place.function}".removesuffix(".")
 
 
 def _evidence(found: Trace, release: str) -> Iterator[Evidence]:

@@ -7,7 +7,6 @@ of training; what comes out is the configuration that the run has."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,11 @@ from rldoctor.frameworks import framework
 from rldoctor.frameworks.record import Framework
 from rldoctor.lookup import find
 from rldoctor.model import Level
-from rldoctor.plan.model import Form, RolloutPlan, Setting, Source
+from rldoctor.plan.handed import handed
+from rldoctor.plan.model import Form, RolloutPlan
 from rldoctor.probes.counts import count
 from rldoctor.probes.feasible import VISIBLE, require_import
 
-# The engine's options that name files, addresses and programs, or that speak of the machine and the build.
-NOT_ASKED = frozenset(
-    {
-        "model", "tokenizer", "revision", "trust_remote_code", "task", "runner", "quantization", "load_format",
-        "device", "kv_cache_dtype", "swap_space", "cpu_offload_gb", "compilation_config", "data_parallel_rank",
-        "data_parallel_size_local", "data_parallel_address", "data_parallel_rpc_port", "data_parallel_start_rank",
-        "data_parallel_backend", "all2all_backend", "kv_transfer_config", "worker_cls", "worker_extension_cls",
-        "enable_sleep_mode", "disable_log_stats", "limit_mm_per_prompt", "mm_processor_kwargs", "generation_config",
-        "override_generation_config", "chat_template", "speculative_config", "guided_decoding_backend",
-        "structured_outputs_config", "attention_backend", "skip_tokenizer_init", "weight_transfer_config",
-        "served_model_name", "lora_dtype", "enable_eplb", "seed",
-    }
-)  # fmt: skip
 # Devices of training clusters, for launches whose own are not known: vLLM's defaults differ by memory and name.
 DEVICES = (
     {"name": "NVIDIA A100-SXM4-80GB", "memory": 80 << 30, "capability": (8, 0)},
@@ -70,15 +57,11 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
 def _engine(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
     if case.packages is None or find(case.packages, "vllm") is None or not _imported(case, "vllm"):
         return None
-    if plan.value("rollout.backend", "vllm") != "vllm" or plan.value("rollout.enabled") is False:
-        return None
     if any(_OF_THE_MODEL.search(one.key) for one in plan.given if one.option not in HANDED_ON):
         return None  # the model's config is not the one that the engine will read
-    if plan.version is None:  # what the framework itself hands to the engine is not known
-        return None
     if case.gpus is not None and case.gpus.vendor not in ("nvidia", "none"):
         return None
-    asked = dict(_asked(plan))
+    asked = handed(plan)
     if not asked or any(setting.unknown is not None for setting in asked.values()):
         return None
     options = {name: setting.value for name, setting in asked.items() if setting.value is not None}
@@ -94,15 +77,6 @@ def _engine(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
         "devices": _devices(case),
         "serves": True if plan.role == "server" and plan.entry.startswith("vllm") else None,
     }
-
-
-def _asked(plan: RolloutPlan) -> Iterator[tuple[str, Setting]]:
-    """What the launch and its framework hand to the engine; vLLM's own defaults it has itself."""
-    for name, setting in plan.settings.items():
-        option = name.removeprefix("engine.")
-        own = setting.source is Source.DEFAULT and (setting.how or "").startswith("default of vllm")
-        if option != name and option not in NOT_ASKED and not own:
-            yield option, setting
 
 
 def _devices(case: Case) -> list[dict[str, Any]]:

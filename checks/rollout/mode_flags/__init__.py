@@ -86,11 +86,13 @@ def refused(case: Case) -> Iterator[Finding | Reach]:
         if _place(found) == _place(_refusal(case, "arguments")):
             continue  # it was really raised, which says more
         given = (one for one in plan.given if {one.field, one.key} & set(found["reads"]))
+        options = [name for name in found["reads"] if name in plan.settings]
         yield check.finding(
             f"{framework['name']} {framework['version']} refuses this in {found['function']}: "
             f"{found['message'] or found['type']}",
             evidence=(
                 *map(cite_given, given),
+                *cite(plan, *options),
                 where,
             ),
         )

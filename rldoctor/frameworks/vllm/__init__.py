@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Package
+from rldoctor.frameworks.record import Framework, Package, Validation
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -18,5 +18,6 @@ FRAMEWORK = Framework(
         ),
     ),
     trains=False,
+    validations=(Validation(module="vllm.engine.arg_utils", name="EngineArgs", method="create_engine_config"),),
     programs=("vllm",),
 )

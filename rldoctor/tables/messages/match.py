@@ -40,8 +40,8 @@ class Shown:
 @dataclass(frozen=True)
 class Trace:
     """Where a message comes from. ``places`` are those that print it, of the release at hand where it is known, else
-    of the newest that has it; ``others`` print the same in other releases from elsewhere, ``elsewhere`` are the first
-    places of other packages that print it too. ``values`` are the words in the holes by their expressions."""
+    of the newest that has it; ``others`` print the same in other releases from elsewhere, ``elsewhere`` are those of
+    other packages that print it too. ``values`` are the words in the holes by their expressions."""
 
     places: tuple[Place, ...]
     others: tuple[Place, ...]
@@ -51,6 +51,11 @@ class Trace:
     @property
     def place(self) -> Place:
         return self.places[0]
+
+    @property
+    def homes(self) -> tuple[Place, ...]:
+        """One place of each function that can have printed it, of the releases that ``places`` are of."""
+        return _homes(self.places)
 
 
 def trace(shown: Shown, packages: Iterable[str] = (), releases: Mapping[str, str] | None = None) -> Trace | None:
@@ -120,7 +125,7 @@ def _chosen(shown: Shown, found: list[Place], releases: Mapping[str, str]) -> Tr
     if len(among) > _MOST_PACKAGES or (len(among) > 1 and _letters(found[0]) < _LETTERS_OF_SEVERAL):
         return None
     each = [_of_package(shown, [p for p in found if p.package == package], releases) for package in among]
-    return replace(each[0], elsewhere=tuple(trace.place for trace in each[1:]))
+    return replace(each[0], elsewhere=tuple(p for other in each[1:] for p in _homes((*other.places, *other.others))))
 
 
 def _of_package(shown: Shown, found: list[Place], releases: Mapping[str, str]) -> Trace:
@@ -137,6 +142,14 @@ def _of_package(shown: Shown, found: list[Place], releases: Mapping[str, str]) -
     return Trace(
         (*chosen, *(place for place in here if place not in chosen)), others, _filled(here[0], shown.message) or {}
     )
+
+
+def _homes(places: Iterable[Place]) -> tuple[Place, ...]:
+    """The first place of each function."""
+    found: dict[tuple[str, str, str], Place] = {}
+    for place in places:
+        found.setdefault((place.package, place.module, place.function), place)
+    return tuple(found.values())
 
 
 def stands(place: Place, release: str) -> bool:

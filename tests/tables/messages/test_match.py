@@ -103,7 +103,7 @@ def test_a_message_that_two_packages_print_names_both(tmp_path: Path) -> None:
     (tmp_path / "trainer.json.xz").write_bytes(content)
     found = trace(Shown("ValueError", SAID))
     assert found is not None
-    assert (found.place.package, [one.package for one in found.elsewhere]) == ("engine", ["trainer"])
+    assert (found.place.package, {one.package for one in found.elsewhere}) == ("engine", {"trainer"})
     here = trace(Shown("ValueError", SAID), releases={"trainer": "0.8.1"})
     assert here is not None and (here.place.package, here.elsewhere) == ("trainer", ())
     for name in ("more", "others"):
