@@ -8,7 +8,9 @@ before can have changed what the condition reads, and no return that may be take
 from __future__ import annotations
 
 import ast
+import contextlib
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -121,7 +123,8 @@ def plain_value(value: Any) -> Value:
 
 def typed(value: Any, annotation: str) -> Value:
     """A setting as a parser of this type reads it; not known where its text does not fit the type."""
-    if not isinstance(value, str) or "str" in annotation:
+    named = isinstance(value, str) and "Literal[" in annotation and f"'{value.strip()}'" in annotation
+    if not isinstance(value, str) or "str" in annotation or named:
         return plain_value(value.strip() if isinstance(value, str) else value)
     plain = value.strip()
     if "bool" in annotation and plain.lower() in ("true", "false"):
@@ -186,6 +189,7 @@ class _Frame:
     certain: bool = True
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    ends: list[dict[str, Value]] = field(default_factory=list)  # the settings where it may have returned
 
 
 class _Follower:
@@ -201,6 +205,7 @@ class _Follower:
         self.attributes: dict[str, Value] = {}
         self.volatile = frozenset[str]()
         self._left = _MOST_STATEMENTS
+        self._constants: dict[str, dict[str, ast.expr]] = {}
 
     def take(self, source: Source, node: ast.ClassDef, given: Mapping[str, Any], method: str = "") -> None:
         """Makes the fields of a class the settings; ``method`` is called once its object is made."""
@@ -303,10 +308,10 @@ class _Follower:
         self._enter(function, frame)
 
     def _enter(self, function: ast.FunctionDef, frame: _Frame) -> None:
-        try:
+        with contextlib.suppress(_LeftError):
             self.follow(function.body, frame)
-        except _LeftError:
-            return
+        if frame.ends:
+            self.attributes = _merged([self.attributes, *frame.ends])
 
     def _forget(self, below: str = "") -> None:
         """What is not followed may change whatever it is given; an object of the class whatever some method changes."""
@@ -379,6 +384,8 @@ class _Follower:
         # What follows is reached only where no branch returned; one that raises refuses as well.
         returns = any(isinstance(part, ast.Return | ast.Break) for body in branches for part in _parts(body))
         frame.certain = certain and not returns
+        if returns:
+            frame.ends.append(dict(self.attributes))
 
     def _lose(self, node: ast.stmt, frame: _Frame) -> None:
         """What a loop assigns is not known behind it."""
@@ -557,7 +564,7 @@ class _Follower:
         if setting is not None:
             return self._at(setting)
         if isinstance(node, ast.Name):
-            return frame.names.get(node.id, NOT_KNOWN)
+            return frame.names[node.id] if node.id in frame.names else self._constant(frame.source, node.id)
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             parts = [self.value(part, frame) for part in node.elts]
             known = [part.value for part in parts if isinstance(part, Known)]
@@ -574,6 +581,13 @@ class _Follower:
             holds = truth(self.value(node.test, frame))
             return NOT_KNOWN if holds is None else self.value(node.body if holds else node.orelse, frame)
         return self._called(node, frame) if isinstance(node, ast.Call) else NOT_KNOWN
+
+    def _constant(self, source: Source, name: str) -> Value:
+        """What a module gives a name once and for all."""
+        if source.name not in self._constants:
+            self._constants[source.name] = _constants(source.tree)
+        found = self._constants[source.name].get(name)
+        return self.value(found, _Frame(source, "", "", {}, 0)) if found is not None else NOT_KNOWN
 
     def _setting(self, node: ast.expr, frame: _Frame) -> str | None:
         """The dotted name of the setting that an expression is: ``config.data.seed``, ``config["data"]``,
@@ -659,6 +673,24 @@ class _Follower:
             return self._text(node.left, frame) + self._text(node.right, frame)
         value = self.value(node, frame)
         return str(value.value) if isinstance(value, Known) else "…"
+
+
+def _constants(tree: ast.Module) -> dict[str, ast.expr]:
+    """The numbers, texts and lists of such that a module gives to names, each once and changed nowhere in it."""
+    stored = Counter(p.id for p in ast.walk(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store))
+    changed = {
+        p.value.id
+        for p in ast.walk(tree)
+        if isinstance(p, ast.Attribute | ast.Subscript) and isinstance(p.value, ast.Name)
+    }
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name, value = node.targets[0].id, node.value
+            parts = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
+            if all(isinstance(part, ast.Constant) for part in parts) and stored[name] == 1 and name not in changed:
+                found[name] = value
+    return found
 
 
 def _set_on_the_way(classes: list[ast.ClassDef], method: str) -> Iterator[str]:

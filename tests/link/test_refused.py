@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rldoctor.link.locate import SearchPath
-from rldoctor.link.refused import Refusal, refusal
+from rldoctor.link.refused import Refusal, refusal, typed
 from rldoctor.link.sources import Sources
+from rldoctor.link.values import NOT_KNOWN, Known
 
 Site = Callable[[dict[str, str]], Path]
 FILES = {
@@ -48,6 +49,7 @@ FILES = {
             delta: Optional[float] = None
             batch: Optional[int] = None
             rows: Optional[int] = None
+            kind: Literal["simpo", "cpo"] = field(default_factory=kind)
             def __post_init__(self):
                 super().__post_init__()
                 if self.batch is None:
@@ -61,10 +63,22 @@ FILES = {
                         "GRPO requires at least 2 generations. "
                         f"You provided {self.num_generations} and {unknown()}."
                     )
-                if self.delta is not None and self.loss_type in ("dapo", "luspo"):
+                if self.delta is not None and self.loss_type in NO_DELTA:
                     raise ValueError("no delta here")
                 if self.steps > 100:
                     raise ValueError("too many steps")
+                if self.rows in ADDED:
+                    raise ValueError("nobody knows what was added")
+                self.simplified()
+                if self.kind == "cpo":
+                    raise ValueError("nothing of this kind")
+            def simplified(self):
+                if self.kind != "simpo":
+                    return
+                self.kind = "cpo"
+        NO_DELTA = ["dapo", "luspo"]
+        ADDED = [16]
+        ADDED.append(24)
         """,
 }
 
@@ -95,10 +109,15 @@ def test_what_is_certainly_raised(refuse: Callable[..., Refusal | None], given: 
     assert set(found.reads) & set(given)
 
 
+def test_a_text_that_its_type_names() -> None:
+    assert typed("cpo", "Literal['simpo', 'cpo']") == Known("cpo")
+    assert typed("dpo", "Literal['simpo', 'cpo']") is NOT_KNOWN
+
+
 def test_where_and_when(refuse: Callable[..., Refusal | None]) -> None:
     found = refuse(num_generations=1)
     assert found is not None
-    assert (found.file, found.line) == ("trl/trainer/grpo_config.py", 21)
+    assert (found.file, found.line) == ("trl/trainer/grpo_config.py", 22)
     assert (found.function, found.condition) == ("GRPOConfig.__post_init__", "self.num_generations < 2")
 
 
@@ -107,6 +126,7 @@ def test_where_and_when(refuse: Callable[..., Refusal | None]) -> None:
     [
         {},
         {"num_generations": 4, "rows": 8},
+        {"num_generations": 4, "rows": 16},
         {"batch": 1},
         {"delta": 1.5},
         {"steps": 200},
@@ -116,6 +136,7 @@ def test_where_and_when(refuse: Callable[..., Refusal | None]) -> None:
     ids=[
         "defaults",
         "good",
+        "a list that is changed",
         "a field set anew",
         "half a condition",
         "the environment",

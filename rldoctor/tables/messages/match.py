@@ -104,8 +104,8 @@ def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place
                 yield _letters(place), place
 
 
-# What a class's own ``__getattr__`` repeats of Python's words says nothing about where it was said.
-_PYTHONS_OWN = " object has no attribute "
+# What a ``__getattr__`` repeats of Python's words, for a class or a module, says nothing about where it was said.
+_PYTHONS_OWN = " has no attribute "
 
 
 def tells(place: Place) -> bool:
@@ -163,8 +163,11 @@ def stands(place: Place, release: str) -> bool:
 def _filled(place: Place, message: str) -> dict[str, str] | None:
     """The words in the holes of a template, by their expressions; None where the message is not of this template."""
     pattern = "(.*?)".join(re.escape(part) for part in place.literals)
-    # What stands before and after it was added by who passed it on.
-    match = re.search(pattern + ("$" if pattern.endswith("(.*?)") else ""), message)
+    # What stands before and after it was added by who passed it on, and is no part of a word or number of its own.
+    first, last = place.literals[0][:1], place.literals[-1][-1:]
+    begins = r"(?<!\w)" if re.match(r"\w", first) else ""
+    ends = "$" if not last else r"(?!\w)" if not last.isspace() else ""
+    match = re.search(f"{begins}{pattern}{ends}", message)
     if match is None or (not place.template and message):
         return None
     named = zip(place.holes, match.groups(), strict=True)

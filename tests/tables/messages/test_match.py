@@ -89,10 +89,12 @@ def test_an_assertion_without_a_message_is_known_by_its_line() -> None:
     [
         Shown("TypeError", SAID),
         Shown("ValueError", "max_tokens (512) is larger than max_len (4096)."),
+        Shown("ValueError", "max_tokens (512) is smaller than max_len (4096).5"),
+        Shown("ValueError", "themax_tokens (512) is smaller than max_len (4096)."),
         Shown("ValueError", "no template has these words"),
         Shown("AssertionError", ""),
     ],
-    ids=["another type", "other words", "unknown", "nothing said"],
+    ids=["another type", "other words", "further digits", "a longer word", "unknown", "nothing said"],
 )
 def test_what_no_release_prints(shown: Shown) -> None:
     assert trace(shown) is None
