@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--python", type=Path, required=True, help="has torch and what else the packages need")
     parser.add_argument("--every", type=int, default=1, help="take each Nth pair only")
     parser.add_argument("--only", default="", help="frameworks, separated by commas")
-    parser.add_argument("--pairs", type=Path, help="take these alone: lines of NAME-VERSION,vllm-VERSION[,BESIDE...]")
+    parser.add_argument("--pairs", type=Path, help="take these alone: lines as in link_pairs.csv, what each was first")
     asked = parser.parse_args()
     base = packages.collect(Request(python=asked.python))
     assert isinstance(base, Packages)
@@ -86,7 +86,8 @@ def main() -> int:
     pairs = [(trainer, engine) for name in names for trainer in found[name] for engine in found["vllm"]]
     further: dict[tuple[Path, Path], list[Path]] = {}
     if asked.pairs is not None:
-        rows = [[asked.folder / name for name in line.split(",")] for line in asked.pairs.read_text().splitlines()]
+        lines = [line.split(",")[1:] for line in asked.pairs.read_text().splitlines()]
+        rows = [[asked.folder / name for name in line] for line in lines]
         further = {(trainer, engine): beside for trainer, engine, *beside in rows}
         pairs = list(further)
     counts = {"agree healthy": 0, "agree broken": 0, "false alarm": 0, "missed": 0, "elsewhere": 0}
