@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 # Rows that show whether answers belong to their requests; the others are about the parameter of that name.
 ORDERED, CHARACTERS = "the order of answers", "characters of several tokens"
-RESTS_ON = {"include_stop_str_in_output": ("stop",), "min_tokens": ("stop_token_ids", "logit_bias")}
+RESTS_ON = {"include_stop_str_in_output": ("stop",), "min_tokens": ("stop_token_ids", "stop", "logit_bias")}
 
 
 def rows(job: Job) -> list[Row]:
@@ -101,8 +101,10 @@ def wrong_sums(job: Job) -> list[list[float]]:
 
 
 def not_greedy(job: Job) -> int:
-    """Tokens of greedy requests that are less likely, by the engine's own numbers, than another."""
-    return sum(one["greedy"] and one["told"] and one["place"] != 1 for one in require(job, "logprobs"))
+    """Tokens of greedy requests that are less likely, by the engine's own numbers, than another. Where its rank says
+    otherwise, the numbers are not the token's."""
+    told = [one for one in require(job, "logprobs") if one["greedy"] and one["told"]]
+    return sum(one["place"] != 1 and one["rank"] != 1 for one in told)
 
 
 def require_own(case: Case) -> None:

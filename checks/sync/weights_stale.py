@@ -144,14 +144,7 @@ def engine_follows(case: Case) -> Iterator[Finding | Reach]:
                 case,
             )
         elif again.beyond(noise):
-            seen = Evidence(text=f"prompts seen before the sync: {again}", source="weights probe")
-            yield _finding(
-                f"{describe(job)} continues prompts that it has seen before a weight sync from the old policy's prefix "
-                "cache",
-                (*evidence, seen),
-                (_NO_SHARED_PREFIXES, _RESET),
-                case,
-            )
+            yield _cached(case, job, "a weight sync", again, evidence)
         else:
             yield Reach(f"{describe(job)} after {way}: {apart}; a stale part would show by {_least(job, fresh)}")
 
@@ -174,6 +167,8 @@ def comes_back(case: Case) -> Iterator[Finding | Reach]:
                 (_ANOTHER_RELEASE,),
                 case,
             )
+        elif (again := _seen_again(job)) is not None and again.beyond(noise):
+            yield _cached(case, job, "the last weight sync", again)
         else:
             yield Reach(f"{describe(job)} with its first weights sent back: {apart}")
 
@@ -223,6 +218,12 @@ def _rows_apart(job: Job) -> Difference | None:
     return difference(reported["engine"], reported["trainer"]) if reported else None
 
 
+def _seen_again(job: Job) -> Difference | None:
+    """How far engine and trainer are apart at the end on prompts that were seen before the last sync."""
+    rows: list[dict[str, Any]] = records(job).get("again") or []
+    return between(rows, "engine", "trainer") if rows else None
+
+
 def _fitting(job: Job, fresh: list[dict[str, Any]], noise: Noise) -> str:
     """With which weights what the engine tells agrees."""
     if not between(fresh, "engine", "old").beyond(noise):
@@ -246,6 +247,15 @@ def _least(job: Job, fresh: list[dict[str, Any]]) -> str:
     shown = {part: difference(now, values).mean for part, values in _by_part(job).items()}
     part = min(shown, key=lambda part: shown[part], default=None)
     return f"{shown[part]:.2g} or more ({part})" if part is not None else "an unknown amount"
+
+
+def _cached(case: Case, job: Job, sync: str, seen: Difference, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    return _finding(
+        f"{describe(job)} continues prompts that it has seen before {sync} from the old policy's prefix cache",
+        (*evidence, Evidence(text=f"prompts seen before {sync}: {seen}", source="weights probe")),
+        (_NO_SHARED_PREFIXES, _RESET),
+        case,
+    )
 
 
 def _finding(message: str, evidence: tuple[Evidence, ...], fixes: tuple[Fix, ...], case: Case) -> Finding:

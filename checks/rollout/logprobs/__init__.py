@@ -7,7 +7,7 @@ What it looks for
     another temperature than the engine samples at; more log-probabilities per token than the engine allows.
     In a running engine: log-probabilities at a temperature other than 1, against those of the same model in
     transformers before and after temperature, and against what the launch's trainer assumes and ``logprobs_mode`` says;
-    the sampled token's among those of the likeliest, and its rank.
+    raw ones where biases and penalties are asked for; the sampled token's among those of the likeliest, and its rank.
     In a log: the engine's refusal of too many, and corrections without their input.
 
 Why it hurts

@@ -56,7 +56,42 @@ def reported_and_assumed(case: Case) -> Iterator[Finding | Reach]:
                 fixes=(Fix(title="another release of vLLM: logprobs_mode has no effect"),),
             )
             continue
+        steered = records(job).get("steered")
+        if mode == RAW and what == "before" and steered:
+            apart = between(steered["rows"], "engine", "trainer")
+            if apart.beyond(noise_of(job)):
+                names = " and ".join(steered["parameters"])
+                require_agreement(job)
+                yield check.finding(
+                    f"{describe(job)} is configured for log-probabilities of the model ({mode}) and tells other ones "
+                    f"where {names} are asked for",
+                    grade=Grade.OBSERVED,
+                    evidence=(Evidence(text=f"against the trainer's: {apart}", source="agreement probe"),),
+                    fixes=(Fix(title=f"another release of vLLM; until then ask for no {names}"),),
+                )
+                continue
         yield from _as_assumed(case, temperature, what, where, evidence)
+
+
+@check.observed(needs=["observations.agreement"])
+def of_prompt_tokens(case: Case) -> Iterator[Finding | Reach]:
+    """Every token of a prompt but the first has its log-probability, where the engine tells them at all."""
+    answers.require_own(case)
+    for job in runs(case, "agreement"):
+        told = [value for row in require(job, "plain") for value in row.get("prefill") or ()]
+        told += (records(job).get("vocabulary") or {}).get("engine") or ()
+        missing = told.count(None)
+        if not told or missing == len(told):
+            raise NotChecked("the engine tells no log-probabilities of prompts")
+        if missing:
+            yield check.finding(
+                f"{missing} tokens of prompts to {describe(job)} come without their log-probability, others with it",
+                grade=Grade.OBSERVED,
+                evidence=(Evidence(text=f"of {len(told)} tokens looked at", source="agreement probe"),),
+                fixes=(Fix(title="another release of vLLM; until then compute log-probabilities in the trainer"),),
+            )
+            continue
+        yield Reach(f"{len(told)} prompt tokens with their log-probability")
 
 
 @check.observed(needs=["observations.answers"])
@@ -75,7 +110,7 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
                 f"{ranked} sampled tokens from {describe(job)} have another rank than the engine tells", places
             )
         sums = answers.wrong_sums(job)
-        if sums:
+        if sums and not ranked:
             told, own = sums[0]
             yield _beside(
                 f"cumulative_logprob of {len(sums)} completions from {describe(job)} is not the sum of their tokens': "

@@ -3,8 +3,9 @@
 What it looks for
     In a launch file: a ``max_lora_rank`` that this vLLM does not accept, an adapter whose rank is above it, and adapter
     kinds (DoRA, fully trained modules beside the adapter) that vLLM does not load.
-    In a running engine, for a launch that gives it adapters: two adapters one after the other against transformers with
-    W + scale B A in the place of each W, and an adapter of a rank above the limit, which must be refused.
+    In a running engine, for a launch that gives it adapters: adapters one after the other, under one name and under
+    another, against transformers with W + scale B A in the place of each W, and an adapter of a rank above the limit,
+    which must be refused.
     In a log: the engine's refusals of an adapter.
 
 Why it hurts

@@ -19,9 +19,10 @@ SETTINGS = ("engine.enable_lora", "engine.max_lora_rank", "lora.rank", "lora.alp
 # What the engine's numbers may agree with in place of the adapter that was asked for.
 INSTEAD = {
     "base": "it ignores the adapter",
-    "first": "it still uses the adapter before",
+    **dict.fromkeys(("first", "renewed"), "it still uses an earlier adapter"),
     "unscaled": "it applies the adapter without its scale (lora_alpha / r)",
 }
+ADAPTERS = ("first", "renewed", "second")
 # Requests that ask for no adapter where there have been some.
 WITHOUT = {"none again": "after others that did", "beside": "in a batch with one that does"}
 # How vLLM refuses a limit before it starts.
@@ -38,8 +39,10 @@ def applied(case: Case) -> Iterator[Finding | Reach]:
             raise NotApplicable("engine and trainer differ without an adapter already (RLD403)")
         wrong: dict[str, str] = {}
         evidence: list[Evidence] = []
-        for name in ("first", "second"):
+        for name in ADAPTERS:
             under = [row for row in rows if row["case"] == name]
+            if not under:
+                continue
             apart = between(under, "engine", name)
             if not apart.beyond(noise):
                 yield Reach(f"{describe(job)} applies the {name} adapter: {apart}")
@@ -48,10 +51,11 @@ def applied(case: Case) -> Iterator[Finding | Reach]:
             text = f"{name} adapter, engine against merged weights: {apart}"
             evidence.append(Evidence(text=text, source="lora probe"))
         if wrong:
+            count = len({row["case"] for row in rows} & set(ADAPTERS))
             how = "; ".join(f"{instead} ({name})" for name, instead in wrong.items())
             yield _wrong(
                 case,
-                f"{describe(job)} does not apply {len(wrong)} of two adapters as transformers does: {how}",
+                f"{describe(job)} does not apply {len(wrong)} of {count} adapters as transformers does: {how}",
                 evidence,
             )
             continue
@@ -79,7 +83,9 @@ def _wrong(case: Case, message: str, evidence: list[Evidence]) -> Finding:
 
 def _instead(rows: list[dict[str, Any]], name: str, noise: Noise) -> str:
     fitting = (
-        what for other, what in INSTEAD.items() if other != name and not between(rows, "engine", other).beyond(noise)
+        what
+        for other, what in INSTEAD.items()
+        if other in rows[0] and other != name and not between(rows, "engine", other).beyond(noise)
     )
     return next(fitting, "its log-probabilities fit neither the base model nor another adapter")
 

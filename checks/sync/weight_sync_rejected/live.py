@@ -49,6 +49,9 @@ def anything_goes(case: Case) -> Iterator[Finding | Reach]:
         fresh = [row for row in records(job).get("after", ()) if not row["seen"]]
         if fresh and between(fresh, "engine", "trainer").beyond(noise_of(job)):
             raise NotApplicable("the engine does not follow weights that fit either (RLD402)")
+        restored = records(job).get("restored")
+        if restored and difference(restored["start"], restored["end"]).beyond(noise_of(job)):
+            raise NotApplicable("the engine does not follow every update that fits either (RLD402)")
         for what, reported in require(job, "refusals").items():
             root = root_of(reported["exceptions"] or ())
             if root is not None:

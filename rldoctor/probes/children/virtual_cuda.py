@@ -103,7 +103,19 @@ class _Generator(metaclass=_IsGenerator):
     """``torch.Generator`` for a device: the host's, which draws the numbers here."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        return torch._C.Generator("cpu")
+        return _Placed(resolve(device))
+
+
+class _Placed(torch._C.Generator):  # type: ignore[misc]
+    def __new__(cls, device: torch.device) -> Any:
+        made: Any = super().__new__(cls, "cpu")
+        made.rldoctor_device = device
+        return made
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = vars(self)["rldoctor_device"]
+        return device
 
 
 def _loading(load: Any) -> Any:

@@ -36,6 +36,9 @@ CONSTRUCTORS = (
 )
 LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
 NEW = ("new_tensor", "new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full")
+# What draws for a tensor that is given. In the dispatcher a generator does not know any more what it was made for.
+DRAWN = ("bernoulli", "multinomial", "normal")
+DRAWN_IN_PLACE = ("bernoulli_", "exponential_", "normal_", "random_", "uniform_")
 
 
 HERE, TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
@@ -156,6 +159,10 @@ def install() -> None:
     tensor: Any = torch.Tensor
     for name in NEW:
         setattr(tensor, name, _constructor(getattr(tensor, name), True))
+    for owner, names in ((torch, DRAWN), (tensor, (*DRAWN, *DRAWN_IN_PLACE))):
+        for name in names:
+            if hasattr(owner, name):
+                setattr(owner, name, _drawing(getattr(owner, name)))
     tensor.device = property(device_of)
     tensor.is_cuda = property(lambda self: device_of(self).type == "cuda")
     tensor.is_cpu = property(lambda self: device_of(self).type == "cpu")
@@ -227,6 +234,23 @@ def _common(func: Any, args: Any, given: list[torch.Tensor]) -> torch.device | N
     return places.pop()
 
 
+def _drawing(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        for given in _tensors(args)[:1]:
+            _require_generator(function.__name__, device_of(given), kwargs)
+        return function(*args, **kwargs)
+
+    return drawn
+
+
+def _require_generator(operator: str, device: torch.device, kwargs: Any) -> None:
+    """Random numbers for a device come from a generator of its kind."""
+    generator = kwargs.get("generator")
+    if generator is not None and generator.device.type != device.type:
+        raise MixedDevicesError(operator, [(str(device), []), (f"a generator of {generator.device}", [])])
+
+
 def _constructor(function: Callable[..., Any], follows: bool) -> Callable[..., Any]:
     """A function that makes a tensor, with the pretended device in place of the real one. ``follows``: without a
     device it takes that of its argument."""
@@ -236,6 +260,8 @@ def _constructor(function: Callable[..., Any], follows: bool) -> Callable[..., A
         device = kwargs.get("device")
         if device is not None and resolve(device).type == "meta":
             return function(*args, **kwargs)
+        if device is not None:
+            _require_generator(function.__name__, resolve(device), kwargs)
         result = function(*args, **(kwargs if device is None else {**kwargs, "device": CPU}))
         if any(_storage(result) is _storage(argument) for argument in _tensors(args)):
             # as_tensor and the like hand their argument on where nothing is to be done.

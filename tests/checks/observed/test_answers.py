@@ -131,6 +131,12 @@ def test_greedy_tokens_that_are_not_the_likeliest() -> None:
     assert finding.code == "RLD219" and "temperature 0" in finding.message
 
 
+def test_log_probabilities_of_another_token_are_one_finding() -> None:
+    places = [{**TOLD, "greedy": True, "rank": 1, "place": 3}]
+    (finding,) = findings(case(healthy(), logprobs=places, sums=[[-3.0, -4.5]]))
+    assert finding.code == "RLD213" and "another rank" in finding.message
+
+
 @pytest.mark.parametrize(("rank", "alike"), [(3, 2), (1, 0)])
 def test_equally_likely_tokens_may_have_any_of_their_ranks(rank: int, alike: int) -> None:
     place = {**TOLD, "greedy": False, "rank": rank, "alike": alike}

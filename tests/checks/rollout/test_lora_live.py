@@ -13,7 +13,7 @@ from tests.plans import case as planned
 
 TOKENS = 8
 # What the trainer tells of the same tokens with these weights.
-TOLD = {"base": -1.0, "first": -2.0, "second": -3.0, "unscaled": -1.5}
+TOLD = {"base": -1.0, "first": -2.0, "renewed": -2.5, "second": -3.0, "unscaled": -1.5}
 SERVED: dict[str, Any] = {"engine__enable_lora": True, "engine__max_lora_rank": 16, "lora__rank": 8}
 REFUSED = [link("ValueError", "LoRA rank 32 is greater than max_lora_rank 16.")]
 PYDANTIC = "1 validation error for LoRAConfig\nmax_lora_rank\n  Input should be 1, 8, 16, 32, 64, 128, 256, 320 or 512"
@@ -28,11 +28,12 @@ def reported(
     none: float = -1.0,
     first: float = -2.0,
     second: float = -3.0,
+    renewed: float = -2.5,
     refused: Any = REFUSED,
     again: float = -1.0,
     beside: float = -1.0,
 ) -> Case:
-    adapters = [row("none", none), row("first", first), row("second", second)]
+    adapters = [row("none", none), row("first", first), row("renewed", renewed), row("second", second)]
     rows = [*adapters, row("none again", again), row("beside", beside)]
     above = {"rank": 32, "exceptions": refused}
     asked = {"max_lora_rank": 16}
@@ -56,7 +57,7 @@ def test_what_the_engine_uses_instead() -> None:
     for first, second, said in (
         (-1.0, -3.0, "it ignores the adapter"),
         (-1.5, -3.0, "without its scale"),
-        (-2.0, -2.0, "it still uses the adapter before"),
+        (-2.0, -2.0, "it still uses an earlier adapter"),
         (-2.0, -4.0, "neither the base model nor another adapter"),
     ):
         (finding,) = observed(reported(first=first, second=second))

@@ -152,6 +152,28 @@ def test_log_probabilities_of_no_temperature() -> None:
     assert not findings(logprobs.check, reported(heated=heated(-1.7), plain=[row(trainer=-3.0)]))
 
 
+def test_raw_log_probabilities_are_the_models_whatever_is_asked_for() -> None:
+    def steered(engine: float) -> dict[str, Any]:
+        rows = [{"engine": [engine] * TOKENS, "trainer": [-2.0] * TOKENS}]
+        return {"parameters": ["logit_bias", "repetition_penalty"], "rows": rows}
+
+    raw = {"logprobs_mode": "raw_logprobs"}
+    (finding,) = findings(logprobs.check, reported(engine=raw, steered=steered(-0.5)))
+    assert "tells other ones where logit_bias and repetition_penalty are asked for" in finding.message
+    assert not findings(logprobs.check, reported(engine=raw, steered=steered(-2.0)))
+    # In another mode, and in releases without one, they are those that the token was drawn with.
+    for mode in ({"logprobs_mode": "processed_logprobs"}, {}):
+        assert not findings(logprobs.check, reported(engine=mode, steered=steered(-0.5)))
+
+
+def test_prompt_tokens_without_their_log_probability() -> None:
+    some = {**row(), "prefill": [-2.0] * (TOKENS - 1) + [None]}
+    (finding,) = findings(logprobs.check, reported(plain=[some]))
+    assert "1 tokens of prompts" in finding.message
+    # An engine that tells none of them is not at fault.
+    assert not findings(logprobs.check, reported(plain=[{**row(), "prefill": [None] * TOKENS}]))
+
+
 def test_a_request_that_others_reach_into() -> None:
     apart = {"alone": answer([5, 6, 7]), "batched": answer([5, 6, 7], logprob=-0.9), "batch": 16}
     (finding,) = findings(batch_dependent.check, reported(greedy=apart))

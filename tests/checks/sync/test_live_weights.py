@@ -74,6 +74,19 @@ def test_an_engine_that_follows_its_first_update_alone() -> None:
     assert "old weights" in findings(weights_stale.check, reported(restored=late, after=after(OLD, OLD)))[0].message
 
 
+def test_an_engine_that_resets_its_prefix_cache_once() -> None:
+    (finding,) = findings(weights_stale.check, reported(again=[{**row(OLD, True), "trainer": [NEW] * TOKENS}]))
+    assert "has seen before the last weight sync" in finding.message
+    assert not findings(weights_stale.check, reported(again=[row(NEW, True)]))
+
+
+def test_an_engine_that_takes_some_updates_is_not_judged_by_wrong_ones() -> None:
+    silent = {"name": refusal(None), "shape": refusal(None)}
+    late = {"start": [-1.5] * 4, "end": [-2.5] * 4}
+    assert findings(weight_sync_rejected.check, reported(refusals=silent))
+    assert not findings(weight_sync_rejected.check, reported(refusals=silent, restored=late))
+
+
 def test_an_engine_that_keeps_one_row() -> None:
     rows = {"token_ids": [3, 4, 5, 6], "engine": [-2.0, -2.0, -4.0], "trainer": [-2.0, -2.0, -2.0]}
     (finding,) = findings(weights_stale.check, reported(vocabulary=rows))

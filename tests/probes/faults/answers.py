@@ -253,3 +253,100 @@ def logprobs_of_another_completion(llm: Any) -> None:
         return outputs
 
     _answered_otherwise(llm, exchange)
+
+
+def min_tokens_one_less(llm: Any) -> None:
+    from vllm.v1.sample.logits_processor.builtin import MinTokensLogitsProcessor
+
+    add = MinTokensLogitsProcessor.add_request
+
+    def fewer(params: Any, *more: Any) -> Any:
+        asked = add(params, *more)
+        return asked and (asked[0] - 1, *asked[1:])
+
+    MinTokensLogitsProcessor.add_request = staticmethod(fewer)
+
+
+def min_tokens_of_the_end_alone(llm: Any) -> None:
+    """Below ``min_tokens`` the end of the sequence cannot come, other stop tokens can."""
+    from vllm.v1.sample.logits_processor.builtin import MinTokensLogitsProcessor
+
+    add = MinTokensLogitsProcessor.add_request
+
+    def fewer(params: Any, *more: Any) -> Any:
+        asked = add(params, *more)
+        return asked and (*asked[:2], {token for token in asked[2] if token == params.eos_token_id}, *asked[3:])
+
+    MinTokensLogitsProcessor.add_request = staticmethod(fewer)
+
+
+def first_stop_token_alone(llm: Any) -> None:
+    _ended_by("stop_token_ids", lambda ids: ids and list(ids)[:1])
+
+
+def always_stop(llm: Any) -> None:
+    """Every answer is said to have ended by itself."""
+
+    def stop(completion: Any) -> None:
+        if completion.finish_reason is not None:
+            completion.finish_reason = "stop"
+
+    _completed_otherwise(stop)
+
+
+def indices_alike(llm: Any) -> None:
+    """All completions of a request have the number 0."""
+
+    def alike(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            for completion in output.outputs:
+                completion.index = 0
+        return outputs
+
+    _answered_otherwise(llm, alike)
+
+
+def long_prompts_cut(llm: Any) -> None:
+    """Prompts of more than 512 tokens lose eight in the middle."""
+    _asked_otherwise(llm, lambda prompt: prompt[:300] + prompt[308:] if len(prompt) > 512 else prompt)
+
+
+def equal_prompts_answered_once(llm: Any) -> None:
+    """Requests of a batch that ask for the same without a seed get the same answer."""
+    generate = llm.generate
+
+    def once(prompts: Any, parameters: Any, *given: Any, **named: Any) -> Outputs:
+        outputs = list(generate(prompts, parameters, *given, **named))
+        answered: dict[Any, Any] = {}
+        several = parameters if isinstance(parameters, list) else [parameters] * len(outputs)
+        for output, asked in zip(outputs, several, strict=True):
+            if asked.seed is None:
+                output.outputs = answered.setdefault((*output.prompt_token_ids, str(asked)), output.outputs)
+        return outputs
+
+    llm.generate = once
+
+
+def logprobs_a_place_late(llm: Any) -> None:
+    """Each sampled token is told the log-probability of the one before it."""
+
+    def late(completion: Any) -> None:
+        if not completion.logprobs or completion.finish_reason is None:
+            return
+        chosen = [place[token] for token, place in zip(completion.token_ids, completion.logprobs, strict=True)]
+        for token, place, before in zip(completion.token_ids[1:], completion.logprobs[1:], chosen, strict=False):
+            place[token] = before
+
+    _completed_otherwise(late)
+
+
+def last_prompt_logprob_missing(llm: Any) -> None:
+    """Nothing is told of a prompt's last token."""
+
+    def without(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            if output.prompt_logprobs:
+                output.prompt_logprobs[-1] = None
+        return outputs
+
+    _answered_otherwise(llm, without)

@@ -124,3 +124,72 @@ def one_layer_left_out(llm: Any) -> None:
 
 def in_bfloat16(llm: Any) -> None:
     _loaded(lambda weights: weights.lora_b.copy_(weights.lora_b.bfloat16().to(weights.lora_b)))
+
+
+def scale_of_the_largest_rank(llm: Any) -> None:
+    """``alpha`` over the largest rank that the engine takes, not over the adapter's."""
+    limit = llm.llm_engine.vllm_config.lora_config.max_lora_rank
+    _loaded(lambda weights: setattr(weights, "scaling", weights.lora_alpha / limit))
+
+
+def first_matrices_kept(llm: Any) -> None:
+    """The first of an adapter's two matrices is that of the adapter that came first."""
+    held: dict[str, Any] = {}
+
+    def kept(weights: Any) -> None:
+        first = held.setdefault(weights.module_name, weights.lora_a.clone())
+        if first.shape == weights.lora_a.shape:
+            weights.lora_a.copy_(first)
+
+    _loaded(kept)
+
+
+def never_removed(llm: Any) -> None:
+    """What is loaded under a name stays, whatever lies at its path now and whoever removes it."""
+    from vllm.lora.request import LoRARequest
+    from vllm.lora.worker_manager import WorkerLoRAManager
+
+    load = WorkerLoRAManager._load_adapter
+    held: dict[str, Any] = {}
+
+    def kept(self: Any, request: LoRARequest) -> Any:
+        if request.lora_name not in held:
+            held[request.lora_name] = load(self, request)
+        return held[request.lora_name]
+
+    changes.put(WorkerLoRAManager, "_load_adapter", kept)
+
+
+def keys_and_values_exchanged(llm: Any) -> None:
+    """The adapters of keys and values arrive in each other's place."""
+    from vllm.lora.lora_weights import PackedLoRALayerWeights
+
+    pack = PackedLoRALayerWeights.pack
+
+    def exchanged(loras: Any) -> Any:
+        given = list(loras)
+        return pack([given[0], given[2], given[1]] if len(given) == 3 else given)
+
+    changes.put(PackedLoRALayerWeights, "pack", exchanged)
+
+
+def only_the_first_of_a_batch(llm: Any) -> None:
+    """All requests of a batch but the first run without their adapter."""
+    from vllm.lora.layers import base_linear
+
+    apply = base_linear.BaseLinearLayerWithLoRA.apply
+
+    def first(self: Any, given: Any, bias: Any = None) -> Any:
+        import torch
+        from vllm.forward_context import get_forward_context
+
+        out = apply(self, given, bias)
+        told = get_forward_context().attn_metadata
+        told = next(iter(told.values())) if isinstance(told, dict) else told
+        starts = getattr(told, "query_start_loc", None)
+        if starts is None or len(starts) < 3 or given.dim() != 2:
+            return out
+        bare = self.base_layer.quant_method.apply(self.base_layer, given, bias)
+        return torch.cat([out[: int(starts[1])], bare[int(starts[1]) :]])
+
+    changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", first)

@@ -467,3 +467,192 @@ def tail_cut_by_default(llm: Any) -> None:
 def penalties_a_token_late(llm: Any) -> None:
     """Penalties do not know of the token that came last."""
     _penalized_otherwise(llm, lambda tokens: tokens[:-1])
+
+
+def _processed_otherwise(name: str, change: Callable[..., Any]) -> None:
+    """Puts ``change(apply, processor, logits)`` in the place of what a processor of V1 does to logits."""
+    from vllm.v1.sample.logits_processor import builtin
+
+    kind = getattr(builtin, name)
+    apply = kind.apply
+    kind.apply = lambda self, logits: change(apply, self, logits)
+
+
+def logit_bias_of_the_neighbour(llm: Any) -> None:
+    """The bias of each request goes to the one behind it in the batch."""
+
+    def shifted(_: Any, self: Any, logits: Any) -> Any:
+        for row, biases in self.biases.items():
+            logits[(row + 1) % len(logits), list(biases)] += torch.tensor(list(biases.values()))
+        return logits
+
+    _processed_otherwise("LogitBiasLogitsProcessor", shifted)
+
+
+def logit_bias_of_one_token(llm: Any) -> None:
+    """Of the tokens that a request biases only the first one is."""
+
+    def first(_: Any, self: Any, logits: Any) -> Any:
+        for row, biases in self.biases.items():
+            token, bias = next(iter(biases.items()))
+            logits[row, token] += bias
+        return logits
+
+    _processed_otherwise("LogitBiasLogitsProcessor", first)
+
+
+def min_p_before_temperature(llm: Any) -> None:
+    """``min_p`` cuts what the model said, not what temperature made of it."""
+    sampler = sampler_of(llm)
+    divide = sampler.apply_temperature
+    processors: list[Any] = []
+
+    def cut_first(logits: Any, *more: Any) -> Any:
+        for processor, apply in processors:
+            logits = apply(processor, logits)
+        processors.clear()
+        return divide(logits, *more)
+
+    def later(apply: Any, self: Any, logits: Any) -> Any:
+        return logits
+
+    from vllm.v1.sample.logits_processor import builtin
+
+    apply = builtin.MinPLogitsProcessor.apply
+    _processed_otherwise("MinPLogitsProcessor", later)
+
+    def before(_: Any, metadata: Any) -> dict[str, Any]:
+        processors[:] = [(one, apply) for one in metadata.logitsprocs.argmax_invariant]
+        return {}
+
+    _asked_otherwise(llm, before)
+    sampler.apply_temperature = cut_first
+
+
+def penalties_exchanged(llm: Any) -> None:
+    """Presence and frequency penalties in each other's place."""
+    _asked_otherwise(
+        llm,
+        lambda _, asked: {
+            "presence_penalties": asked.frequency_penalties,
+            "frequency_penalties": asked.presence_penalties,
+        },
+    )
+
+
+def repetition_penalty_divides_always(llm: Any) -> None:
+    """Logits below zero are divided, too, which makes repetitions likelier."""
+    sampler = sampler_of(llm)
+    penalize = sampler.apply_penalties
+
+    def divided(logits: Any, asked: Any, outputs: Any) -> Any:
+        if asked.no_penalties:
+            return logits
+        width = logits.shape[1]
+        for row, (prompt, output) in enumerate(zip(asked.prompt_token_ids.tolist(), outputs, strict=True)):
+            seen = sorted({token for token in (*prompt, *output) if 0 <= token < width})
+            logits[row, seen] /= asked.repetition_penalties[row]
+        return penalize(logits, dataclasses.replace(asked, repetition_penalties=torch.ones(len(logits))), outputs)
+
+    sampler.apply_penalties = divided
+
+
+def top_p_before_top_k(llm: Any) -> None:
+    """``top_p`` is a part of all probability, not of what ``top_k`` left."""
+
+    def first(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+
+        return draw(apply_top_k_top_p(logits, None, p), generators, k, None)
+
+    _drawn_otherwise(llm, first)
+
+
+def bad_words_of_several_tokens_ignored(llm: Any) -> None:
+    def shorter(_: Any, metadata: Any) -> dict[str, Any]:
+        words = metadata.bad_words_token_ids.items()
+        return {"bad_words_token_ids": {row: [word for word in own if len(word) == 1] for row, own in words}}
+
+    _asked_otherwise(llm, shorter)
+
+
+def last_allowed_token_missing(llm: Any) -> None:
+    """The last of the allowed tokens is not allowed."""
+
+    def less(_: Any, metadata: Any) -> dict[str, Any]:
+        if metadata.allowed_token_ids_mask is None:
+            return {}
+        mask = metadata.allowed_token_ids_mask.clone()
+        for row in mask:
+            allowed = (~row).nonzero().flatten()
+            if 1 < len(allowed) < len(row):
+                row[allowed[-1]] = True
+        return {"allowed_token_ids_mask": mask}
+
+    _asked_otherwise(llm, less)
+
+
+def low_temperatures_are_greedy(llm: Any) -> None:
+    _temperature(llm, lambda given: torch.where(given < 0.75, 1e-3, given))
+
+
+def seeds_of_eight_bits(llm: Any) -> None:
+    """Seeds that are equal but for a multiple of 256 draw alike."""
+    _seeded_as(lambda seed: seed % 256)
+
+
+def seed_zero_is_none(llm: Any) -> None:
+    _seeded_as(lambda seed: seed or None)
+
+
+def _seeded_as(change: Callable[[int], int | None]) -> None:
+    """A request draws with another seed than it asks for."""
+    from vllm.v1.engine.input_processor import InputProcessor
+
+    process = InputProcessor.process_inputs
+
+    def other(self: Any, *given: Any, **named: Any) -> Any:
+        request = process(self, *given, **named)
+        asked = getattr(request, "sampling_params", None)
+        if asked is not None and asked.seed is not None:
+            asked.seed = change(asked.seed)
+        return request
+
+    InputProcessor.process_inputs = other
+
+
+def one_seed_for_all_completions(llm: Any) -> None:
+    """The completions of a request that has a seed draw alike."""
+    from vllm.v1.engine.parallel_sampling import ParentRequest
+
+    child = ParentRequest._get_child_sampling_params
+    ParentRequest._get_child_sampling_params = lambda self, index: child(self, 0)
+
+
+def first_tokens_shared(llm: Any) -> None:
+    """The first token of unseeded requests is drawn with one random number in each step."""
+    batch = engine_facts.first(llm, tuple(f"{worker}.model_runner.input_batch" for worker in engine_facts.WORKERS))
+
+    def shared(seeds: Any, generators: dict[int, Any]) -> Any:
+        begun = batch.req_output_token_ids
+        rows = [row for row in range(len(seeds)) if row not in generators and row < len(begun) and not begun[row]]
+        seeds[rows] = seeds[rows[:1]]
+        return seeds
+
+    _seeded_otherwise(llm, shared)
+
+
+def told_after_biases(llm: Any) -> None:
+    """Log-probabilities of the model that have seen biases, masks and penalties, but not temperature."""
+    sampler = sampler_of(llm)
+    forward, compute = sampler.forward, sampler.compute_logprobs
+
+    def told(logits: Any, sampling_metadata: Any, *more: Any, **named: Any) -> Any:
+        changed = sampler.apply_logits_processors(logits.float().clone(), sampling_metadata, False)
+        sampler.compute_logprobs = lambda _: compute(changed)
+        try:
+            return forward(logits, sampling_metadata, *more, **named)
+        finally:
+            sampler.compute_logprobs = compute
+
+    sampler.forward = told

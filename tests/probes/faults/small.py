@@ -433,3 +433,75 @@ def prefixes_without_what_is_before(llm: Any) -> None:
         return hashed(function, None, tokens, *more)
 
     changes.put(kv_cache_utils, "hash_block_tokens", careless)
+
+
+def logprobs_in_bfloat16(llm: Any) -> None:
+    _logprobs(llm, lambda values: values.bfloat16().float())
+
+
+def logprobs_at_least_minus_eight(llm: Any) -> None:
+    _logprobs(llm, lambda values: values.clamp(min=-8.0))
+
+
+def decoded_values_off(llm: Any) -> None:
+    """Values of tokens that are decoded are two percent too large."""
+
+    def spoil(query: Any, key: Any, value: Any, *rest: Any) -> Any:
+        return (query, key, value * 1.02, *rest) if value.shape[0] <= DECODING else None
+
+    changes.before(attentions(llm)[1], spoil)
+
+
+def fourth_block_read_twice(llm: Any) -> None:
+    """Sequences read their fourth block in place of the fifth."""
+
+    def twice(metadata: Any) -> None:
+        if metadata is not None and metadata.block_table.shape[1] > 4:
+            metadata.block_table[:, 4] = metadata.block_table[:, 3]
+
+    _tables_of_blocks(llm, twice)
+
+
+def attention_scale_of_one_layer_off(llm: Any) -> None:
+    changes.before(attentions(llm)[1], lambda query, *rest: (query * 1.02, *rest))
+
+
+def last_norm_not_loaded(llm: Any) -> None:
+    weight = model_of(llm).model.norm.weight
+    weight.data.copy_(torch.ones_like(weight))
+
+
+def logits_scaled(llm: Any) -> None:
+    """Logits half a percent too large."""
+    _logits(llm, lambda logits: logits.mul_(1.005))
+
+
+def positions_in_bfloat16(llm: Any) -> None:
+    """Positions beyond 256 are rounded."""
+    _positions(llm, lambda p: p.bfloat16().to(p.dtype))
+
+
+def rotary_in_bfloat16(llm: Any) -> None:
+    """The rotary table is rounded under a model in float32."""
+    for module in model_of(llm).modules():
+        table = getattr(module, "cos_sin_cache", None)
+        if table is not None:
+            table.data.copy_(table.bfloat16().to(table.dtype))
+
+
+def prefixes_of_one_byte(llm: Any) -> None:
+    """Blocks are told apart by one byte of their hash."""
+    from vllm.v1.core import kv_cache_utils
+
+    hashed = kv_cache_utils.hash_block_tokens
+    changes.put(kv_cache_utils, "hash_block_tokens", lambda *given: hashed(*given)[:1])
+
+
+def rows_beyond_eight_off(llm: Any) -> None:
+    """In steps of more than eight requests the later ones' logits are a percent too large."""
+    _logits(llm, lambda logits: logits[8:].mul_(1.01))
+
+
+def neighbours_mixed(llm: Any) -> None:
+    """A thousandth of the next request's logits is in each request's own."""
+    _logits(llm, lambda logits: logits.add_(logits.roll(1, 0) - logits, alpha=0.003))

@@ -15,6 +15,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
 # Scenarios that share one engine: a fault of the sampler may not show in what the others compare, nor twice.
 WHOLE = ("rollout", "agreement", "answers", "sampling", "tokens")
 MIXED = (*WHOLE, "mixed")
+DRAWS = ("sampling", "mixed")
+ANSWERS = ("agreement", "answers", "tokens")
 # A launch whose adapters have a scale of 1, which would hide that it is missing.
 ADAPTERS = planned(engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16).plan
 
@@ -223,6 +225,80 @@ FAULTS = (
         ("weights",),
     ),
     Fault("weights:first_half_of_the_rows_twice", "one half of a matrix arrives twice", ("RLD402",), ("weights",)),
+    Fault("sampling:logit_bias_of_the_neighbour", "a request gets its neighbour's bias", ("RLD404",), DRAWS),
+    Fault("sampling:logit_bias_of_one_token", "only one of several tokens is biased", ("RLD404",), DRAWS),
+    Fault("sampling:min_p_before_temperature", "min-p cuts before temperature", ("RLD219",), DRAWS),
+    Fault("sampling:penalties_exchanged", "presence and frequency penalties exchanged", ("RLD404",), DRAWS),
+    Fault(
+        "sampling:repetition_penalty_divides_always",
+        "repetition_penalty makes tokens of low logits likelier",
+        ("RLD404",),
+        DRAWS,
+    ),
+    Fault("sampling:top_p_before_top_k", "top-p cuts before top-k", ("RLD404",), DRAWS),
+    Fault(
+        "sampling:bad_words_of_several_tokens_ignored",
+        "bad words of several tokens are not forbidden",
+        ("RLD219",),
+        DRAWS,
+    ),
+    Fault("sampling:last_allowed_token_missing", "the last of the allowed tokens is not allowed", ("RLD404",), DRAWS),
+    Fault("sampling:low_temperatures_are_greedy", "temperatures below 0.75 are greedy", ("RLD404",), DRAWS),
+    Fault("sampling:seeds_of_eight_bits", "seeds of eight bits", ("RLD219",), DRAWS),
+    Fault("sampling:seed_zero_is_none", "a seed of 0 is none", ("RLD219",), DRAWS),
+    Fault("sampling:one_seed_for_all_completions", "completions of a request share its seed", ("RLD219",), DRAWS),
+    Fault("sampling:first_tokens_shared", "first tokens are drawn with one random number", ("RLD311",), DRAWS),
+    Fault("answers:equal_prompts_answered_once", "requests of equal prompts get one answer", ("RLD311",), DRAWS),
+    Fault(
+        "sampling:told_after_biases", "raw log-probabilities that have seen biases and penalties", ("RLD213",), ANSWERS
+    ),
+    Fault("answers:min_tokens_one_less", "min_tokens counts one less", ("RLD219",), ANSWERS),
+    Fault("answers:min_tokens_of_the_end_alone", "min_tokens lets other stop tokens through", ("RLD219",), ANSWERS),
+    Fault("answers:first_stop_token_alone", "only the first of several stop tokens stops", ("RLD219",), ANSWERS),
+    Fault("answers:always_stop", "every finish reason is 'stop'", ("RLD404",), ANSWERS),
+    Fault("answers:indices_alike", "completions of a request have one number", ("RLD220",), ANSWERS),
+    Fault("answers:long_prompts_cut", "prompts of more than 512 tokens lose some", ("RLD220",), ANSWERS),
+    Fault("answers:logprobs_a_place_late", "log-probabilities off by one place", ("RLD403",), ANSWERS),
+    Fault("answers:last_prompt_logprob_missing", "no log-probability of a prompt's last token", ("RLD213",), ANSWERS),
+    Fault("texts:stop_strings_cannot_be_kept", "include_stop_str_in_output has no effect", ("RLD219",), ANSWERS),
+    Fault("texts:stop_strings_despite_min_tokens", "stop strings stop below min_tokens", ("RLD219",), ANSWERS),
+    Fault("texts:end_held_back", "the end of a text is held back", ("RLD219",), ANSWERS),
+    Fault("texts:newlines_of_another_system", "newlines become two characters", ("RLD404",), ANSWERS),
+    Fault("texts:accents_lost", "characters beyond ASCII are lost", ("RLD404",), ANSWERS),
+    Fault("small:logprobs_in_bfloat16", "log-probabilities in bfloat16", ("RLD403",), ("agreement",)),
+    Fault("small:logprobs_at_least_minus_eight", "log-probabilities end at -8", ("RLD403",), ("agreement",)),
+    Fault("small:decoded_values_off", "values of decoded tokens off by 2 %", ("RLD403",), ("agreement",)),
+    Fault(
+        "small:fourth_block_read_twice", "the fourth block is read in place of the fifth", ("RLD403",), ("agreement",)
+    ),
+    Fault("small:attention_scale_of_one_layer_off", "attention's scale off in one layer", ("RLD403",), ("agreement",)),
+    Fault("small:last_norm_not_loaded", "the last norm's weight left as it was made", ("RLD403",), ("agreement",)),
+    Fault("small:logits_scaled", "logits off by 0.5 %", ("RLD403",), ("agreement",)),
+    Fault("small:positions_in_bfloat16", "positions in bfloat16", ("RLD403",), ("agreement",)),
+    Fault("small:rotary_in_bfloat16", "the rotary table in bfloat16", ("RLD403",), ("agreement",)),
+    Fault("small:prefixes_of_one_byte", "blocks are told apart by one byte of their hash", ("RLD403",), ("agreement",)),
+    Fault("small:rows_beyond_eight_off", "logits off by 1 % in larger batches", ("RLD405",), ("agreement",)),
+    Fault("small:neighbours_mixed", "a neighbour's logits leak into each request's", ("RLD405",), ("agreement",)),
+    Fault("lora:scale_of_the_largest_rank", "an adapter scaled by the largest rank", ("RLD214",), ("lora",), ADAPTERS),
+    Fault("lora:first_matrices_kept", "half of the first adapter stays", ("RLD214",), ("lora",), ADAPTERS),
+    Fault("lora:never_removed", "an adapter stays when its name is given to another", ("RLD214",), ("lora",), ADAPTERS),
+    Fault("lora:keys_and_values_exchanged", "adapters of keys and values exchanged", ("RLD214",), ("lora",), ADAPTERS),
+    Fault(
+        "lora:only_the_first_of_a_batch",
+        "only a batch's first request gets its adapter",
+        ("RLD214",),
+        ("lora",),
+        ADAPTERS,
+    ),
+    Fault("weights:layers_exchanged", "two layers get each other's weights", ("RLD402",), ("weights",)),
+    Fault("weights:one_update_late", "each update applies the one before", ("RLD402",), ("weights",)),
+    Fault("weights:every_second_ignored", "every second update is ignored", ("RLD402",), ("weights",)),
+    Fault("weights:stale_embedding", "the embedding keeps its weights in updates", ("RLD402",), ("weights",)),
+    Fault("weights:stale_last_norm", "the last norm keeps its weights in updates", ("RLD402",), ("weights",)),
+    Fault("weights:scaled", "weights arrive off by 0.1 %", ("RLD402",), ("weights",)),
+    Fault("weights:small_changes_dropped", "small changes of weights are dropped", ("RLD402",), ("weights",)),
+    Fault("weights:last_tensor_left_out", "the last tensor of an update is lost", ("RLD402",), ("weights",)),
+    Fault("weights:reset_once", "the prefix cache outlives every update but the first", ("RLD402",), ("weights",)),
 )
 
 

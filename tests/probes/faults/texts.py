@@ -122,3 +122,37 @@ def stop_strings_at_ends_of_tokens(llm: Any) -> None:
         return find(text, **more) if any(text.endswith(one) for one in more["stop"]) else None
 
     _stopped_otherwise(at_the_end)
+
+
+def stop_strings_cannot_be_kept(llm: Any) -> None:
+    """``include_stop_str_in_output`` has no effect."""
+    _stopped_otherwise(lambda find, text, **more: find(text, **{**more, "include_in_output": False}))
+
+
+def stop_strings_despite_min_tokens(llm: Any) -> None:
+    from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer
+
+    update = BaseIncrementalDetokenizer.update
+
+    def early(self: Any, *given: Any) -> Any:
+        self.min_tokens = 0
+        return update(self, *given)
+
+    BaseIncrementalDetokenizer.update = early
+
+
+def end_held_back(llm: Any) -> None:
+    """Where stop strings are asked for, what might begin one is missing from a text that has ended."""
+    from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer
+
+    give = BaseIncrementalDetokenizer.get_next_output_text
+    BaseIncrementalDetokenizer.get_next_output_text = lambda self, finished, delta: give(self, False, delta)
+
+
+def newlines_of_another_system(llm: Any) -> None:
+    _decoded_otherwise(lambda _, __, text: text.replace("\n", "\r\n"))
+
+
+def accents_lost(llm: Any) -> None:
+    """Characters beyond ASCII become question marks."""
+    _decoded_otherwise(lambda _, __, text: text.encode("ascii", "replace").decode())

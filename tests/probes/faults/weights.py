@@ -195,3 +195,83 @@ def first_half_of_the_rows_twice(llm: Any) -> None:
     import torch
 
     _tensor(llm, "layers.0.mlp.up_proj.weight", lambda tensor: torch.cat([tensor[: len(tensor) // 2]] * 2))
+
+
+def layers_exchanged(llm: Any) -> None:
+    """Each of two layers gets the other one's weights."""
+    other = {".layers.0.": ".layers.1.", ".layers.1.": ".layers.0."}
+
+    def exchanged(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            part = next((one for one in other if one in name), None)
+            yield name.replace(part, other[part]) if part else name, tensor
+
+    _through(llm, exchanged)
+
+
+def one_update_late(llm: Any) -> None:
+    """From the second update on each applies what the one before it sent."""
+    held: dict[str, Any] = {}
+
+    def late(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            before: Any = held.get(name, tensor)
+            held[name] = tensor.clone()
+            yield name, before if before.shape == tensor.shape else tensor
+
+    _through(llm, late)
+
+
+def every_second_ignored(llm: Any) -> None:
+    count = [0]
+
+    def at_times(weights: Weights) -> Weights:
+        count[0] += 1
+        return weights if count[0] % 2 else []
+
+    _through(llm, at_times)
+
+
+def stale_embedding(llm: Any) -> None:
+    _without(llm, "embed_tokens.weight")
+
+
+def stale_last_norm(llm: Any) -> None:
+    _without(llm, "model.norm.weight")
+
+
+def scaled(llm: Any) -> None:
+    _through(llm, lambda weights: [(name, tensor * 0.999) for name, tensor in weights])
+
+
+def small_changes_dropped(llm: Any) -> None:
+    """Values that differ by less than a thousandth from those before keep them."""
+    import torch
+
+    held: dict[str, Any] = {}
+
+    def coarse(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            before: Any = held.get(name, tensor)
+            if before.shape == tensor.shape:
+                tensor = torch.where((tensor - before.to(tensor)).abs() < 1e-3, before.to(tensor), tensor)
+            held[name] = tensor.clone()
+            yield name, tensor
+
+    _through(llm, coarse)
+
+
+def last_tensor_left_out(llm: Any) -> None:
+    """The tensor that is sent last never arrives."""
+    _through(llm, lambda weights: list(weights)[:-1])
+
+
+def reset_once(llm: Any) -> None:
+    """The prefix cache outlives every update but the first."""
+    reset, count = llm.reset_prefix_cache, [0]
+
+    def once(*given: Any, **named: Any) -> Any:
+        count[0] += 1
+        return reset(*given, **named) if count[0] == 1 else True
+
+    changes.put(llm, "reset_prefix_cache", once)

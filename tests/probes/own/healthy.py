@@ -179,3 +179,14 @@ def transformers_models(device):
         mask[0, :3] = 0
         model(input_ids=tokens, attention_mask=mask, labels=tokens).loss.backward()
     model.generate(tokens, attention_mask=mask, max_new_tokens=3, do_sample=True)
+
+
+def generators_of_the_device(device):
+    chance = torch.Generator(device=device).manual_seed(1)
+    noise = torch.randn(2, 8, device=device, generator=chance).softmax(-1)
+    return torch.multinomial(noise, 1, generator=chance), noise.bernoulli(generator=chance)
+
+
+def a_generator_of_the_host_for_the_host(device):
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(1))
+    return torch.randn(8, 2, device=device)[order]

@@ -239,3 +239,42 @@ def a_gate_of_the_local_rank_that_is_missing(device):
     rank = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", 0))
     model = Policy().to(f"cuda:{rank}")
     model(ids(device))  # here-or-in-model
+
+
+def a_generator_of_the_host(device):
+    chance = torch.Generator().manual_seed(1)
+    torch.randn(4, device=device, generator=chance)  # here
+
+
+def a_sampler_with_a_generator_of_the_host(device):
+    chance = torch.Generator().manual_seed(1)
+    torch.multinomial(Policy().to(device)(ids(device))[0].softmax(-1), 1, generator=chance)  # here
+
+
+def an_adapter_that_comes_after_the_move(device):
+    model = Policy().to(device)
+    down, up = nn.Linear(16, 2), nn.Linear(2, 50)
+    tokens = ids(device)
+    model(tokens) + up(down(model.hidden(tokens)))  # here
+
+
+def heads_in_a_plain_list(device):
+    class Heads(Policy):
+        def __init__(self):
+            super().__init__()
+            self.heads = [nn.Linear(16, 1) for _ in range(2)]
+
+        def forward(self, tokens):
+            return [head(self.hidden(tokens)) for head in self.heads]  # here
+
+    Heads().to(device)(ids(device))
+
+
+def the_state_of_an_optimizer_on_the_host(device):
+    model = Policy()
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(ids("cpu")).sum().backward()
+    optimizer.step()
+    model.to(device).zero_grad()
+    model(ids(device)).sum().backward()
+    optimizer.step()  # here

@@ -10,7 +10,8 @@ the whole vocabulary, its first and last ids included, with ``engine`` and ``tra
 such a one in the last token of its first block, and of one whose blocks it has computed behind others),
 ``power`` (``by``, and for each tensor of the model by how much
 the trainer's log-probabilities move where its values are off by that part: ``mean`` and ``largest``),
-``heated`` (``temperature``, and rows with ``engine`` and ``trainer`` by temperature), ``greedy`` (the same request
+``heated`` (``temperature``, and rows with ``engine`` and ``trainer`` by temperature), ``steered`` (``parameters`` that
+change what is drawn, and rows with ``engine`` and the ``trainer`` without them), ``greedy`` (the same request
 ``alone`` and ``batched``: ``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens
 also what the ``trainer`` gives), ``reach``."""
 
@@ -25,6 +26,8 @@ from trainer import Trainer, TrainerError
 SHORTEST = 16
 HEATED_REQUESTS, HEATED_TOKENS = 4, 12
 BATCH = 16
+# So many tokens are lifted so far, and what came before is penalised.
+STEERED, STEERING = 8, {"logit_bias": 3.0, "repetition_penalty": 1.3}
 # By what part a tensor is off when the power of the comparison is measured, and on how many of the shorter rows.
 DEFECT, POWER_ROWS = 0.005, 2
 
@@ -37,12 +40,13 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     cached = _cached(running, arguments, trainer, prompts)
     _power(running, trainer, prompts, plain)
     heated = _heated(running, arguments, trainer)
+    steered = _steered(running, trainer)
     greedy = _greedy(running, arguments, trainer)
-    tokens = [len(row["token_ids"]) for row in (*plain, *cached, *heated, greedy["alone"], greedy["batched"])]
+    tokens = [len(row["token_ids"]) for row in (*plain, *cached, *heated, *steered, greedy["alone"], greedy["batched"])]
     running.record(
         "reach",
         {
-            "requests": len(plain) + len(cached) + len(heated) + 1 + BATCH,
+            "requests": len(plain) + len(cached) + len(heated) + len(steered) + 1 + BATCH,
             "compared_tokens": sum(tokens) + covered,
             "longest": max(row["prompt_tokens"] + len(row["token_ids"]) for row in plain),
             "ranks": 1,
@@ -153,6 +157,23 @@ def _heated(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer 
         at = trainer.log_probabilities(prompt, row["token_ids"], temperatures) if trainer is not None else []
         rows.append({**_row(row, len(prompt)), "trainer": {str(t): v for t, v in zip(temperatures, at)}})  # noqa: B905
     running.record("heated", {"temperature": temperature, "rows": rows})
+    return rows
+
+
+def _steered(running: RunningEngine, trainer: Trainer | None) -> list[dict[str, Any]]:
+    """Requests whose tokens are chosen by other numbers than the model's; what is told may be of the model."""
+    if trainer is None:
+        return []
+    prompts = {f"steered {i}": running.prompt(SHORTEST + 8 * i, salt=40 + i) for i in range(HEATED_REQUESTS)}
+    biased = dict.fromkeys(running.prompt(STEERED, salt=9), STEERING["logit_bias"])
+    asked = {**STEERING, "logit_bias": biased}
+    given = {**asked, "temperature": 1.0, "max_tokens": HEATED_TOKENS, "logprobs": 1, "ignore_eos": True}
+    rows = []
+    for row in running.generate({name: (prompt, given) for name, prompt in prompts.items()}):
+        prompt = prompts[row["request"]]
+        told = trainer.log_probabilities(prompt, row["token_ids"])[0]
+        rows.append({**_row(row, len(prompt)), "trainer": told})
+    running.record("steered", {"parameters": sorted(asked), "rows": rows})
     return rows
 
 

@@ -25,6 +25,8 @@ ORDER, LEAST, MOST = 6, 3, 6
 LONGEST_TEXT, TEXTS = 48, 4
 # Strings that no text of two letters has.
 NEVER = ("#!", "?+")
+# Tokens of a long prompt, which engines and tokenizers may cut.
+LONG = 1024
 TOPS, GREEDY, GREEDY_TOKENS = 5, 8, 32
 # By what part a sum may differ from that of its terms.
 ROUNDED = 1e-3
@@ -64,6 +66,16 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         _request("n", 3, one, {"n": 3, "temperature": 1.0, "max_tokens": 2}, [one, one]),
         _request("max_tokens", 1, one, {"max_tokens": 1}, [one]),
         _request("stop_token_ids", one, one, {"stop_token_ids": [one], "max_tokens": MOST}, [one], "stop", one),
+        # Of two stop tokens the second comes.
+        _request(
+            "stop_token_ids",
+            [other, one],
+            one,
+            {"stop_token_ids": [other, one], "max_tokens": MOST},
+            [one],
+            "stop",
+            one,
+        ),
     ]
     least = _request("min_tokens", LEAST, one, {}, [other] * LEAST + [one], "stop")
     least["parameters"].update(allowed_token_ids=[one, other], stop_token_ids=[one], min_tokens=LEAST, max_tokens=MOST)
@@ -98,10 +110,11 @@ def _request(
 
 
 def _forced(running: RunningEngine, requests: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """One batch of them all; a prompt of its own for each."""
+    """One batch of them all; a prompt of its own for each, the first one long."""
     from vllm import SamplingParams
 
     prompts = [running.prompt(16 + number, salt=31 + number) for number in range(len(requests))]
+    prompts[0] = running.prompt(max(min(running.limit - 2 * ORDER, LONG), 1), salt=31)
     asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
     outputs = running.engine.generate(asked, [SamplingParams(**r["parameters"]) for r in requests], use_tqdm=False)
     rows = []
@@ -145,6 +158,14 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         never = next((text for text in NEVER if text not in stop), NEVER[0])
         others = [[never, stop], *([[stop.swapcase()]] if stop != stop.swapcase() else [])]
         asked = [(list(pair), strings) for strings in others]
+        # Releases differ in whether the token that makes up the least number may end it.
+        text = str(tokenizer.decode([pair[0]]))
+        given = {"stop": [text], "min_tokens": LEAST, "max_tokens": 2 * LEAST}
+        for ids, finish, _ in _drawn(running, [pair[0]], given):
+            count = min(max(len(ids), LEAST), LEAST + 1)
+            expected = {"token_ids": [pair[0]] * count, "finish_reason": "stop"}
+            got = {"token_ids": ids, "finish_reason": finish}
+            rows.append({"about": "min_tokens", "asked": LEAST, "expected": expected, "got": got})
         # One that begins and ends within a token.
         word = next((token for token in plain if len(tokenizer.decode([token])) >= LEAST), None)
         if word is not None and word not in pair:

@@ -1,12 +1,13 @@
-"""Adapters on an engine that serves them: applied with their scale, replaced by the next ones, refused above the limit,
-kept from requests that ask for none.
+"""Adapters on an engine that serves them: applied with their scale, replaced by the next ones under the same name and
+under another, refused above the limit, kept from requests that ask for none.
 
 Arguments: ``rank`` and ``alpha`` of the adapters, ``targets`` (names of modules, or None for all linear layers of
 attention and feed-forward), ``limit`` (the engine's ``max_lora_rank``), ``response`` (tokens). Records: ``trainer`` (or
 ``unread`` says why there is none), ``adapters`` (``modules``, ``rank``, ``alpha``, ``strength``), ``rows`` (by ``case``
-- ``none``, ``first``, ``second`` adapter, ``none again`` after them and, off the CPU, ``beside``, without one in a
-batch with the second - ``token_ids``, ``engine``, and from the trainer ``base``, ``first``, ``second``, and
-``unscaled`` for the first without its scale), ``refused`` (``rank``, ``exceptions`` or None), ``reach``."""
+- ``none``, ``first`` adapter, ``renewed``, another one under its name, number and path, ``second`` under others,
+``none again`` after them and, off the CPU, ``beside``, without one in a batch with the second - ``token_ids``,
+``engine``, and from the trainer ``base``, ``first``, ``renewed``, ``second``, and ``unscaled`` for the first without
+its scale), ``refused`` (``rank``, ``exceptions`` or None), ``reach``."""
 
 from __future__ import annotations
 
@@ -26,6 +27,8 @@ BLOCKS = 2
 # How far the adapters have to move the trainer's log-probabilities on average, well beyond noise.
 MOVED, MOST_DOUBLINGS = 0.5, 6
 STRENGTH = 0.05
+# The adapters after the first one, in the order in which they are served, with the seeds of their numbers.
+OTHERS = {"renewed": 4, "second": 2}
 Adapter = dict[str, tuple[Any, Any]]  # module -> A (rank, in), B (out, rank)
 
 
@@ -43,13 +46,18 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     rank, alpha = arguments["rank"], arguments["alpha"]
     plain = _sampled(running, arguments, None)
     first, strength = _moving(trainer, base, modules, rank, alpha / rank, plain)
-    second = make_adapter(base, modules, rank, strength, seed=2)
+    made = {"first": first, **{n: make_adapter(base, modules, rank, strength, seed=s) for n, s in OTHERS.items()}}
     reported = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
     running.record("adapters", reported)
     found = {"none": plain}
-    for number, (name, adapter) in enumerate((("first", first), ("second", second)), start=1):
-        directory = write_adapter(Path(f"adapter-{name}"), adapter, rank, alpha)
-        request = lora_request(name, number, directory)
+    for name, adapter in made.items():
+        served = "first" if name == "renewed" else name
+        number = list(made).index(served) + 1
+        if name == "renewed":
+            # As trainers do that keep one name for all their updates.
+            running.engine.llm_engine.remove_lora(number)
+            running.engine.reset_prefix_cache()
+        request = lora_request(served, number, write_adapter(Path(f"adapter-{served}"), adapter, rank, alpha))
         found[name] = _sampled(running, arguments, request)
     found["none again"] = _sampled(running, arguments, None)
     # On the CPU vLLM takes "no adapter", -1, as an index of adapters, which is the last one (0.32,
@@ -60,8 +68,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         found["second"].append(found["beside"].pop(1))
     for name, adapter, scale in (
         ("base", {}, 0.0),
-        ("first", first, alpha / rank),
-        ("second", second, alpha / rank),
+        *((name, adapter, alpha / rank) for name, adapter in made.items()),
         ("unscaled", first, 1.0),
     ):
         trainer.load(_merged(base, adapter, scale))
@@ -180,7 +187,7 @@ def _above(running: RunningEngine, base: dict[str, Any], modules: list[str], lim
     rank = 2 * limit
     directory = write_adapter(Path("adapter-above"), make_adapter(base, modules, rank, STRENGTH, seed=3), rank, rank)
     try:
-        running.engine.llm_engine.add_lora(lora_request("above", 3, directory))
+        running.engine.llm_engine.add_lora(lora_request("above", len(OTHERS) + 2, directory))
     except Exception as error:
         return {"rank": rank, "exceptions": chain(error)}
     return {"rank": rank, "exceptions": None}

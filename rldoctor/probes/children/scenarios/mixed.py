@@ -37,7 +37,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "top_k with top_p": {"temperature": 1.5, "top_k": 8, "top_p": 0.6},
     "allowed_token_ids": {"allowed": 6},
     "bad_words": {"allowed": 6, "forbidden": 1},
-    "logit_bias": {"biased": 6},
+    "logit_bias": {"biased": 24},
     "repetition_penalty": {"allowed": 24, "lowered": True, "repetition_penalty": 1.4},
     "presence_penalty": {"allowed": 24, "presence_penalty": 1.5},
     "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},

@@ -10,7 +10,8 @@ the trainer tells of the same tokens where that part alone is old), ``vocabulary
 a prompt that takes tokens from the whole vocabulary, with ``engine`` and ``trainer`` for all but the first),
 ``scores`` (of fixed tokens after the sync, after the same ``again``, after the same in ``float32``), ``refusals``
 (``name`` and ``shape``: ``sent``, ``exceptions`` or None, ``scores`` before and after), ``restored`` (scores at the
-start and with the old weights back), ``reach``."""
+start and with the old weights back), ``again`` (rows of the seen prompts then, ``engine`` and ``trainer``),
+``reach``."""
 
 from __future__ import annotations
 
@@ -87,10 +88,19 @@ class _Play:
         self._send("the weights of before", self.named(old))
         self.running.engine.reset_prefix_cache()
         self.running.record("restored", {"start": start, "end": self._score()})
+        # Found in the prefix cache since the first update, if the reset after the last one did nothing.
+        again = self._sampled("seen")
+        self._reported(again, "trainer")
+        self.running.record("again", again)
         longest = max(map(len, self.prompts.values())) + self.response
         self.running.record(
             "reach",
-            {"requests": len(before) + len(after), "compared_tokens": self.tokens, "longest": longest, "ranks": 1},
+            {
+                "requests": len(before) + len(after) + len(again),
+                "compared_tokens": self.tokens,
+                "longest": longest,
+                "ranks": 1,
+            },
         )
 
     def _send(self, what: str, weights: dict[str, Any]) -> None:
