@@ -62,7 +62,7 @@ def healthy(number: int) -> Bundle:
         "node": {
             "host": name, "time": 1795384893.0 + chance.random() * 60, "boot": f"{chance.getrandbits(128):032x}",
             "started": 1795000000.0 + number,
-            "interfaces": [{"name": one, "state": "up", "speed": 400_000} for one in INTERFACES],
+            "interfaces": [{"name": one, "state": "up", "speed": 400_000, "mtu": 9000} for one in INTERFACES],
             "infiniband": [{"name": f"mlx5_{i}:1", "state": "active", "rate": "400 Gb/sec (4X NDR)"} for i in range(8)],
             "ray": [{"pid": chance.randrange(5000, 90000), "address": "10.0.0.0:6379", "session": "session_2026"}],
             "xids": [], "clock_kept": True, "clock_offset": 0.0,
@@ -146,6 +146,7 @@ FAULTS: dict[str, tuple[Callable[[Bundle], None], str]] = {
     "no flash-attn": (_package("flash-attn", None), "flash-attn"),
     "another tokenizers": (_package("tokenizers", "0.21.0"), "tokenizers"),
     "a slow interface": (_set("node/interfaces/0/speed", 10_000), "interface " + INTERFACES[0]),
+    "small packets": (_set("node/interfaces/1/mtu", 1500), "interface " + INTERFACES[1]),
     "a slow InfiniBand port": (_set("node/infiniband/3/rate", "200 Gb/sec (4X HDR)"), "InfiniBand ports"),
     "a device that fell off the bus": (_set("node/xids", ["0000:1b:00: 79"]), "faults of GPUs (XID)"),
     "a device in slices": (_set("gpus/devices/2/mig", True), "devices"),

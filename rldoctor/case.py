@@ -185,11 +185,13 @@ class Host(_Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """A network interface of hardware; ``speed`` in Mbit/s, None where it does not tell."""
+    """A network interface of hardware; ``speed`` in Mbit/s, ``mtu`` the largest packet in bytes, None where it does
+    not tell."""
 
     name: str
     state: str
     speed: int | None = None
+    mtu: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

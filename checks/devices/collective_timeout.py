@@ -109,7 +109,7 @@ def rank_not_there(case: Case) -> Iterator[Finding | Reach]:
             severity=severity if ring or len(classes) > 1 else Severity.WARNING,
             grade=Grade.OBSERVED,
             evidence=evidence(run, ring or peers),
-            fixes=(_PAIRS if ring else _ORDER if len(classes) > 1 else _FABRIC, LONGER, _RECORD),
+            fixes=(*_together_fixes(classes, ring), LONGER, _RECORD),
         )
     yield Reach(f"{len(run.process_states)} processes compared")
 
@@ -139,9 +139,21 @@ def _calls(peers: Sequence[ProcessState]) -> list[list[ProcessState]]:
 def _together_text(classes: list[list[ProcessState]], peers: Sequence[ProcessState]) -> str:
     if len(classes) == 1:
         said = "; ".join(f"{one.label} {one.where}" for one in peers[:6])
-        return f"every rank waits in the same collective, and it does not go on: {said}"
+        group = classes[0][0].wait.group if classes[0][0].wait is not None else ""
+        # One line of code may serve several groups.
+        same = f"call, where {group} need not be the same group on each" if group else "collective"
+        return f"every rank waits in the same {same}, and it does not go on: {said}"
     said = ", ".join(f"{ranks_named(ones)} in {_call(ones[0])}" for ones in classes[:6])
     return f"every rank waits in a collective, and not in the same, so they call them in another order: {said}"
+
+
+def _together_fixes(classes: list[list[ProcessState]], ring: Sequence[ProcessState]) -> tuple[Fix, ...]:
+    if ring:
+        return (_PAIRS,)
+    wait = classes[0][0].wait
+    if len(classes) > 1:
+        return (_ORDER,)
+    return (_ORDER, _FABRIC) if wait is not None and wait.group else (_FABRIC,)
 
 
 def _ring_text(ring: Sequence[ProcessState]) -> str:

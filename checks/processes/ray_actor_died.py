@@ -76,15 +76,32 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 check.signature(
     "has been marked dead because ",
-    pattern=r"and address: (?P<address>\S+) and node name: (?P<node>[\w.-]+) has been marked dead because "
+    # Ray 1 tells the address alone.
+    pattern=r"and (?:address: (?P<address>\S+) and node name|ip): (?P<node>[\w.-]+) has been marked dead because "
     r"(?:the detector has missed too many heartbeats|(?P<why>[^\n]{3,160}))",
-    says="Ray counts the node {node} ({address}) as dead: [[{why}||it was not heard of any more; why is not in this "
-    "log]]",
+    when=unfinished,
+    says="Ray counts the node {node}[[ ({address})]] as dead: [[{why}||it was not heard of any more; why is not in "
+    "this log]]",
     fixes=(
         Fix(title="see on that node whether it, its raylet or its network is gone", commands=("ray status",)),
         Fix(title="see whether the kernel killed Ray there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
     ),
     role=Role.CASCADE,
+    silent=True,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+)
+check.signature(
+    "has mistakenly been marked as dead by the GCS",
+    when=unfinished,
+    says="Ray's head took a node for dead that lived: its raylet did not answer in time and ended itself",
+    fixes=(
+        Fix(title="see what kept that node from answering: its processors, memory and network", commands=("top",)),
+        Fix(
+            title="where it was only busy, let the head wait longer (set it where the head is started)",
+            commands=("export RAY_health_check_failure_threshold=20", "ray start --head ..."),
+        ),
+    ),
+    silent=True,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
 
@@ -200,6 +217,31 @@ check.signature(
     url="https://slurm.schedmd.com/troubleshoot.html",
 )
 check.signature(
+    "slurmstepd: error: execve(): ",
+    pattern=r"execve\(\): (?P<program>[^\n:]{1,200}): (?P<why>[^\n]{3,120})",
+    when=unfinished,
+    says="Slurm could not start {program} on a node: {why}",
+    fixes=(
+        Fix(title="give a path that all nodes have (a shared file system), and let it be executable"),
+        Fix(title="where it is Slurm's own copy of the script, the node lost its spool: report it, and leave it out"),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/srun.html",
+)
+check.signature(
+    " DUE TO JOB NOT ENDING WITH SIGNALS",
+    pattern=r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+) STEPD TERMINATED ON (?P<node>\S+) AT ",
+    when=_nothing_failed_before,
+    says="processes of the job {job} on {node} could not be ended by a signal: they hang in a driver or a file system",
+    fixes=(
+        Fix(title="report the node: Slurm takes it out of service", commands=("scontrol show node {node}",)),
+        _RESUME,
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://slurm.schedmd.com/slurm.conf.html#OPT_UnkillableStepTimeout",
+)
+check.signature(
     "srun: error: Unable to allocate resources: ",
     "Batch job submission failed: ",
     "Job submit/allocate failed: ",
@@ -279,6 +321,25 @@ check.signature(
     silent=True,
     url="https://openpbs.org",
 )
+# Torque's and Moab's letters, which people keep with the output.
+check.signature(
+    "Job exceeded its walltime limit",
+    "job exceeded wallclock limit",
+    when=_nothing_failed_before,
+    says="PBS ended the job at its time limit: nothing in the run is at fault",
+    fixes=(_RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",))),
+    silent=True,
+    url="https://openpbs.org",
+)
+check.signature(
+    "job preempted (",
+    pattern=r"(?m)^\s*job preempted \((?P<why>[^\n)]{3,80})\)",
+    when=_nothing_failed_before,
+    says="PBS preempted the job ({why}): nothing in the run is at fault",
+    fixes=(_RESUME, Fix(title="see what the server recorded", commands=("tracejob JOB", "qstat -xf JOB"))),
+    silent=True,
+    url="https://openpbs.org",
+)
 check.signature(
     "=>> PBS: job killed: ",
     unless=("job killed: walltime ", "job killed: mem ", "job killed: vmem "),
@@ -339,6 +400,9 @@ check.signature(
     "Preempted in order to admit critical pod",
     "reason: Preempting",
     "reason: Preempted",
+    "reason: PreemptionByScheduler",
+    "reason: DeletionByTaintManager",
+    "reason: EvictionByEvictionAPI",
     "TaintManagerEviction",
     says="Kubernetes ended the pod: {line}",
     fixes=(_RESUME, Fix(title="or give the job a higher priority class")),
@@ -380,6 +444,14 @@ check.signature(
     pattern=r"The node was low on resource: (?P<what>[\w./-]{1,60})",
     says="Kubernetes evicted the pod: its node was low on {what}",
     fixes=(_RESUME, Fix(title="see who uses it on that node", commands=("kubectl describe node NODE",))),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+)
+check.signature(
+    "The node had condition: [",
+    pattern=r"The node had condition: \[(?P<what>\w{3,60})\]",
+    says="Kubernetes evicted the pod: its node was in {what}",
+    fixes=(_RESUME, Fix(title="see what fills that node", commands=("kubectl describe node NODE",))),
     silent=True,
     url="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
 )

@@ -46,11 +46,12 @@ def _interfaces(root: Path) -> Iterator[Interface]:
     """The interfaces of hardware, and those that bundle it; bridges, tunnels and containers' pairs come and go."""
     for path in sorted((root / "sys/class/net").glob("*")):
         if (path / "device").exists() or (path / "bonding").exists():
-            speed = _text(path / "speed").strip()
+            speed, mtu = _text(path / "speed").strip(), _text(path / "mtu").strip()
             yield Interface(
                 name=path.name,
                 state=_text(path / "operstate").strip() or "unknown",
                 speed=int(speed) if speed.isdigit() else None,
+                mtu=int(mtu) if mtu.isdigit() else None,
             )
 
 

@@ -117,7 +117,10 @@ def node(case: Case) -> dict[str, Any] | None:
     if found is None:
         return None
     reported: dict[str, Any] = {
-        f"interface {one.name}": one.state + (f", {one.speed} Mbit/s" if one.speed else "") for one in found.interfaces
+        f"interface {one.name}": ", ".join(
+            [one.state, *([f"{one.speed} Mbit/s"] if one.speed else []), *([f"MTU {one.mtu}"] if one.mtu else [])]
+        )
+        for one in found.interfaces
     }
     # What adapters are called follows the slots they are found in.
     reported["InfiniBand ports"] = _counted(f"{one.state} {one.rate or ''}" for one in found.infiniband)

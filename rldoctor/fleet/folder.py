@@ -87,7 +87,8 @@ def _bundles(folder: Path, unread: list[Unread]) -> Iterator[_Found]:
         except (InputError, OSError) as error:
             unread.append(Unread(source=file.name, reason=str(error).removeprefix(f"{file}: ")))
             continue
-        yield _Found(file, case, taken, case.node.host if case.node is not None else file.name.removesuffix(".json"))
+        told = case.node.host if case.node is not None else ""
+        yield _Found(file, case, taken, told or file.name.removesuffix(".json"))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -21,6 +21,7 @@ _LIMITS = frozenset(
      "processes", "pids_limit", "locked_memory"}
 )  # fmt: skip
 _UNKNOWN_SIZES = frozenset({"memory_total", "shm_total", "cpu_usable", "cpu_count"})
+_OF_MEMORY = frozenset({"memory_limit", "locked_memory"})
 _BYTES = frozenset({"memory_total", "memory_limit", "shm_total", "locked_memory"})
 _TOLERANCE = 0.05
 # What each node, task or process has of its own.
@@ -37,6 +38,11 @@ _LOOPBACK = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):(\d+)")
 _UUID = re.compile(r"(?:GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # From this share of different values on, a variable is a name and no setting.
 _NAMES = 0.5
+# A secret that somebody has struck out is still one.
+_STRUCK_OUT = re.compile(r"\*+|[xX]{3,}|<[^<>]*>")
+# Ray's head often has no devices and is a smaller machine, on purpose: it is held to what all nodes must share.
+_OF_WORKERS = frozenset({"gpus", "host"})
+_OF_WORKERS_NODE = re.compile(r"interface .*|InfiniBand ports|GPUs in use")
 _KIND = {"environment": "not set", "packages": "not installed"}
 
 Fact = tuple[str, str]
@@ -54,6 +60,7 @@ class Table:
     lacking: dict[str, dict[str, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     partial: set[int] = field(default_factory=set)
     head: set[int] = field(default_factory=set)
+    small: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
 
     def add(self, name: str, case: Case) -> int:
@@ -64,7 +71,11 @@ class Table:
             self.partial.add(number)
         if _reaches_itself(case):
             self.head.add(number)
+        if _serves_ray(case) and case.gpus is not None and not case.gpus.devices and case.gpus.error is None:
+            self.small.add(number)
         for section, facts, _ in compared.SECTIONS:
+            if section in _OF_WORKERS and number in self.small:
+                continue
             found = facts(case)
             if found is None:
                 why = case.unknown.get(section)
@@ -72,8 +83,13 @@ class Table:
                 self.lacking[section][reason].append(number)
                 continue
             self.known[section].append(number)
+            memory = case.host.memory_total if case.host is not None else None
             for fact, value in _reported(section, found, name):
+                if fact in _OF_MEMORY and memory and isinstance(value, int) and value >= memory:
+                    value = None  # as much as there is, which is no limit
                 if fact == _RAY and number in self.head:
+                    continue
+                if section == "node" and number in self.small and _OF_WORKERS_NODE.fullmatch(fact):
                     continue
                 self.values[(section, fact)][value].append(number)
         return number
@@ -112,8 +128,7 @@ def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
         for name in sorted(names, key=order) if order is not None else names:
             values = _merged(name, {value: nodes for value, nodes in table.values[(section, name)].items() if nodes})
             there = {number for nodes in values.values() for number in nodes}
-            left_out = table.partial if section == "packages" else table.head if name == _RAY else ()
-            missing = [n for n in table.known[section] if n not in there and n not in left_out]
+            missing = [n for n in table.known[section] if n not in there and n not in _without(table, section, name)]
             if missing:
                 values[None] = sorted({*values.get(None, ()), *missing})
             if len(values) < 2 or (section in ("environment", "plan") and _is_a_name(values)):
@@ -126,6 +141,13 @@ def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
                     if name == "links" and value is not None and usual is not None:
                         texts = _apart(texts)
                     yield Skew(section=section, name=name, **texts, codes=codes, breaks=words), nodes
+
+
+def _without(table: Table, section: str, name: str) -> set[int]:
+    """The nodes of which nobody expects a fact."""
+    if section == "node" and _OF_WORKERS_NODE.fullmatch(name):
+        return table.small
+    return table.partial if section == "packages" else table.head if name == _RAY else set()
 
 
 def _not_known(table: Table, section: str) -> Iterator[tuple[Skew, list[int]]]:
@@ -174,7 +196,7 @@ def _reported(section: str, facts: Mapping[str, Any], host: str) -> Iterator[tup
             continue
         if section == "host" and name.startswith("compilers."):
             compilers.append(name.partition(".")[2])
-        elif isinstance(value, str) and section == "environment" and redact.is_secret_variable(name, value):
+        elif isinstance(value, str) and section == "environment" and _is_secret(name, value):
             yield name, redact.mark(name)
         elif isinstance(value, str) and section in ("environment", "plan") and not _MEETING.fullmatch(name):
             yield name, _UUID.sub("(id)", value.replace(host, "(host)") if host else value)
@@ -189,6 +211,17 @@ def _reaches_itself(case: Case) -> bool:
     service, which is the same cluster."""
     at = _LOOPBACK.fullmatch((case.environment or {}).get(_RAY, ""))
     return at is not None and case.host is not None and int(at[1]) in case.host.listening_ports
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return redact.is_secret_variable(name, _STRUCK_OUT.sub("struck out", value) if value else value)
+
+
+def _serves_ray(case: Case) -> bool:
+    """Whether a Ray that this node is part of has its head here: it listens at the cluster's address."""
+    ports = case.host.listening_ports if case.host is not None else ()
+    served = [one.address or "" for one in case.node.ray] if case.node is not None else []
+    return any(port.isdecimal() and int(port) in ports for port in (at.rpartition(":")[2] for at in served))
 
 
 def _own(section: str, name: str) -> bool:

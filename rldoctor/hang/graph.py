@@ -109,9 +109,14 @@ def point_to_point(peers: Sequence[ProcessState]) -> list[ProcessState]:
     which one sends what the other receives do not wait in vain."""
     calls: dict[int, tuple[str, int, ProcessState]] = {}
     for one in peers:
-        peer = one.thread.places.get("peer") if one.thread is not None else None
-        if peer is not None and one.wait is not None and (one.seen.rank or "").isdecimal():
-            calls[int(one.seen.rank or 0)] = (one.wait.operation.lstrip("i")[:4], peer, one)
+        places = one.thread.places if one.thread is not None else {}
+        # An actor's rank is known by its variables alone.
+        told = one.seen.rank or ""
+        rank = int(told) if told.isdecimal() else places.get("rank")
+        if rank is not None and "peer" in places and one.wait is not None:
+            if rank in calls:
+                return []
+            calls[rank] = (one.wait.operation.lstrip("i")[:4], places["peer"], one)
     for start in sorted(calls):
         path: list[int] = []
         at = start

@@ -50,6 +50,8 @@ _NOISE = re.compile(
     r"|^\s*(?:\[\d+\]:|Failures:|\S+ FAILED)\s*$"
     r"|(?i:for (?:debugging|more) |please |to (?:fix|troubleshoot|suppress|enable)|see https?:|refer to|consider )"
 )
+# A scheduler's steps are not the training's.
+_SCHEDULER = re.compile(r"(?:srun|salloc|slurmstepd(?:-\S{1,80})?): ")
 _BAR = re.compile(r"(\d{1,12})/(\d{1,12}) \[")
 _COMPLAINTS = ("ERROR", "CRITICAL", "WARNING")
 _LOOKED_AT = 400
@@ -69,7 +71,7 @@ def is_done(line: Line) -> bool:
 
 def is_progress(line: Line) -> bool:
     """Whether the line says that work went on: a step, an answered request, a trainer's last words."""
-    if line.level in _COMPLAINTS:
+    if line.level in _COMPLAINTS or _SCHEDULER.match(line.text):
         return False
     return _PROGRESS.search(line.text[:_LOOKED_AT]) is not None or is_last_word(line)
 

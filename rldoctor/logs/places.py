@@ -33,7 +33,8 @@ _TASKS_END = (
 # `kubectl describe` and the scheduler's events. What says most of who failed comes first.
 PLACES: tuple[Reveal, ...] = (
     _node("Node failure on ", r"Node failure on ([\w.-]+)"),
-    _node("has been marked dead because", r"\band node name: ([\w.-]+) has been marked dead"),
+    _node("has been marked dead because", r"(?:\band node name|\band ip): ([\w.-]+) has been marked dead"),
+    _node("Memory on the node (IP: ", r"Memory on the node \(IP: ([\d.]+), ID: "),
     _node(" failed on node ", r" failed on node ([\w.-]+):"),
     _node(": Out Of Memory", r"srun: error: ([\w.-]+): tasks? [\d,-]+: Out Of Memory"),
     _node("requested job terminate", r"job killed: node \d+ \(([\w.-]+)\) requested job terminate"),
@@ -43,7 +44,11 @@ PLACES: tuple[Reveal, ...] = (
     _node("Node:  ", r"^Node: {2,}([\w.-]+)/"),
     _node("Successfully assigned ", r"Successfully assigned \S+ to ([\w.-]+)"),
     _node("host      : ", r"^\s*host {6}: ([\w.-]+)"),
+    _node("Evicted ", r"\bkubelet, ([\w.-]+) +The node was low on resource"),
+    _node(" Evicted ", r"\bEvicted +([\w.-]+) +(?:Pod )?The node (?:was low|had condition)"),
+    _node("Exec host:", r"^Exec host: +([\w.-]+)"),
     _node("nodeName: ", r"^\s*nodeName: ([\w.-]+)$"),
+    _node("ip: ", r"^\s+ip: ([\d.]*\d)$"),
     _node("slurmstepd-", r"^slurmstepd-([\w.-]+): error: "),
     # The first task that srun tells of was the first to end.
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),

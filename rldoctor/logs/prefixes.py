@@ -159,6 +159,7 @@ _LETTER = (
     _rule(rf"(?P<level>{_LEVEL}) *\| (?P<tag>[\w.:<>-]{{1,160}}) (?:-|\|) ", _stamp),
     _rule(rf"(?P<level>{_LEVEL}) (?P<tag>[\w./-]{{1,120}}\.(?:py|cc|cpp|h):\d+) -- ", _stamp),
     _rule(rf"(?P<level>{_LEVEL}):(?P<tag>[\w.]{{1,60}}):", _stamp),
+    _rule(rf"(?P<level>{_LEVEL}): (?P<tag>[a-z_]\w{{0,30}}(?:\.\w{{1,30}}){{2,6}}):(?=\S)", _stamp),
     _rule(rf"(?P<level>{_LEVEL})(?::\s+|\s+-\s+|\s*\|\s+|\s{{2,}})", _stamp),
     _rule(rf"(?P<tag>[A-Za-z_][\w.]{{1,60}}) - (?P<level>{_LEVEL}) - ", _stamp),
     _rule(rf"(?P<level>{_LEVEL}):(?P<time>{_ISO}):", _stamp),
@@ -167,7 +168,8 @@ _LETTER = (
         r"[A-Z]\w+Error)",
         _node,
     ),
-    _rule(r"(?P<node>[a-z][\w.-]{0,60}) +\| (?=\S)", _node),
+    # docker compose; Determined doubles the stroke.
+    _rule(r"(?P<node>[a-z][\w.-]{0,60}) +\|{1,2} (?=\S)", _node),
 )
 _RULES: dict[str, tuple[_Rule, ...]] = {"(": _PAREN, "[": _BRACKET}
 _RULES |= dict.fromkeys("0123456789", _DIGIT)

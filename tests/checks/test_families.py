@@ -111,6 +111,64 @@ FIRES: list[tuple[str, str, str]] = [
         "no Ray head answers at 10.0.0.4:6379",
     ),
     (
+        STEPS + "srun: error: Node failure on dgx-17\nsrun: error: Aborting step 900.1\n",
+        "RLD603",
+        "the node dgx-17 failed",
+    ),
+    (
+        "slurmstepd: error: execve(): /tmp/slurmd/job299/slurm_script: No such file or directory\n",
+        "RLD603",
+        "could not start /tmp/slurmd/job299/slurm_script on a node: No such file",
+    ),
+    (
+        STEPS + "slurmstepd: error: *** JOB 61842 STEPD TERMINATED ON n44 AT 2026-03-02T11:03:50 DUE TO JOB NOT ENDING "
+        "WITH SIGNALS ***\n",
+        "RLD603",
+        "processes of the job 61842 on n44 could not be ended",
+    ),
+    (
+        STEPS
+        + "2026-04-09 13:17:57,345\tWARNING worker.py:1085 -- The node with node id: 7f12 and ip: 172.31.8.135 has "
+        "been marked dead because the detector has missed too many heartbeats from it.\n",
+        "RLD603",
+        "Ray counts the node 172.31.8.135 as dead",
+    ),
+    (
+        "[2026-06-23 09:11:23,100 C 89 89] (raylet) node_manager.cc:1046: [Timeout] Exiting because this node manager "
+        "has mistakenly been marked as dead by the GCS: GCS failed to check the health of this node for 5 times.\n",
+        "RLD603",
+        "took a node for dead that lived",
+    ),
+    (
+        STEPS + "PBS Job Id: 326.fe1\nExec host:  gpu-1-12/2\nAborted by PBS Server\nJob exceeded its walltime limit. "
+        "Job was aborted\n",
+        "RLD603",
+        "PBS ended the job at its time limit",
+    ),
+    (
+        STEPS + "PBS Job Id: 259.fe1\njob deleted\njob preempted (node failure)\n",
+        "RLD603",
+        "PBS preempted the job (node failure)",
+    ),
+    (
+        "ray-worker-qtr59   rl   Evicted   oct-03   Pod The node had condition: [DiskPressure]. \n",
+        "RLD603",
+        "its node was in DiskPressure",
+    ),
+    (
+        "status:\n  conditions:\n  - message: preempted to accommodate a workload\n    reason: PreemptionByScheduler\n"
+        "    type: DisruptionTarget\n  phase: Failed\n",
+        "RLD603",
+        "Kubernetes ended the pod",
+    ),
+    (
+        "".join(f"[2026-02-27T21:35:30.1Z] fa88a9df || {line}\n" for line in STEPS.splitlines())
+        + "[2026-02-27T21:35:32.1Z] fa88a9df || WARNING: torch.distributed.elastic.agent.server.api:Received 15 death "
+        "signal, shutting down workers\n",
+        "RLD603",
+        "the run was terminated (signal 15)",
+    ),
+    (
         STEPS
         + "[2023-06-14 23:54:11,900 E 869 1530] gcs_rpc_client.h:542: Failed to connect to GCS within 60 seconds. "
         "GCS may have been killed. It's either GCS is terminated by `ray stop` or is killed unexpectedly.\n",
@@ -375,6 +433,12 @@ FIRES: list[tuple[str, str, str]] = [
 QUIET: list[tuple[str, str]] = [
     (HEALTHY + "sbatch: jobs over the limit are CANCELLED AT midnight DUE TO TIME LIMIT policy\n", "RLD603"),
     (STEPS + "slurmstepd: info: no oom_kill event\n" + HEALTHY, "RLD604"),
+    # A node that an autoscaler took away, or that came back.
+    (
+        STEPS + "(raylet) The node with node id: 9f and address: 10.0.3.9 and node name: 10.0.3.9 has been marked dead "
+        "because it was drained by the autoscaler (idle termination).\n" + HEALTHY,
+        "RLD603",
+    ),
     ("  Warning  FailedScheduling  9s  0/2 nodes are available: 2 Insufficient nvidia.com/gpu.\n" + HEALTHY, "RLD602"),
     (HEALTHY.replace("DONE\n", "disk of /tmp/ray/session_2025 is 40% full\nDONE\n"), "RLD114"),
     (raised("RuntimeError", "HCCL function error: hcclAllReduce", f"{SITE}/torch/distributed/x.py f"), "RLD320"),

@@ -32,6 +32,7 @@ def test_interfaces_of_hardware_and_their_speed(tmp_path: Path) -> None:
             f"{net}/eth0/device/vendor": "0x15b3",
             f"{net}/eth0/operstate": "up\n",
             f"{net}/eth0/speed": "400000\n",
+            f"{net}/eth0/mtu": "9000\n",
             f"{net}/ib0/device/vendor": "0x15b3",
             f"{net}/ib0/operstate": "down\n",
             f"{net}/ib0/speed": "-1\n",
@@ -44,7 +45,7 @@ def test_interfaces_of_hardware_and_their_speed(tmp_path: Path) -> None:
     )
     assert node.read(root).interfaces == (
         Interface(name="bond0", state="up"),
-        Interface(name="eth0", state="up", speed=400000),
+        Interface(name="eth0", state="up", speed=400000, mtu=9000),
         Interface(name="ib0", state="down"),
     )
 

@@ -57,6 +57,48 @@ def test_what_does_not_matter(number: int, tmp_path: Path) -> None:
     assert fleet(tmp_path, VARIATIONS[number], nodes=3).classes == ()
 
 
+def test_a_head_without_devices_is_held_to_the_software_alone(tmp_path: Path) -> None:
+    def head(bundle: dict[str, Any]) -> None:
+        bundle["gpus"] = {"vendor": "none", "devices": []}
+        bundle["host"].update(listening_ports=[22, 6379], cpu_usable=16.0, shm_total=8 << 30, memory_total=64 << 30)
+        bundle["node"].update(interfaces=[], infiniband=[])
+
+    def another(bundle: dict[str, Any]) -> None:
+        head(bundle)
+        bundle["environment"]["NCCL_SOCKET_IFNAME"] = "docker0"
+
+    assert fleet(tmp_path, head).classes == ()
+    (only,) = fleet(tmp_path, another).classes
+    assert [skew.name for skew in only.differs] == ["NCCL_SOCKET_IFNAME"]
+
+
+def test_a_limit_of_all_the_memory_is_none(tmp_path: Path) -> None:
+    def limit(bundle: dict[str, Any]) -> None:
+        bundle["host"]["locked_memory"] = bundle["host"]["memory_total"]
+
+    assert fleet(tmp_path, limit).classes == ()
+
+
+def test_a_bundle_without_a_host_name_is_called_like_its_file(tmp_path: Path) -> None:
+    (tmp_path / "spare.json").write_text(json.dumps({**healthy(9), "node": {**healthy(9)["node"], "host": ""}}))
+    assert "spare" in fleet(tmp_path).alike
+
+
+def test_a_worker_without_devices_is_told(tmp_path: Path) -> None:
+    (only,) = fleet(tmp_path, lambda bundle: bundle.update(gpus={"vendor": "none", "devices": []})).classes
+    assert "devices" in {skew.name for skew in only.differs}
+
+
+@pytest.mark.parametrize("token", ["***", "xxxxxx", "<removed>", "hf_" + "aB3" * 8])
+def test_tokens_are_not_compared_but_whether_there_is_one(token: str, tmp_path: Path) -> None:
+    def given(value: str) -> Change:
+        return lambda bundle: bundle["environment"].update(HF_TOKEN=value)
+
+    assert fleet(tmp_path, *map(given, [token, *["hf_" + "Cd5" * 8] * 5])).classes == ()
+    (only,) = fleet(tmp_path, given(token)).classes
+    assert [skew.name for skew in only.differs] == ["HF_TOKEN"]
+
+
 def test_the_report_says_it_in_a_line(tmp_path: Path) -> None:
     vllm, gpus = FAULTS["another vLLM"][0], FAULTS["seven GPUs"][0]
 

@@ -103,6 +103,19 @@ class TestRanks:
         )
         assert "batch_isend_irecv" in str(finding.fixes)
 
+    def test_actors_in_a_ring_are_known_by_their_variables(self) -> None:
+        actors = [
+            replace(_receives(n, (n - 1) % 3), role="ray worker", rank=None, name="ray::Worker.fit") for n in range(3)
+        ]
+        numbered = [replace(a, threads=(replace(a.threads[0], places={"peer": (n - 1) % 3, "rank": n}),))
+                    for n, a in enumerate(actors)]  # fmt: skip
+        (finding,) = verdict(*numbered)["RLD321"]
+        assert finding.message.startswith(
+            "ranks wait for each other: ray::Worker.fit (pid 100) in recv at pipe.py:7 for "
+        )
+        (finding,) = verdict(*actors)["RLD321"]
+        assert "wait for each other" not in finding.message
+
     def test_what_is_sent_to_who_receives_it_is_no_ring(self) -> None:
         (finding,) = verdict(_receives(0, 1), _receives(1, 0, call="send"))["RLD321"]
         assert "wait for each other" not in finding.message

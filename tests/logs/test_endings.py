@@ -220,6 +220,20 @@ ENDED_AT = {
         "n9",
         1,
     ),
+    "Ray 1's node": (
+        "The node with node id: 7f and ip: 172.31.8.135 has been marked dead because the detector has missed it",
+        "172.31.8.135",
+        None,
+    ),
+    "Ray's memory": (
+        "Task was killed due to the node running low on memory.\n\nMemory on the node (IP: 10.0.0.7, ID: 20) where it "
+        "was running was 29.4GB / 30.0GB",
+        "10.0.0.7",
+        None,
+    ),
+    "PBS's letter": ("Exec host:  gpu-1-12/2\nJob exceeded its walltime limit. Job was aborted", "gpu-1-12", None),
+    "older kubectl": ("Warning  Evicted  18m  kubelet, mgt04  The node was low on resource: memory", "mgt04", None),
+    "evicted in a list": ("w-0  rl  Evicted  oct-03  The node was low on resource: memory.", "oct-03", None),
     "Ray's node": (
         "(raylet) The node with node id: 9f and address: 10.0.0.5 and node name: r5n3 has been marked dead because the "
         "detector has missed too many heartbeats from it.",
