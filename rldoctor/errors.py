@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class InputError(Exception):
@@ -21,3 +21,17 @@ def one_line(error: BaseException) -> str:
         said = "(an exception that cannot be printed)"
     name = type(error).__name__
     return f"{name}: {said.splitlines()[0]}" if said else name
+
+
+def meant(given: str, known: Collection[str], alike: float = 0.6) -> str | None:
+    """The name among those known that is nearest to what was given; None where none is near. ``alike``, from 0 to 1, is
+    the share of the letters that has to fit."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(given, known, 1, alike)), None)
+
+
+def meant_or_known(given: str, known: Collection[str], alike: float = 0.6) -> str:
+    """A clause that names the nearest of the names that are known, or all of them."""
+    near = meant(given, known, alike)
+    return f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"

@@ -64,11 +64,13 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """One thing seen, and where: ``source`` is a file, a distribution or a probe, ``line`` counts from 1."""
+    """One thing seen, and where: ``source`` is a file, a distribution or a probe, ``line`` counts from 1. ``setting``
+    is the native name of the setting that it cites; two that say the same are equal whatever they cite."""
 
     text: str
     source: str | None = None
     line: int | None = None
+    setting: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -171,12 +171,9 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
     if root is None:
         return
     reported = run.incident
-    where = [f"first on {_rank(reported.first_rank)}"] if reported.first_rank is not None else []
-    where += [f"during {reported.stage}"] if reported.stage else []
-    own, place = reported.user_frame, f" ({', '.join(where)})" if where else ""
-    found = run.raised
+    own, found = reported.user_frame, run.raised
     yield check.finding(
-        f"{_line(reported.exception or str(root))}{place}: {found.said if found is not None else 'no known pattern'}",
+        f"{_line(reported.exception or str(root))}: {found.said if found is not None else 'no known pattern'}",
         evidence=(
             Evidence(text=str(_telling(root))[:600], source=root.source, line=root.line),
             *(Evidence(text=frame, source="traceback") for frame in reported.frames[-INNERMOST:]),
@@ -206,10 +203,6 @@ def _of_services(root: LoggedException) -> Iterator[Fix]:
 
 def _telling(root: LoggedException) -> LoggedException:
     return next((link for link in root.chain if link.message or link.frames), root)
-
-
-def _rank(name: str) -> str:
-    return f"rank {name}" if name.isdigit() else name
 
 
 def _import_finding(members: list[Failure], log: str, case: Case) -> Finding:

@@ -115,20 +115,14 @@ def user_gave_what_trl_does_not_take(case: Case, event: LogEvent) -> Iterator[Fi
 
 def _finding(link: LoggedException, frame: Frame, run: LogRun) -> Finding:
     place = f"{frame.file}:{frame.line}"
-    stage = f" during {run.incident.stage}" if run.incident.stage else ""
-    rank = f", first on {_rank(run.incident.first_rank)}" if run.incident.first_rank is not None else ""
     return check.finding(
-        f"{str(link).splitlines()[0][:300]} raised by {frame.function} at {place}{stage}{rank}",
+        f"{str(link).splitlines()[0][:300]} raised by {frame.function} at {place}",
         evidence=(
             Evidence(text=str(link)[:500], source=link.source, line=link.line),
             Evidence(text=frame.code or frame.function, source=frame.file, line=frame.line),
         ),
         fixes=(Fix(title=f"correct {frame.function} at {place}: {frame.code or link.type}"),),
     )
-
-
-def _rank(name: str) -> str:
-    return f"rank {name}" if name.isdigit() else name
 
 
 check.signature(

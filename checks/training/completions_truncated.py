@@ -108,9 +108,7 @@ def _longer(case: Case, limit: float | None) -> int | None:
 def _remedies(case: Case, limit: float | None) -> Iterator[Fix]:
     longer = _longer(case, limit)
     yield Fix(
-        title="raise the completion limit (max_completion_length in TRL and ms-swift, data.max_response_length in verl "
-        "and EasyR1, generate_max_len in OpenRLHF, max_new_tokens in NeMo-RL, max_generate_length in SkyRL) until most "
-        "completions end on their own",
+        title="raise the completion limit until most completions end on their own",
         edits=(Edit(option="lengths.response", value=longer),) if longer else (),
         side_effects="more memory and generation time; prompt and completion must fit into max_model_len",
     )

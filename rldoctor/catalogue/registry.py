@@ -18,7 +18,7 @@ from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.plugins import BrokenPlugin, entries
 from rldoctor.catalogue.probe import Probe
 from rldoctor.catalogue.scenario import Scenario
-from rldoctor.errors import InputError, one_line
+from rldoctor.errors import InputError, meant, one_line
 
 # Either may bring checks, probes and scenarios; two names say what is in a module before it is imported.
 GROUPS = ("rldoctor.checks", "rldoctor.probes")
@@ -57,13 +57,22 @@ class Registry:
         else:
             self.probes[key] = item
 
+    def unknown(self, code: str) -> InputError:
+        """What to say of a code, or of a check's name, that no check has."""
+        by_name = {check.name: check.code for check in self.checks.values()}
+        given = code.lower()
+        within = [name for name in by_name if given in name]
+        near = within[0] if len(within) == 1 else meant(given, by_name)
+        hint = f"did you mean {by_name[near]} ({near})? " if near is not None else ""
+        return InputError(f"unknown code {code!r}; {hint}`rldoctor list` shows all codes")
+
     def select(self, select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()) -> list[Check]:
         """Checks in order of their codes. A selector is a code or a prefix of one (``RLD1``).
 
         Raises :class:`InputError` for a selector that matches nothing."""
         for selector in (*select, *ignore):
             if not any(code.startswith(selector) for code in self.checks):
-                raise InputError(f"unknown code {selector!r}; `rldoctor list` shows all codes")
+                raise self.unknown(selector)
         return [
             check
             for code, check in sorted(self.checks.items())

@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         progress(str(error))
         code = ExitCode.CANNOT_JUDGE
     except ClickException as error:
-        progress(error.format_message() + _meant(arguments))  # type: ignore[attr-defined]
+        progress(error.format_message() + _meant(arguments) + _usage(error))  # type: ignore[attr-defined]
         code = ExitCode.CANNOT_JUDGE
     except (KeyboardInterrupt, typer.Abort):
         code = ExitCode.INTERRUPTED
@@ -136,6 +136,14 @@ def _meant(arguments: Sequence[str]) -> str:
         return ""
     command = "triage" if given.endswith((".log", ".out", ".err", ".gz")) else "check"
     return f" A file needs a command before it: rldoctor {command} {shlex.quote(given)}"
+
+
+def _usage(error: Exception) -> str:
+    """How a command is called, where an argument of it was left out."""
+    context = getattr(error, "ctx", None)
+    if context is None or not hasattr(error, "param_type") or context.command_path == context.info_name:
+        return ""
+    return f" {' '.join(context.get_usage().split())}"
 
 
 class Terminated(BaseException):

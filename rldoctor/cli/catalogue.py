@@ -8,7 +8,6 @@ import typer
 
 from rldoctor.cli import completing
 from rldoctor.cli.exits import ExitCode
-from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
 
 
@@ -22,7 +21,7 @@ def explain(
     loaded = registry.load()
     found = loaded.checks.get(code.upper()) or next((c for c in loaded.checks.values() if c.name == code), None)
     if found is None:
-        raise InputError(f"unknown code {code!r}; `rldoctor list` shows all codes")
+        raise loaded.unknown(code)
     deliver(explanation.render(found, loaded))
     return ExitCode.OK
 

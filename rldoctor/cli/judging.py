@@ -94,10 +94,22 @@ class Judging:
         text = self.render(redact.tree(judged)) if shown is None else redact.text(shown)
         commands = shown is None and self.shape.format == "github"
         deliver(text, self.shape.output, foreign=shown is not None, commands=commands)
-        if self.shape.format != "rich" or self.shape.output is not None or shown is not None:
+        ends_with_it = self.shape.format in ("rich", "github")
+        if not ends_with_it or self.shape.output is not None or shown is not None:
             progress(summed_up(judged))
         assert judged.verdict is not None
         return OF_STATE[judged.verdict.state]
+
+
+def _refuse_what_is_no_file(targets: list[Path]) -> None:
+    """Raises :class:`InputError` for what people hand over in the place of a launch file: a command line, or a pipe."""
+    for target in targets:
+        if str(target) == "-":
+            raise InputError("-: what a launch names stands beside its file, so standard input is not read: save it")
+        words = [word for one in targets for word in str(one).split()]
+        script = next((word for word in words if Path(word).is_file()), None)
+        if not target.exists() and script is not None and not Path(words[0]).suffix:
+            raise InputError(f"{words[0]}: no such file; hand over the script alone: rldoctor check {script}")
 
 
 def check(
@@ -163,6 +175,7 @@ def check(
     judging = Judging.begin(options, shape)
     if options.arguments is not None and len(targets or ()) != 1:
         raise InputError(f"what stands behind -- goes to one launch script; {len(targets or ())} are given")
+    _refuse_what_is_no_file(targets or [])
     if (fix or diff) and not targets and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from rldoctor import redact, untrusted
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, meant_or_known
 from rldoctor.frameworks import packages
 from rldoctor.knowledge.packages import is_known, meant_by
 from rldoctor.lookup import PROVIDERS, canonical
@@ -151,8 +150,7 @@ def _plainly(said: str) -> str:
     """What msgspec says of a machine, in words of the file, with the nearest name or an example."""
     if (unknown := _FIELD.search(said)) is not None:
         known = (AssumedGpu if unknown["at"] else Machine).__struct_fields__
-        near = get_close_matches(unknown["name"], known, 1, 0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+        hint = meant_or_known(unknown["name"], known, alike=0.5)
         return f"unknown key {unknown['name']!r}{' of a GPU' if unknown['at'] else ''}; {hint}"
     misfit = _MISFIT.match(said)
     if misfit is None:

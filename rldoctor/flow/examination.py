@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +9,14 @@ from pathlib import Path
 from rldoctor.case import Case
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
+from rldoctor.edits import installing
 from rldoctor.flow.effective import with_effective
 from rldoctor.flow.failed_runs import explained
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.judge import join_cases, judge
 from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Missing, Outcome, Report, Severity
+from rldoctor.plan.model import RolloutPlan
 
 
 def sections(checks: Iterable[Check], probes: Iterable[AnyProbe]) -> set[str]:
@@ -42,8 +42,7 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     plan = case.plan
     place = Evidence(text=plan.entry, source=plan.file, line=plan.line) if plan is not None else None
     python = case.packages.executable if case.packages is not None else None
-    if python is not None:
-        results = tuple(_installing(result, python) for result in results)
+    results = tuple(installing.by(python, result) for result in results)
     judged = Report(target=describe(case), results=results, notes=(*broken, *notes, *_of_plan(case)), place=place)
     if case.plan is None:
         return judged
@@ -53,19 +52,20 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
 
 
 def _refused_once(results: tuple[CheckResult, ...], case: Case) -> tuple[CheckResult, ...]:
-    """The results without what was followed in a framework's source where another error names a setting that the
+    """The results without what was followed in a framework's source where another error judges a setting that the
     refusal reads: that one has a fix."""
     for framework in case.links["frameworks"] if case.links is not None else ():
         refusal = framework.get("refusal")
         if refusal is None:
             continue
         place = (refusal["file"], refusal["line"])
-        found = [finding for result in results for finding in result.findings if finding.severity is Severity.ERROR]
-        others = (finding for finding in found if not _cites(finding, place))
-        named = {word for finding in others for word in _words(finding)}
         reads = {name for read in refusal["reads"] for name in (read, read.rpartition(".")[2])}
-        if reads & named:
-            results = tuple(_without(result, place) for result in results)
+        found = (finding for result in results for finding in result.findings if not _cites(finding, place))
+        errors = (finding for finding in found if finding.severity is Severity.ERROR)
+        other = next((finding for finding in errors if reads & _judged_settings(finding, case.plan)), None)
+        if other is not None:
+            why = f"{framework['name']} refuses the launch in {place[0]}:{place[1]}, for what {other.code} says"
+            results = tuple(_without(result, place, why) for result in results)
     return results
 
 
@@ -73,18 +73,21 @@ def _cites(finding: Finding, place: tuple[str, int]) -> bool:
     return any((evidence.source, evidence.line) == place for evidence in finding.evidence)
 
 
-def _words(finding: Finding) -> Iterator[str]:
-    """The names in a finding that are long enough to be no words."""
-    texts = (finding.message, *(e.text for e in finding.evidence), *(fix.title for fix in finding.fixes))
-    for text in texts:
-        yield from (word.strip(".") for word in re.findall(r"\w[\w.]{3,}", text.replace("-", "_")))
+def _judged_settings(finding: Finding, plan: RolloutPlan | None) -> set[str]:
+    """The settings that a finding cites or whose fixes change them, by the names that a framework's code has for
+    them."""
+    edited = {edit.option for fix in finding.fixes for edit in fix.edits}
+    changed = (plan.settings[option].key for option in edited if plan is not None and option in plan.settings)
+    names = {*(evidence.setting for evidence in finding.evidence), *changed} - {None}
+    return {name.lstrip("-").replace("-", "_") for name in names if name is not None}
 
 
-def _without(result: CheckResult, place: tuple[str, int]) -> CheckResult:
+def _without(result: CheckResult, place: tuple[str, int], why: str) -> CheckResult:
+    """The result without the findings that cite a place; where no other is left it is open, and ``why`` says so."""
     left = tuple(finding for finding in result.findings if not _cites(finding, place))
-    if len(left) == len(result.findings):
-        return result
-    return replace(result, findings=left, outcome=result.outcome if left else Outcome.PASS)
+    if left or not result.findings:
+        return replace(result, findings=left)
+    return replace(result, findings=(), outcome=Outcome.NOT_CHECKED, reason=why)
 
 
 def _of_plan(case: Case) -> Iterator[str]:
@@ -97,22 +100,6 @@ def _of_plan(case: Case) -> Iterator[str]:
             continue
         place = f"{Path(note.file).name}:{note.line}: " if note.file and note.line else ""
         yield f"{place}{note.text}"
-
-
-def _installing(result: CheckResult, python: str) -> CheckResult:
-    """The result with its install commands for the interpreter that was judged, whatever ``pip`` is first on PATH."""
-    found = tuple(
-        replace(one, fixes=tuple(replace(fix, commands=_for(python, fix.commands)) for fix in one.fixes))
-        for one in result.findings
-    )
-    return replace(result, findings=found) if found != result.findings else result
-
-
-def _for(python: str, commands: tuple[str, ...]) -> tuple[str, ...]:
-    quoted = shlex.quote(python)
-    starts = {"pip ": f"{quoted} -m pip ", "uv pip install ": f"uv pip install --python {quoted} "}
-    start = {command: next((s for s in starts if command.startswith(s)), None) for command in commands}
-    return tuple(c if (s := start[c]) is None else starts[s] + c[len(s) :] for c in commands)
 
 
 def _with_logged(result: CheckResult, logged: list[Finding]) -> CheckResult:

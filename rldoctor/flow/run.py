@@ -148,7 +148,7 @@ def triage(
 ) -> Report:
     """Judges logs, with what the options say of the machine and the launch file behind them. ``baseline`` are logs of a
     healthy run to compare with; ``drawn`` says that exhibits are wanted."""
-    from rldoctor.edits import fixes
+    from rldoctor.edits import fixes, installing
     from rldoctor.facts import assume
     from rldoctor.logs import triage as reader
 
@@ -161,7 +161,10 @@ def triage(
         framework = report.incident.framework if report.incident else None
         report = illustrated(case, report) if drawn else report
         plan = case.plan or (fixes.unread_plan(framework) if framework else None)
-        return fixes.spelled_report(report, plan, placed=known.plan is not None)
+        report = fixes.spelled_report(report, plan, placed=known.plan is not None)
+        python = case.packages.executable if case.packages is not None else None
+        ranked = report.ranked and tuple(installing.finding_by(python, one) for one in report.ranked)
+        return replace(report, results=tuple(installing.by(python, one) for one in report.results), ranked=ranked)
 
     judged = reader.triage(
         logs,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rldoctor import untrusted
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, meant
 
 # A launch file is written by hand; what is larger is data or a dump that was named by mistake.
 MAX_BYTES = 2 * 1024 * 1024
@@ -50,7 +50,8 @@ def open_source(path: Path) -> Source:
         if path.is_dir():
             raise InputError(f"{path}: a folder, not a launch file")
         if not path.exists():
-            raise InputError(f"{path}: no such file")
+            near = meant(path.name, [one.name for one in path.parent.iterdir()]) if path.parent.is_dir() else None
+            raise InputError(f"{path}: no such file" + (f"; did you mean {path.with_name(near)}?" if near else ""))
         if not path.is_file():
             raise InputError(f"{path}: not a regular file")
         most = MAX_NOTEBOOK if path.suffix == ".ipynb" else MAX_BYTES

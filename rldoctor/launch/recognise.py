@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, meant_or_known
 from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Files, Source
 from rldoctor.formats.yaml.reader import YamlFile
@@ -47,8 +47,8 @@ def read(
     if framework is not None:
         forced = by_name(framework)
         if forced is None:
-            names = ", ".join(dialect.name for dialect in all_dialects())
-            raise InputError(f"{framework}: no such framework; known are {names}")
+            names = [dialect.name for dialect in all_dialects()]
+            raise InputError(f"{framework}: no such framework; {meant_or_known(framework, names)}")
     version = version_of.get if isinstance(version_of, Mapping) else version_of or (lambda name: None)
     reader = Reader(
         path=path,

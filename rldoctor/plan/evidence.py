@@ -43,8 +43,14 @@ def _is_idle(option: str, setting: Setting) -> bool:
 def _line(plan: RolloutPlan, option: str, setting: Setting) -> Evidence:
     # What is derived carries the key of the setting that it was derived from.
     name = plain(option) if setting.source is Source.DERIVED else setting.key or plain(option)
+    return Evidence(
+        text=_text(plan, option, setting, name), source=setting.file, line=setting.line, setting=setting.key or option
+    )
+
+
+def _text(plan: RolloutPlan, option: str, setting: Setting, name: str) -> str:
     if setting.unknown is not None:
-        return Evidence(text=f"{name} = unknown: {setting.unknown}", source=setting.file, line=setting.line)
+        return f"{name} = unknown: {setting.unknown}"
     origin = {
         Source.GIVEN: "",
         Source.ENVIRONMENT: "",
@@ -52,15 +58,17 @@ def _line(plan: RolloutPlan, option: str, setting: Setting) -> Evidence:
         Source.DERIVED: f" ({setting.how})" if setting.how else " (derived)",
     }[setting.source]
     if setting.source is Source.GIVEN and setting.form is Form.OPTION and not setting.path:
-        return Evidence(text=as_option(name, setting), source=setting.file, line=setting.line)
-    return Evidence(text=f"{name} = {_written(plan, option, setting)}{origin}", source=setting.file, line=setting.line)
+        return as_option(name, setting)
+    # A value inside a JSON text or a dictionary has names of its own.
+    within = f" {'.'.join(setting.path)}" if setting.path and setting.source is Source.GIVEN else ""
+    return f"{name}{within} = {_written(plan, option, setting)}{origin}"
 
 
 def cite_given(one: Given) -> Evidence:
     """A native setting as it stands in its file."""
     flag = one.form is Form.OPTION and one.value is True
     text = one.key if flag else f"{one.key} {one.value}" if one.form is Form.OPTION else f"{one.key} = {one.value}"
-    return Evidence(text=text, source=one.file, line=one.line)
+    return Evidence(text=text, source=one.file, line=one.line, setting=one.key)
 
 
 def as_option(name: str, setting: Setting) -> str:

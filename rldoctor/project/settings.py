@@ -6,14 +6,13 @@ import datetime
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
 from rldoctor import untrusted
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, meant_or_known
 from rldoctor.model import Finding, Ignored, Missing, Report, Severity
 from rldoctor.project.aside import set_aside
 
@@ -217,8 +216,7 @@ class _Reader:
         """Raises :class:`InputError` for a key that is none of those that are known."""
         for key in data:
             if key not in known:
-                near = get_close_matches(key, known, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+                hint = meant_or_known(key, sorted(known))
                 line = next((n for n in lines if re.match(rf"\s*[\"']?{re.escape(key)}\b", self.lines[n])), lines.start)
                 raise InputError(f"{self.file}:{line + 1}: unknown setting {key!r}; {hint}")
 

@@ -1,11 +1,12 @@
 """SARIF 2.1.0, for code-scanning front ends. https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 
-GitHub refuses a file with a result that has no location, and matches results between runs by their fingerprints:
-https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning"""
+GitHub refuses a file with a result that has no location, or one outside the repository, and matches results between
+runs by their fingerprints: https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -86,11 +87,14 @@ class _Run:
     def result(self, found: Finding | Ignored, mark: str) -> dict[str, Any]:
         finding = found.finding if isinstance(found, Ignored) else found
         fixes = "".join(f"\nFix: {fix.title}" for fix in finding.fixes)
-        places = [e for e in finding.evidence if e.source and e.line]
+        cited = [e for e in finding.evidence if e.source and e.line]
+        places = [e for e in cited if self.holds(e.source)]
+        # A log, or an installed package: the message has what a location cannot.
+        elsewhere = "".join(f"\n{e.source}:{e.line}: {e.text}" for e in cited if e not in places)
         result: dict[str, Any] = {
             "ruleId": finding.code,
             "level": LEVELS[finding.severity],
-            "message": {"text": finding.message + fixes},
+            "message": {"text": finding.message + elsewhere + fixes},
             "locations": [self.location(places[0] if places else self.anywhere())],
             "partialFingerprints": {"finding/v1": mark},
             "properties": {"grade": finding.grade.value},
@@ -98,7 +102,9 @@ class _Run:
         if len(places) > 1:
             related = [{**self.location(place), "id": number} for number, place in enumerate(places[1:], start=1)]
             result["relatedLocations"] = related
-        changes = [self.fix(fix) for fix in finding.fixes if fix.changes]
+        changes = [
+            self.fix(fix) for fix in finding.fixes if fix.changes and all(self.holds(one.file) for one in fix.changes)
+        ]
         if changes:
             result["fixes"] = changes
         if isinstance(found, Ignored):
@@ -108,7 +114,7 @@ class _Run:
 
     def anywhere(self) -> Evidence:
         """The place of what has none of its own."""
-        if self.report.place is not None:
+        if self.report.place is not None and self.holds(self.report.place.source):
             return self.report.place
         file = next((name for name in _STANDING_FOR_ALL if (self.root / name).is_file()), _STANDING_FOR_ALL[0])
         return Evidence(text=self.report.target, source=str(self.root / file), line=1)
@@ -117,11 +123,17 @@ class _Run:
         physical = {"artifactLocation": self.artifact(place.source or ""), "region": {"startLine": place.line or 1}}
         return {"physicalLocation": physical, "message": {"text": place.text or "here"}}
 
+    def holds(self, file: str | None) -> bool:
+        """Whether a file is the repository's."""
+        return self.relative(file or "") is not None
+
+    def relative(self, file: str) -> str | None:
+        """The path of a file below the root; None of one that lies elsewhere, or that is no file but a source."""
+        path = Path(os.path.normpath(Path(file).absolute()))
+        return path.relative_to(self.root).as_posix() if path != self.root and path.is_relative_to(self.root) else None
+
     def artifact(self, file: str) -> dict[str, str]:
-        path = Path(file).absolute()
-        if path.is_relative_to(self.root):
-            return {"uri": quote(path.relative_to(self.root).as_posix()), "uriBaseId": ROOT}
-        return {"uri": f"file://{quote(path.as_posix())}"}
+        return {"uri": quote(self.relative(file) or Path(file).name), "uriBaseId": ROOT}
 
     def fix(self, fix: Fix) -> dict[str, Any]:
         by_file: dict[str, list[Change]] = {}

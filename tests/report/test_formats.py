@@ -94,7 +94,7 @@ def test_json_is_the_contract() -> None:
     assert [f["code"] for f in document["findings"]] == ["RLD202", "RLD104"]
     first = document["findings"][0]
     assert (first["severity"], first["grade"]) == ("error", "declared")
-    assert first["evidence"] == [{"text": "enable_chunked_prefill=False", "source": "run.sh", "line": 7}]
+    assert first["evidence"] == [{"text": "enable_chunked_prefill=False", "source": "run.sh", "line": 7, "setting": None}]
     edit = first["fixes"][0]["edits"][0]
     assert edit == {
         "option": "engine.max_num_batched_tokens",
@@ -304,6 +304,23 @@ def test_sarif_is_valid_against_the_official_schema(reported: Report) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     document = json.loads(report.renderer("sarif")(reported))
     jsonschema.Draft7Validator(json.loads(SARIF_SCHEMA.read_text())).validate(document)
+
+
+def test_sarif_names_no_file_outside_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GitHub refuses such a file as a whole; what the location cannot say stands in the message."""
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    log = Evidence(text="RuntimeError: CUDA error", source="/scratch/run.log", line=9)
+    reported = replace(REPORT, place=replace(log, text="the log"), results=(_found_in(log),))
+    (result,) = json.loads(report.renderer("sarif")(reported))["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": "pyproject.toml", "uriBaseId": "%SRCROOT%"}
+    assert "/scratch/run.log:9: RuntimeError: CUDA error" in result["message"]["text"]
+
+
+def _found_in(place: Evidence) -> CheckResult:
+    finding = replace(REPORT.findings[0], evidence=(place,), fixes=())
+    return CheckResult(code=finding.code, name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
 
 
 @pytest.mark.parametrize("reported", [REPORT, replace(REPORT, incident=CRASH, missing=MISSING)])

@@ -14,7 +14,7 @@ def test_the_file_the_line_and_the_rank() -> None:
     found = finding(check, ranked(1, REWARD_RAISES))
     assert (
         found.message
-        == "KeyError: 'answer' raised by reward at /home/user/rl/train.py:9 during reward, first on rank 1"
+        == "KeyError: 'answer' raised by reward at /home/user/rl/train.py:9"
     )
     assert [(e.source, e.line) for e in found.evidence] == [("log", 10), ("/home/user/rl/train.py", 9)]
 

@@ -24,7 +24,7 @@ def findings(case: Case) -> tuple[Finding, ...]:
 def test_a_limit_of_eight_tokens(logged: Logged) -> None:
     (finding,) = findings(logged("trl_short_limit.txt"))
     assert finding.severity is Severity.WARNING and "limit of 8 tokens (6 steps since step 1)" in finding.message
-    assert "max_completion_length" in finding.fixes[0].title
+    assert finding.fixes[0].title == "raise the completion limit until most completions end on their own"
     assert finding.fixes[0].edits[0].option == "lengths.response"
 
 
