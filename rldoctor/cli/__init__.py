@@ -134,7 +134,7 @@ def _meant(arguments: Sequence[str]) -> str:
         return ""
     if not os.path.exists(given):  # noqa: PTH110 (Path's own may raise)
         return ""
-    command = "triage" if given.endswith((".log", ".out", ".err", ".gz")) else "check"
+    command = "triage" if given.endswith(judging.LOGS) else "check"
     return f" A file needs a command before it: rldoctor {command} {shlex.quote(given)}"
 
 

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from rldoctor.project.baseline import Baseline
 
 
+# How the names of logs end, and those of launch files do not.
+LOGS = (".log", ".out", ".err", ".gz")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """How a report is to come: the options that every command that judges has."""
@@ -102,8 +106,11 @@ class Judging:
 
 
 def _refuse_what_is_no_file(targets: list[Path]) -> None:
-    """Raises :class:`InputError` for what people hand over in the place of a launch file: a command line, or a pipe."""
+    """Raises :class:`InputError` for what people hand over in the place of a launch file: a command line, a pipe, or a
+    log."""
     for target in targets:
+        if str(target).endswith(LOGS) and target.is_file():
+            raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
         if str(target) == "-":
             raise InputError("-: what a launch names stands beside its file, so standard input is not read: save it")
         words = [word for one in targets for word in str(one).split()]

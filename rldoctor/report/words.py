@@ -132,6 +132,12 @@ def source(evidence: Evidence) -> str:
     return f"{path}:{evidence.line}" if evidence.line else path
 
 
+def linkable(url: str) -> bool:
+    """Whether the page may make a link of a finding's URL: a plugin, or a report of somebody else, may say
+    ``javascript:``."""
+    return url.startswith(("https://", "http://"))
+
+
 def applied(fix: Fix) -> str:
     """Who applies a fix, empty where that need not be said."""
     if fix.applicability is Applicability.SAFE and not any(edit.file for edit in fix.edits):

@@ -94,7 +94,9 @@ def test_json_is_the_contract() -> None:
     assert [f["code"] for f in document["findings"]] == ["RLD202", "RLD104"]
     first = document["findings"][0]
     assert (first["severity"], first["grade"]) == ("error", "declared")
-    assert first["evidence"] == [{"text": "enable_chunked_prefill=False", "source": "run.sh", "line": 7, "setting": None}]
+    assert first["evidence"] == [
+        {"text": "enable_chunked_prefill=False", "source": "run.sh", "line": 7, "setting": None}
+    ]
     edit = first["fixes"][0]["edits"][0]
     assert edit == {
         "option": "engine.max_num_batched_tokens",

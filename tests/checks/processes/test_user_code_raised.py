@@ -12,10 +12,7 @@ from tests.logs.excerpts import OUT_OF_MEMORY, REWARD_RAISES, ranked
 
 def test_the_file_the_line_and_the_rank() -> None:
     found = finding(check, ranked(1, REWARD_RAISES))
-    assert (
-        found.message
-        == "KeyError: 'answer' raised by reward at /home/user/rl/train.py:9"
-    )
+    assert found.message == "KeyError: 'answer' raised by reward at /home/user/rl/train.py:9"
     assert [(e.source, e.line) for e in found.evidence] == [("log", 10), ("/home/user/rl/train.py", 9)]
 
 
