@@ -9,6 +9,7 @@ from rldoctor import reads
 from rldoctor.plan.model import RolloutPlan
 
 SCHEMA_VERSION = 1
+OF_ANOTHER_PYTHON = "which Python the run starts with is not known: its packages were assumed"
 
 
 class _Facts:
@@ -62,7 +63,8 @@ class Packages:
     ``complete`` is false for an assumed environment: a distribution it does not name is unknown, not absent. ``broken``
     holds names that are installed in a version that is not known, with the reason. ``include`` is the directory
     with ``Python.h``, None where the headers are not installed. ``named`` says that the user named this interpreter as
-    the one that the run starts with."""
+    the one that the run starts with. ``foreign`` says that the packages were assumed and the interpreter was not: the
+    run's own may be another release."""
 
     python: str
     distributions: tuple[Distribution, ...] = ()
@@ -72,6 +74,12 @@ class Packages:
     broken: dict[str, str] = field(default_factory=dict)
     include: str | None = None
     named: bool = False
+    foreign: bool = False
+
+    def release(self) -> str | None:
+        """The release of the run's Python; None where it is not known."""
+        reads.note("packages.python", OF_ANOTHER_PYTHON if self.foreign else None)
+        return None if self.foreign else self.python
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rldoctor import reads
-from rldoctor.case import Case, Distribution, Packages, Unknown
+from rldoctor.case import OF_ANOTHER_PYTHON, Case, Distribution, Packages, Unknown
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.plan.vocabulary import plain
 from rldoctor.versions import version_within
@@ -77,6 +77,8 @@ def lookup(case: Case, path: str) -> object | Absent | Unknown:
 def _step(value: object, part: str, path: str, case: Case) -> object | Absent | Unknown:
     if isinstance(value, Packages) and not hasattr(value, part):
         return _distribution(value, part)
+    if isinstance(value, Packages) and part == "python" and value.release() is None:
+        return Unknown(reason=OF_ANOTHER_PYTHON, how="--python PATH, or --assume python==VERSION")
     found = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
     return _missing(path, case) if found is None else found
 

@@ -156,14 +156,12 @@ def _machine(case: Case, report: Report) -> Missing | None:
 
 def _patient(case: Case, report: Report) -> Missing | None:
     """Something to examine: vLLM or a framework that trains with it."""
-    from rldoctor.knowledge.packages import FRAMEWORKS
+    from rldoctor.knowledge.packages import is_examinable
 
     if case.packages is None:
         why = case.unknown.get("packages")
         return Missing(what=f"the packages are not known{f': {why.reason}' if why else ''}", how="--python PATH")
-    if case.packages.broken.keys() & {*FRAMEWORKS, "vllm"}:
-        return None
-    if any(find(case.packages, name) is not None for name in ("vllm", *FRAMEWORKS)):
+    if is_examinable(case.packages):
         return None
     where = case.packages.prefix or case.packages.executable or "the environment"
     return Missing(what=f"no vLLM and no RL framework is in {where}", how="--python PATH of the environment to examine")

@@ -96,7 +96,7 @@ def judge(
     misfits: dict[tuple[str, Severity], list[Misfit]] = {}
     for (by, on), demands in _pairs(needs.demands, belongs).items():
         installed = find(case.packages, on) if on != "python" else None
-        version = case.packages.python if on == "python" else installed.version if installed else None
+        version = case.packages.release() if on == "python" else installed.version if installed else None
         if version is None:
             continue
         why = unreleased(version)

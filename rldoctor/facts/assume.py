@@ -16,7 +16,7 @@ from rldoctor import redact, untrusted
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
 from rldoctor.errors import InputError, meant_or_known
 from rldoctor.frameworks import packages
-from rldoctor.knowledge.packages import is_known, meant_by
+from rldoctor.knowledge.packages import is_examinable, is_known, meant_by
 from rldoctor.lookup import PROVIDERS, canonical
 
 ASSUMED = "judged for an assumed machine"
@@ -89,7 +89,7 @@ def verify(items: Iterable[str], read: Iterable[str] = ()) -> None:
     assumed = parse(given)
     also = {canonical(name) for name in read}
     for name, version in assumed.versions.items():
-        if not is_known(name) and name not in also:
+        if not is_known(name) and name not in also and name != "python":
             meant = meant_by(name)
             hint = f"; did you mean {meant}?" if meant else ""
             raise InputError(f"--assume {name}=={version}: no check reads a package {name}{hint}")
@@ -234,7 +234,8 @@ def _packages(collected: Packages | None, machine: Machine) -> Packages | None:
         kept = collected or Packages(python=python, complete=False)
         return replace(kept, python=python, executable=None, prefix=None, include=None)
     named = (Distribution(name=name, version=version) for name, version in machine.packages.items())
-    return Packages(python=python, distributions=tuple(named), complete=False)
+    foreign = machine.python is None and collected is not None and not collected.named
+    return Packages(python=python, distributions=tuple(named), complete=False, foreign=foreign)
 
 
 def _gpus(assumed: list[AssumedGpu]) -> Gpus:
@@ -262,11 +263,19 @@ def _with_versions(case: Case, versions: dict[str, str]) -> Case:
     Where no packages were collected, no check reads them or the case says why: nothing changes."""
     if case.packages is None:
         return case
+    python = versions.get("python")
     distributions = list(case.packages.distributions)
     for name, version in versions.items():
+        if name == "python":
+            continue
         replaced = _SAME_INSTALL.get(name, (name,))
         place = next((i for i, d in enumerate(distributions) if d.name in replaced), len(distributions))
         distributions = [d for d in distributions if d.name not in replaced]
         distributions.insert(place, Distribution(name=name, version=version))
     broken = {name: reason for name, reason in case.packages.broken.items() if name not in versions}
-    return replace(case, packages=replace(case.packages, distributions=tuple(distributions), broken=broken))
+    packages = replace(case.packages, distributions=tuple(distributions), broken=broken)
+    if python is not None:
+        return replace(case, packages=replace(packages, python=python, executable=None, prefix=None, foreign=False))
+    # An interpreter without anything to examine is no more than the one that rldoctor runs in.
+    doctors = case.packages.executable is not None and not case.packages.named and not is_examinable(case.packages)
+    return replace(case, packages=replace(packages, foreign=packages.foreign or doctors))

@@ -157,7 +157,7 @@ def describe(case: Case) -> str:
     """One line that names what was examined."""
     parts = [part for part in (case.role, case.target) if part]
     if case.packages is not None:
-        parts.append(f"Python {case.packages.python}")
+        parts += [f"Python {case.packages.python}"] if not case.packages.foreign else []
         if case.plan is not None and case.plan.version is not None and case.plan.framework.lower() != "vllm":
             parts.append(f"{case.plan.framework} {case.plan.version}")
         found = (find(case.packages, name) for name in ("vllm", "torch", "transformers"))

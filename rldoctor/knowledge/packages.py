@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from rldoctor.case import Packages
 from rldoctor.frameworks import framework, packages
+from rldoctor.lookup import find_all
 
 # Frameworks that train with vLLM rollouts, each under the name that it is known by here.
 FRAMEWORKS = tuple(package.name for package in packages())
@@ -70,6 +72,12 @@ def packages_of(name: str) -> tuple[str, ...]:
 def is_alternative(extra: str, required: str) -> bool:
     """Whether ``extra`` admits versions of ``required`` beyond what the package's plain extra pins."""
     return any(package.alternatives.get(extra) == required for package in packages())
+
+
+def is_examinable(environment: Packages) -> bool:
+    """Whether an environment holds vLLM or a framework that trains with it."""
+    names = ("vllm", *FRAMEWORKS)
+    return not environment.broken.keys().isdisjoint(names) or any(find_all(environment, name) for name in names)
 
 
 # Builds of vLLM under names of their own, and real packages whose names are nearly those above.

@@ -43,7 +43,7 @@ class Scope:
         ranges = {self.package: self.versions, **self.beside}
         if not all(installed_within(case, name, versions) for name, versions in ranges.items()):
             return False
-        python = case.packages.python if case.packages is not None else None
+        python = case.packages.release() if case.packages is not None and self.python is not None else None
         return self.python is None or version_within(python, self.python) is True
 
 

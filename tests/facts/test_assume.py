@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -219,3 +220,11 @@ def test_packages_for_a_python_nobody_knows_stay_unknown(machine: Path) -> None:
 def test_a_version_where_no_packages_were_collected_changes_nothing() -> None:
     unread = Case(unknown={"packages": Unknown(reason="not in this bundle")})
     assert apply(unread, ("vllm==0.8.5",)) == unread
+
+
+def test_the_python_that_the_doctor_runs_in_is_not_the_runs() -> None:
+    bare = replace(HERE, packages=Packages(python="3.11.7", distributions=(TORCH,), executable="/bin/python"))
+    unknown = lookup(apply(bare, ["vllm==0.8.5"]), "packages.python")
+    assert isinstance(unknown, Unknown) and unknown.how == "--python PATH, or --assume python==VERSION"
+    assert lookup(apply(bare, ["vllm==0.8.5", "python==3.12"]), "packages.python") == "3.12"
+    assert lookup(apply(HERE, ["vllm==0.8.5"]), "packages.python") == "3.11.7"
