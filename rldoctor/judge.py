@@ -42,13 +42,27 @@ def judge(checks: Iterable[Check], case: Case, vocabulary: Iterable[Check] = ())
 def judge_one(check: Check, case: Case, known: Knows = lambda job: False) -> CheckResult:
     """Runs a check's detectors and joins what they say into one outcome. A pass is an answer: what a probe saw is one,
     and so is what is declared, as long as no detector of what is declared misses a fact. Where a probe was run for the
-    check and failed before it could tell, neither stands for what it did not see."""
+    check and failed before it could tell, or had nothing to compare the engine with, neither stands for what it did not
+    see."""
     said = [(detector, _run_detector(check, detector, case, known)) for detector in check.detectors]
     outcomes = {(detector.grade, result.outcome) for detector, result in said}
     answered = (Grade.OBSERVED, Outcome.PASS) in outcomes or (Grade.DECLARED, Outcome.NOT_CHECKED) not in outcomes
-    cut_off = any(result.outcome is Outcome.NOT_CHECKED and failed_runs(case, detector) for detector, result in said)
-    order = _OF_DETECTORS if answered and not cut_off else _OF_CASES
-    return join_results([result for _, result in said], order, beside=True)
+    short = [result for detector, result in said if _fell_short(case, detector, result)]
+    order = _OF_DETECTORS if answered and not short else _OF_CASES
+    others = [result for _, result in said if all(result is not one for one in short)]
+    return join_results([*short, *others], order, beside=True)
+
+
+def _fell_short(case: Case, detector: Detector, result: CheckResult) -> bool:
+    """Whether a detector has no answer although its probe was run."""
+    if result.outcome is not Outcome.NOT_CHECKED:
+        return False
+    return bool(failed_runs(case, detector)) or any(map(_without_reference, _runs(case, detector)))
+
+
+def _without_reference(job: Mapping[str, Any]) -> bool:
+    """Whether a run could not have the ``trainer``: the same weights in transformers, to compare the engine with."""
+    return "trainer" in (job.get("records") or {}).get("unread", {})
 
 
 def failed_runs(case: Case, detector: Detector) -> list[Mapping[str, Any]]:

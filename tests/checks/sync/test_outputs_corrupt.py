@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rldoctor_checks.sync.outputs_corrupt import check
@@ -12,7 +13,7 @@ from rldoctor.judge import judge_one
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings as log_findings
 from tests.logs.asking import raised
-from tests.observations import completion, rollout_case
+from tests.observations import completion, rollout_case, scenario_case
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
@@ -43,6 +44,18 @@ def test_one_token_over_and_over() -> None:
 )
 def test_what_has_a_reason_or_is_not_reported(rows: list[dict[str, object]]) -> None:
     assert judge_one(check, rollout_case(completions=rows)).outcome is Outcome.PASS
+
+
+def test_finite_numbers_are_no_pass_where_nothing_could_be_compared() -> None:
+    why = "transformers could not be loaded: ImportError: libtorch.so"
+    unread = dict.fromkeys(("settings", "trainer", "long", "pairs"), why)
+    sampled = scenario_case("sampling", unread=unread)
+    case = replace(
+        rollout_case(), observations={**rollout_case().observations, "sampling": sampled.observations["sampling"]}
+    )
+    assert judge_one(check, rollout_case()).outcome is Outcome.PASS
+    result = judge_one(check, case)
+    assert result.outcome is Outcome.NOT_CHECKED and str(result.reason).startswith(f"{why}; ")
 
 
 def test_fixes_follow_the_engine() -> None:
