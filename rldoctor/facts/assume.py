@@ -102,7 +102,8 @@ def verify(items: Iterable[str], read: Iterable[str] = ()) -> None:
 
 
 def apply(case: Case, items: Iterable[str]) -> Case:
-    """The case as if ``items`` were so. What was observed by running something no longer holds."""
+    """The case as if ``items`` were so. What was observed by running something no longer holds, nor why something was
+    not observed."""
     assumed = parse(items)
     if assumed.machine is not None:
         case = _on_machine(case, assumed.machine)
@@ -110,7 +111,9 @@ def apply(case: Case, items: Iterable[str]) -> Case:
         case = _with_versions(case, assumed.versions)
     if assumed.machine is None and not assumed.versions:
         return case
-    gone = {f"observations.{name}": Unknown(reason=ASSUMED) for name in case.observations}
+    observed = {f"observations.{name}" for name in case.observations}
+    observed.update(fact for fact in case.unknown if fact.startswith("observations."))
+    gone = dict.fromkeys(sorted(observed), Unknown(reason=ASSUMED))
     return replace(case, observations={}, unknown={**case.unknown, **gone})
 
 

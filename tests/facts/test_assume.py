@@ -70,6 +70,11 @@ def test_what_was_observed_here_no_longer_holds() -> None:
     assert lookup(case, "observations.rollout") == Unknown(reason=ASSUMED)
 
 
+def test_why_something_was_not_observed_here_no_longer_holds() -> None:
+    here = replace(HERE, unknown={"observations.validators": Unknown(reason="vllm is not installed in /venv")})
+    assert lookup(apply(here, ("vllm==0.11.0",)), "observations.validators") == Unknown(reason=ASSUMED)
+
+
 def test_a_whole_machine(machine: Path) -> None:
     machine.write_text(
         json.dumps(
