@@ -133,15 +133,18 @@ def _without_a_word(run: LogRun) -> Finding:
     number = first.code - 128 if first.code > 128 else -first.code  # a shell and a container add 128
     named = next((s.name for s in signal.Signals if s.value == number), None)
     reported = next((one for one in run.failed_first if one.rank == first.rank), None)
-    who = _called(reported) if reported is not None else f"rank {first.rank}" if first.rank is not None else "a rank"
+    who = _called(reported) if reported is not None else f"rank {first.rank}" if first.rank is not None else "a process"
     how = f"was ended by {named} (exit code {first.code})" if named else f"ended with exit code {first.code}"
     hint = _KILLED if named and number == signal.SIGKILL else _FRAMES if named else _OWN_EXIT
     hints = () if first.code == _EXCEPTION else (hint,)
     by_torchrun = any("ChildFailedError" in f.type or "local_rank: " in f.message for f in run.failures)
     output = _of_rank(reported) if reported is not None else _RANKS if by_torchrun else _ITS_OUTPUT
+    said = next((one.message for one in run.failures if one.line == first.line and one.message), None)
+    others = any(one.line != first.line for one in run.failures)
     return check.finding(
-        f"{who} {how} and wrote no reason into this log; what the other processes say are consequences",
-        evidence=(Evidence(text=f"{who}: exit code {first.code}", source=first.source, line=first.line),),
+        f"{who} {how} and wrote no reason into this log"
+        f"{'; what the other processes say are consequences' if others else ''}",
+        evidence=(Evidence(text=said or f"{who}: exit code {first.code}", source=first.source, line=first.line),),
         fixes=(*hints, output),
     )
 

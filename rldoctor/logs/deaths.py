@@ -44,7 +44,8 @@ SIGNALS = {
 # The wording is that of glibc and bash (signals), torch/distributed/elastic, DeepSpeed's launcher, Slurm, argparse,
 # CPython.
 DEATHS: tuple[Death, ...] = (
-    _death("Killed", SHELL + r"Killed(?:$|\s{2,}|\s*\(core)", "Killed"),
+    # Nothing ends itself so: the shell says it of its child, which had no time to say why.
+    _death("Killed", SHELL + r"Killed(?:$|\s{2,}|\s*\(core)", "Killed", launcher=True),
     _death("Segmentation fault", SHELL + r"Segmentation fault(?:$|\s*\(core dumped\)|\s{2,})", "Segmentation fault"),
     _death("Aborted", SHELL + r"Aborted(?:$|\s*\(core dumped\))", "Aborted"),
     _death("Bus error", SHELL + r"Bus error(?:$|\s*\(core dumped\)|\s{2,})", "Bus error"),

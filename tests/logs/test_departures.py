@@ -101,8 +101,18 @@ def test_other_launchers() -> None:
     assert list(said.values()) == [
         "rank 1 was ended by SIGKILL (exit code -9)",
         "rank 5 ended with exit code 7",
-        "a rank was ended by SIGKILL (exit code -9)",
+        "a process was ended by SIGKILL (exit code -9)",
     ]
+
+
+@pytest.mark.parametrize("line", ["Killed", "train.sh: line 12: 12345 Killed                  python train.py"])
+def test_a_shell_whose_child_was_killed(line: str) -> None:
+    loading = "Loading checkpoint shards:  50%|#####     | 2/4 [00:10<00:10,  5.0s/it]\n"
+    (finding,) = triage_text(f"{loading}{line}\n").findings
+    assert finding.code == "RLD901"
+    assert finding.message == "a process was ended by SIGKILL (exit code -9) and wrote no reason into this log"
+    assert finding.fixes[0].commands == ("dmesg -T | grep -i -E 'killed process|out of memory'",)
+    assert codes(triage_text(f"{OUT_OF_MEMORY}{line}\n"))[0] == "RLD206"
 
 
 def test_a_death_that_ray_recorded_goes_before_a_lost_connection_and_not_before_a_time_out() -> None:
