@@ -76,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     streams.prepare()
     redact.begin(os.environ)
     arguments = sys.argv[1:] if arguments is None else arguments
+    # Learns the secrets among them: an error may quote a value without the name before it.
+    redact.argv(arguments)
     try:
         signal.signal(signal.SIGTERM, _terminated)
         _refuse_empty(arguments)

@@ -157,7 +157,10 @@ for state.global_step, record in enumerate(json.loads(sys.argv[2]), start=1):
     control = handler.on_log(arguments, state, control, record)
     if control.should_training_stop:
         break
-print(state.global_step, control.should_training_stop)
+print(state.global_step, control.should_training_stop, flush=True)
+# A rank that leaves while the other still talks to it may end it with an abort.
+dist.barrier()
+dist.destroy_process_group()
 """
 
 
