@@ -34,4 +34,9 @@ def _command(python: str | None, command: str) -> str:
 
 def _quoted(arguments: str) -> str:
     """Arguments in quotes where they need them, and in the same ones everywhere."""
-    return arguments if _OF_THE_SHELL.intersection(arguments) else shlex.join(shlex.split(arguments))
+    if _OF_THE_SHELL.intersection(arguments):
+        return arguments
+    try:
+        return shlex.join(shlex.split(arguments))
+    except ValueError:  # a plugin's quote that does not end
+        return arguments

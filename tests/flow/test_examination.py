@@ -167,7 +167,7 @@ def test_a_long_run_says_for_how_long_and_what_is_left(monkeypatch: pytest.Monke
 
 def test_install_commands_are_for_the_interpreter_that_was_judged() -> None:
     tried = Check("ACME01", "tried", None)
-    commands = ("pip install 'trl>=0.18'", "uv pip install vllm --torch-backend=auto", "dmesg -T")
+    commands = ("pip install 'trl>=0.18'", "uv pip install vllm --torch-backend=auto", "dmesg -T", "pip install 'odd")
 
     @tried.declared(needs=["packages"])
     def look(case: Case) -> Any:
@@ -181,8 +181,9 @@ def test_install_commands_are_for_the_interpreter_that_was_judged() -> None:
         "'/opt/my env/bin/python' -m pip install 'trl>=0.18'",
         "uv pip install --python '/opt/my env/bin/python' vllm --torch-backend=auto",
         "dmesg -T",
+        "'/opt/my env/bin/python' -m pip install 'odd",
     )
-    assert shown(None) == ("python -m pip install 'trl>=0.18'", *commands[1:])
+    assert shown(None) == ("python -m pip install 'trl>=0.18'", *commands[1:3], "python -m pip install 'odd")
 
 
 def test_what_the_reader_of_a_launch_noted_is_said(tmp_path: Path) -> None:
