@@ -47,10 +47,10 @@ def judge_one(check: Check, case: Case, known: Knows = lambda job: False) -> Che
     said = [(detector, _run_detector(check, detector, case, known)) for detector in check.detectors]
     outcomes = {(detector.grade, result.outcome) for detector, result in said}
     answered = (Grade.OBSERVED, Outcome.PASS) in outcomes or (Grade.DECLARED, Outcome.NOT_CHECKED) not in outcomes
-    short = [result for detector, result in said if _fell_short(case, detector, result)]
-    order = _OF_DETECTORS if answered and not short else _OF_CASES
-    others = [result for _, result in said if all(result is not one for one in short)]
-    return join_results([*short, *others], order, beside=True)
+    judged = [(_fell_short(case, detector, result), result) for detector, result in said]
+    judged.sort(key=lambda one: not one[0])  # their reasons come first
+    order = _OF_DETECTORS if answered and not judged[0][0] else _OF_CASES
+    return join_results([result for _, result in judged], order, beside=True)
 
 
 def _fell_short(case: Case, detector: Detector, result: CheckResult) -> bool:

@@ -131,6 +131,7 @@ _RESUME = Fix(
     title="submit the job again (Slurm: --requeue) and resume from the last checkpoint; save often enough that little "
     "is lost"
 )
+_MORE_WALLTIME = (_RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",)))
 _SLURM = r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+)(?: \(\d+\))? ON (?P<node>\S+) CANCELLED AT "
 _EVICTION = "https://kubernetes.io/docs/concepts/scheduling-eviction/"
 _CANCELLED = "https://slurm.schedmd.com/scancel.html"
@@ -317,7 +318,7 @@ check.signature(
     pattern=r"walltime (?P<used>\d+) exceeded limit (?P<limit>\d+)",
     when=_nothing_failed_before,
     says="PBS ended the job at its time limit of {limit} s (walltime): nothing in the run is at fault",
-    fixes=(_RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",))),
+    fixes=_MORE_WALLTIME,
     silent=True,
     url="https://openpbs.org",
 )
@@ -327,7 +328,7 @@ check.signature(
     "job exceeded wallclock limit",
     when=_nothing_failed_before,
     says="PBS ended the job at its time limit: nothing in the run is at fault",
-    fixes=(_RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",))),
+    fixes=_MORE_WALLTIME,
     silent=True,
     url="https://openpbs.org",
 )

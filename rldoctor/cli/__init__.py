@@ -74,10 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # every 50,000 still a twentieth.
     gc.set_threshold(200_000, 20, 50)
     streams.prepare()
-    redact.begin(os.environ)
     arguments = sys.argv[1:] if arguments is None else arguments
-    # Learns the secrets among them: an error may quote a value without the name before it.
-    redact.argv(arguments)
+    redact.begin(os.environ, arguments)
     try:
         signal.signal(signal.SIGTERM, _terminated)
         _refuse_empty(arguments)

@@ -108,13 +108,13 @@ class Judging:
 def _refuse_what_is_no_file(targets: list[Path]) -> None:
     """Raises :class:`InputError` for what people hand over in the place of a launch file: a command line, a pipe, or a
     log."""
+    words = [word for target in targets for word in str(target).split()]
+    script = next((word for word in words if Path(word).is_file()), None)
     for target in targets:
         if str(target).endswith(LOGS) and target.is_file():
             raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
         if str(target) == "-":
             raise InputError("-: what a launch names stands beside its file, so standard input is not read: save it")
-        words = [word for one in targets for word in str(one).split()]
-        script = next((word for word in words if Path(word).is_file()), None)
         if not target.exists() and script is not None and not Path(words[0]).suffix:
             raise InputError(f"{words[0]}: no such file; hand over the script alone: rldoctor check {script}")
 

@@ -163,11 +163,11 @@ def _suspects(pieces: Sequence[Slice]) -> Iterator[Evidence]:
     """The lines of the end, behind the last sign of life, that look like a failure. A server that was asked to end
     complains of what ends with it."""
     for piece, number, line in _lines(pieces):
-        text, asked = line.text, piece.record.asked_to_end
+        text = line.text
         if number <= piece.record.last_sign or line.level in _QUIET or is_last_word(line):
             continue
-        if asked is not None and piece.first <= asked < number:
-            continue
         match = _FAILURE.search(text[:400]) or (_WHOLE.search(text) if line.level in ("ERROR", "CRITICAL") else None)
-        if match is not None and not _HARMLESS.search(text[:400]) and not is_quoted(text, match.start()):
+        if match is None or _HARMLESS.search(text[:400]) or is_quoted(text, match.start()):
+            continue
+        if not piece.is_shutting_down(number):
             yield Evidence(text=text.strip()[:500], source=piece.record.name, line=number)

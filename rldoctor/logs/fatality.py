@@ -186,8 +186,7 @@ def _went_on(failure: Failure) -> bool:
 
 def _of_a_shutdown(failure: Failure) -> bool:
     """Whether it only passes on that a server ended which somebody had asked to."""
-    asked = failure.slice.record.asked_to_end
-    return failure.secondary and asked is not None and failure.slice.first <= asked < failure.number
+    return failure.secondary and failure.slice.is_shutting_down(failure.number)
 
 
 def _reported_again(failure: Failure) -> bool:

@@ -37,6 +37,11 @@ class Slice:
     def summaries(self) -> list[FailedFirst]:
         return [reported for reported in self.record.summaries if self.first <= reported.line <= self.last]
 
+    def is_shutting_down(self, number: int) -> bool:
+        """Whether somebody had asked a server to end before this line."""
+        asked = self.record.asked_to_end
+        return asked is not None and self.first <= asked < number
+
     def joined(self, earlier: Slice) -> Slice:
         """This slice together with the one before it."""
         return Slice(self.record, earlier.first, self.last, earlier.sure)

@@ -97,12 +97,14 @@ def learn(data: bytes) -> None:
     _shown(data.decode("utf-8", "replace"))
 
 
-def begin(variables: Mapping[str, str]) -> None:
-    """Forgets what was known, and learns the secrets of this process's own environment."""
+def begin(variables: Mapping[str, str], command: Sequence[str] = ()) -> None:
+    """Forgets what was known, and learns the secrets of this process's own environment and command line: an error may
+    quote a value without the name before it."""
     memory.forget_all()
     for name, value in variables.items():
         if is_secret_variable(name, value):
             memory.remember(name, value)
+    argv(command)
 
 
 def tree(value: T) -> T:

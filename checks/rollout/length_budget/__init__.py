@@ -151,20 +151,9 @@ def responses_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
     if response <= room:  # the whole context is the frameworks' way to say: as much as is left
         yield Reach(f"responses of {response} within {room}")
         return
-    yield check.finding(
-        f"responses of {response} tokens exceed max_model_len {room} before any prompt: completions are cut off or "
-        "refused",
-        severity=Severity.WARNING,
-        evidence=cite(plan, CONTEXT, RESPONSE),
-        fixes=(
-            *shorten(plan, room),
-            Fix.unsafe(
-                f"or give the engine a context of {response + room} tokens",
-                {CONTEXT: response + room},
-                side_effects="more KV cache for each sequence; the model must have that context",
-            ),
-        ),
-    )
+    says = f"exceed max_model_len {room} before any prompt: completions are cut off or refused"
+    costs = "more KV cache for each sequence; the model must have that context"
+    yield _too_long(plan, CONTEXT, says, "give the engine a context", costs)
 
 
 @check.declared(needs=[f"plan.{TOTAL}", f"plan.{RESPONSE}"])
@@ -179,18 +168,20 @@ def responses_beyond_the_whole(case: Case) -> Iterator[Finding | Reach]:
     if response <= whole:  # as much as is left
         yield Reach(f"responses of {response} within sequences of {whole}")
         return
-    yield check.finding(
-        f"responses of {response} tokens exceed the {whole} of prompt and response together: the longest completions "
-        "are cut off",
+    says = f"exceed the {whole} of prompt and response together: the longest completions are cut off"
+    yield _too_long(plan, TOTAL, says, "allow sequences", "more memory in training")
+
+
+def _too_long(plan: RolloutPlan, bound: str, says: str, instead: str, costs: str) -> Finding:
+    """Responses that are longer than the ``bound`` of prompt and response, which may be raised ``instead``."""
+    most, response = plan.value(bound), plan.value(RESPONSE)
+    return check.finding(
+        f"responses of {response} tokens {says}",
         severity=Severity.WARNING,
-        evidence=cite(plan, TOTAL, RESPONSE),
+        evidence=cite(plan, bound, RESPONSE),
         fixes=(
-            *shorten(plan, whole),
-            Fix.unsafe(
-                f"or allow sequences of {response + whole} tokens",
-                {TOTAL: response + whole},
-                side_effects="more memory in training",
-            ),
+            *shorten(plan, most),
+            Fix.unsafe(f"or {instead} of {response + most} tokens", {bound: response + most}, side_effects=costs),
         ),
     )
 
