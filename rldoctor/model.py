@@ -160,6 +160,19 @@ class CheckResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProcessFailure:
+    """One failure of one process of a run: who (a rank, else actor and process), what it said, and how many seconds
+    ``after`` the first failure that was, where the log has times. ``cause`` marks the first failure itself."""
+
+    process: str
+    exception: str
+    after: float | None = None
+    source: str | None = None
+    line: int | None = None
+    cause: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Incident:
     """What happened in one run, as its log tells.
 
@@ -167,11 +180,13 @@ class Incident:
     came to its end or goes on, and learns nothing), ``finished`` (the last planned step, or the trainer's last words),
     ``unfinished`` (cut off or still running, ``step`` tells where; with the ``stage`` start before anything ran) or
     ``unknown`` (nothing shows that a run went on: no log, or words of failure that nothing explains; ``suspects`` are
-    the lines that look like it). ``first_rank`` is the first failing rank (where the log has no ranks, its actor and
-    process), ``stage`` where in training it was (start, weights, rollout, reward, log-probabilities, update, weight
-    sync, checkpoint, evaluation). ``exception`` is ``Type: message`` of the first
-    failure, ``frames`` its ``file:line in function``, innermost last, ``user_frame`` the innermost one outside
-    installed packages. ``cascades`` are failures that others caused. ``run`` of ``runs`` in these files this is;
+    the lines that look like it, and ``wordless`` says that they tell of a process that ended without a last word).
+    ``first_rank`` is the first failing rank (where the log has no ranks, its actor and process), ``stage`` where in
+    training it was (start, weights, rollout, reward, log-probabilities, update, weight sync, checkpoint, evaluation).
+    ``exception`` is ``Type: message`` of the first failure, ``frames`` its ``file:line in function``, innermost last,
+    ``user_frame`` the innermost one outside installed packages. ``cascades`` are failures that others caused,
+    ``failures`` those of each process in the order in which they came, ``unharmed`` the ranks that wrote and did not
+    fail. ``run`` of ``runs`` in these files this is;
     ``partial`` says why the log is incomplete. ``node`` is the one on which it ended, where who ended it names it, and
     ``attempt`` how often it had been started again before (0: never)."""
 
@@ -182,6 +197,8 @@ class Incident:
     frames: tuple[str, ...] = ()
     user_frame: str | None = None
     cascades: tuple[str, ...] = ()
+    failures: tuple[ProcessFailure, ...] = ()
+    unharmed: tuple[str, ...] = ()
     framework: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     source: str | None = None
@@ -193,6 +210,7 @@ class Incident:
     node: str | None = None
     attempt: int | None = None
     suspects: tuple[Evidence, ...] = ()
+    wordless: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -176,15 +176,13 @@ def _understood(case: Case, report: Report) -> Missing | None:
         )
     if incident is None or incident.kind != "unknown":
         return None
+    if incident.wordless:
+        return Missing(
+            what="the process ended without a last word, and Python's resource tracker cleaned up behind it: it was "
+            "killed, or left by os._exit",
+            how="dmesg -T | grep -i -E 'killed process|out of memory', or the log of whoever started it",
+        )
     if incident.suspects:
-        from rldoctor.logs.endings import WITHOUT_A_WORD
-
-        if WITHOUT_A_WORD in incident.suspects[0].text:
-            return Missing(
-                what="the process ended without a last word, and Python's resource tracker cleaned up behind it: it "
-                "was killed, or left by os._exit",
-                how="dmesg -T | grep -i -E 'killed process|out of memory', or the log of whoever started it",
-            )
         return Missing(what="what became of the run is not understood; these lines look like a failure")
     return Missing(
         what=f"nothing in {report.target} shows that a run went on: no step, no last word, no failure",

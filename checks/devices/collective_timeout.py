@@ -390,6 +390,7 @@ check.signature(
     "Connection reset by peer. This is typically caused by a remote worker",
     "This is typically caused by a remote worker hanging or bugs in the application",
     "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
+    "remote process exited or there was a network error",
     "Failed to recv, got 0 bytes",
     'Failed to check the "should dump" flag on TCPStore',
     says="a rank lost the connection to another one that had ended before",

@@ -113,7 +113,6 @@ _GLOO = Fix.unsafe("take gloo for this group", {"sync.backend": "gloo"}, side_ef
     "NCCL error: invalid argument",
     "NCCL error : invalid argument",
     "NCCL error: invalid usage",
-    "NCCL error: remote process exited",
     "ncclUnhandledCudaError: Call to CUDA function failed",
     "ncclSystemError: System call",
     "ncclInternalError: Internal check failed",
@@ -288,7 +287,7 @@ check.signature(
 )
 check.signature(
     "NCCL error in: ",
-    pattern=r"NCCL error in: \S+, (?P<why>unhandled \w+ error|internal error|invalid (?:usage|argument)|remote)",
+    pattern=r"NCCL error in: \S+, (?P<why>unhandled \w+ error|internal error|invalid (?:usage|argument))",
     unless=("ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError", "Duplicate GPU detected", "Last error"),
     says="an NCCL group cannot be built or used ({why}); the lines that say why are cut off or were not asked for",
     fixes=(_DEBUG, _MEMORY, _GLOO),

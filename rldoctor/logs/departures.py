@@ -31,7 +31,7 @@ _ASKED = frozenset({0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 12
 def departures(verdicts: Verdicts) -> tuple[Departure, ...]:
     """Those of one run, the first one first. A failure of unknown rank may be the word of whoever ended so."""
     speakers = [f for f in verdicts.failures if not f.launcher and not PARENTS.search(f.exception.type)]
-    ranks = {_rank(f) for f in speakers}
+    ranks = {f.rank for f in speakers}
     first = min((f.number for f in speakers), default=None)
     return tuple(one for one in _recorded(verdicts) if _silent(one, ranks) and not _followed(one, verdicts, first))
 
@@ -47,12 +47,6 @@ def _silent(one: Departure, speakers: set[str | None]) -> bool:
     if one.code in _ASKED or one.rank in speakers - {None}:
         return False
     return one.code in _NATIVE or (one.rank is not None and (one.code not in _OF_AN_EXCEPTION or None not in speakers))
-
-
-def _rank(failure: Failure) -> str | None:
-    inner = failure.exception.chain[0].origin
-    known = failure.slice.record.rank_of.get((inner.pid, inner.node)) if inner.pid else None
-    return inner.rank or failure.exception.origin.rank or known
 
 
 def _recorded(verdicts: Verdicts) -> list[Departure]:

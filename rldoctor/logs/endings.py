@@ -30,7 +30,7 @@ _HARMLESS = re.compile(
 )
 _QUIET = ("DEBUG", "INFO", "WARNING")
 # multiprocessing/resource_tracker.py, over a line with the code that warns.
-WITHOUT_A_WORD = "resource_tracker: There appear to be "
+_WITHOUT_A_WORD = "resource_tracker: There appear to be "
 _LAST_WORDS = 2
 _MOST_SUSPECTS = 3
 # Records of a logger, or lines with a process, from which on a text is taken for a log.
@@ -90,9 +90,10 @@ def ended(
         return replace(incident, kind="unhealthy")
     if any(piece.record.last_word for piece in pieces) or (at is not None and at == of):
         return replace(incident, kind="finished")
-    suspects = (*_left_behind(pieces), *_suspects(pieces))[:_MOST_SUSPECTS]
+    wordless = _left_behind(pieces)
+    suspects = (*wordless, *_suspects(pieces))[:_MOST_SUSPECTS]
     if suspects:
-        return replace(incident, kind="unknown", suspects=suspects)
+        return replace(incident, kind="unknown", suspects=suspects, wordless=bool(wordless))
     if not _is_log(pieces, at):
         return replace(incident, kind="unknown")
     # A script says "done" behind everything; where something ran and nothing speaks against it, it is believed.
@@ -155,7 +156,7 @@ def _left_behind(pieces: Sequence[Slice]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(text=line.text.strip()[:500], source=piece.record.name, line=number)
         for piece, number, line in last
-        if WITHOUT_A_WORD in line.text
+        if _WITHOUT_A_WORD in line.text
     )[:1]
 
 

@@ -86,6 +86,13 @@ class Failure:
         return any(roles & {Role.CASCADE, Role.WRAPPER} and literal in text for literal, roles in self.said.items())
 
     @property
+    def rank(self) -> str | None:
+        """The rank that raised it, as its lines or its process's pid tell."""
+        inner = self.exception.chain[0].origin
+        known = self.slice.record.rank_of.get((inner.pid, inner.node)) if inner.pid else None
+        return inner.rank or self.exception.origin.rank or known
+
+    @property
     def order(self) -> tuple[float, int, int]:
         """Sorts failures of several files: by time where it is known, then as they stand."""
         time = self.exception.time

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rldoctor.logs.dating import dated, version_of
 from rldoctor.logs.departures import PARENTS, departures
-from rldoctor.logs.fatality import CARRIER, Failure, Verdicts, judge
-from rldoctor.logs.model import Departure, Frame, LoggedException, LogRun
+from rldoctor.logs.fatality import Failure, Verdicts, judge
+from rldoctor.logs.followed import by_process, cascades, short, telling, unharmed
+from rldoctor.logs.model import Departure, Frame, LogRun
 from rldoctor.logs.reveals import framework_of, versions_in_frames
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.stages import stage_before, stage_of
 from rldoctor.logs.table import Table
 from rldoctor.model import Incident
 
-_MOST_CASCADES = 12
-_TITLE = re.compile(r"\d validation errors? for |^Error\(s\) |NCCL error in|unhandled system error")
 # Which rank an exception was raised on, in its own text: Ascend's ACL, torch's C++.
 _NAMED_RANK = re.compile(r"\bRankID:\s?(\d{1,6})\b|^\[Rank (\d{1,6})\]")
 _FEWEST_VICTIMS = 3
 _TP_WORKER = re.compile(r"_TP(\d+)$")
-_WORKER_CARRIER = re.compile(r"Caught \w+ in (?:DataLoader worker|replica|pin memory)")
 
 
 def log_run(slices: Sequence[Slice], table: Table, run: int = 1, runs: int = 1) -> tuple[LogRun, Verdicts]:
@@ -87,33 +85,22 @@ def _incident(
         return Incident(kind="unknown", **common)  # type: ignore[arg-type]
     link = telling(shown.exception)
     own = link.user_frame or next((x.user_frame for x in shown.exception.chain if x.user_frame), None)
+    first_rank = _departed(departed) or _silent(verdicts) or _first_rank(shown, slices)
+    failed = by_process(verdicts.failures, shown, first_rank)
     return Incident(
         kind="crashed",
-        first_rank=_departed(departed) or _silent(verdicts) or _first_rank(shown, slices),
+        first_rank=first_rank,
         stage=_stage(shown),
-        exception=_short(link),
+        exception=short(link),
         frames=tuple(str(frame) for frame in link.frames),
         user_frame=str(own) if own is not None else None,
-        cascades=_cascades(verdicts.failures, shown),
+        cascades=cascades(verdicts.failures, shown),
+        failures=failed,
+        unharmed=unharmed(slices, failed),
         source=shown.exception.source,
         line=link.line or shown.number,
         **common,  # type: ignore[arg-type]
     )
-
-
-def telling(exception: LoggedException) -> LoggedException:
-    """The link of a chain that says what happened: the last one, or what it carries over from another process."""
-    links = list(reversed(exception.chain))
-    said = (x for x in links if not CARRIER.search(x.type) and not _WORKER_CARRIER.match(x.message))
-    return next((x for x in said if x.message or x.frames), links[0])
-
-
-def _short(link: LoggedException) -> str:
-    said = [line.strip() for line in link.message.split("\n") if line.strip(" =-*")]
-    # The first line of a validation error is a title; behind others a script may have written.
-    titled = bool(said) and (said[0].endswith(":") or _TITLE.search(said[0]) is not None)
-    first = " ".join(said[: 2 if titled else 1])
-    return f"{link.type}: {first}".removesuffix(": ")[:600]
 
 
 def _departed(departed: Sequence[Departure]) -> str | None:
@@ -135,11 +122,9 @@ def _silent(verdicts: Verdicts) -> str | None:
 def _first_rank(shown: Failure, slices: Sequence[Slice]) -> str | None:
     """The rank that the first failure's lines name; else the one that torchelastic saw fail first; else actor and
     process."""
-    inner = shown.exception.chain[0].origin
-    known = shown.slice.record.rank_of.get((inner.pid, inner.node)) if inner.pid else None
-    outer = shown.exception.origin
-    if (rank := inner.rank or outer.rank or known) is not None:
-        return rank
+    if shown.rank is not None:
+        return shown.rank
+    inner, outer = shown.exception.chain[0].origin, shown.exception.origin
     named = {match[1] or match[2] for match in _NAMED_RANK.finditer(shown.exception.text)}
     if len(named) == 1:
         return named.pop()
@@ -166,22 +151,6 @@ def _stage(shown: Failure) -> str | None:
         if stage is not None:
             return stage
     return stage_before(shown.number, [s for s in shown.slice.record.stages if s[0] >= shown.slice.first])
-
-
-def _cascades(failures: Iterable[Failure], shown: Failure) -> tuple[str, ...]:
-    """What else failed, each once, with where."""
-    groups: dict[str, list[str]] = {}
-    for failure in failures:
-        if failure is not shown:
-            said = re.sub(r"\d+", "0", _short(telling(failure.exception)))
-            if said not in groups:
-                groups[said] = [_short(telling(failure.exception))[:300]]
-            groups[said].append(failure.exception.origin.label)
-    lines = []
-    for said, *where in groups.values():
-        labels = list(dict.fromkeys(where))
-        lines.append(f"{said} ({', '.join(labels[:4])}{f' and {len(labels) - 4} more' if len(labels) > 4 else ''})")
-    return tuple(lines[:_MOST_CASCADES])
 
 
 def _frames(verdicts: Verdicts) -> list[Frame]:

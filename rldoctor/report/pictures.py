@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rldoctor.exhibits.model import Exhibits
 from rldoctor.report import shapes
+from rldoctor.report.lanes import Timeline
 from rldoctor.report.shapes import Cell, Row
 
 # Parts differ in form as well, for whoever sees no colours.
@@ -44,6 +45,30 @@ def print_pictures(console: Console, exhibits: Exhibits) -> None:
             shown = trend(_thinned(values))
             line = Text.assemble(f"  {curve.name:<{_NAME}} ", (f"{shown:<{_STEPS}}", "blue"), f"  {ends}")
             console.print(line.append(f", steps {curve.steps[0]} to {curve.steps[-1]}", style="dim"), soft_wrap=True)
+
+
+def print_lanes(console: Console, timeline: Timeline) -> None:
+    """Who failed when: a line for each process, or for all whose failures say the same."""
+    _heading(console, "process by process", "to scale" if timeline.timed else "in the order of the log")
+    width = max(16, min(_MOST, console.width - _NAME - 20))
+    for lane in timeline.lanes:
+        cells = [("─", "blue")] * (_column(lane.first[-1], width) + 1)
+        cells += [(" ", "")] * (width - len(cells))
+        for places, mark in ((lane.later, ("○", "dim")), (lane.first, ("●", "red" if lane.cause else "yellow"))):
+            for place in places:
+                cells[_column(place, width)] = mark
+        name = lane.name if len(lane.name) <= _NAME else f"{lane.name[: _NAME - 3]}..."
+        console.print(Text.assemble(f"  {name:<{_NAME}} ", *cells, f"  {lane.value}"), soft_wrap=True)
+        for said in (lane.said, *(f"then {text}" for text in lane.then)):
+            console.print(Text(f"    {said}", style="dim"))
+    if timeline.left_out:
+        console.print(Text(f"  and {timeline.left_out} more kinds of failure", style="dim"))
+    if timeline.unharmed:
+        console.print(Text(f"  no failure is told of {timeline.unharmed}", style="dim"))
+
+
+def _column(percent: float, width: int) -> int:
+    return min(width - 1, round(percent * width / 100))
 
 
 def trend(values: Sequence[float]) -> str:
@@ -94,7 +119,7 @@ def _bar(row: Row, width: int) -> Text:
         last = max(first + 1, min(width, round((bar.x + bar.width) * width / 100)))
         cells[first:last] = [_look(number, bar.colour)] * (last - first)
     for mark in row.marks:
-        cells[min(width - 1, round(mark * width / 100))] = ("│", "bold")
+        cells[_column(mark, width)] = ("│", "bold")
     return Text.assemble(*cells)
 
 

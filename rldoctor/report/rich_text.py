@@ -13,7 +13,8 @@ from rldoctor.model import CheckResult, Evidence, Finding, Fix, Incident, Outcom
 from rldoctor.report import words
 from rldoctor.report.console import drawn
 from rldoctor.report.detail import Detail
-from rldoctor.report.pictures import print_pictures
+from rldoctor.report.lanes import timeline
+from rldoctor.report.pictures import print_lanes, print_pictures
 from rldoctor.report.summary import sentence
 
 COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
@@ -136,7 +137,10 @@ def _print_incident(console: Console, incident: Incident, cause: Finding, detail
         first, *others = incident.cascades
         more = f", and {len(others)} more kind{'s' if len(others) > 1 else ''} of failure" if others else ""
         _indented(console, Text(f"then: {words.followed(first, incident, cause)}{more}", style="dim"))
-    for cascade in incident.cascades if detail is Detail.ALL else ():
+    lanes = timeline(incident) if detail is Detail.ALL else None
+    if lanes is not None:
+        print_lanes(console, lanes)
+    for cascade in incident.cascades if detail is Detail.ALL and lanes is None else ():
         _indented(console, Text(f"then: {cascade}", style="dim"))
     frames = incident.frames if detail is Detail.ALL else incident.frames[-1:]
     own = incident.user_frame

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor import __version__
 from rldoctor.model import Outcome, Report, State
-from rldoctor.report import shapes, words
+from rldoctor.report import lanes, shapes, words
 from rldoctor.report.summary import sentence
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def render(report: Report) -> str:
         headline=words.headline(report),
         tone=_tone(report),
         missing=words.verdict_of(report).missing,
+        timeline=lanes.timeline(report.incident) if report.incident is not None else None,
         summary=sentence(report),
         passed=[r for r in report.results if r.outcome is Outcome.PASS] if report.incident is None else [],
         unsettled=[r for r in report.results if r.outcome in (Outcome.NOT_CHECKED, Outcome.CRASHED)],
