@@ -117,15 +117,13 @@ def completions_per_request(plan: RolloutPlan) -> int | None:
 def replicas_per_prompt(plan: RolloutPlan, replicas: int) -> int | None:
     """How many replicas get equal parts of the same group of completions, where a generation batch is cut into
     contiguous parts, one for each replica, or each request goes to the next replica in turn: 1 where every group stays
-    together. None where the batch is not known, or requests are spread by load."""
+    together. None where the batch is not known, or how requests are spread, or where that is a matter of load."""
     rows, n, each = plan.value("batch.generation"), plan.value("batch.generations"), completions_per_request(plan)
-    if each is not None and n is not None and each >= n:
+    if plan.value("rollout.spread") == "prompt" or (each is not None and n is not None and each >= n):
         return 1
     if in_turn(plan):
         return min(replicas, -(-n // each)) if n and each else None
-    if plan.value("rollout.spread") == "load":
-        return None
-    if not rows or not n or each is None or rows % replicas:
+    if plan.value("rollout.spread") != "parts" or not rows or not n or each is None or rows % replicas:
         return None
     part = rows // replicas
     return n // part if part < n and n % part == 0 else 1

@@ -115,3 +115,26 @@ def test_a_section_of_the_release_is_known_without_its_script(launches: Launches
     assert [(option.key, option.nearest[0]) for option in plan.unknown] == [
         ("gconfig.num_samples", "gconfig.n_samples")
     ]
+
+
+@pytest.mark.parametrize(
+    ("run", "release", "found"),
+    [
+        ("python3 -m areal.infra.launcher.local train.py", "1.0.4", ("replica", "turns")),
+        ("python3 -m areal.launcher.local train.py", "0.5.1", ("replica", "turns")),
+        # One process drives the servers, which all get the same arguments.
+        ("python3 train.py", "1.0.4", ("same", "prompt")),
+        ("python3 train.py", "0.5.1", (None, None)),
+    ],
+)
+def test_seeds_of_servers(launches: Launches, run: str, release: str, found: tuple[str | None, str | None]) -> None:
+    files = {"run.sh": f"{run} --config grpo.yaml\n", "grpo.yaml": CONFIG, "train.py": SCRIPT.format(name="GRPOConfig")}
+    (plan,) = launches(files, areal=release)
+    assert (plan.value("seed.per_replica"), plan.value("rollout.spread")) == found
+
+
+def test_rays_launcher_counts_vllms_servers_twice(launches: Launches) -> None:
+    run = "python3 -m areal.infra.launcher.ray train.py --config grpo.yaml rollout.backend=vllm:d4t1\n"
+    files = {"run.sh": run, "grpo.yaml": CONFIG, "train.py": SCRIPT.format(name="GRPOConfig")}
+    (plan,) = launches(files, areal="1.0.4", vllm="0.11.0")
+    assert plan.value("seed.per_replica") is None and plan.value("rollout.spread") == "turns"

@@ -103,3 +103,18 @@ def test_a_number_of_devices_is_no_list_of_them(launches: Launches) -> None:
     (plan,) = launches({"rl.toml": newer if "[deployment]" not in CONFIG else CONFIG}, prime_rl="0.4.0")
     counts = [one for one in plan.unknown if one.key.startswith("deployment.")]
     assert counts and {one.renamed for one in counts} == {None}
+
+
+@pytest.mark.parametrize(
+    ("config", "release", "spread"),
+    [
+        (CONFIG, "0.8.0", "prompt"),
+        # A group's client is a server; which of its data parallel ranks answers, vLLM decides.
+        (OLD + "[inference.parallel]\ndp = 2\n", "0.4.0", "load"),
+        (OLD, "0.4.0", "prompt"),
+    ],
+)
+def test_servers_of_one_seed_keep_whole_groups(launches: Launches, config: str, release: str, spread: str) -> None:
+    (plan,) = launches({"rl.toml": config}, prime_rl=release)
+    assert (plan.value("seed.per_replica"), plan.value("seed.per_request")) == ("same", "none")
+    assert plan.value("rollout.spread") == spread

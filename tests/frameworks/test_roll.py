@@ -108,3 +108,19 @@ def test_device_numbers(text: object, expected: list[int] | None) -> None:
 def test_another_configuration_with_an_actor_is_not_rolls(launches: Launches) -> None:
     found = launches({"a.yaml": "actor_train: {lr: 1}\nseed: 42\nrollout_batch_size: 64\n"})
     assert all(plan.framework != "ROLL" for plan in found)
+
+
+@pytest.mark.parametrize(
+    ("release", "more", "spread"),
+    [
+        ("0.1.3", "", "load"),
+        ("0.2.1", "", "prompt"),
+        ("0.3.0", "router_args: {router_name: EnvAffinityRouter}\n", "load"),
+        ("0.3.0", "router_args: {router_name: SglangRouter}\n", None),
+    ],
+)
+def test_every_engine_has_the_pipelines_seed(launches: Launches, release: str, more: str, spread: str | None) -> None:
+    files = {"run.sh": RUN.format(name="--config_name rlvr"), "rlvr.yaml": CONFIG + more}
+    (plan,) = launches(files, roll=release, vllm="0.10.2")
+    assert (plan.value("seed.per_replica"), plan.value("engine.seed")) == ("same", 42)
+    assert plan.value("rollout.spread") == spread

@@ -75,15 +75,29 @@ def test_the_engines_context_in_each_release(
 @pytest.mark.parametrize(
     ("version", "more", "per_replica"),
     [
-        ("0.4.1", "", "same"),
-        ("0.4.1", f"{ROLLOUT}.mode=async", "replica"),
-        ("0.5.0", f"{ROLLOUT}.mode=async", "same"),
-        ("0.7.1", "", "replica"),
-        (None, "", None),
+        ("0.2.0", "", ("replica", 1000)),
+        ("0.4.1", f"{ROLLOUT}.seed=7", ("replica", 1000)),
+        ("0.4.1", f"{ROLLOUT}.mode=async", ("replica", 1000)),
+        ("0.5.0", f"{ROLLOUT}.mode=async", ("replica", 1000)),
+        ("0.5.0", f"{ROLLOUT}.mode=async {ROLLOUT}.free_cache_engine=False", ("same", 0)),
+        ("0.5.0", f"{ROLLOUT}.mode=sync {ROLLOUT}.free_cache_engine=False", ("replica", 1000)),
+        ("0.7.0", f"{ROLLOUT}.free_cache_engine=False", ("replica", 1000)),
+        ("0.7.1", f"{ROLLOUT}.seed=7", ("replica", 7)),
+        (None, "", (None, None)),
     ],
 )
-def test_how_replicas_get_their_seeds(tmp_path: Path, version: str | None, more: str, per_replica: str | None) -> None:
-    assert plan(tmp_path, more, version).value("seed.per_replica") == per_replica
+def test_how_replicas_get_their_seeds(
+    tmp_path: Path, version: str | None, more: str, per_replica: tuple[str | None, int | None]
+) -> None:
+    found = plan(tmp_path, more, version)
+    assert (found.value("seed.per_replica"), found.value("seed.engine")) == per_replica
+
+
+def test_megatron_has_its_own_random_state_from_0_4_1_on(tmp_path: Path) -> None:
+    def rule(version: str) -> object:
+        return plan(tmp_path, "actor_rollout_ref.actor.strategy=megatron", version).value("seed.per_replica")
+
+    assert [rule(version) for version in ("0.3.0", "0.4.0", "0.4.1", "0.7.0")] == ["same", "same", "replica", "replica"]
 
 
 @pytest.mark.parametrize(("version", "rank"), [("0.5.0", 24), ("0.6.1", 32), (None, None)])

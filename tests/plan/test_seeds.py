@@ -78,7 +78,8 @@ def test_a_table_for_people() -> None:
 
 def test_which_replicas_share_a_prompt() -> None:
     def together(rows: int, n: int, replicas: int, each: int = 1) -> int | None:
-        plan = launch(batch__generation=rows, batch__generations=n, sampling__n=each).plan
+        batch: dict[str, Any] = {"batch__generation": rows, "batch__generations": n, "sampling__n": each}
+        plan = launch(rollout__spread="parts", **batch).plan
         assert plan is not None
         return replicas_per_prompt(plan, replicas)
 
@@ -89,6 +90,16 @@ def test_which_replicas_share_a_prompt() -> None:
     # Parts that do not line up hold different rows at the same places.
     assert together(rows=24, n=8, replicas=2) == 1
     assert together(rows=9, n=8, replicas=2) is None
+
+
+@pytest.mark.parametrize(
+    ("spread", "together"),
+    [("parts", 4), ("turns", 4), ("prompt", 1), ("load", None), ("session", None), (None, None)],
+)
+def test_how_requests_reach_the_replicas_decides(spread: str | None, together: int | None) -> None:
+    batch: dict[str, Any] = {"batch__generation": 8, "batch__generations": 8, "sampling__n": 1}
+    plan = launch(**batch, rollout__spread=spread).plan
+    assert plan is not None and replicas_per_prompt(plan, 4) == together
 
 
 def test_how_many_completions_a_request_draws() -> None:

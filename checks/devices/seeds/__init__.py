@@ -15,9 +15,10 @@ Why it hurts
 
 How sure it is
     The formulas are the frameworks' own, by release. Replicas with one seed are an error only where the batch shows
-    that they get equal parts of one group. Where each request goes to the next replica in turn (verl's servers of 0.5.0
-    to 0.7.0) or they are spread by load it is a note: how far the batches of two replicas are alike is a matter of
-    time.
+    that they get equal parts of one group. Where each request goes to the next replica in turn, or they are spread by
+    load, it is a note: how far the batches of two replicas are alike is a matter of time. verl through 0.7.0 gives all
+    its engines one seed and lets each worker draw from a random state of its own: there is nothing to report but where
+    that state is not put in place (servers of 0.5.0 to 0.6.1 that never sleep).
 
 The fix and its cost
     A seed for each replica, none for the requests. It costs nothing; reproducibility comes from the same seeds at the
@@ -63,6 +64,8 @@ from .fixes import SERVER_SEEDS, SWIFT_SERVER, no_request_seed, own_seeds, swift
 
 check = Check("RLD310", "seed-shared-across-replicas", __doc__, before=("RLD311",))
 
+# How requests that are not dealt out evenly reach the replicas.
+_SPREAD = {"load": "load", "session": "a hash of each sample's name"}
 RULE, REQUESTS = "seed.per_replica", "seed.per_request"
 PEERS = "peers probe"
 # What is known where nothing was drawn.
@@ -167,8 +170,8 @@ def _shared(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
             f", and {together} of them get the same prompts: they draw the same completions",
             Severity.ERROR,
         )
-    elif plan.value("rollout.spread") == "load":
-        shared = "; requests are spread over them by load"
+    elif (spread := plan.value("rollout.spread")) in _SPREAD:
+        shared = f"; requests are spread over them by {_SPREAD[spread]}"
     else:
         shared = "; whether completions of one prompt reach several of them is not known"
     return check.finding(

@@ -14,6 +14,7 @@ from rldoctor.frameworks.areal.allocation import Role, role, roles
 from rldoctor.frameworks.defaults import fill_defaults
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.frameworks.rules import Deciding, decided
 from rldoctor.frameworks.spelled import Spelling
@@ -155,6 +156,23 @@ def _engine(draft: Draft) -> None:
             draft.derive(f"lora.{option}", None if isinstance(value, Unresolved) else value, f"actor.{key}")
 
 
+def _seeds(draft: Draft) -> None:
+    """launcher/{vllm,sglang}_server.py: the section's seed + the server's number. Without a launcher (0.5.2 on:
+    utils/environ.py, is_single_controller) rollout_controller.py starts all servers with the same arguments, and gives
+    each group of samples to the next worker and its server."""
+    draft.derive("seed.per_request", "none", "no seed in the requests")
+    entry = draft.launch.entry
+    launched = ".launcher." in entry
+    if entry and not launched and between(draft, "areal", "0.5.2"):
+        draft.derive("seed.per_replica", "same", "every server is started with the same arguments", "seed.engine")
+        draft.derive("rollout.spread", "prompt", "rollout_controller.py gives a whole group to one worker")
+    elif launched:
+        draft.derive("rollout.spread", "turns", "each request goes to the next server (remote_inf_engine.py)")
+        if not (entry.endswith("launcher.ray") and draft.value("rollout.backend") == "vllm"):
+            # That one adds the server's number on its node once more.
+            draft.derive("seed.per_replica", "replica", "the section's seed + number of the server", "seed.engine")
+
+
 def _batch(draft: Draft) -> None:
     prompts, n = draft.value("batch.prompts"), draft.value("batch.generations")
     if prompts and n:
@@ -185,7 +203,7 @@ class AReaL(Deciding):
         "sglang.*", "vllm.*", "eval_rollout.*", "dynamic_bs", "total_train_n_seqs", "async_training", "openai.*",
         "workflow", "eval_workflow", "reward_fn", "rollout", "actor", "ref", "critic", "log_dir", "defaults",
     )  # fmt: skip
-    derivations = (_placement, _engine, _batch, _trainer)
+    derivations = (_placement, _engine, _seeds, _batch, _trainer)
 
     def claims(self, launch: Launch) -> int:
         """Its launchers and sections; a script of its own is one of rollouts unless it loads another configuration."""

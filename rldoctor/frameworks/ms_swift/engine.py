@@ -99,6 +99,7 @@ def _adapters(draft: Draft) -> None:
 def seeds(draft: Draft) -> None:
     """Seeds of engines and requests; ``set_seed(seed, device_specific=True)`` is the trainer's."""
     draft.derive("batch.per_request", 1, "every row of a batch is a request of its own, colocated or sent to a server")
+    draft.derive("rollout.spread", "parts", "each replica gets a contiguous part of the batch")
     mode = draft.value("placement.mode")
     if serves(draft):
         _server_seeds(draft)

@@ -51,15 +51,18 @@ def lengths(draft: Draft) -> None:
 
 
 def seeds(draft: Draft) -> None:
-    """From 0.2.0 each engine has ``node * 1024 + its index on the node`` (configure_worker), whatever is configured."""
+    """From 0.2.0 each vLLM has ``node * 1024 + its index on the node`` (configure_worker), whatever is configured."""
     if draft.value("rollout.enabled") is False:
         return
-    if between(draft, OWNER, "0.2"):
+    if draft.value("rollout.backend", "vllm") != "vllm":
+        pass  # generation/sglang/sglang_worker.py has a rule of its own in each release
+    elif between(draft, OWNER, "0.2"):
         draft.derive("seed.per_replica", "replica", "node x 1024 + index of the engine on its node")
         draft.derive("engine.seed", 0, "of the first engine: node x 1024 + index of the engine on its node")
     elif between(draft, OWNER, "0"):
         # https://github.com/NVIDIA-NeMo/RL/issues/53
         draft.derive("seed.per_replica", "same", "no engine is given a seed")
+    draft.derive("rollout.spread", "parts", "each replica gets a contiguous part of the batch")
     draft.derive("seed.per_request", "none", "no seed in the requests")
     draft.derive("seed.node_stride", 1024, "generation/vllm/vllm_worker.py")
     draft.derive("sampling.n", 1, "each completion is a request of its own")

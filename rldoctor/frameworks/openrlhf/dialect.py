@@ -101,6 +101,10 @@ def _seeds(draft: Draft) -> None:
     draft.derive("seed.per_replica", "replica", "seed + index of the engine", "seed.trainer")
     draft.derive("seed.per_request", "none", "no seed in the requests")
     draft.derive("sampling.n", 1, "each completion is a request of its own")
+    if between(draft, "openrlhf", "0.9.1"):
+        draft.derive("rollout.spread", "prompt", "each prompt's samples go to the engine that has the fewest")
+    elif between(draft, "openrlhf", "0"):
+        draft.derive("rollout.spread", "parts", "each engine gets a contiguous part of the batch")
     draft.derive("sampling.skip_special_tokens", False, "fixed by OpenRLHF")
     draft.derive("sampling.min_tokens", 1, "fixed by OpenRLHF")
 

@@ -14,6 +14,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, chosen
 from rldoctor.frameworks.rules import Deciding, decided
 
@@ -144,6 +145,23 @@ def _rollout(draft: Draft) -> None:
     draft.derive("batch.per_request", 1, "every sample is a request of its own")
 
 
+def _seeds(draft: Draft) -> None:
+    """configs/inference.py: ``--seed`` of every server. A group has one client: a server, whose data parallel rank vLLM
+    chooses (env_worker.py through 0.4.0), or one of its data parallel ranks (scheduler.py of 0.5.0, dispatcher.py of
+    0.6.0 to 0.8.0)."""
+    seed = draft.value("engine.seed")
+    if not between(draft, "prime-rl", "0.3") or seed is None:
+        return
+    draft.derive("seed.engine", seed, "inference.seed", "engine.seed")
+    draft.derive("seed.per_replica", "same", "every server gets inference.seed", "engine.seed")
+    how = "orchestrator.sampling.seed"
+    draft.derive("seed.per_request", "none" if draft.value("sampling.seed") is None else "same", how, "sampling.seed")
+    if between(draft, "prime-rl", "0.3", "0.5") and (draft.value("engine.data_parallel_size") or 1) > 1:
+        draft.derive("rollout.spread", "load", "vLLM chooses the data parallel rank")
+    elif between(draft, "prime-rl", "0.3", "0.8.1"):
+        draft.derive("rollout.spread", "prompt", "all samples of a group have one client")
+
+
 def _trainer(draft: Draft) -> None:
     draft.derive("trainer.strategy", "fsdp2", "prime-rl trains with FSDP2")
     given = isinstance(draft.native("trainer.model.lora"), dict) or any(
@@ -171,7 +189,7 @@ class PrimeRL(Deciding):
         "max_async_level", "deployment.*", "teacher*", "experimental*", "matmul_precision", "env_vars*", "sft*",
         "*_server*", "trainer", "orchestrator", "inference", "collect*", "heartbeat*", "run_*", "async_*",
     )  # fmt: skip
-    derivations = (_shared, _placement, _rollout, _trainer)
+    derivations = (_shared, _placement, _rollout, _seeds, _trainer)
 
     def claims(self, launch: Launch) -> int:
         """Its modules and sections; its console program has a common name, and reads ``@ FILE``."""

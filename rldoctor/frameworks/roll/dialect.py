@@ -176,6 +176,10 @@ def _engine(draft: Draft) -> None:
     draft.derive("rollout.async_engine", True, "the engine's asynchronous interface")
     seed = draft.value("seed.trainer")
     draft.derive("seed.engine", seed, "the pipeline's seed", "seed.trainer")
+    if draft.value("rollout.backend") in ("vllm", "sglang") and seed is not None and between(draft, "roll", "0"):
+        draft.derive("engine.seed", seed, "the pipeline's seed", "seed.trainer")
+        draft.derive("seed.per_replica", "same", "every engine gets the pipeline's seed", "seed.trainer")
+        draft.derive("seed.per_request", "none", "no seed in the requests")
     if draft.value("rollout.backend") != "vllm":
         return
     for option, value in (
@@ -196,6 +200,20 @@ def _engine(draft: Draft) -> None:
         draft.derive("engine.enable_lora", True, "lora_target")
         draft.derive("engine.max_loras", 1, "one adapter")
         draft.derive("engine.max_lora_rank", draft.value("lora.rank"), "lora_rank")
+
+
+def _spread(draft: Draft) -> None:
+    """generate_scheduler.py sends each request to the worker with the fewest; router.py (0.2.1 on) keeps a prompt's on
+    one worker, an environment's in agentic pipelines."""
+    named = draft.native("router_args.router_name")
+    if between(draft, "roll", "0", "0.2.1"):
+        draft.derive("rollout.spread", "load", "each request goes to the worker with the fewest")
+    elif between(draft, "roll", "0.2.1") and named in (None, "PromptAffinityRouter", "EnvAffinityRouter"):
+        by_prompt = named == "PromptAffinityRouter" or (named is None and not _is_agentic(draft.launch))
+        if by_prompt:
+            draft.derive("rollout.spread", "prompt", "PromptAffinityRouter keeps a prompt's requests on one worker")
+        else:
+            draft.derive("rollout.spread", "load", "EnvAffinityRouter gives an environment the worker with the fewest")
 
 
 def _adapters(draft: Draft) -> None:
@@ -257,7 +275,7 @@ class Roll(Deciding):
         "enable_*", "save_logging*", "*segment*", "*importance*", "train_infer_*", "*old_logprobs*", "*_args",
         "add_token_level_kl", "logits_*", "max_ckpt_to_keep", "pg_variant", "reward_*", "router*", "length_*", "*tags*",
     )  # fmt: skip
-    derivations = (_lengths, _placement, _adapters, _engine, _batch, _trainer)
+    derivations = (_lengths, _placement, _adapters, _engine, _spread, _batch, _trainer)
 
     def main_group(self, launch: Launch) -> str:
         return "roll:agentic" if _is_agentic(launch) else "roll:rlvr"

@@ -56,6 +56,8 @@ def seeds(draft: Draft) -> None:
     draft.derive("seed.engine", seed, "trainer.seed", "seed.trainer")
     if shared:
         draft.derive("seed.per_replica", "same", "every engine gets trainer.seed", "seed.trainer")
+        # inference_servers/utils.py: consistent_hash over X-Session-ID, one for each trajectory
+        draft.derive("rollout.spread", "session", "a router chooses by a hash of each trajectory's name")
         draft.derive("engine.seed", seed, "trainer.seed", "seed.trainer")
     else:
         draft.derive("seed.per_replica", "replica", "trainer.seed + index of the engine", "seed.trainer")

@@ -116,13 +116,15 @@ def _engine(draft: Draft) -> None:
 
 
 def _seeds(draft: Draft) -> None:
-    """sglang_engine.py: ``args.seed + rank * args.num_gpus_per_node``; sglang_rollout.py seeds requests only where
-    inference is to be deterministic."""
-    stride = draft.native("num_gpus_per_node") or 8
+    """sglang_engine.py: ``args.seed + rank``, where an engine has a rank on each of its nodes; sglang_rollout.py seeds
+    requests only where inference is to be deterministic."""
     base = draft.value("seed.trainer", 1234)
     draft.derive("seed.engine", base, "--seed", "seed.trainer")
-    draft.derive("seed.per_replica", "replica", f"seed + engine's number x {stride}", "seed.trainer")
-    draft.derive("seed.stride", int(stride), "--num-gpus-per-node")
+    draft.derive("seed.per_replica", "replica", "--seed + rank of the engine's first process", "seed.trainer")
+    each, size = int(draft.native("num_gpus_per_node") or 8), draft.value("engine.tensor_parallel_size", 1)
+    if size > each:
+        draft.derive("seed.stride", size // each, f"{size} devices / {each} on a node: so many processes in an engine")
+    draft.derive("rollout.spread", "load", "SGLang's router chooses")
     fixed = draft.native("sglang_enable_deterministic_inference") is True
     draft.derive("seed.per_request", "counter" if fixed else "none", "--sglang-enable-deterministic-inference")
 

@@ -39,9 +39,12 @@ def _engine(draft: Draft) -> None:
 
 
 def _seed(draft: Draft) -> None:
-    """No seed is given to ``LLM(...)``, one for each data parallel rank: vLLM's own, 0 since V1 is all there is."""
-    if within(draft.launch.version_of("vllm"), "0.11"):
+    """No seed is given to ``LLM(...)``, one for each data parallel rank: vLLM's own, 0 since V1 is all there is. From
+    0.32 vLLM hashes it with that rank (utils/torch_utils.py, set_random_seed)."""
+    if within(draft.launch.version_of("vllm"), "0.11", "0.32"):
         draft.derive("seed.per_replica", "same", "vLLM's own seed in every engine")
+    elif within(draft.launch.version_of("vllm"), "0.32"):
+        draft.derive("seed.per_replica", "random", "vLLM hashes its own seed with the data parallel rank")
 
 
 class TRLServe(Dialect):

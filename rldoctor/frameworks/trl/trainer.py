@@ -76,6 +76,7 @@ def sampling(draft: Draft) -> None:
         seeded = draft.value("sampling.seed")
         how = "no seed goes with a request" if seeded is None else f"generation_kwargs: seed {seeded}"
         draft.derive("seed.per_request", "none" if seeded is None else "same", how, "sampling.seed")
+        draft.derive("rollout.spread", "parts", "each replica gets a contiguous part of the batch")
         if draft.value("placement.mode") in ("colocate", "separate") and grpo_like(draft):
             # n=1: the batch holds each prompt once for every completion (0.14: once, and n completions)
             old = between(draft, "0", "0.15")

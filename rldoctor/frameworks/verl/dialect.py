@@ -115,12 +115,36 @@ def _seeds(draft: Draft) -> None:
     if between(draft, "verl", "0", "0.9"):
         draft.derive("seed.engine", 0, "rollout.seed is not set: 0")
     if between(draft, "verl", "0.7.1"):
+        # vllm_async_server.py, launch_server
         draft.derive("seed.per_replica", "replica", "replica rank + rollout.seed", "seed.engine")
-    elif between(draft, "verl", "0.4", "0.5") and draft.value("rollout.async_engine") is True:
+        return
+    if between(draft, "verl", "0.4", "0.5") and draft.value("rollout.async_engine") is True:
         draft.derive("seed.per_replica", "replica", "the engine's data parallel rank")
     elif between(draft, "verl", "0"):
-        draft.derive("seed.per_replica", "same", f"every replica gets seed {given or 0}", "seed.engine")
         draft.derive("engine.seed", given or 0, "rollout.seed", "seed.engine")
+    if _has_random_state(draft):
+        how = "the worker's random state, 1000 + data parallel rank, whatever the engine's seed"
+        draft.override("seed.engine", 1000, how)
+        draft.derive("seed.per_replica", "replica", how)
+    elif between(draft, "verl", "0"):
+        draft.derive("seed.per_replica", "same", f"every replica gets seed {given or 0}", "seed.engine")
+
+
+def _has_random_state(draft: Draft) -> bool:
+    """Whether the engine draws in the trainer's worker, which puts a random state of its own in the place of the
+    engine's before each rollout: ``gen_random_states`` of sharding_manager/fsdp_vllm.py from 0.2.0, of megatron_vllm.py
+    from 0.4.1, of fsdp_workers.py and megatron_workers.py (``rollout_mode``) in 0.6.0 to 0.7.0.
+
+    A worker that only samples keeps the engine's (0.6.0 on). From 0.5.0 to 0.6.1 so does a server whose engine never
+    sleeps: agent_loop.py wakes it only where ``free_cache_engine`` is set."""
+    if draft.value("placement.mode") != "colocate" or not between(draft, "verl", "0.2", "0.7.1"):
+        return False
+    if draft.value("trainer.strategy") == "megatron" and not between(draft, "verl", "0.4.1"):
+        return False
+    if generates(draft.launch) and between(draft, "verl", "0.6"):
+        return False
+    never_wakes = between(draft, "verl", "0.5", "0.7") and draft.value("rollout.async_engine") is True
+    return not (never_wakes and draft.value("sleep.enabled") is False)
 
 
 def _other_seeds(draft: Draft) -> None:

@@ -16,7 +16,12 @@ from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
 from tests.observations import completion, link
 
 SERVER: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 2}
-ROWS: dict[str, Any] = {"batch__generation": 8, "batch__generations": 8, "sampling__n": 1}
+ROWS: dict[str, Any] = {
+    "batch__generation": 8,
+    "batch__generations": 8,
+    "sampling__n": 1,
+    "rollout__spread": "parts",
+}
 SWIFT: dict[str, Any] = {"placement__mode": "colocate", "seed__per_request": "rank", "batch__generations": 8}
 
 
@@ -44,13 +49,22 @@ def test_seeds_of_their_own_are_reported() -> None:
     assert quiet(check, "ms-swift", **{**replica, "seed__per_replica": "random"}, **ROWS)
 
 
-def test_requests_that_are_spread_by_load_are_a_note() -> None:
-    verl: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 8}
-    assert finding(check, "verl", version="0.6.1", **verl).severity is Severity.NOTE
+@pytest.mark.parametrize(
+    ("spread", "said"), [("load", "by load"), ("session", "by a hash of each sample's name"), (None, "is not known")]
+)
+def test_requests_that_nobody_can_place_are_a_note(spread: str | None, said: str) -> None:
+    verl: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 8, **ROWS, "rollout__spread": spread}
+    found = finding(check, "verl", version="0.6.1", **verl)
+    assert found.severity is Severity.NOTE and said in found.message
 
 
 def test_verl_with_fewer_prompts_than_replicas() -> None:
-    plan: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 8, "batch__generations": 16}
+    plan: dict[str, Any] = {
+        "seed__per_replica": "same",
+        "placement__engines": 8,
+        "batch__generations": 16,
+        "rollout__spread": "parts",
+    }
     found = finding(check, "verl", version="0.5.0", **plan, batch__per_request=1, batch__generation=64)
     assert found.severity is Severity.ERROR and "2 of them get the same prompts" in found.message
     # Before 0.5 the engine drew the n samples of one request.
@@ -64,16 +78,36 @@ VERL = (
 )
 
 
+AWAKE = "actor_rollout_ref.rollout.free_cache_engine=False"
+
+
 @pytest.mark.parametrize(
-    ("version", "mode", "shared"),
-    [("0.5.0", "async", True), ("0.7.0", "async", True), ("0.5.0", "sync", False), ("0.7.1", "async", False)],
+    ("version", "more", "shared"),
+    [
+        ("0.5.0", f"actor_rollout_ref.rollout.mode=async {AWAKE}", True),
+        ("0.6.1", f"actor_rollout_ref.rollout.mode=async {AWAKE}", True),
+        ("0.5.0", f"actor_rollout_ref.rollout.mode=sync {AWAKE}", False),
+        # The server is woken at each step, and the worker's own random state put in place.
+        ("0.5.0", "actor_rollout_ref.rollout.mode=async", False),
+        ("0.7.0", f"actor_rollout_ref.rollout.mode=async {AWAKE}", False),
+        ("0.7.1", f"actor_rollout_ref.rollout.mode=async {AWAKE}", False),
+    ],
 )
-def test_servers_that_get_requests_in_turn(version: str, mode: str, shared: bool, tmp_path: Path) -> None:
+def test_servers_that_get_requests_in_turn(version: str, more: str, shared: bool, tmp_path: Path) -> None:
     # agent_loop.py, _choose_server: the eight copies of a prompt are eight requests, one for each server
-    file = LaunchFile(tmp_path, VERL.format(more=f"actor_rollout_ref.rollout.mode={mode}"), {"verl": version})
+    file = LaunchFile(tmp_path, VERL.format(more=more), {"verl": version})
     found = file.findings(check)
     assert [item.severity for item in found] == [Severity.NOTE] * shared
     assert all("the completions of a prompt go to 8 of them in turn" in item.message for item in found)
+
+
+def test_verls_workers_draw_from_a_random_state_of_their_own(tmp_path: Path) -> None:
+    # sixteen completions of each of four prompts for eight replicas: the engines' one seed would not tell them apart
+    text = VERL.format(more="").replace("train_batch_size=1024", "train_batch_size=4").replace("n=8", "n=16", 1)
+    (case,) = LaunchFile(tmp_path, text, {"verl": "0.5.0"}).cases()
+    result = judge_one(check, case)
+    assert result.outcome is Outcome.PASS
+    assert result.reason is not None and "seeds 1000, 1001, 1002" in result.reason
 
 
 def test_peers_that_disagree() -> None:

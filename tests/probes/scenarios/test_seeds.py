@@ -29,6 +29,7 @@ DIVIDED: dict[str, Any] = {
     "batch__generation": 8,
     "batch__generations": 8,
     "sampling__n": 1,
+    "rollout__spread": "parts",
     "seed__per_request": "none",
 }
 OWN: dict[str, Any] = {"seed__per_replica": "replica", "seed__engine": 0}
@@ -40,7 +41,7 @@ BESIDE: dict[str, Any] = {
 VERL = (
     "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=8 data.train_batch_size=1 "
     "actor_rollout_ref.rollout.tensor_model_parallel_size=1 trainer.n_gpus_per_node=2 trainer.nnodes=1 "
-    "actor_rollout_ref.rollout.mode=async\n"
+    "actor_rollout_ref.rollout.mode=async {more}\n"
 )
 
 
@@ -84,13 +85,23 @@ def test_two_replicas_and_their_requests_draw_different_completions(patient: Pat
 
 
 @pytest.mark.engine
-def test_verl_gives_all_replicas_one_seed(patient: Path, tmp_path: Path) -> None:
+def test_verls_servers_that_never_wake_have_one_seed(patient: Path, tmp_path: Path) -> None:
     installed = {found.name: found.version for found in packages.collect(Request(python=patient)).distributions}
-    (launch,) = LaunchFile(tmp_path, VERL, {**installed, "verl": "0.6.1"}).cases()
+    text = VERL.format(more="actor_rollout_ref.rollout.free_cache_engine=False")
+    (launch,) = LaunchFile(tmp_path, text, {**installed, "verl": "0.6.1"}).cases()
     case = scenario_case(patient, scenario, plan=launch.plan)
     ((code, grade, message),) = found(case)
     assert (code, grade) == ("RLD310", Grade.REPRODUCED)
     assert "the completions of a prompt go to 2 of them in turn" in message
+
+
+@pytest.mark.engine
+def test_verls_workers_have_random_states_that_differ(patient: Path, tmp_path: Path) -> None:
+    installed = {found.name: found.version for found in packages.collect(Request(python=patient)).distributions}
+    (launch,) = LaunchFile(tmp_path, VERL.format(more=""), {**installed, "verl": "0.6.1"}).cases()
+    case = scenario_case(patient, scenario, plan=launch.plan)
+    assert [job["records"]["seed"] for job in case.observations["seeds"].values()] == [1000, 1001]
+    assert found(case) == []
 
 
 @pytest.mark.engine
