@@ -119,12 +119,13 @@ class RayActor:
 
 @dataclass(frozen=True, kw_only=True)
 class RayBundles:
-    """One placement group and the resources that each of its bundles asks for."""
+    """One placement group and the resources that each of its bundles asks for; ``job`` made it."""
 
     name: str
     state: str
     strategy: str = ""
     bundles: tuple[dict[str, float], ...] = ()
+    job: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +139,9 @@ class RayDemand:
 @dataclass(frozen=True, kw_only=True)
 class RayCluster:
     """Ray as its global control store tells it. ``version`` is of the Ray that asked, ``ray`` and ``python`` are what
-    the head was started with. ``nodes`` holds the resources of each living node, ``free`` what is free of them there
-    (empty where the release does not tell), ``jobs`` are those whose driver lives; ``grows`` says that an autoscaler
-    may start more nodes."""
+    the head was started with. ``nodes`` holds the resources of each living node that takes work, ``addresses`` where
+    it is, ``free`` what is free of it (empty where the release does not tell), ``jobs`` are those whose driver lives;
+    ``grows`` says that an autoscaler may start more nodes."""
 
     address: str
     version: str = ""
@@ -152,6 +153,7 @@ class RayCluster:
     nodes: tuple[dict[str, float], ...] = ()
     dead_nodes: int = 0
     free: tuple[dict[str, float], ...] = ()
+    addresses: tuple[str, ...] = ()
     ray: str = ""
     python: str = ""
     jobs: tuple[str, ...] = ()

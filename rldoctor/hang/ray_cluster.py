@@ -72,7 +72,9 @@ def told(address: str, records: Mapping[str, Any], ended: str, error: str) -> Ra
         said = error or "; ".join(map(str, records.get("problems") or ()))
         why = next((line for line in said.splitlines() if line.strip()), "")
         raise NoAnswerError(f"Ray at {address} did not tell its actors ({ended}{f': {why[:300]}' if why else ''})")
-    nodes = [node for node in reported["nodes"] if node["alive"]]
+    alive = [node for node in reported["nodes"] if node["alive"]]
+    nodes = [node for node in alive if not node.get("draining")]
+    free = [node["free"] for node in nodes if node.get("free") is not None]
     started = reported.get("started") or {}
     try:
         return RayCluster(
@@ -84,8 +86,10 @@ def told(address: str, records: Mapping[str, Any], ended: str, error: str) -> Ra
             total=_resources(reported.get("total")),
             available=_resources(reported.get("available")),
             nodes=tuple(_resources(node["resources"]) for node in nodes),
-            dead_nodes=len(reported["nodes"]) - len(nodes),
-            free=tuple(_resources(node["free"]) for node in nodes if node.get("free") is not None),
+            dead_nodes=len(reported["nodes"]) - len(alive),
+            # A node that has just joined has not told yet.
+            free=tuple(map(_resources, free)) if len(free) == len(nodes) else (),
+            addresses=tuple(plain(str(node.get("address", ""))) for node in nodes),
             ray=str(started.get("ray", "")),
             python=str(started.get("python", "")),
             jobs=tuple(map(str, reported.get("jobs", ()))),

@@ -341,12 +341,24 @@ class TestRay:
         group = RayBundles(name="pool", state="PENDING", strategy="STRICT_SPREAD", bundles=({"CPU": 1.0},) * 3)
         two = self.cluster({"CPU": 8.0}, {"CPU": 8.0}, actors=(), bundles=(group,))
         (finding,) = verdict(seen(1, REWARD), ray=(two,))["RLD602"]
-        assert "asks for 3 bundles of 1 CPU, each on a node of its own (STRICT_SPREAD)" in finding.message
-        assert "2 nodes of the cluster can never hold that" in finding.message
+        assert "asks for 3 bundles of 1 CPU, each bundle on a node of its own (STRICT_SPREAD)" in finding.message
+        assert "2 nodes of the cluster can never hold that: 3 nodes are needed, and 2 have" in finding.message
         assert finding.severity is Severity.ERROR
         three = self.cluster({"CPU": 8.0}, {"CPU": 8.0}, {"CPU": 1.0}, actors=(), bundles=(group,))
         (finding,) = verdict(seen(1, REWARD), ray=(three,))["RLD602"]
         assert "others hold" in finding.message and finding.severity is Severity.WARNING
+
+    def test_groups_of_one_job_that_the_cluster_cannot_hold_together(self) -> None:
+        whole = RayBundles(name="trainer", state="CREATED", strategy="STRICT_PACK", bundles=({"GPU": 8.0},), job="01")
+        second = replace(whole, name="engines", state="PENDING")
+        (finding,) = verdict(seen(1, REWARD), ray=(self.cluster({"GPU": 8.0}, actors=(), bundles=(whole, second)),))[
+            "RLD602"
+        ]
+        assert finding.severity is Severity.ERROR
+        assert "beside the 1 group that its job has, and the 1 node of the cluster can never hold" in finding.message
+        others = (replace(whole, job="02"), second)
+        (finding,) = verdict(seen(1, REWARD), ray=(self.cluster({"GPU": 8.0}, actors=(), bundles=others),))["RLD602"]
+        assert finding.severity is Severity.WARNING
 
     def test_a_placement_group_of_too_many(self) -> None:
         group = RayBundles(name="pool", state="PENDING", strategy="STRICT_PACK", bundles=({"GPU": 16.0},))

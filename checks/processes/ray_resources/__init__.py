@@ -61,6 +61,7 @@ _STATUS = Fix(
 PACKED = ("verl", "EasyR1")
 NEEDED, EACH, NODES = "ray.gpus_needed", "placement.gpus_per_node", "placement.nodes"
 _RANKS = "engine.tensor_parallel_size"
+GROUPS = "ray.groups"
 LIVE = "ray_cluster"
 # train_ppo_ray.py indexes the bundles, and asserts since 0.5.9; utils.py validate_cfg, trainer.py before.
 _SHARES = {
@@ -357,4 +358,4 @@ check.signature(
 )
 
 
-from . import live  # noqa: E402, F401 - their detectors belong to the check
+from . import live, pending  # noqa: E402, F401 - their detectors belong to the check

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.groups import driver, placement_group
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, inverted
@@ -128,9 +129,9 @@ def _placement(draft: Draft) -> None:
     total, how = nodes * each, f"{nodes} node(s) x {each} devices"
     for option in ("placement.trainer_gpus", "placement.engine_gpus", "ray.gpus_needed"):
         draft.derive(option, total, how, "placement.gpus_per_node", "placement.nodes")
-    # ResourcePoolManager.create_resource_pool: a group for each node, with one core for each device
-    draft.derive("ray.cpus_needed", total, "one for each device", "placement.gpus_per_node", "placement.nodes")
-    draft.derive("ray.strategy", "STRICT_PACK", "a placement group for each node", "placement.nodes")
+    # main.py: Runner; ResourcePoolManager.create_resource_pool: a group for each node, with one core for each device
+    groups = [driver(), placement_group("STRICT_PACK", each, count=nodes)]
+    draft.derive("ray.groups", groups, "a group for each node", "placement.gpus_per_node", "placement.nodes")
     # workers/fsdp_workers.py: dp_size = world_size // tp_size
     ranks = draft.value("engine.tensor_parallel_size")
     if ranks and total % ranks == 0:

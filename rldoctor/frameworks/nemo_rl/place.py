@@ -7,6 +7,7 @@ from typing import Any
 
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.groups import placement_group
 from rldoctor.frameworks.nemo_rl.table import DTENSOR, LOOPS, MEGATRON
 from rldoctor.frameworks.releases import between
 
@@ -71,6 +72,32 @@ def placement(draft: Draft) -> None:
     else:
         _apart(draft, kept, each, spared)
     _engines(draft)
+    if not reward_nodes and not teachers:
+        _groups(draft)
+
+
+def _groups(draft: Draft) -> None:
+    """RayVirtualCluster: a group for each node, with two cores for a device that trainer and engine share; one for all
+    nodes where an engine spans several (vllm_generation.py)."""
+    nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
+    trainer, engine = draft.value("placement.trainer_gpus"), draft.value("placement.engine_gpus")
+    span = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
+    if not trainer or not engine:
+        return
+
+    def cluster(devices: int, cpus: int, unified: bool) -> dict[str, Any]:
+        on_a_node = min(devices, each)
+        if unified:
+            return placement_group("SPREAD", devices, cpus=cpus)
+        return placement_group("PACK", on_a_node, cpus=cpus, count=devices // on_a_node)
+
+    if draft.value("placement.mode") == "colocate":
+        shared = 2 if draft.value("rollout.backend", "vllm") != "megatron" else 1
+        groups = [cluster(nodes * each, shared, span > each)]
+    else:
+        per_node = draft.value("placement.engine_gpus_per_node") or each
+        groups = [cluster(engine, 1, span > per_node), cluster(trainer, 1, False)]
+    draft.derive("ray.groups", groups, "virtual clusters of a group for each node", "placement.gpus_per_node")
 
 
 def _reward(draft: Draft) -> tuple[int | None, int]:

@@ -6,7 +6,11 @@ from typing import Any
 
 from rldoctor.formats.values import Unresolved, convert
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.groups import placement_group
 from rldoctor.frameworks.releases import between
+
+# Roles whose options have another name.
+_NATIVE = {"reference": "ref"}
 
 
 def with_ray(draft: Draft) -> bool:
@@ -126,7 +130,34 @@ def placement(draft: Draft) -> None:
             "placement.gpus_per_node",
             "placement.engines",
         )
-    draft.derive("ray.strategy", "PACK" if between(draft, "openrlhf", "0.5.8") else None, "placement groups")
+        _groups(draft, sizes, shared)
+
+
+def _groups(draft: Draft, sizes: dict[str, int], shared: dict[str, str]) -> None:
+    """launcher.py and vllm_engine.py: since 0.5.8 a bundle for each device, before it one for each node, on nodes of
+    their own. A role with one device on each node has no group there, which comes to groups of one bundle."""
+    per_device = between(draft, "openrlhf", "0.5.8")
+    several = "," in str(draft.value("model.reward_path", ""))
+    if not per_device and (several or not between(draft, "openrlhf", "0", "0.5.8")):
+        return
+    groups = []
+    for role, size in sizes.items():
+        if shared.get(role, role) != role:
+            continue
+        native = _NATIVE.get(role, role)
+        each = number(native_or_default(draft, f"{native}_num_gpus_per_node", f"{native}.num_gpus_per_node"), "int")
+        if role == "engine" and not between(draft, "openrlhf", "0.6"):
+            ranks = draft.value("engine.tensor_parallel_size") or 1
+            groups.append(placement_group("PACK", ranks, count=size // ranks))
+        elif role != "engine" and each == 1 and role not in shared:
+            groups.append(placement_group("PACK", 1, count=size))
+        elif role == "engine" or per_device:
+            groups.append(placement_group("PACK", size))
+        elif each:
+            groups.append(placement_group("STRICT_SPREAD", size // each, gpus=each, cpus=each))
+        else:
+            return
+    draft.derive("ray.groups", groups, "a group for each role that shares no devices", "placement.gpus_per_node")
 
 
 def _sharing(draft: Draft, roles: dict[str, int | None], everything: bool, overlapping: bool) -> dict[str, str]:

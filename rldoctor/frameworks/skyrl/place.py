@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rldoctor.formats.values import Unresolved, convert
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.groups import driver, placement_group
 from rldoctor.frameworks.skyrl.release import owner_of
 from rldoctor.frameworks.skyrl.table import ENGINE, PLACEMENT
 
@@ -106,7 +109,28 @@ def _roles(draft: Draft) -> None:
         apart = {role: size for role, size in known.items() if role not in shared[1:]}
         parts_text = " + ".join(f"{role} {size}" for role, size in apart.items())
         draft.derive("ray.gpus_needed", sum(apart.values()), parts_text, "placement.gpus_per_node", "placement.engines")
-    draft.derive("ray.strategy", "PACK", "placement groups")
+    groups = _groups(draft, known if mode != "colocate" else {"engine": engine or 0}, shared[1:])
+    draft.derive("ray.groups", groups, "a group for each role that shares no devices", "placement.gpus_per_node")
+
+
+def _groups(draft: Draft, sizes: dict[str, int], within: list[str]) -> list[dict[str, Any]]:
+    """The loop is a task (skyrl_entrypoint). Engines have a bundle for each device (main_base.py, setup.py,
+    ray_wrapped_inference_engine.py), a model one for each node (worker.py), or workers without a group where a node has
+    one device of it."""
+    groups = [driver()]
+    if sizes.get("engine"):
+        groups.append(placement_group("PACK", sizes["engine"]))
+    for role, size in sizes.items():
+        if role == "engine" or role in within:
+            continue
+        each = draft.value("placement.gpus_per_node")
+        if role != "actor":
+            each = _number(draft, f"{PLACEMENT}.{'ref' if role == 'reference' else role}_num_gpus_per_node")
+        if each and each > 1:
+            groups.append(placement_group("PACK", size // each, gpus=each, cpus=each))
+        elif each:
+            groups.append(placement_group("PACK", 1, count=size))
+    return groups
 
 
 def batch(draft: Draft) -> None:

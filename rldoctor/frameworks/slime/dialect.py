@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.groups import placement_group
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.rule import Boolean, Rule
 
@@ -106,6 +107,9 @@ def _placement(draft: Draft) -> None:
         draft.derive("placement.roles", {"actor": total, "engine": engines}, "no --colocate", "placement.gpus_per_node")
     needed = (total or 0) + (0 if colocated else engines or 0)
     draft.derive("ray.gpus_needed", needed or None, "actor and engines", "placement.gpus_per_node")
+    if needed:
+        # ray/placement_group.py: one group for everything
+        draft.derive("ray.groups", [placement_group("PACK", needed)], "one group", "placement.gpus_per_node")
     draft.override("process.launcher", "ray", "slime starts its workers with Ray")
 
 

@@ -10,6 +10,7 @@ from rldoctor.formats.native import Native
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.groups import driver, placement_group
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule
@@ -59,15 +60,12 @@ def _placement(draft: Draft) -> None:
         draft.derive(
             "placement.engine_gpus", draft.value("placement.trainer_gpus"), "hybrid engine", "placement.trainer_gpus"
         )
+    rewards = _reward_pool(draft)
     needed = (draft.value("placement.trainer_gpus") or 0) + (draft.value("placement.engine_gpus") or 0) * separate
     how = "trainer and separate engines" if separate else "trainer and engines on the same devices"
-    draft.derive("ray.gpus_needed", needed or None, how, "placement.gpus_per_node")
-    # ResourcePoolManager.create_resource_pool: a group for each node, whose bundles take a device and as many cores as
-    # max_colocate_count, 1 before 0.7.0 (ray_trainer.py) and 3 since.
-    cores = 3 if between(draft, "verl", "0.7") else 1 if between(draft, "verl", "0") else None
-    if needed and cores:
-        draft.derive("ray.cpus_needed", needed * cores, f"{cores} for each device", "placement.gpus_per_node")
-    draft.derive("ray.strategy", "STRICT_PACK", "a placement group for each node", "placement.nodes")
+    if rewards:
+        how += f", {rewards[0]} nodes x {rewards[1]} of the reward model"
+    draft.derive("ray.gpus_needed", needed + rewards[0] * rewards[1] or None, how, "placement.gpus_per_node")
     devices = draft.value("placement.engine_gpus")
     size = 1
     for name in ("tensor", "data", "pipeline"):
@@ -75,6 +73,38 @@ def _placement(draft: Draft) -> None:
     if devices and size and devices % size == 0:
         # llm_server.py: replicas = world // (tp * dp * pp)
         draft.derive("placement.engines", devices // size, f"{devices} devices / {size}", "engine.tensor_parallel_size")
+    _groups(draft, rewards, size if separate else 0)
+
+
+def _reward_pool(draft: Draft) -> tuple[int, int]:
+    """Nodes, and devices on each, that a reward model has for itself (main_ppo.py, ``enable_resource_pool``)."""
+    for section in ("reward.reward_model", "reward_model"):
+        sizes = (draft.native(f"{section}.nnodes"), draft.native(f"{section}.n_gpus_per_node"))
+        if draft.native(f"{section}.enable_resource_pool") is True and all(isinstance(size, int) for size in sizes):
+            return sizes
+    return (0, 0)
+
+
+def _groups(draft: Draft, rewards: tuple[int, int], replica: int) -> None:
+    """ResourcePoolManager.create_resource_pool: a group for each node of a pool, whose bundles take a device and as
+    many cores as ``max_colocate_count``, 1 before 0.7.0 (ray_trainer.py) and 3 since; engines of ``replica`` ranks with
+    devices of their own have a pool each, with 2 (replica.py)."""
+    nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
+    cores = 3 if between(draft, "verl", "0.7") else 1 if between(draft, "verl", "0") else None
+    if not nodes or not each or not cores:
+        return
+    # main_ppo.py: TaskRunner, which from 0.9.0 keeps no core for itself.
+    runner = [driver()] if draft.launch.entry.endswith("main_ppo") and between(draft, "verl", "0.3", "0.9") else []
+    groups = [*runner, placement_group("STRICT_PACK", each, cpus=cores, count=nodes)]
+    if rewards[0] and rewards[1]:
+        groups.append(placement_group("STRICT_PACK", rewards[1], cpus=cores, count=rewards[0]))
+    if replica:
+        engines, theirs = draft.value("placement.engine_gpus"), draft.value("placement.engine_gpus_per_node")
+        if not between(draft, "verl", "0.7") or not engines or engines % replica:
+            return
+        part = min(theirs, replica)
+        groups.append(placement_group("STRICT_PACK", part, cpus=2, count=engines // part))
+    draft.derive("ray.groups", groups, "a group for each node of a pool", "placement.gpus_per_node", "placement.nodes")
 
 
 def _lengths(draft: Draft) -> None:

@@ -37,7 +37,7 @@ def main(arguments: dict[str, Any]) -> None:
         ("started", lambda: _started(address)),
         ("actors", lambda: _actors(state)),
         ("jobs", lambda: [job["JobID"] for job in state.job_table() if not job.get("IsDead")]),
-        ("bundles", lambda: _bundles(state.placement_group_table())),
+        ("bundles", lambda: _bundles(state)),
         ("nodes", lambda: _nodes(state)),
         ("grows", lambda: state.get_max_resources_from_cluster_config() is not None),
         ("total", state.cluster_resources),
@@ -132,27 +132,43 @@ def _held(state: Any) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _bundles(table: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _bundles(state: Any) -> list[dict[str, Any]]:
+    jobs = _makers(state)
     return [
         {
             "name": group.get("name", ""),
             "state": group.get("state", ""),
             "strategy": group.get("strategy", ""),
             "bundles": list((group.get("bundles") or {}).values()),
+            "job": jobs.get(identifier, ""),
         }
-        for group in table.values()
+        for identifier, group in state.placement_group_table().items()
         if group.get("state") != "REMOVED"
     ]
 
 
+def _makers(state: Any) -> dict[str, str]:
+    """Which job made each placement group: the table for people leaves it out."""
+    try:
+        from ray.core.generated.gcs_pb2 import PlacementGroupTableData
+
+        rows = state._connect_and_get_accessor().get_placement_group_table()
+        groups = [PlacementGroupTableData.FromString(row) for row in rows]
+        return {group.placement_group_id.hex(): group.creator_job_id.hex() for group in groups}
+    except Exception:  # an earlier release keeps them elsewhere
+        return {}
+
+
 def _nodes(state: Any) -> list[dict[str, Any]]:
     free = state.available_resources_per_node() if hasattr(state, "available_resources_per_node") else {}
+    draining = state.get_draining_nodes() if hasattr(state, "get_draining_nodes") else {}
     return [
         {
             "alive": bool(node.get("Alive", node.get("alive"))),
             "address": node.get("NodeManagerAddress", ""),
             "resources": node.get("Resources") or {},
             "free": free.get(node.get("NodeID")),
+            "draining": node.get("NodeID") in draining,
         }
         for node in state.node_table()
     ]

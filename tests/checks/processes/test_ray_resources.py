@@ -11,6 +11,7 @@ from rldoctor_checks.processes.ray_resources import check
 
 from rldoctor.api import Finding, Grade, Outcome, Severity
 from rldoctor.case import Case, Unknown
+from rldoctor.frameworks.groups import driver, placement_group
 from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
 from tests.checks import launches
@@ -245,7 +246,7 @@ def test_an_allocation_answers_where_the_case_names_no_nodes(tmp_path: Path) -> 
     assert result.reason is not None and "16 of 16 GPUs" in result.reason
 
 
-POOLS = {**VERL, "ray__strategy": "STRICT_PACK", "placement__gpus_per_node": 8, "placement__nodes": 2}
+POOLS = {**VERL, "placement__gpus_per_node": 8, "placement__nodes": 2}
 BIG, SMALL = {"GPU": 8.0, "CPU": 64.0}, {"GPU": 8.0, "CPU": 16.0}
 
 
@@ -253,7 +254,8 @@ def running(
     *nodes: dict[str, float], free: list[dict[str, float]] | None = None, cores: int = 48, **records: Any
 ) -> Case:
     """A launch of two nodes of eight GPUs, and a running cluster of these nodes."""
-    case = launches.launch("verl", "0.7.1", ray__gpus_needed=16, ray__cpus_needed=cores, **POOLS)
+    groups = [placement_group("STRICT_PACK", 8, cpus=cores / 16, count=2)]
+    case = launches.launch("verl", "0.7.1", ray__gpus_needed=16, ray__groups=groups, **POOLS)
     rows = [
         {"alive": True, "address": "10.0.0.1", "resources": node, "free": left}
         for node, left in zip(nodes, free or nodes, strict=True)
@@ -271,7 +273,8 @@ def test_a_launch_finds_its_place_on_the_cluster_that_runs() -> None:
 def test_cores_that_no_node_of_the_running_cluster_has() -> None:
     (found,) = judge_one(check, running(SMALL, SMALL)).findings
     assert found.severity is Severity.ERROR and found.grade is Grade.OBSERVED
-    assert "can never hold that (a node has at most 16 CPU, 8 GPU)" in found.message
+    assert "can never hold that: no node has the 24 CPU, 8 GPU (a node has at most 16 CPU, 8 GPU)" in found.message
+    assert found.evidence[-1].text == "2 nodes (10.0.0.1, 10.0.0.1) have 16 CPU, 8 GPU, free 16 CPU, 8 GPU: 8 CPU short"
     assert "--num-cpus=24" in found.fixes[0].commands[0]
 
 
@@ -280,6 +283,29 @@ def test_one_node_too_few_on_the_running_cluster() -> None:
     assert "the 2 nodes of the cluster at head:6379 can never hold that" in found.message
     (grows,) = judge_one(check, running(BIG, grows=True)).findings
     assert grows.severity is Severity.WARNING and "unless the autoscaler" in grows.message
+
+
+def test_a_core_that_the_loop_takes_from_the_node_of_the_group() -> None:
+    plain = running({"GPU": 8.0, "CPU": 24.0}, cores=48)
+    groups = [driver(), placement_group("STRICT_PACK", 8, cpus=3)]
+    assert plain.plan is not None
+    settings = {**plain.plan.settings, **launches.settings(ray__groups=groups)}
+    (found,) = judge_one(check, replace(plain, plan=replace(plain.plan, settings=settings))).findings
+    assert found.severity is Severity.ERROR
+    assert "room for 1 placement group of 24 CPU, 8 GPU, each on one node, and not beside 1 CPU for its own loop" in (
+        found.message
+    )
+
+
+def test_a_node_that_has_not_told_what_is_free_or_is_drained() -> None:
+    case = running(BIG, BIG, BIG)
+    records = case.observations["ray_cluster"]["cluster"]["records"]
+    records["nodes"][1]["free"] = None
+    result = judge_one(check, case)
+    assert result.outcome is Outcome.PASS and "were they empty" in (result.reason or "")
+    records["nodes"][1]["draining"] = records["nodes"][2]["draining"] = True
+    (found,) = judge_one(check, case).findings
+    assert "the 1 node of the cluster at head:6379 can never hold that: there is room for 1 of the 2" in found.message
 
 
 def test_what_others_hold_is_a_warning_and_what_ended_jobs_left_is_named() -> None:
