@@ -109,11 +109,28 @@ def _with_logged(result: CheckResult, logged: list[Finding]) -> CheckResult:
         return result
     if not result.findings:
         return replace(result, outcome=Outcome.FINDINGS, reason=None, findings=found)
-    first, *others = result.findings
-    seen = tuple(line for finding in found for line in finding.evidence)
-    shown = any(finding.grade is Grade.REPRODUCED for finding in found)
-    first = replace(first, grade=Grade.REPRODUCED if shown else first.grade, evidence=(*first.evidence, *seen))
-    return replace(result, findings=(first, *others))
+    findings = list(result.findings)
+    for one in found:
+        # Two packages to install are two causes, whatever their code.
+        alike = [place for place, finding in enumerate(findings) if not _apart(one, finding)]
+        if not alike:
+            findings.append(one)
+            continue
+        place = max(alike, key=lambda place: len(_words(one) & _words(findings[place])))
+        known = findings[place]
+        grade = Grade.REPRODUCED if one.grade is Grade.REPRODUCED else known.grade
+        findings[place] = replace(known, grade=grade, evidence=(*known.evidence, *one.evidence))
+    return replace(result, findings=tuple(findings))
+
+
+def _apart(one: Finding, other: Finding) -> bool:
+    """Whether both are mended by commands, and by none that the other names, too."""
+    mine, others = ({command for fix in finding.fixes for command in fix.commands} for finding in (one, other))
+    return bool(mine and others) and not mine & others
+
+
+def _words(finding: Finding) -> set[str]:
+    return set(finding.message.split())
 
 
 def join(reports: list[Report]) -> Report:

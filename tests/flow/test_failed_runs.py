@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rldoctor.api import Case, Grade
+from rldoctor.api.facts import Packages
 from rldoctor.catalogue import registry
 from rldoctor.flow import examination
 from rldoctor.flow.failed_runs import explained
@@ -46,6 +48,24 @@ def test_a_known_pattern_in_the_log_is_the_finding() -> None:
     assert (finding.code, finding.grade) == ("RLD205", Grade.REPRODUCED)
     assert "in rollout: miniature" in finding.message and finding.fixes
     assert {one.source for one in finding.evidence} == {"log of rollout: miniature"}
+
+
+NOT_INSTALLED = (
+    "Traceback (most recent call last):",
+    '  File "/venv/lib/python3.11/site-packages/vllm/attention/ops/ipex_attn.py", line 12, in <module>',
+    "    import intel_extension_for_pytorch.llm.modules as ipex_modules",
+    "ModuleNotFoundError: No module named 'intel_extension_for_pytorch'",
+)
+
+
+def test_what_a_log_shows_proves_no_other_finding_of_its_code() -> None:
+    there = Packages(python="3.11.7", prefix="/venv", executable="/venv/bin/python", distributions=(), named=True)
+    plan = RolloutPlan(framework="EasyR1", entry="verl.trainer.main", file="run.sh", line=3, settings={})
+    case = replace(failing(*NOT_INSTALLED), plan=plan, packages=there)
+    found = {one.grade: one for one in report(case).findings if one.code == "RLD108"}
+    launch, engine = found[Grade.DECLARED], found[Grade.REPRODUCED]
+    assert "easyr1" in launch.message and all(one.source == "run.sh" for one in launch.evidence)
+    assert "intel-extension-for-pytorch" in engine.message
 
 
 def refusing(message: str) -> Case:
