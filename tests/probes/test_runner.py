@@ -126,6 +126,29 @@ def test_the_users_time_limit_goes_first(tmp_path: Path) -> None:
     assert result.ended == "timed-out"
 
 
+def test_waiting_for_a_processor_that_others_keep_busy_is_no_hang(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    spin = "import time\\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2)]
+    began = time.monotonic()
+    with report.deadline(3.0):
+        while time.process_time() < 2.0:
+            pass
+    emit("longer", time.monotonic() - began > 3.0)
+run(main)"""
+    result = run_child(tmp_path, source)
+    assert (result.ended, result.records) == ("done", {"longer": True})
+
+
+def test_what_the_budget_ends_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text(CHILD_HEAD + "run(lambda _: time.sleep(60))")
+    soon = Request(until=time.monotonic() + 1)
+    result = runner.run_job(tmp_path / "child.py", Job(arguments={}), "test child", soon)
+    assert result.ended == "not-run"
+
+
 def test_a_child_that_has_done_its_work_and_will_not_leave_is_done(tmp_path: Path) -> None:
     source = """
 emit_ = report._write

@@ -16,6 +16,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -27,6 +28,10 @@ MAX_MESSAGE = 4000
 MAX_CHAIN = 10
 # So long before the end of its time a child writes where each of its threads stands into its log.
 DUMP_BEFORE_END = 3.0
+# How often a deadline learns for how long its process waited for a processor.
+LOOKS_EVERY = 1.0
+# By how many times its length a deadline is put off at most: threads that spin keep each other waiting for ever.
+MOST_PROLONGED = 10.0
 
 _channel: int | None = None
 _started = time.monotonic()
@@ -87,13 +92,39 @@ def elapsed() -> float:
 
 @contextlib.contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """What runs inside has so much time; then every thread's stack goes into the log and this process ends, even where
-    the interpreter itself is stuck in native code."""
+    """What runs inside has so much time, not counting what it waits for a processor that others keep busy; then every
+    thread's stack goes into the log and this process ends, even where the interpreter itself is stuck in native
+    code."""
     faulthandler.dump_traceback_later(seconds, exit=True)
+    over = threading.Event()
+    prolonging = threading.Thread(target=_prolong, args=(seconds, over), daemon=True)
+    prolonging.start()
     try:
         yield
     finally:
+        over.set()
+        prolonging.join()
         _dump_before_the_end()
+
+
+def _prolong(seconds: float, over: threading.Event) -> None:
+    """Puts the deadline off by what the process waits for a processor, until it is over."""
+    began, waited = time.monotonic(), waited_for_processors()
+    while not over.wait(LOOKS_EVERY):
+        more = min(waited_for_processors() - waited, MOST_PROLONGED * seconds)
+        left = seconds + more - (time.monotonic() - began)
+        if left > 0:  # else it is coming
+            faulthandler.dump_traceback_later(left, exit=True)
+
+
+def waited_for_processors() -> float:
+    """The seconds for which the thread that waited longest was ready to run and got no processor; none where the kernel
+    does not count them (Documentation/scheduler/sched-stats.rst)."""
+    waited = [0]
+    for thread in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended
+            waited.append(int(thread.read_text().split()[1]))
+    return max(waited) / 1e9
 
 
 def _dump_before_the_end() -> None:
