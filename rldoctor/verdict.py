@@ -25,8 +25,12 @@ THRESHOLDS = {
 }
 """The severities that fail a report, by the names of ``--fail-on``."""
 
-# What became of a child that never came to an answer.
-_NO_ANSWER = {"timed-out": "was ended by its time limit", "not-started": "could not be started"}
+# What became of a child that never came to an answer, and what gives it one.
+_NO_ANSWER = {
+    "timed-out": ("was ended by its time limit", "--time-limit"),
+    "not-started": ("could not be started", "--time-limit"),
+    "not-run": ("had not ended when the budget was spent", "--budget with more minutes"),
+}
 
 
 class Subject(Enum):
@@ -231,8 +235,10 @@ def not_run(case: Case, probes: Iterable[Probe | Scenario], level: Level) -> Ite
         name = f"observations.{probe.name}"
         jobs = case.observations.get(probe.name)
         for key, job in (jobs or {}).items():
-            if (why := _NO_ANSWER.get(str(job.get("ended")))) is not None:
-                yield Missing(what=f"{probe.name}{'' if key == probe.name else f': {key}'} {why}", how="--time-limit")
+            # A run that gives its own reason is named by the checks that wanted it.
+            if (became := _NO_ANSWER.get(str(job.get("ended")))) is not None and "why" not in job:
+                why, how = became
+                yield Missing(what=f"{probe.name}{'' if key == probe.name else f': {key}'} {why}", how=how)
         if probe.level is level:
             ran = ran or bool(jobs)
             reasons += [case.unknown[name].reason] if name in case.unknown else []

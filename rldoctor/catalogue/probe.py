@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ class Request:
     soak: float | None = None
     """Minutes for which live traffic is kept up; None for no such run."""
     until: float | None = None
-    """The monotonic time after which nothing more is started (``--budget``)."""
+    """The monotonic time at which what still runs is ended, and nothing more is started (``--budget``)."""
     keep: Path | None = None
     """The folder in which what engines showed is kept for a run that goes on; None for none."""
     step: tuple[Path, str] | None = None
@@ -37,7 +38,12 @@ class Request:
     @property
     def spent(self) -> bool:
         """Whether the budget is spent."""
-        return self.until is not None and time.monotonic() >= self.until
+        return self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left of the budget."""
+        return math.inf if self.until is None else self.until - time.monotonic()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +69,8 @@ class JobResult:
     """What became of one child. ``records`` holds all it had delivered, also when it died half-way.
 
     ``ended`` is ``done``, ``raised`` (an exception, in ``error``), ``died`` (a signal or an exit without a word),
-    ``timed-out`` or ``not-started``. ``log`` is the file with its whole output, ``tail`` the last lines of it."""
+    ``timed-out``, ``not-started`` or ``not-run`` (the budget was spent before its end). ``log`` is the file with its
+    whole output, ``tail`` the last lines of it."""
 
     ended: str
     records: dict[str, Any] = field(default_factory=dict)

@@ -27,6 +27,7 @@ BOOT_LIMIT = 300.0
 OWN_PATIENCE = 5.0
 # A run that ends its engine costs the others of that engine another boot; after so many they are given up.
 MOST_REBOOTS = 3
+NEVER_BEGUN, CUT = "the budget was spent before it", "the budget was spent before its end"
 # What a run's result repeats of its engine's, so that it can be judged by itself.
 SHARED = ("basis", "versions", "miniature", "asked", "engine", "unread")
 
@@ -63,7 +64,7 @@ def play(
         left = [one for one in boot.asked if one.scenario.program is not None]
         if request.spent:
             never = msgspec.to_builtins(JobResult(ended="not-run"))
-            told = {"boot": boot.name, "why": "the budget was spent before it"}
+            told = {"boot": boot.name, "why": NEVER_BEGUN}
             for one in boot.asked:
                 observations.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
             continue
@@ -83,14 +84,14 @@ def play(
             deliver(own, boot, played, left)
             reached = len(played.runs)
             left = [one for one in left if one.key not in played.runs]
-            if not left or not reached:
+            if not left or not reached or request.spent:
                 break
         assert played is not None  # either this boot was tried or one hung before it
         if boot.name == MINIATURE and played.boot.ended == "timed-out":
             hung = played
         for one in left:
             never = msgspec.to_builtins(replace(played.boot, ended="not-run"))
-            told = {"boot": boot.name, "why": played.why_not_more}
+            told = {"boot": boot.name, "why": NEVER_BEGUN if request.spent else played.why_not_more}
             own.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
         if kept is not None:
             kept.keep(own)
@@ -108,7 +109,8 @@ def deliver(observations: Observations, boot: Boot, played: Played, asked: Itera
     for one in asked:
         if one.key in played.runs:
             result = msgspec.to_builtins(played.runs[one.key])
-            observations.setdefault(one.scenario.name, {})[one.name] = {**result, "boot": boot.name}
+            why = {"why": CUT} if played.runs[one.key].ended == "not-run" else {}
+            observations.setdefault(one.scenario.name, {})[one.name] = {**result, "boot": boot.name, **why}
 
 
 def play_boot(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked], child: Path = CHILD) -> Played:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ def _run(program: Path, job: Job, request: Request, directory: Path, started: fl
     python, work = interpreter(request), directory / "work"
     work.mkdir()
     limit = request.time_limit or job.time_limit
+    cut = request.left < limit
+    limit = max(min(limit, request.left), 0.0)
     arguments = work / "arguments.json"
     arguments.write_text(json.dumps({"arguments": job.arguments, "time_limit": limit}))
     environ = child_environment(python, of(request), job.environ)
@@ -68,7 +70,9 @@ def _run(program: Path, job: Job, request: Request, directory: Path, started: fl
     finally:
         log.close()
         results.close()
-    return _result(log, results, status, timed_out, time.monotonic() - started)
+    result = _result(log, results, status, timed_out, time.monotonic() - started)
+    # What the budget ended says nothing of what ran.
+    return replace(result, ended="not-run") if cut and timed_out and result.ended == "timed-out" else result
 
 
 def interpreter(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ def main(arguments):
         if what == "hang":
             with report.deadline(1.0):
                 time.sleep(60)
+        if what == "long":
+            time.sleep(60)
         if what == "crash at its limit":
             time.sleep(1.1)
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -122,3 +125,11 @@ def test_where_the_budget_is_spent_no_engine_is_booted(child: Path) -> None:
         "the budget was spent before it",
     )
     assert reported == []
+
+
+def test_what_still_runs_when_the_budget_is_spent_is_ended_and_no_failure(child: Path) -> None:
+    observations, reported = played(child, until=time.monotonic() + 3, a="done", b="long", c="done")
+    assert endings(observations) == {"rollout": "done", "a": "done", "b": "not-run", "c": "not-run"}
+    assert observations["b"]["run"]["why"] == "the budget was spent before its end"
+    assert observations["c"]["run"]["why"] == "the budget was spent before it"
+    assert reported == ["miniature, a, b, c"]
