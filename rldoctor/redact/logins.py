@@ -4,7 +4,7 @@ PASSWORD``, ``auth=("user", "password")``, a query of a URL."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rldoctor.redact.names import is_nothing, looks_made
 from rldoctor.redact.spans import Span
@@ -13,52 +13,60 @@ _QUOTE = r"[\"'`]?"
 _VALUE = r"(?P<value>[^\s\"'`]{1,256})"
 _QUOTED = r"(?P<value>[^\"'\n]{1,256})"
 _WORDS = r"[^\n|;]{0,200}?"
-# The option under which a program takes a password, or a name and a password.
+_USER = r"[\"']?[^\s:\"'/<]{1,64}:(?!//)"
+# What stands before a password among the words of a program.
 _OPTIONS = {
     r"sshpass|mysql|mysqldump|mysqladmin|mariadb|mongo|mongosh|mongodump|mongorestore|7z[a-z]?|twine": "-p",
     r"redis-cli": "-a|--pass",
-    r"zip|unzip|sqlcmd|bcp|ipmitool|kadmin": "-P",
+    r"zip|unzip|sqlcmd|bcp|ipmitool": "-P",
+    r"kadmin": "-[Pw]",
     r"ssh-keygen": "-[NP]",
     r"openssl[ \t]{1,4}enc": "-k",
-    r"ldapsearch|ldapadd|ldapmodify|kadmin": "-w",
+    r"ossutil(?:64)?": "-[ik]",
+    r"ldapsearch|ldapadd|ldapmodify": "-w",
+    r"net[ \t]{1,4}use": r"/user:\S{1,64}[ \t]",
     r"smbclient|rpcclient|net": r"(?:-U|--user=?)[ \t]{0,4}[\"']?[\w\\/.@-]{1,64}%",
     r"lftp": r"-u[ \t]{1,4}[\"']?[\w.@-]{1,64},",
+    r"curl": rf"(?:-u|--user=|--proxy-user=){_USER}|(?:-b|--cookie)[ \t]{{0,4}}{_QUOTE}[^\s\"'=]{{1,64}}=",
+    r"(?<![/.])https?(?=[ \t])|xhs?": rf"(?:-a|--auth)[ \t=]{{1,4}}{_USER}",
+    r"useradd|usermod|(?:docker|podman|skopeo|helm|az|oc|nerdctl)\b[^\n|;]{0,80}?\blogin": r"-p[ \t]",
+    r"mc[ \t]{1,4}(?:alias[ \t]{1,4}set|config[ \t]{1,4}host[ \t]{1,4}add)": r"(?:\S{1,200}[ \t]{1,4}){3}",
+    r"clearml-init": r"--key[= \t]",
+    r"poetry[ \t]{1,4}config": r"(?:pypi-token\.\S{1,64}|http-basic\.\S{1,64}[ \t]{1,4}\S{1,64})[ \t]",
+    r"sqlplus": r"[\"']?[\w.-]{1,64}/(?!nolog)",
 }
+_PROGRAM = re.compile(rf"\b(?:{'|'.join(f'({program})' for program in _OPTIONS)})(?![\w-])(?P<words>[^\n|;]{{0,300}})")
+_PASSWORDS = tuple(re.compile(rf"[ \t](?:{before})[ \t]{{0,4}}{_QUOTE}(?!-){_VALUE}") for before in _OPTIONS.values())
 # Whatever stands there is the secret.
 _CERTAIN = tuple(
     re.compile(pattern)
     for pattern in (
-        *(
-            rf"\b(?:{program})(?![\w-]){_WORDS}[ \t](?:{option})[ \t]{{0,4}}{_QUOTE}(?!-){_VALUE}"
-            for program, option in _OPTIONS.items()
-        ),
-        rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_QUOTE}[^\s:\"'/<]{{1,64}}:{_VALUE}",
-        rf"\bcurl\b{_WORDS}[ \t](?:-u|--user=|--proxy-user=){_QUOTE}[^\s:\"'/<]{{1,64}}:{_VALUE}",
+        rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_USER}{_VALUE}",
         rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,4}}login\s{{1,4}}\S{{1,200}}\s{{1,4}}password\s{{1,4}}{_VALUE}",
-        rf"\b(?:docker|podman|skopeo|helm|az|oc|nerdctl)\b[^\n|;]{{0,80}}?\blogin\b"
-        rf"{_WORDS}[ \t]-p[ \t]{{1,4}}{_QUOTE}{_VALUE}",
         rf"-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}",
-        rf"\bmc[ \t]{{1,4}}(?:alias[ \t]{{1,4}}set|config[ \t]{{1,4}}host[ \t]{{1,4}}add)"
-        rf"(?:[ \t]{{1,4}}\S{{1,200}}){{3}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
-        rf"\bcurl\b{_WORDS}[ \t](?:-b|--cookie)[ \t]{{0,4}}{_QUOTE}[^\s\"'=]{{1,64}}={_VALUE}",
         rf"--from-literal[= \t]{_QUOTE}[\w.-]{{1,64}}={_VALUE}",
         rf"(?:\bauth[ \t]{{0,4}}=[ \t]{{0,4}}|(?:Basic|Digest)Auth)\([ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"']"
         rf"[ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
-        r"\b(?:SecretStr|Fernet|hmac\.new)\([ \t]{0,4}b?[\"']" + _QUOTED,
+        rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
+        # What a program of expect sends when it is asked.
+        rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
+        # Connection strings that are no URLs, and proxies without their scheme.
+        r"\bUID=[^;\s]{1,64};[ \t]?PWD=(?P<value>[^;\s\"']{1,256})",
+        r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}/(?P<value>[^\s\"']{1,256}?)@",
+        r"(?i:_proxy)[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?[\w.-]{1,64}:(?P<value>[^\s\"'/]{1,256})@",
     )
 )
 # What stands there may be something else too.
 _LIKELY = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        r"(?:\blogin|token|secret|password|api_?key|\bjwt\.(?:en|de)code)\([^()\n]{0,80}?[\"']" + _QUOTED,
         rf"\b(?:wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|vault|hf auth)"
-        rf"[ \t]{{1,4}}login\b{_WORDS}[ \t]{_QUOTE}(?P<value>[^\s\"'`:/-][^\s\"'`:/]{{7,255}})(?=[\s\"'`]|:(?!/)|$)",
+        rf"[ \t]{{1,4}}login\b{_WORDS}[ \t]{_QUOTE}(?P<value>[^\s\"'`:/-][^\s\"'`:]{{7,255}})(?=[\s\"'`]|:(?!/)|$)",
         rf"\b(?:loaded|loading|using|use|with|my|your|new|old|adding|added)[ \t]{{1,4}}key"
         rf":?[ \t]{{1,4}}{_QUOTE}(?P<value>[\w+/=-]{{16,256}})",
         # What is written to the standard input of a command that asks for one, or to the file where one is kept.
-        rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}{_VALUE}{_QUOTE}[ \t]{{1,4}}"
-        r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bsudo\b[^\n|;]{0,40}?-S)"
+        rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
+        r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bchpasswd\b|\bsudo\b[^\n|;]{0,40}?-S)"
         r"|>{1,2}[ \t]{0,4}[^\s|;]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b))",
         rf"(?:\blogin\b|--with-token|-stdin\b)[^\n|;]{{0,80}}?<<<[ \t]{{0,4}}{_QUOTE}{_VALUE}",
         rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}",
@@ -67,21 +75,26 @@ _LIKELY = tuple(
         # ~/.pgpass
         r"(?<![^\s\"'`])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
         r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",
-        r"[?&#](?i:key|sig|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token))=(?P<value>[^\s&\"'`<>]{8,1024})",
+        r"[?&#](?i:key|sig|sign|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token))=(?P<value>[^\s&\"'`<>]{8,1024})",
         r"[?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token))=(?P<value>[^\s&\"'`<>]{8,1024})",
     )
 )
+# A call that takes a secret among what it is given.
+_CALL = re.compile(
+    r"(?:\blogin|token|secret|password|api_?key|\bjwt\.(?:en|de)code|\bcookies\.set)\((?P<held>[^()\n]{0,400})"
+)
+_GIVEN = re.compile(rf"[\"']{_QUOTED}[\"']")
 # A manifest whose values are all secrets.
 _MANIFEST = re.compile(r"\bkind[\"']?:[ \t]{0,4}[\"']?Secret\b")
 _JSON_DATA = re.compile(r"\"(?:stringData|data)\"[ \t]{0,4}:\s{0,40}\{(?P<held>[^{}]{1,65536})\}")
 _JSON_ENTRY = re.compile(r":\s{0,40}\"(?P<value>[^\"]{1,65536})\"")
 _DATA = re.compile(
-    r"\b(?:stringData|data):[ \t]{0,4}(?P<held>(?:\s{1,80}[\w.-]{1,64}:[ \t]{1,4}[^\s:]{3,4096}(?=\s|$)){1,100})"
+    r"\b(?:stringData|data):[ \t]{0,4}(?P<held>(?:\s{1,80}[\w.-]{1,64}:[ \t]{1,4}[^\s:]{3,4096}(?=:?(?:\s|$))){1,100})"
 )
 _ENTRY = re.compile(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 # Words that all of them hold; most texts have none.
 _SIGNS = re.compile(
-    r"-[a-zA-Z]{0,6}u|--user|--proxy-user|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
+    r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
     r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
@@ -91,15 +104,30 @@ def find(text: str) -> Iterator[Span]:
     """Where such secrets stand."""
     if not _SIGNS.search(text):
         return
-    for pattern in (*_CERTAIN, *_LIKELY):
-        for hit in pattern.finditer(text):
-            start, value = hit.start("value"), hit["value"]
-            if pattern in _CERTAIN and not is_nothing(value):
-                yield Span(start, start + len(value), "password")
-            elif pattern in _LIKELY and looks_made(value := value.rstrip(".,:;)")) and not is_nothing(value):
-                yield Span(start, start + len(value), "login")
+    for command in _PROGRAM.finditer(text):
+        before = _PASSWORDS[next(at for at, program in enumerate(command.groups()) if program)]
+        yield from _certain(before.finditer(text, *command.span("words")))
+    for pattern in _CERTAIN:
+        yield from _certain(pattern.finditer(text))
+    for pattern in _LIKELY:
+        yield from _likely(pattern.finditer(text))
+    for call in _CALL.finditer(text):
+        yield from _likely(_GIVEN.finditer(text, *call.span("held")))
     if _MANIFEST.search(text):
         for block, line in ((_DATA, _ENTRY), (_JSON_DATA, _JSON_ENTRY)):
             for data in block.finditer(text):
                 for entry in line.finditer(text, data.start("held"), data.end("held")):
                     yield Span(entry.start("value"), entry.end("value"), "secret")
+
+
+def _certain(hits: Iterable[re.Match[str]]) -> Iterator[Span]:
+    for hit in hits:
+        if not is_nothing(hit["value"]):
+            yield Span(*hit.span("value"), "password")
+
+
+def _likely(hits: Iterable[re.Match[str]]) -> Iterator[Span]:
+    for hit in hits:
+        value = hit["value"].rstrip(".,:;)")
+        if looks_made(value) and not is_nothing(value):
+            yield Span(hit.start("value"), hit.start("value") + len(value), "login")

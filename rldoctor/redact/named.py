@@ -7,11 +7,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.redact.names import IN_OTHER_LANGUAGES, is_digest, is_secret_option, looks_drawn, looks_made, words
+from rldoctor.redact.names import (
+    IN_OTHER_LANGUAGES,
+    is_digest,
+    is_password,
+    is_secret_option,
+    looks_drawn,
+    looks_made,
+    words,
+)
 from rldoctor.redact.spans import Span
 
 _STEM = re.compile(
-    r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn"
+    r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
     rf"|(?<![a-z])(?:pat|pw|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
     re.IGNORECASE,
 )
@@ -31,9 +39,9 @@ _OF_YAML = rf"(?:[!&][\w/.!-]{{0,64}}[ \t]{{1,4}}){{0,2}}(?:[|>][-+\d]{{0,2}}[ \
 _TYPE = r"(?:Optional\[)?(?:str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
 # "name": | name= | name => | environ["NAME"] = | read name <<< | name [what stands there now]:
 _JOINED = re.compile(
-    rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}\]?(?:[ \t]\[[^\[\]\n]{{0,40}}\](?=:))?[ \t]{{0,8}}{_COLOUR}?"
-    rf"(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]"
-    rf"|[\uff1a\uff1d]|:(?![/:?]|[-+=][\"'`<${{]))[ \t]{{0,8}}{_COLOUR}?"
+    rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}(?:\]|\}}(?==))?(?:[ \t]\[[^\[\]\n]{{0,40}}\](?=:))?[ \t]{{0,8}}"
+    rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]"
+    rf"|[\uff1a\uff1d]|:(?![/:?]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
     rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
 )
 # "--name", "value" | ("NAME", "value")
@@ -69,11 +77,13 @@ _SUBSTITUTED = re.compile(r"[^\s\"'`(){}<>,;]{8,512}")
 _SETS = re.compile(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
 # In a table, in a sentence, in the next line: the value has to look like one.
 _LOOSE = re.compile(
-    rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}|[ \t]{{2,60}}|\t"
+    rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}"
+    rf"|</t[dh]>\s{{0,40}}<t[dh][^<>\n]{{0,80}}>|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
     r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?:[ \t]{1,4}"
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4}\(?)"
 )
+_SENTENCE = re.compile(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|\()")
 # A row of a file of columns, and a line that is the value of the one before.
 _COLUMN = re.compile(
     rf"{_QUOTE}?(?:[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{7,511}}[^\s,;\"'`:]){_QUOTE}?:?(?=[,;\s}}\]]|$)"
@@ -97,6 +107,8 @@ _OR_NONE = re.compile(r"[ \t]{1,4}\|[ \t]{1,4}None\b")
 _EXPRESSION = re.compile(r"[A-Za-z_][\w.]*[\[(]")
 # What a shell takes where the variable is not set.
 _FALLBACK = re.compile(r"\$\{\w{1,64}:?[-=+](?!\})")
+# A word of a sentence, and the next.
+_WORDS = re.compile(r"[a-z]{1,15} [a-z]{2,15}\b")
 # Where lines were joined, the key of the next.
 _KEY = re.compile(r"(?:(?:secret)?Name|name|value|key):")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
@@ -106,7 +118,6 @@ _HELD_TOGETHER = re.compile(
     rf"{_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?:[\[{{][^\n]{{1,1024}}"
     rf"|(?:\r?\n[ \t]{{1,80}}[\w.-]{{1,64}}:[ \t][^\n]{{1,512}}){{1,40}})"
 )
-_LINE = re.compile(r"[^\n\"'`]*")
 _LINE_OF = re.compile(r"[^\n]{0,400}")
 # To the end, whose line may go on in the next.
 _LINES = re.compile(r"[^\n]*(?:(?<=[;,])[ \t]?\r?\n[ \t]{1,80}[^\n]*){0,20}")
@@ -146,7 +157,7 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
         return
     yield span
     # The further values of an option that takes several.
-    while option and (word := _FURTHER.match(text, span.end)) and looks_drawn(word["value"]):
+    while option and (word := _FURTHER.match(text, span.end)) and _drawn(word["value"]):
         span = Span(word.start("value"), word.end("value"), name)
         yield span
     # The further items of a list in YAML.
@@ -206,9 +217,9 @@ def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
     alone = begin == 0 or text[begin - 1] in "\n\"' "
     if alone and (column := _COLUMN.match(text, end)):
         where = "cell" if column["cell"] else "line"
-        if (looks_made if column["cell"] else looks_drawn)(column[where]):
+        if (looks_made if column["cell"] else _drawn)(column[where]):
             return Span(column.start(where), column.end(where), name)
-    gap = _LOOSE.match(text, end)
+    gap = (len(words(name)) > 1 and _SENTENCE.match(text, end)) or _LOOSE.match(text, end)
     if gap is None or gap.end() == end:
         return None
     opening = _OPENING.match(text, gap.end())
@@ -217,17 +228,17 @@ def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
         return None
     stop = _STOP.search(plain[0])
     value = (plain[0][: stop.start()] if stop else plain[0]).partition("|")[0].rstrip(".,:;")
-    made = looks_made if gap["table"] is not None else looks_drawn
-    told = made(value) or (words(name) != ["token"] and is_digest(value))
-    return Span(plain.start(), plain.start() + len(value), name) if told else None
+    made = looks_made if gap.groupdict().get("table") is not None else _drawn
+    return Span(plain.start(), plain.start() + len(value), name) if made(value) else None
 
 
 def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str) -> Span | None:
     """The value that starts here, where its name makes it a secret. ``closed``: the quotes of the name end before."""
     if name.lower() in _HEADERS and not closed:
-        quoted = text[max(0, start - len(name) - len(joint) - 1) : start][:1] in ('"', "'", "`")
-        line = (_LINE if quoted and not _DIGEST.match(text, start) else _LINES).match(text, start)
-        whole = text[start : line.end()].rstrip() if line else ""
+        before = text[max(0, start - len(name) - len(joint) - 1) : start][:1]
+        quoted = before in ('"', "'", "`") and not _DIGEST.match(text, start)
+        line = _LINES.match(text, start)
+        whole = text[start : _closing(text, start, before) if quoted or not line else line.end()].rstrip()
         if whole:
             return Span(start, start + len(whole), name)
     if lines := _JOINED_LINES.match(text, start):
@@ -240,7 +251,7 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
     opening = _OPENING.match(text, start)
     if opening:
         inside = opening.end()
-        if not closed and text.startswith((")", ","), inside):  # getpass("Password: ")
+        if not closed and text.startswith((")", ",", "; "), inside):  # getpass("Password: ")
             return None
         end = _closing(text, inside, opening["quote"])
         return None if _SCHEME_ALONE.fullmatch(text, inside, end) else _judged(text, inside, end, name)
@@ -255,7 +266,7 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
         return None
     scheme = _SCHEME.match(text, start)
     plain = (_PLAIN if certain else _SHORT).match(text, scheme.end() if scheme else start)
-    if plain is None or _EXPRESSION.match(plain[0]) or _KEY.fullmatch(plain[0]):
+    if plain is None or _EXPRESSION.match(plain[0]) or _is_a_key(plain[0]):
         return None
     stop = _STOP.search(plain[0])
     end = plain.start() + stop.start() if stop else plain.end()
@@ -263,7 +274,8 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
     end = start + len(value)
     # Prose: "unexpected token: }", "the key: a, b".
     prose = ":" in joint and not closed and words(name) in (["token"], ["auth"], ["pass"])
-    if (prose and not looks_made(value)) or _is_variable(value, name) or _OR_NONE.match(text, end):
+    in_a_sentence = ":" in joint and not closed and not is_password(name) and _WORDS.match(text, start)
+    if ((prose or in_a_sentence) and not looks_made(value)) or _is_variable(value, name) or _OR_NONE.match(text, end):
         return None
     return _judged(text, start, end, name)
 
@@ -275,6 +287,16 @@ def _is_variable(value: str, name: str) -> bool:
 
 def _is_a_name(value: str) -> bool:
     return value.replace("-", "_").isidentifier() and not any(map(str.isdigit, value)) and _names_a_secret(value)
+
+
+def _is_a_key(value: str) -> bool:
+    """Whether lines were joined, and this is the name in the next."""
+    return bool(_KEY.fullmatch(value)) or (value.endswith(":") and _is_a_name(value[:-1]))
+
+
+def _drawn(value: str) -> bool:
+    """Whether a value that stands loosely by a certain name looks like a secret; keys may look like digests."""
+    return looks_drawn(value) or is_digest(value)
 
 
 def _is_a_word(value: str) -> bool:

@@ -20,7 +20,7 @@ def _set(text: str) -> frozenset[str]:
 _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
     "jwt webhook webhooks apikey apikeys accesskey secretkey privatekey apitoken authtoken accesstoken pswd sshpass "
-    "csrftoken xsrftoken identitytoken registrytoken refreshtoken authkey passwort"
+    "csrftoken xsrftoken dockerconfigjson identitytoken registrytoken refreshtoken authkey passwort"
 )
 # Password, key and token in the languages of those who ask for help.
 IN_OTHER_LANGUAGES = "密码|口令|密钥|令牌|パスワード|비밀번호|토큰|пароль|токен|contraseña|mot de passe|senha|hasło"
@@ -32,7 +32,8 @@ _OPENS = _set(
     "api access secret private license encryption admin master signing auth account client service storage shared root "
     "deploy ssh app wandb swanlab comet neptune clearml mlflow openai anthropic azure aws gcp google gemini hf hub "
     "huggingface modelscope github gitlab bitbucket slack discord telegram dingtalk feishu lark wechat serper tavily "
-    "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf subscription var"
+    "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf xsrf vault "
+    "subscription sa var"
 )
 _KEYS_AND_TOKENS = _set("key keys token tokens")
 # Tokens that a model reads or a budget counts.
@@ -43,6 +44,8 @@ _OF_A_MODEL = _set(
 )
 # The last word of a name that may hold a secret; the value decides.
 _PERHAPS = _set("key token sig signature pat auth sessionid phpsessid jsessionid sessid")
+# Of these, what is no digest of anything but itself.
+_NO_SUM = _PERHAPS - {"key", "sig", "signature"}
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
 _VARIABLES_END = re.compile(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
 # What is said about a secret is none.
@@ -68,7 +71,7 @@ _NOTHING = re.compile(
 )
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, <your key>, ***.
 _REFERENCE = re.compile(
-    r"\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|(?:Bearer )?\{[a-z_.]+\}|<[^<>]*>|\*+|\.{3,}|[xX]{3,}"
+    r"\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|(?:Bearer )?\{[a-z_.]+\}|(?:<[^<>]*>\s*)+|\*+|\.{3,}|[xX]{3,}"
 )
 # A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
 _SPECIAL_TOKEN = re.compile(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
@@ -76,6 +79,8 @@ _DRAWN = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*:-]{16,200}")
 _DIGEST = re.compile(r"(?:0x|sha\d+[:-])?[0-9a-f]{6,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 # A part of a path that is a word.
 _FOLDER = re.compile(r"(?:^|/)[.\d_-]*(?:[A-Z]?[a-z]{2,}|[A-Z]{2,})[.\d_-]*(?=/|$)")
+# The least part of a path that its words are.
+_FOLDERS = 5
 _FILE = re.compile(r"\.(?:py|json|ya?ml|txt|sh|pt|pem|log|bin|safetensors)$")
 _MADE = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*-]{8,1024}")
 _LONG = 128
@@ -122,7 +127,13 @@ def is_secret_option(name: str, value: str) -> bool:
         return True
     if found[-1] in _PASS:
         return _PASSES.isdisjoint(found) and not value.startswith(("/", "~")) and bool(re.search(r"\d", value))
-    return found[-1] in _PERHAPS and looks_drawn(value) and _OF_A_MODEL.isdisjoint(found)
+    drawn = looks_drawn(value) or (found[-1] in _NO_SUM and is_digest(value))
+    return found[-1] in _PERHAPS and drawn and _OF_A_MODEL.isdisjoint(found)
+
+
+def is_password(name: str) -> bool:
+    """Whether people think out what stands under this name: any words may be one."""
+    return not (_PASSWORDS | _PASS).isdisjoint(words(name))
 
 
 def _opens(found: list[str]) -> bool:
@@ -156,7 +167,10 @@ def is_digest(value: str) -> bool:
 
 def _is_path(value: str) -> bool:
     """Whether a value is a path, or the name of a tensor or a module; base64 of a key has slashes between no words."""
-    return value.count(".") > 1 or (value.count("/") > 1 and (len(value) < 32 or bool(_FOLDER.search(value))))
+    if value.count("/") < 2:
+        return value.count(".") > 1
+    folders = sum(len(folder) for folder in _FOLDER.findall(value))
+    return value.count(".") > 1 or len(value) < 32 or _FOLDERS * folders >= len(value)
 
 
 def is_nothing(value: str) -> bool:

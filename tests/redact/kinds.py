@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import random
 import re
+import string
 from collections.abc import Callable
 from pathlib import Path
 
 SIGN = "Canary"
+SIGN_IN_HEXADECIMAL = SIGN.encode().hex()
 _drawn = random.Random(7)
+_BASE64 = string.ascii_letters + string.digits + "+/"
 
 # One notation to a line; \n, \t, \e and \\ are a line's end, a tab, an escape and a backslash.
 _NOTATIONS = Path(__file__).with_name("notations.txt").read_text("utf-8")
@@ -53,7 +56,24 @@ def canary() -> str:
     )
 
 
-def planted(notation: str) -> str:
+def _drawn_from(letters: str, number: int) -> str:
+    return "".join(_drawn.choices(letters, k=number))
+
+
+# As many issuers draw their keys.
+SHAPES: dict[str, Callable[[], str]] = {
+    "letters and digits": canary,
+    "hexadecimal": lambda: (
+        f"{_drawn_from('0123456789abcdef', 14)}{SIGN_IN_HEXADECIMAL}{_drawn_from('0123456789abcdef', 14)}"
+    ),
+    "UUID": lambda: (
+        f"{_drawn_from('0123456789abcdef', 8)}-{_drawn.randint(1000, 9999)}-4a1b-8c2d-{SIGN_IN_HEXADECIMAL}"
+    ),
+    "base64": lambda: f"{_drawn_from(_BASE64, 20)}{SIGN}{_drawn_from(_BASE64, 37)}=",
+}
+
+
+def planted(notation: str, shape: str = "letters and digits") -> str:
     """The notation with a canary in each of its holes."""
     first, *rest = notation.split("{@}")
-    return first + "".join(canary() + piece for piece in rest)
+    return first + "".join(SHAPES[shape]() + piece for piece in rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from rldoctor.hang.model import LogTail
 from rldoctor.logs.model import Frame
 from tests.hang.records import REWARD, case, hang, rank
 from tests.probes.environments import Environment
-from tests.redact.kinds import NOTATIONS, SIGN, WAYS, canary, planted
+from tests.redact.kinds import NOTATIONS, SIGN, SIGN_IN_HEXADECIMAL, WAYS, canary, planted
 from tests.redact.sweep import FORMATS, MACHINE, door, log_of, swept
 
 
@@ -27,6 +28,43 @@ def test_no_secret_passes_the_door(way: str) -> None:
     """Every notation in some way, every way with some notations; the sweep does all of them."""
     at = tuple(WAYS).index(way)
     assert list(door(NOTATIONS if not at else NOTATIONS[at::5], (way,))) == []
+
+
+# What these are found by says how the key is drawn; and a digest under the mere name of a key is that of a cache.
+ONE_SHAPE = re.compile(r"(?:hf_|ghp_|PuTTY)|(?<![\w-])(?:--)?key[\"']?[ :=]{1,2}[\"']?\{@\}", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("shape", ["hexadecimal", "UUID"])
+def test_keys_are_found_however_they_are_drawn(shape: str) -> None:
+    for notation in NOTATIONS:
+        redact.begin({})
+        shown = redact.text(planted(notation, shape))
+        assert SIGN_IN_HEXADECIMAL not in shown or ONE_SHAPE.search(notation), notation
+
+
+@pytest.mark.parametrize(
+    "notation",
+    [
+        "AWS_SESSION_TOKEN={@}",
+        "aws_session_token = {@}",
+        "DefaultEndpointsProtocol=https;AccountName=a;AccountKey={@};EndpointSuffix=x",
+        "NEPTUNE_API_TOKEN={@}",
+        '{"auths": {"registry.corp": {"auth": "{@}"}}}',
+        ".dockerconfigjson: {@}",
+        "kind: Secret\ndata:\n  HF_TOKEN: {@}\n  other: {@}",
+        "    client-key-data: {@}",
+        'HfFolder.save_token("{@}")',
+        "Your token: {@}",
+        "PrivateKey = {@}",
+        "> Authorization: Basic {@}",
+        "token {@} is expired",
+    ],
+)
+def test_base64_with_slashes_is_a_key(notation: str) -> None:
+    for _ in range(30):
+        redact.begin({})
+        written = planted(notation, "base64")
+        assert SIGN not in redact.text(written), written
 
 
 @pytest.mark.parametrize("part", range(10))

@@ -210,6 +210,11 @@ def test_base64_with_slashes_is_no_path() -> None:
         '    password = getpass.getpass("Password: ")\n    self.api_key = api_key or os.environ.get("OPENAI_API_KEY")',
         'api_key=os.getenv("JUDGE_API_KEY", "EMPTY") export HF_TOKEN=${HF_TOKEN:?set it} JUDGE_API_KEY=your_key_here',
         '"headers[\\"Authorization\\"] = f\\"Bearer {self.api_key}\\""; EXPIRED_TOKEN = "expired_token"',
+        "useradd -m me; curl -u http://x; http -a; sqlplus /nolog; net use; ossutil cp -r a b; poetry config x.y false",
+        "HF_TOKEN:        required\nAPI_KEY:     see the documentation; PWD=/srv;UID=1000; pwd: /srv/verl; cwd=/srv",
+        "the access key (see the documentation) is rotated; API key must be given, got None; got 'bfloat16'",
+        "cache key 9f86d081884c7d659a2feaa0c55ad015; key: 3c9a0b1f2e; signature=9f86d081884c7d659a2feaa0c55ad015a3b",
+        "s3://bucket/key/prefix/Users2/train42.parquet jdbc:mysql://h:3306/db jdbc:oracle:thin:@h:1521:orcl",
         '{"log": "{\\"m\\": \\"token: str | None = None, api_key: Optional[str] = None):\\"}"}',
     ],
 )
