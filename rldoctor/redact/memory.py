@@ -20,6 +20,8 @@ _SHORTEST = 6
 _SHORTEST_IN_BASE64 = 8
 # So much of a secret at the end of a line, or at the beginning of the next, is a piece of it.
 _PIECE = 8
+# So much of it, with letters and digits, is one anywhere.
+_TELLING = 12
 _MOST = 4000
 _LONGEST = 8192
 _ORDINARY = re.compile(r"[\d.]+|(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)+/?")
@@ -31,7 +33,8 @@ _BREAK = re.compile(
     r"[ \t\r│┃|]{0,64}(?:\\{0,2}\r?\n|\\{1,4}n)(?:\[[^\[\]\n]{1,40}\]:? |\([^()\n]{1,80}\) )?[ \t│┃|]{0,256}"
 )
 # What may stand behind a text that was cut off, or between it and the end of its line.
-_BEHIND = " \t\r\\.…\"'"
+_LINE_ENDS = re.compile(r"[ \t\r\\.…\"']{0,64}(?:\n|\Z)")
+_LONGEST_BEFORE = 64
 _BEFORE = " \t.…\"'"
 
 _known: dict[str, str] = {}
@@ -142,28 +145,40 @@ def _over_lines(text: str) -> Iterator[Span]:
 
 
 def _cut_off(text: str) -> Iterator[Span]:
-    """The beginning of a value at the end of a line, and its end at the beginning of one."""
+    """The beginning of a value at the end of a line, and its end at the beginning of one; elsewhere, too, where so much
+    of it is there that it is no word of its own."""
     for head, values in _heads.items():
-        for line, end in _lines_with(text, head):
-            start = text.rfind(head, line, end)
-            shown = text[start : min(end, start + _LONGEST)].rstrip(_BEHIND)
-            name = next((_known[value] for value in values if value.startswith(shown)), None)
-            if name is not None:
-                yield Span(start, start + len(shown), name)
+        start = text.find(head)
+        while start >= 0:
+            length = max(_shared(text, start, value) for value in values)
+            if _LINE_ENDS.match(text, start + length) or _tells(text[start : start + length]):
+                yield Span(start, start + length, _known[values[0]])
+            start = text.find(head, start + length)
     for tail, values in _tails.items():
-        for line, end in _lines_with(text, tail):
-            stop = text.find(tail, line, end) + len(tail)
-            shown = text[max(line, stop - _LONGEST) : stop].lstrip(_BEFORE)
-            name = next((_known[value] for value in values if value.endswith(shown)), None)
-            if name is not None:
-                yield Span(stop - len(shown), stop, name)
+        stop = text.rfind(tail) + len(tail)
+        while stop >= len(tail):
+            length = max(_shared_before(text, stop, value) for value in values)
+            before = text[max(0, stop - length - _LONGEST_BEFORE) : stop - length].rpartition("\n")[2]
+            if not before.strip(_BEFORE) or _tells(text[stop - length : stop]):
+                yield Span(stop - length, stop, _known[values[0]])
+            stop = text.rfind(tail, 0, stop - length) + len(tail)
 
 
-def _lines_with(text: str, piece: str) -> Iterator[tuple[int, int]]:
-    """Where the lines that hold a piece begin and end."""
-    found = text.find(piece)
-    while found >= 0:
-        newline = text.find("\n", found)
-        end = newline if newline >= 0 else len(text)
-        yield text.rfind("\n", 0, found) + 1, end
-        found = text.find(piece, end)
+def _tells(piece: str) -> bool:
+    return len(piece) >= _TELLING and any(map(str.isdigit, piece)) and any(map(str.isalpha, piece))
+
+
+def _shared(text: str, start: int, value: str) -> int:
+    """How many characters of a value's beginning stand there."""
+    return _alike(text[start : start + len(value)], value)
+
+
+def _shared_before(text: str, stop: int, value: str) -> int:
+    """How many characters of a value's end stand before that place."""
+    return _alike(text[max(0, stop - len(value)) : stop][::-1], value[::-1])
+
+
+def _alike(text: str, value: str) -> int:
+    pairs = enumerate(zip(text, value, strict=False))
+    length = next((at for at, (one, other) in pairs if one != other), min(len(text), len(value)))
+    return len(text[:length].rstrip())

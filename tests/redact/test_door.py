@@ -332,6 +332,15 @@ def test_a_text_that_was_cut_off_shows_no_piece_of_a_secret() -> None:
         assert "<removed:HF_TOKEN>" in left and "xx" not in left and "yy" not in left
 
 
+def test_so_much_of_a_secret_that_it_is_no_word_goes_wherever_it_stands() -> None:
+    redact.begin({"HF_TOKEN": "Zq81xxyy77wwvv55", "DB_PASSWORD": "correcthorse battery7"})
+    assert redact.text('search "got Zq81xxyy77ww", raised by x') == 'search "got <removed:HF_TOKEN>", raised by x'
+    assert redact.text("so xxyy77wwvv55, twice") == "so <removed:HF_TOKEN>, twice"
+    assert redact.text("correcthorse is a word, Zq81xxyy one of eight") == (
+        "correcthorse is a word, Zq81xxyy one of eight"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
