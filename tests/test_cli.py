@@ -404,6 +404,24 @@ def test_fix_ends_with_the_verdict_on_the_mended_file(launch: Path) -> None:
     assert "note: judged after --fix changed run.sh" in done.stdout
 
 
+def test_fix_goes_on_with_what_its_changes_uncover(launch: Path) -> None:
+    options = {
+        "algorithm.adv_estimator": "grpo",
+        "data.train_batch_size": 128,
+        "actor_rollout_ref.actor.ppo_mini_batch_size": 256,  # more than there are, then 80 a rank
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 32,
+        "actor_rollout_ref.rollout.n": 5,
+        "trainer.n_gpus_per_node": 8,
+    }
+    words = " ".join(f"{key}={value}" for key, value in options.items())
+    (launch / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {words}\n")
+    machine = ("--assume", "verl==0.6.1", "--level", "static", "--select", "RLD211")
+    done = run("check", "run.sh", *machine, "--fix", cwd=launch)
+    assert done.returncode == 0, done.stdout
+    assert "ppo_mini_batch_size=128 " in (launch / "run.sh").read_text()
+    assert "ppo_micro_batch_size_per_gpu=20 " in (launch / "run.sh").read_text()
+
+
 def test_output_holds_the_verdict_in_every_format(launch: Path) -> None:
     open_ = ("check", "run.sh", "--assume", "vllm==0.7.3", "--select", "RLD101")
     for name in report.FORMATS:

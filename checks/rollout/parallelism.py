@@ -66,11 +66,7 @@ def engine_and_model(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{heads} heads, {kv_heads} KV heads over {ranks} ranks")
         return
     devices = plan.value(DEVICES)
-    fitting = [
-        size
-        for size in range(1, ranks)
-        if not _indivisible(size, heads, kv_heads, width) and (not devices or devices % size == 0)
-    ]
+    fitting = [size for size in range(1, ranks) if _fits(case, size) and (not devices or devices % size == 0)]
     yield check.finding(
         f"tensor_parallel_size {ranks} does not divide the model's {wrong}",
         evidence=(*cite(plan, TENSOR), *cite_config(case, wrong, config.defaulted)),
@@ -117,7 +113,8 @@ def engine_and_devices(case: Case) -> Iterator[Finding | Reach]:
     if devices % engine == 0:
         yield Reach(f"{devices} devices in engines of {engine}")
         return
-    fitting = [size for size in range(1, ranks) if devices % (size * plan.value(PIPELINE, 1)) == 0]
+    stages = plan.value(PIPELINE, 1)
+    fitting = [size for size in range(1, ranks) if devices % (size * stages) == 0 and _fits(case, size)]
     yield check.finding(
         f"{devices} devices cannot be divided into engines of {engine} ({ranks} tensor x "
         f"{plan.value(PIPELINE, 1)} pipeline parallel ranks)",
@@ -167,6 +164,15 @@ def _sharing(plan: RolloutPlan) -> tuple[str, ...]:
     return {"NeMo-RL": MODEL_PARALLEL, "EasyR1": SEQUENCE, "OpenRLHF": ("parallel.sequence", "parallel.tensor")}.get(
         plan.framework, ()
     )
+
+
+def _fits(case: Case, ranks: int) -> bool:
+    """Whether the model can be shared by so many ranks, as far as its config is there to tell."""
+    if case.model is None or case.model.config is None:
+        return True
+    config = model_config(case)
+    heads, kv_heads = model_heads(config)
+    return heads is None or kv_heads is None or not _indivisible(ranks, heads, kv_heads, model_width(config))
 
 
 def _indivisible(ranks: int, heads: int, kv_heads: int, width: int | None) -> str | None:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 # How the names of logs end, and those of launch files do not.
 LOGS = (".log", ".out", ".err", ".gz")
+# So often --fix mends what its own changes uncover: another batch, another micro batch.
+MEND_ROUNDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,22 +190,33 @@ def check(
 
     known = _baseline(judging.session, baseline)
     found = run.examine_all(judging.session, targets or (), progress)
-    shown, changed = _mended(found, write=fix, show=diff) if fix or diff else (None, ())
-    if changed:  # the verdict is on what is there now
+    told: set[str] = set()
+    shown, changed = _mended(found, told, write=fix, show=diff) if fix or diff else (None, ())
+    files = dict.fromkeys(changed)
+    for left in reversed(range(MEND_ROUNDS)):
+        if not changed:
+            break
+        # The verdict is on what is there now, and one fix may uncover another.
         found = run.examine_all(judging.session, targets or (), progress)
+        changed = _mended(found, told, write=True, show=False)[1] if left else ()
+        files.update(dict.fromkeys(changed))
     judged = _joined(found, shape, known)
-    notes = (f"judged after --fix changed {', '.join(changed)}",) if changed else ()
+    notes = (f"judged after --fix changed {', '.join(files)}",) if files else ()
     return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
 
 
-def _mended(found: list[Examined], *, write: bool, show: bool) -> tuple[str | None, tuple[str, ...]]:
-    """The safe fixes as a diff where it is to be shown, and the files that they changed where these are written."""
+def _mended(found: list[Examined], told: set[str], *, write: bool, show: bool) -> tuple[str | None, tuple[str, ...]]:
+    """The safe fixes as a diff where it is to be shown, and the files that they changed where these are written.
+    ``told`` are the refusals that were reported already."""
     from rldoctor.edits.edit import save
     from rldoctor.flow import run
 
     edited = run.mended(found)
     for spelling, reason in edited.refused:
-        progress(f"not applied: {spelling.text}: {reason}")
+        refusal = f"not applied: {spelling.text}: {reason}"
+        if refusal not in told:
+            progress(refusal)
+        told.add(refusal)
     changed = save(edited) if write else ()
     for file in changed:
         progress(f"changed {file}")

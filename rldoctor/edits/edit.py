@@ -88,9 +88,13 @@ def rewritten(text: str, write: Write) -> str:
 
         return rewrite_python(text, write)
     if kind == "notebook":
-        raise CannotEdit(f"{write.file} is a notebook, which is not edited")
+        from rldoctor.formats.notebook.edit import rewrite_notebook
+
+        return rewrite_notebook(text, write)
     if kind == "toml":
-        raise CannotEdit(f"{write.file} is TOML, which is not edited")
+        from rldoctor.formats.toml.edit import rewrite_toml
+
+        return rewrite_toml(text, write)
     if kind in ("make", "just"):
         raise CannotEdit(f"{write.file} holds recipes, which are not edited")
     if kind == "yaml":

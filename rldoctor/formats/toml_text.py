@@ -17,7 +17,8 @@ MAX_CHARACTERS = 512 * 1024
 MAX_LINES = 20_000
 # Dotted names deeper than this are no settings.
 MAX_DEPTH = 60
-_TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL)
+# Texts in quotes, and comments.
+TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL)
 # TOML's own have 64 bits; Python refuses to print one of 4,300 digits.
 _LONG = re.compile(r"[=\[,]\s{0,80}[-+]?(?:0[xob])?[0-9A-Fa-f_]{300}")
 _DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MAX_DEPTH}}}")
@@ -29,7 +30,7 @@ def parse(text: str, file: object) -> dict[str, Any]:
         raise InputError(f"{file}: {len(text) >> 10} KiB is too large for a TOML config")
     if text.count("\n") > MAX_LINES:
         raise InputError(f"{file}: more than {MAX_LINES} lines are too many for a TOML config")
-    names = _TEXTS.sub(lambda found: "" if found[0].startswith("#") else "x", text)
+    names = TEXTS.sub(lambda found: "" if found[0].startswith("#") else "x", text)
     if _DEEP.search(names):
         raise InputError(f"{file}: nested too deeply to be read")
     if _LONG.search(names):

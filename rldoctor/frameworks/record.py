@@ -53,7 +53,8 @@ class Package:
     symbols, releases from ``since`` on are read; with ``monthly``, of calendar versions, the last of each month.
     ``beside`` are repositories with files that it does not package but people launch from a clone, each with the tag
     of a release there (None where only the newest commit can be had). ``attributes`` are taken from the module by the
-    import probe (lazy packages load little before); ``device`` says that the import needs a GPU."""
+    import probe (lazy packages load little before); ``device`` says that the import needs a GPU. ``found`` are packages
+    that its build pins to what it finds installed: the index shows what the publisher had."""
 
     name: str
     modules: tuple[str, ...]
@@ -72,6 +73,7 @@ class Package:
     attributes: tuple[str, ...] = ()
     further: tuple[str, ...] = ()
     device: bool = False
+    found: tuple[str, ...] = ()
 
     @property
     def installed_as(self) -> str:

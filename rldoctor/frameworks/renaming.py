@@ -40,6 +40,10 @@ def _text(unknown: UnknownOption, name: str, plan: RolloutPlan) -> str:
     value = shown(given.value) if not isinstance(given.value, list | dict) else str(given.value)
     if unknown.form is Form.OPTION:
         return name if given.value is True else f"{name} {shell_quoted(value)}"
+    if unknown.form is Form.YAML and unknown.file.endswith(".toml"):
+        from rldoctor.formats.toml.edit import literal
+
+        return f"{name} = {literal(value)}"
     if unknown.form is Form.YAML:
         return f"{name}: {value}"
     return shell_word(f"{name}={value}") if unknown.form is Form.OVERRIDE else f"{name}={given.value!r}"

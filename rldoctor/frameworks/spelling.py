@@ -193,6 +193,10 @@ def _text(write: Write, value: Any, plan: RolloutPlan) -> str:
         return write.key if write.value is None else f"{write.key} {shell_quoted(write.value)}"
     if write.form is Form.OVERRIDE:
         return shell_word(f"{write.append}{write.key}={write.value}")
+    if write.form is Form.YAML and write.file.endswith(".toml"):
+        from rldoctor.formats.toml.edit import literal
+
+        return f"{write.key} = {literal(write.value)}"
     if write.form is Form.YAML:
         return f"{write.key}: {write.value}"
     return f"{write.key}={write.value}"

@@ -160,11 +160,19 @@ def _demands(by: Distribution, environment: dict[str, str], undeclared: dict[str
             if declarations.releases(name):
                 undeclared[name] = f"what {by.name} {by.version} declares is not known ({declarations.date()})"
             return
-        requires, python = published.requires, published.python
+        found = frozenset(on for package in packages() if package.name == name for on in package.found)
+        requires = tuple(line for line in published.requires if not _pinned(line, found))
+        python = published.python
         source = f"{name} {published.version} on {declarations.source(name)}, read {declarations.date()}"
     yield from _declared(by, name, requires, environment, source)
     if python:
         yield Demand(by=by, on="python", specifier=_ordered(python), source=source)
+
+
+def _pinned(line: str, names: frozenset[str]) -> bool:
+    """Whether a requirement pins one of these packages to one release."""
+    wanted = _NAME.match(line)
+    return wanted is not None and "==" in line and canonical(wanted.group()) in names
 
 
 def _declared(

@@ -118,7 +118,7 @@ def _notebook_target(source: Source, reader: Reader) -> Iterator[Launch]:
 
 def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch]:
     if kind == "toml":
-        from rldoctor.formats.toml import read_toml
+        from rldoctor.formats.toml.reader import read_toml
 
         tree = read_toml(source)
     else:

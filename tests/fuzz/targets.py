@@ -22,7 +22,7 @@ from rldoctor.formats.hydra import overrides
 from rldoctor.formats.python.reader import read_python
 from rldoctor.formats.shell.reader import read_shell
 from rldoctor.formats.source import Source, decode
-from rldoctor.formats.toml import read_toml
+from rldoctor.formats.toml.reader import read_toml
 from rldoctor.formats.yaml.reader import read_yaml
 from rldoctor.frameworks.installed import InstalledOptions
 from rldoctor.hang import flight_recorder

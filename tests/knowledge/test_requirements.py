@@ -85,3 +85,10 @@ def test_what_an_assumed_release_declares_names_its_source() -> None:
     demand = next(d for d in needs_of(assumed(vllm="0.11.0")).demands if d.on == "torch")
     assert demand.specifier == "==2.8.0"
     assert demand.source.startswith("vllm 0.11.0 on PyPI, read ")
+
+
+def test_a_pin_to_what_the_publisher_had_installed_is_no_demand() -> None:
+    built, fixed = assumed(axolotl="0.12.2", torch="2.7.1"), assumed(axolotl="0.18.0", torch="2.7.1")
+    assert needs_of(built).on("torch") == ()  # its setup.py takes the torch that is there
+    assert [demand.admits("2.7.1") for demand in needs_of(fixed).on("torch")] == [False]
+    assert [demand.specifier for demand in needs_of(assumed(axolotl="0.12.2", trl="0.20.0")).on("trl")] == ["==0.21.0"]

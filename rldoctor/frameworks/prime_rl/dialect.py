@@ -216,7 +216,7 @@ class PrimeRL(Deciding):
                 yield native
 
     def _file(self, launch: Launch, name: str | Unresolved, prefix: str) -> Iterator[Native]:
-        from rldoctor.formats.toml import read_toml
+        from rldoctor.formats.toml.reader import read_toml
 
         if isinstance(name, Unresolved):
             launch.miss(f"{name.raw} names a file that is not known ({name.why})")

@@ -31,6 +31,11 @@ def test_devices_that_hold_no_whole_engine() -> None:
     assert judged(check, engine__tensor_parallel_size=2, placement__engine_gpus=6).findings == ()
 
 
+def test_engines_that_fit_the_devices_fit_the_model_too() -> None:
+    result = judged(check, config=QWEN2_7B, engine__tensor_parallel_size=4, placement__engine_gpus=6)
+    assert edits(result) == [{"engine.tensor_parallel_size": 2}]  # 3 would divide the devices, and not 28 heads
+
+
 def test_sequence_parallel_ranks_of_the_trainer() -> None:
     result = judged(check, config=QWEN2_7B, parallel__sequence=8)
     assert "sequence parallel size 8" in result.findings[0].message

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from rldoctor.edits.edit import rewritten
 from rldoctor.errors import InputError
 from rldoctor.formats.notebook.reader import Notebook, read_notebook
 from rldoctor.formats.source import Source
-from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.launch.recognise import read
-from rldoctor.plan.model import Form
 
 
 def notebook(*cells: str, indent: int | None = 1) -> str:
@@ -106,9 +103,3 @@ def test_a_command_of_a_notebook_is_a_launch(tmp_path: Path) -> None:
     (plan,) = read(tmp_path / "serve.ipynb")
     assert (plan.framework, plan.value("engine.max_model_len")) == ("vLLM", 4096)
     assert plan.value("env.CUDA_VISIBLE_DEVICES") == "0,1"
-
-
-def test_a_notebook_is_never_edited() -> None:
-    write = Write(form=Form.KEYWORD, file="train.ipynb", line=3, key="x", value="1")
-    with pytest.raises(CannotEdit, match="a notebook, which is not edited"):
-        rewritten(notebook("f(x=2)\n"), write)

@@ -17,11 +17,23 @@ _KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
 def read_toml(source: Source) -> YamlFile:
     """Reads a TOML file. Raises :class:`InputError` with one line where it is none."""
     value = toml_text.parse(source.text, source.file)
-    return YamlFile(source, _located(value, "", _sections(_lines(source))))
+    return YamlFile(source, _located(value, "", _lines(source)))
 
 
-def _sections(lines: dict[str, int]) -> dict[str, int]:
-    """The lines of the keys, and for each section that is nowhere named itself the first line below it."""
+def key_rows(source: Source) -> dict[str, int]:
+    """The first line on which each dotted key has a value."""
+    return _named(source)[0]
+
+
+def section_rows(source: Source) -> dict[str, int]:
+    """The first line of each section that has a head of its own."""
+    return _named(source)[1]
+
+
+def _lines(source: Source) -> dict[str, int]:
+    """The lines of the keys and sections, and for each section that is nowhere named itself the first line below it."""
+    keys, sections = _named(source)
+    lines = {**keys, **sections}
     found: dict[str, int] = {}
     for name, line in lines.items():
         parts = name.split(".")
@@ -31,18 +43,18 @@ def _sections(lines: dict[str, int]) -> dict[str, int]:
     return {**found, **lines}
 
 
-def _lines(source: Source) -> dict[str, int]:
-    """The first line on which each dotted key (or section) is named."""
-    found: dict[str, int] = {}
+def _named(source: Source) -> tuple[dict[str, int], dict[str, int]]:
+    keys: dict[str, int] = {}
+    sections: dict[str, int] = {}
     section = ""
     for number, row in enumerate(source.text.splitlines(), source.first_line):
         match = _SECTION.match(row)
         if match is not None:
             section = _plain(match[1])
-            found.setdefault(section, number)
+            sections.setdefault(section, number)
         elif (match := _KEY.match(row)) is not None:
-            found.setdefault(f"{section}.{_plain(match[1])}".lstrip("."), number)
-    return found
+            keys.setdefault(f"{section}.{_plain(match[1])}".lstrip("."), number)
+    return keys, sections
 
 
 def _plain(name: str) -> str:

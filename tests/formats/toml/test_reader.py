@@ -9,7 +9,7 @@ import pytest
 
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Source
-from rldoctor.formats.toml import read_toml
+from rldoctor.formats.toml.reader import read_toml
 from rldoctor.formats.yaml.reader import YamlFile
 
 if sys.version_info >= (3, 11):

@@ -1,0 +1,1 @@
+"""TOML: one reader, and edits in place."""
