@@ -110,7 +110,8 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
         name is not None and name.package == "torch" and name.importer not in ("vllm", "torch", "") and not name.shadow
     ):
         yield check.finding(
-            f"{named('torch', case)} has no {name.said}, which {named(name.importer, case)} uses",
+            f"{named('torch', case)} has no {name.said}, which {named(name.importer, case)} uses"
+            f"{releases_with('torch', name.said)}",
             fixes=package_fixes(case, check, name),
         )
     elif missing is not None and link is not None and any("/swift/" in frame.file for frame in link.frames):
@@ -127,7 +128,7 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
 def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A call or a lookup that other releases of another package accept."""
     found = unfit(event, case)
-    if found is not None and found.package not in ENGINE:
+    if found is not None and (found.package not in ENGINE or (found.package == "torch" and found.caller != "vllm")):
         yield unfit_finding(case, check, found)
 
 
@@ -256,22 +257,6 @@ check.signature(
         ),
         Fix(title="or install the newest transformers that it allows (rldoctor compat names it)"),
     ),
-)
-check.signature(
-    "got an unexpected keyword argument 'keep_torch_compile'",
-    "Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
-    "Trainer.__init__() got an unexpected keyword argument 'processing_class'",
-    exception="TypeError",
-    pattern=r"(?P<call>[\w.]+\(\)) got an unexpected keyword argument '(?P<name>\w+)'",
-    says="{call} takes no {name}: transformers, TRL and accelerate are of different times",
-    fixes=lambda case, event, words: (
-        *(fix for package in ("trl", "transformers", "accelerate") for fix in declared_fixes(case, check, package)),
-        Fix(
-            title="install releases of the three of one time",
-            commands=(install(case, "--upgrade", "trl", "transformers", "accelerate"),),
-        ),
-    ),
-    url="https://huggingface.co/docs/trl/installation",
 )
 
 

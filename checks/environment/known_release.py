@@ -50,6 +50,7 @@ from rldoctor.api.packages import packages_of
 from rldoctor.api.releases import KnownIssue, known_issues
 
 from ..observed.imports import distribution
+from ..observed.unfit_calls import unfit
 
 # What a row lacks that holds only in some launches.
 LAUNCH = "a launch file"
@@ -175,6 +176,8 @@ def own_option_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
     owners = {distribution(package, case.packages) for package in called if package not in _CALLERS}
     if len(owners) != 1 or is_users(frame.file) or f"args.{said['name']}" not in frame.code:
         return
+    if unfit(event, case) is not None:
+        return  # a class above it, of another package, has the option in other releases
     name = owners.pop()
     yield check.finding(
         f"{frame.function} of {name} reads {said['name']}, which its own {said['kind']} does not have: a defect of "

@@ -47,7 +47,7 @@ from rldoctor.api.packages import Demand
 from rldoctor.api.releases import published_name
 
 from ..declared.requirements import Misfit, judge, of_vllm
-from ..declared.version_fixes import declared_fixes
+from ..declared.version_fixes import declared_fixes, releases_with
 from ..observed.imports import install, named
 from ..observed.moved_names import sought
 
@@ -118,7 +118,8 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
         side_effects="torchvision, torchaudio and compiled extensions follow torch",
     )
     yield check.finding(
-        f"{named('vllm', case)} needs another torch: {named('torch', case)} has no {name.said}",
+        f"{named('vllm', case)} needs another torch: {named('torch', case)} has no {name.said}"
+        f"{releases_with('torch', name.said)}",
         fixes=declared_fixes(case, check, "torch") or (again,),
     )
 

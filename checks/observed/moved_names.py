@@ -40,6 +40,7 @@ _KNOWN = CORE | {
     "pyarrow",
     "pandas",
     "safetensors",
+    "sglang",
 }
 
 

@@ -64,9 +64,7 @@ def unfit(event: LogEvent, case: Case) -> Unfit | None:
     caller = callers[-1] if callers else None
     if asked.kind == "argument" and link.frames[-1].function == "__init__":
         # A constructor that hands on what another package, or the script, gave it.
-        caller = next((one for one in reversed(callers) if one != caller), caller)
-        if caller is None:
-            return None
+        caller = next((one for one in reversed(callers) if one not in (caller, None)), caller)
     if caller is not None and exports(caller, asked.owner.partition(".")[0]) and caller in symbol_packages():
         return None  # it has one of that name itself
     found = list(_explained(asked, caller, case))

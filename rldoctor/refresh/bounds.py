@@ -13,6 +13,7 @@ from rldoctor.tables.symbols import Table as Symbols
 from rldoctor.tables.symbols.history import history_of
 from rldoctor.tables.uses import Table as Uses
 from rldoctor.tables.uses.bounds import FILE, Bound, Stretch, stretches
+from rldoctor.versions import parsed
 
 COVERED = (*symbols.COVERED, *uses.COVERED)
 
@@ -56,11 +57,17 @@ def _ends(package: str, names: list[str]) -> Iterator[Bound]:
     if first[0] > last[0]:
         return  # no release has it all: some name is found otherwise than by its text
     if first[0] > 0:
-        minor = ".".join(releases[first[0]].split(".")[:2])
-        yield Bound(package, f">={minor}", first[1], releases[first[0] - 1])
+        yield Bound(package, f">={_since(releases, first[0])}", first[1], releases[first[0] - 1])
     if last[0] < len(releases) - 1:
         lacking = releases[last[0] + 1]
         yield Bound(package, f"<{lacking.removesuffix('.0')}", last[1], lacking)
+
+
+def _since(releases: list[str], position: int) -> str:
+    """A release as a lower end: its minor release, where that begins with it."""
+    release, before = (parsed(releases[p]) for p in (position, position - 1))
+    begins = release is None or before is None or release.release[:2] != before.release[:2]
+    return ".".join(releases[position].split(".")[:2]) if begins else releases[position]
 
 
 def _place(end: tuple[int, str]) -> int:

@@ -9,12 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 import msgspec
-from packaging.version import Version
 
 from rldoctor.frameworks import packages
 from rldoctor.refresh.message_sites import Message, messages
-from rldoctor.refresh.modules import OLDEST, module_name, modules, order
-from rldoctor.refresh.releases import Publications, minor
+from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order
+from rldoctor.refresh.releases import Publications
 from rldoctor.tables.messages import DATA, Table
 
 SINCE = {
@@ -24,8 +23,6 @@ SINCE = {
     **{package.name: package.since for package in packages() if package.published and package.since},
 }
 COVERED = tuple(SINCE)
-# Their failures are told apart patch by patch; of the others the newest of every minor release is read.
-EVERY = frozenset({"vllm", "peft", "accelerate", *(package.name for package in packages() if package.symbols)})
 # One module for each architecture: they say the same of their inputs, and are most of the package. Ray's libraries for
 # other work.
 _LEFT_OUT = re.compile(
@@ -42,7 +39,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     """Reads the releases that the table lacks and writes it. Returns what changed, a line each.
 
     Raises ``OSError`` where the index does not answer."""
-    chosen = published.releases(package, SINCE[package], _each if package in EVERY else minor, beside=False)
+    chosen = published.releases(package, SINCE[package], grouping(package), beside=False)
     rows: dict[Row, set[str]] = defaultdict(set)
     known: set[str] = set()
     if package in Table.packages():
@@ -88,7 +85,3 @@ def encoded(rows: Mapping[Row, set[str]], releases: list[str]) -> dict[str, obje
             said = [numbers.setdefault(condition, len(numbers)) for condition in conditions]
             found.setdefault(module, {}).setdefault(function, []).append([type_, template, said, *spans])
     return {"releases": releases, "conditions": list(numbers), "modules": found}
-
-
-def _each(version: Version) -> Version:
-    return version

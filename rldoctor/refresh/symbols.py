@@ -1,7 +1,8 @@
 """Makes the tables of symbols: which module of which release defines which names, with which parameters.
 
-Of every minor release the newest is read. Files are parsed without the bodies of their functions; a file that did not
-change between two releases is parsed once."""
+Files are parsed without the bodies of their functions; a file that did not change between two releases is parsed once.
+Of the libraries below the frameworks only what some release lacks, or has with other parameters, is kept; so each release
+is read again: what all had until then is not in the table."""
 
 from __future__ import annotations
 
@@ -11,20 +12,62 @@ import hashlib
 import lzma
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from rldoctor.frameworks import frameworks
-from rldoctor.refresh.modules import OLDEST, module_name, modules, order
-from rldoctor.refresh.releases import Publications, minor
+from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order
+from rldoctor.refresh.releases import Publications
 from rldoctor.tables.options.outline import outline
+from rldoctor.tables.sources.trees import SourceTree
 from rldoctor.tables.symbols import DATA, Table
 
 SINCE = {
     **OLDEST,
     **{package.name: package.since for one in frameworks() for package in one.packages if package.symbols},
 }
-COVERED = tuple(SINCE)
+
+
+@dataclass(frozen=True)
+class Library:
+    """What frameworks import beside the rollout engine: its top-level package, the oldest release read, and an
+    expression for the modules that nobody imports from outside."""
+
+    top: str
+    since: str
+    inner: str | None = None
+
+
+LIBRARIES = {
+    "torch": Library(
+        "torch",
+        "2.3.0",
+        inner=r"^torch/(?:_inductor|_dynamo|_functorch|_refs|_decomp|_prims|_numpy|_export|_vendor|_lazy|onnx|ao|export"
+        r"|jit|package|sparse|quantization|fx|utils/(?:hipify|viz|tensorboard|data/datapipes)|distributed/(?:pipelining"
+        r"|_shard|rpc|_tools))/|^torch/(?!_C/(?:__init__|_VariableFunctions)\.pyi$).*\.pyi$",
+    ),
+    "ray": Library(
+        "ray",
+        "2.9.0",
+        inner=r"^ray/(?:rllib|data|serve|tune|train|dashboard|autoscaler|workflow|air|llm|cloudpickle|jars|core/generated|"
+        r"_private/(?:runtime_env|accelerators|telemetry))/|\.pyi$",
+    ),
+    "deepspeed": Library(
+        "deepspeed", "0.14.0", inner=r"^deepspeed/(?:inference|model_implementations|ops|autotuning)/"
+    ),
+    "huggingface-hub": Library("huggingface_hub", "0.20.0", inner=r"/(?:cli|commands|inference|_webhooks\w*)(?:/|\.)"),
+    "datasets": Library("datasets", "2.14.0", inner=r"/(?:commands|packaged_modules|io)/"),
+    "sglang": Library(
+        "sglang",
+        "0.4.1",
+        inner=r"^sglang/(?:lang|eval|bench\w*|profiler|multimodal_gen|jit_kernel|cli|test)(?:/|\.)"
+        r"|^sglang/srt/(?:models|layers|multimodal|configs|function_call|compilation|speculative|hardware_backend|dllm)/",
+    ),
+    "megatron-core": Library("megatron", "0.8.0", inner=r"/(?:inference|datasets|export|tokenizers)/"),
+}
+COVERED = (*SINCE, *LIBRARIES)
 
 # One module for each architecture: that it is there, and its classes, is what matters.
 _MODELS = re.compile(r"^(?:vllm/model_executor/models|transformers/models)/")
@@ -37,8 +80,11 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
 
     Raises ``OSError`` where the index does not answer."""
     table = Table.load(package) if package in Table.packages() else Table({"releases": [], "modules": {}})
-    chosen = published.releases(package, SINCE[package], minor, beside=False)
-    read = [(v, table.at(v)) for v in table.releases]
+    library = LIBRARIES.get(package)
+    since = SINCE[package] if library is None else library.since
+    chosen = published.releases(package, since, grouping(package), beside=False)
+    before = table.releases
+    read = [(v, table.at(v)) for v in table.releases] if library is None else []
     known = {version for version, _ in read}
     kept: dict[bytes, Symbols] = {}
     fresh = []
@@ -47,7 +93,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
             continue
         tree = release.open()
         found: dict[str, Symbols] = {}
-        for path, text in modules(tree, package):
+        for path, text in _modules(tree, package, library):
             digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
             if digest not in kept:
                 kept[digest] = dict(symbols(text, classes_only=bool(_MODELS.match(path))))
@@ -58,11 +104,21 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     newest = {release.version for release in chosen}
     rows = sorted((row for row in (*read, *fresh) if row[0] in newest), key=lambda row: order(row[0]))
     content = encoded(rows, datetime.date.today().isoformat())
+    if library is not None:
+        content = changes(content)
     DATA.mkdir(exist_ok=True)
     (DATA / f"{package}.json.xz").write_bytes(
         lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
     )
-    return [f"{len(fresh)} new releases, {fresh[0][0]} to {fresh[-1][0]}"] if fresh else []
+    new = [version for version, _ in fresh if version not in before]
+    return [f"{len(new)} new releases, {new[0]} to {new[-1]}"] if new else []
+
+
+def _modules(tree: SourceTree, package: str, library: Library | None) -> Iterator[tuple[str, str]]:
+    if library is None:
+        return modules(tree, package)
+    inner = re.compile(library.inner) if library.inner is not None else None
+    return modules(tree, library.top, stubs=True, but=inner)
 
 
 def symbols(text: str, *, classes_only: bool = False) -> Iterator[tuple[str, str]]:
@@ -103,6 +159,21 @@ def encoded(rows: list[tuple[str, dict[str, Symbols]]], day: str) -> dict[str, o
                 else:
                     spans.append([position, position, *([said] if said else [])])
     return {"date": day, "releases": [version for version, _ in rows], "modules": modules}
+
+
+def changes(content: dict[str, Any]) -> dict[str, object]:
+    """What is left of a table where only what some release lacks or has otherwise is kept: with each module, what makes
+    it give more than it binds, and the class of a member that is kept."""
+    last = len(content["releases"]) - 1
+    kept: dict[str, dict[str, Any]] = {}
+    for module, names in content["modules"].items():
+        whole = (names[""][0][0], names[""][-1][1])
+        moved = {name for name, spans in names.items() if len(spans) > 1 or (spans[0][0], spans[0][1]) != whole}
+        moved |= {name.rpartition(".")[0] for name in moved} | {"", "*", "__getattr__"}
+        if whole != (0, last):
+            moved |= {name for name in names if "." not in name}
+        kept[module] = {name: spans for name, spans in names.items() if name in moved}
+    return {**content, "modules": kept, "changes": True}
 
 
 def _members(node: ast.ClassDef) -> Iterator[tuple[str, str]]:

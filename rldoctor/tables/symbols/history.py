@@ -24,12 +24,12 @@ class History:
     @property
     def specifier(self) -> str:
         """The last stretch of releases as a requirement (``>=0.9.2,<0.12``); empty where all releases read have it, or
-        none has. Of every minor release the newest was read: what a patch added or dropped is not distinguished."""
+        none has. Where the newest of every minor release was read, patches are not told apart."""
         if not self.spans:
             return ""
-        since, after = self.spans[-1][0], self.following[-1]
+        (since, until), after = self.spans[-1], self.following[-1]
         lower = f">={since}" if since != self.first else ""
-        upper = f"<{_minor(after)}" if after else ""
+        upper = f"<{after if _minor(after) == _minor(until) else _minor(after)}" if after else ""
         return ",".join(part for part in (lower, upper) if part)
 
     def __str__(self) -> str:
@@ -60,6 +60,8 @@ def history(package: str, module: str, name: str = "") -> History | None:
         # A module with ``__getattr__`` or star imports gives more than it binds: what its package defines elsewhere.
         lazy = positions(table, module, "__getattr__") | positions(table, module, "*")
         there |= lazy & {p for home in table.homes(name) for p in positions(table, home, name)}
+    if name and not there and table.changes:
+        return None  # all releases have it, or none
     found = history_at(table, package, f"{module}.{name}" if name else module, there)
     gone = not found.spans or found.following[-1] != ""
     return replace(found, place=_moved(table, module, name) if gone else "")
