@@ -110,8 +110,9 @@ def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory
         return declared
     who = sought.importer or "the script"
     known = known or symbol_history(sought.package, sought.said)
-    if known is not None and known.specifier:
-        wanted = f"{sought.package}{known.specifier}"
+    if known is not None and known.spans:
+        # What every release of the table has, only one before them lacks.
+        wanted = f"{sought.package}{known.specifier or f'>={known.first}'}"
         having = Fix(
             title=f"install a {sought.package} that has {sought.said}: {wanted}",
             applicability=Applicability.UNSAFE,
@@ -122,7 +123,8 @@ def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory
         place = f" (it is in {known.place} now)" if known.place else ""
         follow = f"or a {who} that was written for {named(sought.package, case)}{place}"
         commands = (install(case, "--upgrade", sought.importer),) if sought.importer else ()
-        return having, Fix(title=follow, applicability=Applicability.UNSAFE, commands=commands)
+        after = (Fix(title=follow, applicability=Applicability.UNSAFE, commands=commands),) if known.specifier else ()
+        return having, *after
     newer = Fix(
         title=f"install the {sought.package} that {who} was written for; where {sought.said} is new, the newest",
         applicability=Applicability.UNSAFE,

@@ -12,7 +12,7 @@ from rldoctor.refresh.releases import minor
 from rldoctor.tables.sources.trees import SourceTree
 
 # The oldest release that is read of each package beside the frameworks; older ones trained without vLLM rollouts.
-OLDEST = {"vllm": "0.6.3", "transformers": "4.46.0", "peft": "0.13.0", "accelerate": "1.0.0"}
+OLDEST = {"vllm": "0.6.3", "transformers": "4.43.0", "peft": "0.13.0", "accelerate": "1.0.0"}
 # These change from patch to patch; of the others the newest of every minor release is read.
 EVERY = frozenset(
     {"vllm", "peft", "accelerate", "deepspeed", "sglang", *(package.name for package in packages() if package.symbols)}

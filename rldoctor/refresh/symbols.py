@@ -1,8 +1,8 @@
 """Makes the tables of symbols: which module of which release defines which names, with which parameters.
 
 Files are parsed without the bodies of their functions; a file that did not change between two releases is parsed once.
-Of the libraries below the frameworks only what some release lacks, or has with other parameters, is kept; so each release
-is read again: what all had until then is not in the table."""
+Of the libraries below the frameworks only what some release lacks, or has with other parameters, is kept; so each
+release is read again: what all had until then is not in the table."""
 
 from __future__ import annotations
 
@@ -163,9 +163,11 @@ def encoded(rows: list[tuple[str, dict[str, Symbols]]], day: str) -> dict[str, o
 
 def changes(content: dict[str, Any]) -> dict[str, object]:
     """What is left of a table where only what some release lacks or has otherwise is kept: with each module, what makes
-    it give more than it binds, and the class of a member that is kept."""
+    it give more than it binds, and the class of a member that is kept; ``steady`` are those kept names that another
+    module has throughout."""
     last = len(content["releases"]) - 1
     kept: dict[str, dict[str, Any]] = {}
+    steady: set[str] = set()
     for module, names in content["modules"].items():
         whole = (names[""][0][0], names[""][-1][1])
         moved = {name for name, spans in names.items() if len(spans) > 1 or (spans[0][0], spans[0][1]) != whole}
@@ -173,7 +175,9 @@ def changes(content: dict[str, Any]) -> dict[str, object]:
         if whole != (0, last):
             moved |= {name for name in names if "." not in name}
         kept[module] = {name: spans for name, spans in names.items() if name in moved}
-    return {**content, "modules": kept, "changes": True}
+        steady |= names.keys() - moved
+    steady &= {name for names in kept.values() for name in names}
+    return {**content, "modules": kept, "changes": True, "steady": sorted(steady)}
 
 
 def _members(node: ast.ClassDef) -> Iterator[tuple[str, str]]:

@@ -49,23 +49,60 @@ def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch:
         monkeypatch.setattr(module, "DATA", tmp_path)
     Table.load.cache_clear()
     releases = {
-        "peft-0.13.0-py3-none-any.whl": wheel({"peft/a.py": "def f(x): ..."}),
-        "peft-0.13.1-py3-none-any.whl": wheel({"peft/a.py": "def f(x): ...\nold = 1", "peft/tests/test_a.py": "t = 1"}),
-        "peft-0.14.0-py3-none-any.whl": wheel({"peft/a.py": "def f(x, y): ..."}),
+        "transformers-4.46.0-py3-none-any.whl": wheel({"transformers/a.py": "def f(x): ..."}),
+        "transformers-4.46.1-py3-none-any.whl": wheel(
+            {"transformers/a.py": "def f(x): ...\nold = 1", "transformers/tests/test_a.py": "t = 1"}
+        ),
+        "transformers-4.47.0-py3-none-any.whl": wheel({"transformers/a.py": "def f(x, y): ..."}),
     }
     served = serve()
-    served.offer("peft", releases)
+    served.offer("transformers", releases)
     said: list[str] = []
-    assert symbols.refresh("peft", Publications(served.index), said.append) == ["2 new releases, 0.13.1 to 0.14.0"]
-    assert said == ["peft 0.13.1: 1 modules", "peft 0.14.0: 1 modules"]
-    served.offer("peft", {**releases, "peft-0.15.0-py3-none-any.whl": wheel({"peft/b.py": "def f(x, y): ..."})})
+    assert symbols.refresh("transformers", Publications(served.index), said.append) == [
+        "2 new releases, 4.46.1 to 4.47.0"
+    ]
+    assert said == ["transformers 4.46.1: 1 modules", "transformers 4.47.0: 1 modules"]
+    served.offer(
+        "transformers",
+        {**releases, "transformers-4.48.0-py3-none-any.whl": wheel({"transformers/b.py": "def f(x, y): ..."})},
+    )
     Table.load.cache_clear()
-    assert symbols.refresh("peft", Publications(served.index), said.append) == ["1 new releases, 0.15.0 to 0.15.0"]
+    assert symbols.refresh("transformers", Publications(served.index), said.append) == [
+        "1 new releases, 4.48.0 to 4.48.0"
+    ]
     Table.load.cache_clear()
-    table = Table.load("peft")
+    table = Table.load("transformers")
     Table.load.cache_clear()
-    assert table.releases == ["0.13.1", "0.14.0", "0.15.0"]
-    assert table.spans("peft.a", "f") == (Span("0.13.1", "0.13.1", "x"), Span("0.14.0", "0.14.0", "x,y"))
-    assert table.spans("peft.a", "old") == (Span("0.13.1", "0.13.1"),)
-    assert table.spans("peft.b") == (Span("0.15.0", "0.15.0"),)
-    assert set(table.homes("f")) == {"peft.a", "peft.b"}
+    assert table.releases == ["4.46.1", "4.47.0", "4.48.0"]
+    assert table.spans("transformers.a", "f") == (Span("4.46.1", "4.46.1", "x"), Span("4.47.0", "4.47.0", "x,y"))
+    assert table.spans("transformers.a", "old") == (Span("4.46.1", "4.46.1"),)
+    assert table.spans("transformers.b") == (Span("4.48.0", "4.48.0"),)
+    assert set(table.homes("f")) == {"transformers.a", "transformers.b"}
+
+
+def test_of_a_library_only_what_changed_is_kept(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (tables, symbols):
+        monkeypatch.setattr(module, "DATA", tmp_path)
+    Table.load.cache_clear()
+    text = "from .b import *\ndef same(): ...\ndef f({}): ...\nclass Class:\n    def always(self): ...\n    def {}(self): ..."
+    served = serve()
+    served.offer(
+        "deepspeed",
+        {
+            "deepspeed-0.16.3-py3-none-any.whl": wheel(
+                {"deepspeed/a.py": text.format("x", "old"), "deepspeed/ops/adam.py": "gone = 1"}
+            ),
+            "deepspeed-0.16.4-py3-none-any.whl": wheel(
+                {"deepspeed/a.py": text.format("x, y", "new"), "deepspeed/b.pyi": "compiled: int"}
+            ),
+        },
+    )
+    for _ in range(2):
+        symbols.refresh("deepspeed", Publications(served.index), lambda _: None)
+        Table.load.cache_clear()
+    table = Table.load("deepspeed")
+    Table.load.cache_clear()
+    assert table.changes
+    assert set(table.names("deepspeed.a")) == {"", "*", "f", "Class", "Class.old", "Class.new"}
+    assert set(table.modules()) == {"deepspeed.a", "deepspeed.b"}
+    assert table.spans("deepspeed.a", "Class.old") == (Span("0.16.3", "0.16.3"),)

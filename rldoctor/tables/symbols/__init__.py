@@ -26,11 +26,12 @@ class Span:
 
 class Table:
     """The symbols of one package. ``releases`` are those read, oldest first: all, or the newest of every minor release.
-    ``changes`` says that what all of them have alike is left out."""
+    ``changes`` says that what all of them have alike is left out, ``steady`` for which names one place is."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.releases: list[str] = content["releases"]
         self.changes: bool = content.get("changes", False)
+        self.steady: frozenset[str] = frozenset(content.get("steady", ()))
         self.date: str = content.get("date", "")
         self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
 

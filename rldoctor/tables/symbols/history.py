@@ -54,9 +54,12 @@ def history(package: str, module: str, name: str = "") -> History | None:
     except KeyError:
         return None
     there = positions(table, module, name)
-    if not table.spans(module) or (not there and not name):
+    if not name and not there:  # a folder without __init__.py is a module as well
+        inside = [other for other in table.modules() if other.startswith(f"{module}.")]
+        there = {p for other in inside for p in positions(table, other, "")}
+    if not (table.spans(module) if name else there):
         return None
-    if name:
+    if name and name not in table.steady:
         # A module with ``__getattr__`` or star imports gives more than it binds: what its package defines elsewhere.
         lazy = positions(table, module, "__getattr__") | positions(table, module, "*")
         there |= lazy & {p for home in table.homes(name) for p in positions(table, home, name)}
@@ -64,7 +67,7 @@ def history(package: str, module: str, name: str = "") -> History | None:
         return None  # all releases have it, or none
     found = history_at(table, package, f"{module}.{name}" if name else module, there)
     gone = not found.spans or found.following[-1] != ""
-    return replace(found, place=_moved(table, module, name) if gone else "")
+    return replace(found, place=_moved(table, module, name) if gone and name not in table.steady else "")
 
 
 def history_at(table: Table, package: str, said: str, there: set[int]) -> History:

@@ -225,3 +225,79 @@ def test_hooks_of_zero_3_that_met_another_forward_pass(kind: str, message: str, 
     place = "/opt/venv/lib/python3.11/site-packages/deepspeed/runtime/zero/partitioned_param_coordinator.py fetch"
     assert "ZeRO-3" in finding(check, raised(kind, message, place, code=code)).message
     assert findings(check, raised("IndexError", "pop from an empty deque", "/home/user/rl/buffer.py take")) == []
+
+
+SITE = "/opt/venv/lib/python3.12/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "place", "wanted"),
+    [
+        (
+            "ImportError",
+            "cannot import name 'get_ip' from 'sglang.srt.utils' (/x/site-packages/sglang/srt/utils/__init__.py)",
+            "verl/workers/rollout/sglang_rollout/sglang_rollout.py",
+            "sglang>=0.4.1.post7,<0.5.3",
+        ),
+        (
+            "ModuleNotFoundError",
+            "No module named 'sglang.srt.weight_sync'",
+            "verl/workers/sharding_manager/fsdp_sglang.py",
+            "sglang>=0.4.9.post5",
+        ),
+        (
+            "AttributeError",
+            "type object 'ModelType' has no attribute 'encoder_and_decoder'",
+            "mbridge/core/util.py",
+            "megatron-core<0.17",
+        ),
+        (
+            "ImportError",
+            "cannot import name 'HfFolder' from 'huggingface_hub' (/x/site-packages/huggingface_hub/__init__.py)",
+            "datasets/hub.py",
+            "huggingface-hub<1.0",
+        ),
+        (
+            "ImportError",
+            "cannot import name 'log' from 'torch.distributed.elastic.agent.server.api' (/x/site-packages/torch/a.py)",
+            "deepspeed/elasticity/elastic_agent.py",
+            "torch<2.4",
+        ),
+        (
+            "AttributeError",
+            "module 'torch' has no attribute 'float8_e8m0fnu'",
+            "compressed_tensors/quantization/quant_args.py",
+            "torch>=2.7.1",
+        ),
+        (
+            "ModuleNotFoundError",
+            "No module named 'ray.experimental.channel.accelerator_context'",
+            "vllm/executor/ray_utils.py",
+            "ray>=2.48.0",
+        ),
+        (
+            "TypeError",
+            "Accelerator.unwrap_model() got an unexpected keyword argument 'keep_torch_compile'",
+            "transformers/trainer.py",
+            "accelerate>=1.3.0",
+        ),
+        (
+            "AttributeError",
+            "'GRPOConfig' object has no attribute 'reward_weights'",
+            "swift/trainers/rlhf_trainer/grpo_trainer.py",
+            "trl>=0.15",
+        ),
+        # Of a library only what changed is in the table: all of its releases have this one.
+        (
+            "AttributeError",
+            "module 'torch.nn' has no attribute 'Linear'",
+            "deepspeed/runtime/engine.py",
+            None,
+        ),
+    ],
+)
+def test_a_name_tells_which_releases_have_it(kind: str, message: str, place: str, wanted: str | None) -> None:
+    found = finding(check, raised(kind, message, f"{SITE}/{place} run"))
+    assert " has it in " in found.message or wanted is None
+    assert (found.fixes[0].valid_for or "").startswith(wanted or "")
+    assert wanted is not None or found.fixes[0].valid_for is None

@@ -22,6 +22,19 @@ from rldoctor.tables.symbols.history import history_of
         # A lazy package: the name is in no text of the package's own __init__.
         ("transformers", "transformers.AutoModelForVision2Seq", "<5.0", ""),
         ("transformers", "transformers.Qwen3ForCausalLM", ">=4.51.3", ""),
+        # What frameworks import beside the engine.
+        ("torch", "torch.distributed.fsdp.fully_shard", ">=2.6.0", ""),
+        ("torch", "torch.float8_e8m0fnu", ">=2.7.1", ""),  # compiled: its stub tells
+        ("torch", "torch.distributed.elastic.agent.server.api.log", "<2.4", ""),
+        ("ray", "ray.experimental.channel.accelerator_context", ">=2.48.0", ""),
+        ("huggingface-hub", "huggingface_hub.HfFolder", "<1.0", ""),
+        ("datasets", "datasets.LargeList", ">=2.21.0", ""),
+        ("megatron-core", "megatron.core.utils.get_tensor_model_parallel_group_if_none", ">=0.13.1", ""),
+        ("megatron-core", "megatron.core.enums.ModelType.encoder_and_decoder", "<0.17", ""),
+        # Patches are told apart, and a folder without __init__.py is a module.
+        ("deepspeed", "deepspeed.runtime.zenflow", ">=0.17.5", ""),
+        ("sglang", "sglang.srt.weight_sync", ">=0.4.9.post5", ""),
+        ("sglang", "sglang.srt.utils.get_ip", ">=0.4.1.post7,<0.5.3", ""),
     ],
 )
 def test_names_whose_history_is_known(package: str, name: str, specifier: str, place: str) -> None:
@@ -41,6 +54,9 @@ def test_a_history_is_a_sentence() -> None:
 def test_what_no_table_speaks_about() -> None:
     assert history_of("flask", "flask.Flask") is None
     assert history_of("vllm", "vllm.no.such.module") is None
+    # Of a library only what changed is kept: any release may have it, or none.
+    assert history_of("torch", "torch.nn.Linear") is None
+    assert history_of("torch", "torch.nn.NoSuchLayer") is None
 
 
 def test_the_shipped_tables_are_small() -> None:
