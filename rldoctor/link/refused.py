@@ -123,6 +123,8 @@ def plain_value(value: Any) -> Value:
 
 def typed(value: Any, annotation: str) -> Value:
     """A setting as a parser of this type reads it; not known where its text does not fit the type."""
+    if isinstance(value, bool) and "bool" not in annotation:
+        return NOT_KNOWN  # given without its value
     named = isinstance(value, str) and "Literal[" in annotation and f"'{value.strip()}'" in annotation
     if not isinstance(value, str) or "str" in annotation or named:
         return plain_value(value.strip() if isinstance(value, str) else value)

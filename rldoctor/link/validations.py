@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rldoctor.case import Case
@@ -30,18 +31,22 @@ def refused_by(record: Framework, case: Case, sources: Sources) -> dict[str, Any
 
 def refused_by_engine(record: Framework, case: Case, sources: Sources) -> dict[str, Any] | None:
     """What the engine's own configuration refuses of what the launch and its framework hand to it, as plain JSON. What
-    it reads are the plan's options."""
+    it reads are the plan's options; of a server's, which are the engine's own, also what no plan has."""
     plan = case.plan
     if plan is None:
         return None
     asked = {option: _handed(setting) for option, setting in handed(plan).items()}
-    # A server takes all its options from the launch; a framework may set what no plan has.
-    complete = plan.role == "server" and record.title == plan.framework and _complete(plan)
     asked |= {option: NOT_KNOWN for option in NOT_ASKED if f"engine.{option}" in plan.settings}
+    # A server takes all its options from the launch; a framework may set what no plan has.
+    server = plan.role == "server" and record.title == plan.framework
+    if server:
+        asked |= {one.key.partition(".")[0]: _value(one) if "." not in one.key else NOT_KNOWN for one in plan.given}
+    complete = server and _complete(plan)
     for one in record.validations:
         found = refusal(sources, one.module, one.name, asked, complete, one.method)
         if found is not None:
-            return found.below("engine").plain()
+            reads = (f"engine.{name}" if f"engine.{name}" in plan.settings else name for name in found.reads)
+            return replace(found, reads=tuple(reads)).plain()
     return None
 
 
