@@ -3,8 +3,8 @@
 ``{"frameworks": [{"name", "version", "entries", "modules", "problems", "refusal"}], "unread": {module: why}}``; the
 problems are those of :class:`rldoctor.link.problems.Problem`, the refusal is what the framework's own validation makes
 of the launch's settings (:class:`rldoctor.link.refused.Refusal`), or None. The engine is among the frameworks where
-the launch hands it settings. What was found is kept in the user's cache folder until a file or folder that was read
-changes."""
+the launch hands it settings or starts a server. What was found is kept in the user's cache folder until a file or
+folder that was read changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     if case.packages is None:
         return Unknown(reason="the packages were not read")
     wanted = [(record, name) for record, name in _installed(case.packages) if _asked(case.plan, record)]
-    engines = list(_engines(case.packages)) if case.plan is not None and handed(case.plan) else []
+    configured = case.plan is not None and (case.plan.role == "server" or bool(handed(case.plan)))
+    engines = list(_engines(case.packages)) if configured else []
     if not wanted and not engines:
         return Absent("no RL framework of this launch is installed here")
     # What follows sources is a tenth of a start, and for nothing where there is nothing to link or it was done before.

@@ -14,7 +14,7 @@ from rldoctor.link.locate import SearchPath
 from rldoctor.link.observe import observe
 from rldoctor.link.refused import Refusal, refusal
 from rldoctor.link.sources import Sources
-from rldoctor.plan.model import RolloutPlan, Setting
+from rldoctor.plan.model import Form, Given, RolloutPlan, Setting
 
 Site = Callable[[dict[str, str]], Path]
 ENGINE = {
@@ -132,3 +132,28 @@ def test_a_launch_hands_its_settings_to_the_engine(site: Site, monkeypatch: pyte
     (engine,) = links["frameworks"]
     assert (engine["name"], engine["refusal"]["line"]) == ("vllm", 7)
     assert engine["refusal"]["reads"] == ["engine.tensor_parallel_size"]
+
+
+def test_a_server_gives_what_the_plan_has_no_name_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    vllm = Distribution(name="vllm", version="0.14.0", location=str(site(ENGINE)))
+
+    def refused(*given: tuple[str, Any]) -> Any:
+        told = tuple(
+            Given(key=key, value=value, file="serve.sh", line=1, form=Form.OPTION, unknown=None if value else "is $X")
+            for key, value in given
+        )
+        plan = RolloutPlan(framework="vLLM", file="serve.sh", entry="vllm serve", role="server", version="0.14.0")
+        plan = replace(plan, given=told)
+        links = observe(Case(packages=Packages(python="3.12.1", distributions=(vllm,)), plan=plan))
+        assert isinstance(links, dict)
+        return links["frameworks"][0]["refusal"]
+
+    assert refused(("scheduling", "9"))["reads"] == ["scheduling"]
+    assert refused(("enable_eplb", True))["reads"] == ["enable_eplb", "tensor_parallel_size"]
+    # A value that the file does not tell, a part of another one, a number given without its value.
+    assert refused(("enable_eplb", True), ("tensor_parallel_size", None)) is None
+    assert refused(("enable_eplb", True), ("tensor_parallel_size.x", "1")) is None
+    assert refused(("scheduling", True)) is None

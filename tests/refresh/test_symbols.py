@@ -84,7 +84,8 @@ def test_of_a_library_only_what_changed_is_kept(serve: Serve, tmp_path: Path, mo
     for module in (tables, symbols):
         monkeypatch.setattr(module, "DATA", tmp_path)
     Table.load.cache_clear()
-    text = "from .b import *\ndef same(): ...\ndef f({}): ...\nclass Class:\n    def always(self): ...\n    def {}(self): ..."
+    text = "from .b import *\ndef same(): ...\ndef f({}): ...\n"
+    text += "class Class:\n    def always(self): ...\n    def {}(self): ...\n"
     served = serve()
     served.offer(
         "deepspeed",
