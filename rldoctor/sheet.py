@@ -181,7 +181,12 @@ def _no_topology(plan: RolloutPlan) -> str:
     launch = plan.server or plan
     if not launch.value("placement.engines") and not launch.value("placement.engine_gpus"):
         return "how many engine replicas there are is not known"
-    return f"how {plan.framework} {plan.version or 'of an unknown release'} seeds its replicas is not known"
+    seeds = f"how {plan.framework} {plan.version or 'of an unknown release'} seeds"
+    return (
+        f"{seeds} its replicas is not known"
+        if launch.value("placement.engines") != 1
+        else f"{seeds} its one engine is not known"
+    )
 
 
 def _ranks(plan: RolloutPlan, topology: SeedTopology) -> Iterator[Rank]:

@@ -39,13 +39,12 @@ def collect(pid: int | None, seconds: float, trigger: bool, progress: Callable[[
     asked = _triggered(run) if trigger else set()
     if trigger and not asked:
         lacking.append("no rank listens for a request to dump (TORCH_NCCL_DEBUG_INFO_PIPE_FILE before the start)")
-    watched = sampling.watch(run, seconds, py_spy)
+    watched, kernel = sampling.watch(run, seconds, py_spy)
     if asked:
         _wait_for_dumps(run, asked, taken)
     present = [one for one in watched if not one.ended]
     lacking += _unread(present, py_spy)
     ray = _ray(run, progress, lacking)
-    kernel = Kernel(proc.table())
     reported = gpus.collect(Request())
     hang = Hang(
         seconds=round(max((one.times[-1] - one.times[0] for one in present if one.times), default=0.0), 2),

@@ -96,8 +96,9 @@ class Watched:
         )
 
 
-def watch(run: Run, seconds: float, py_spy: str | None) -> list[Watched]:
-    """All members of the run, each looked at :data:`SAMPLES` times within ``seconds``."""
+def watch(run: Run, seconds: float, py_spy: str | None) -> tuple[list[Watched], Kernel]:
+    """All members of the run, each looked at :data:`SAMPLES` times within ``seconds``, and the kernel's tables after
+    the last time."""
     watched = [Watched(member) for member in run.members]
     for one in watched:
         if not one.member.process.is_there:
@@ -112,11 +113,12 @@ def watch(run: Run, seconds: float, py_spy: str | None) -> list[Watched]:
         for number in range(SAMPLES):
             time.sleep(max(0.0, started + seconds * number / (SAMPLES - 1) - time.monotonic()))
             _look(watched, py_spy, pool)
-        _ask_kernel(watched)
+        kernel = Kernel(proc.table())
+        _ask(kernel, watched)
     finally:
         # After Ctrl-C nothing new is begun; a py-spy that runs ends within its own time limit.
         pool.shutdown(wait=True, cancel_futures=True)
-    return watched
+    return watched, kernel
 
 
 def _look(watched: Sequence[Watched], py_spy: str | None, pool: ThreadPoolExecutor) -> None:
@@ -146,9 +148,8 @@ def _look(watched: Sequence[Watched], py_spy: str | None, pool: ThreadPoolExecut
             one.samples.append(read)
 
 
-def _ask_kernel(watched: Sequence[Watched]) -> None:
+def _ask(kernel: Kernel, watched: Sequence[Watched]) -> None:
     """What the threads that run Python wait on, after the last sample."""
-    kernel = Kernel(proc.table())
     for one in watched:
         pid = one.member.process.pid
         threads = [s.thread for s in one.samples[-1]] if one.samples else [pid] if one.member.python else []

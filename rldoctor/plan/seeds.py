@@ -79,7 +79,6 @@ _COUNTED = (
     "placement.engines",
     "placement.gpus_per_node",
     "seed.engine",
-    "engine.seed",
 )
 
 
@@ -88,7 +87,9 @@ def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
     replicas or the rule is not known."""
     launch = plan.server or plan
     rule = launch.value("seed.per_replica")
-    if any(setting is not None and setting.unknown is not None for setting in map(launch.get, _COUNTED)):
+    # The engine's own option may differ from replica to replica; what that is made from is the base.
+    counted = _COUNTED if launch.value("seed.engine") is not None else (*_COUNTED, "engine.seed")
+    if any(setting is not None and setting.unknown is not None for setting in map(launch.get, counted)):
         return None
     size = launch.value("engine.tensor_parallel_size", 1) * launch.value("engine.pipeline_parallel_size", 1)
     devices, engines = launch.value("placement.engine_gpus"), launch.value("placement.engines")

@@ -242,10 +242,19 @@ def test_options_of_servers_before_and_after_3_7(launches: Launches, version: st
     assert dialect.spell(Edit(option="engine.gpu_memory_utilization", value=0.5), plan).text == spelled
 
 
-@pytest.mark.parametrize(("version", "replicas"), [("3.10.3", "same"), ("3.12.3", "random")])
-def test_seeds_of_a_servers_replicas(launches: Launches, version: str, replicas: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "vllm", "replicas"),
+    [
+        ("3.10.3", "0.11.0", "same"),
+        ("3.10.3", "0.9.2", "same"),
+        # None is given, and vLLM 0.8 makes none up.
+        ("3.10.3", "0.8.5", "random"),
+        ("3.12.3", "0.11.0", "random"),
+    ],
+)
+def test_seeds_of_a_servers_replicas(launches: Launches, version: str, vllm: str, replicas: str) -> None:
     text = SERVED.format(server="--vllm_data_parallel_size 2")
-    (plan,) = launches({"run.sh": text}, ms_swift=version)
+    (plan,) = launches({"run.sh": text}, ms_swift=version, vllm=vllm)
     assert (plan.value("placement.engines"), plan.value("seed.per_replica")) == (2, replicas)
 
 

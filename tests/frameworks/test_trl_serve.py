@@ -42,8 +42,9 @@ def test_data_parallel_engines_share_vllms_own_seed(launches: Launches) -> None:
     (plan,) = launches({"run.sh": run}, trl="0.24.0", vllm="0.11.0")
     assert (plan.value("placement.engines"), plan.value("placement.engine_gpus")) == (4, 8)
     assert plan.value("seed.per_replica") == "same"
-    (older,) = launches({"run.sh": run}, trl="0.24.0", vllm="0.8.5")
-    assert older.get("seed.per_replica") is None
+    for release in ("0.8.5", "0.32.0"):
+        (other,) = launches({"run.sh": run}, trl="0.24.0", vllm=release)
+        assert other.value("seed.per_replica") == "random"
 
 
 def test_other_options_of_vllm_are_known_from_1_11_on(launches: Launches) -> None:

@@ -169,3 +169,21 @@ llm = LLM(model="./m", tensor_parallel_size=2)
     (plan,) = launches(files, vllm="0.10.2")
     assert plan.value("engine.tensor_parallel_size") == 2
     assert bool(plan.unknown) == refused
+
+
+@pytest.mark.parametrize(
+    ("release", "more", "found"),
+    [
+        ("0.10.2", "", ("same", 4)),
+        ("0.10.2", "--seed 3", ("same", 4)),
+        ("0.8.5", "", ("random", 4)),
+        ("0.8.5", "--seed 3", ("same", 4)),
+        # Hashed with the rank.
+        ("0.32.0", "--seed 3", ("random", 4)),
+    ],
+)
+def test_data_parallel_ranks_of_a_server_are_replicas(
+    launches: Launches, release: str, more: str, found: tuple[str, int]
+) -> None:
+    (plan,) = launches({"run.sh": f"vllm serve org/model --data-parallel-size 4 {more}\n"}, vllm=release)
+    assert (plan.value("seed.per_replica"), plan.value("placement.engines")) == found

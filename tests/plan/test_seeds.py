@@ -113,6 +113,14 @@ def test_how_many_completions_a_request_draws() -> None:
     assert each() is None
 
 
+def test_engines_with_an_option_of_their_own_each_are_counted_from_their_base() -> None:
+    own = {"engine.seed": Setting(unknown="every replica has its own")}
+    plan = launch("TRL", placement__engines=4, seed__per_replica="replica", seed__engine=0).plan
+    assert plan is not None
+    found = seed_topology(replace(plan, settings={**plan.settings, **own}))
+    assert found is not None and [row.seed for row in found.ranks] == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("option", ["engine.tensor_parallel_size", "placement.engine_gpus", "seed.engine"])
 def test_what_cannot_be_read_is_counted_by_nobody(option: str) -> None:
     rule: dict[str, Any] = {"seed__per_replica": "same", "seed__engine": 3}

@@ -79,6 +79,8 @@ def peers_and_replicas(case: Case) -> Iterator[Finding | Reach]:
     """The engines' own seeds."""
     plan = plan_of(case)
     found = seed_topology(plan)
+    if found is None and (plan.server or plan).value("placement.engines") == 1:
+        raise NotApplicable("one engine, which no other can share a seed with")
     if found is None:
         raise NotChecked("which seed each engine gets is not known for this framework and release")
     if found.disagreeing:

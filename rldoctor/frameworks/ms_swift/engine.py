@@ -5,6 +5,7 @@ from __future__ import annotations
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.ms_swift.place import megatron, on_ray, serves, world
 from rldoctor.frameworks.releases import between, within
+from rldoctor.frameworks.vllm.seeds import derive_own
 from rldoctor.plan.model import Setting
 
 
@@ -154,9 +155,7 @@ def _server_seeds(draft: Draft) -> None:
     """swift rollout: one engine process for each data parallel rank, with a random seed from 3.12.3 on, none before."""
     if between(draft, "ms-swift", "3.12.3"):
         draft.derive("seed.per_replica", "random", "a random seed for each replica")
-    elif between(draft, "ms-swift", "3.4") and draft.value("placement.engines", 1) > 1:
-        draft.derive(
-            "seed.per_replica", "same", "no seed is given: vLLM's own in every replica", "engine.data_parallel_size"
-        )
+    elif between(draft, "ms-swift", "3.4"):
+        derive_own(draft, "engine.data_parallel_size")
     if between(draft, "ms-swift", "3.5"):
         draft.derive("seed.per_request", "none", "no seed in the requests")

@@ -10,10 +10,10 @@ from rldoctor.formats.native import Native
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
-from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.trl.engine import between
 from rldoctor.frameworks.vllm.dialect import ENGINE, VLLM
+from rldoctor.frameworks.vllm.seeds import derive_own
 from rldoctor.plan.model import RolloutPlan
 
 
@@ -35,16 +35,7 @@ def _engine(draft: Draft) -> None:
         draft.derive("engine.weight_transfer_config", {"backend": "nccl"}, "fixed in vllm_serve.py")
     elif between(draft, "0.16"):
         draft.derive("rollout.async_engine", False, "LLM(...)")
-        _seed(draft)
-
-
-def _seed(draft: Draft) -> None:
-    """No seed is given to ``LLM(...)``, one for each data parallel rank: vLLM's own, 0 since V1 is all there is. From
-    0.32 vLLM hashes it with that rank (utils/torch_utils.py, set_random_seed)."""
-    if within(draft.launch.version_of("vllm"), "0.11", "0.32"):
-        draft.derive("seed.per_replica", "same", "vLLM's own seed in every engine")
-    elif within(draft.launch.version_of("vllm"), "0.32"):
-        draft.derive("seed.per_replica", "random", "vLLM hashes its own seed with the data parallel rank")
+        derive_own(draft, "engine.data_parallel_size")
 
 
 class TRLServe(Dialect):

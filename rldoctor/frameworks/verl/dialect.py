@@ -148,14 +148,15 @@ def _seeds(draft: Draft) -> None:
         # vllm_async_server.py, launch_server
         draft.derive("seed.per_replica", "replica", "replica rank + rollout.seed", "seed.engine")
         return
-    if between(draft, "verl", "0.4", "0.5") and draft.value("rollout.async_engine") is True:
-        draft.derive("seed.per_replica", "replica", "the engine's data parallel rank")
-    elif between(draft, "verl", "0"):
+    by_rank = between(draft, "verl", "0.4", "0.5") and draft.value("rollout.async_engine") is True
+    if between(draft, "verl", "0") and not by_rank:
         draft.derive("engine.seed", given or 0, "rollout.seed", "seed.engine")
     if _has_random_state(draft):
         how = "the worker's random state, 1000 + data parallel rank, whatever the engine's seed"
         draft.override("seed.engine", 1000, how)
         draft.derive("seed.per_replica", "replica", how)
+    elif by_rank:
+        draft.derive("seed.per_replica", "replica", "the engine's data parallel rank")
     elif between(draft, "verl", "0"):
         draft.derive("seed.per_replica", "same", f"every replica gets seed {given or 0}", "seed.engine")
 

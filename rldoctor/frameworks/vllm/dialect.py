@@ -12,6 +12,7 @@ from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.rule import Boolean, Rule
+from rldoctor.frameworks.vllm.seeds import derive_own
 from rldoctor.plan.model import Form
 from rldoctor.plan.vocabulary import terms
 
@@ -98,9 +99,17 @@ def _tokens(value: object) -> object:
     return None if value in ("auto", "-1", -1) else value
 
 
-def _same_seed(draft: Draft) -> None:
-    if draft.value("engine.seed") is not None:
-        draft.derive("seed.engine", draft.value("engine.seed"), "the engine's seed", "engine.seed")
+def _seeds(draft: Draft) -> None:
+    draft.derive("seed.engine", draft.value("engine.seed"), "the engine's seed", "engine.seed")
+    if _serves(draft.launch):
+        data = draft.value("engine.data_parallel_size", 1)
+        draft.derive("placement.engines", data, "data_parallel_size", "engine.data_parallel_size")
+        derive_own(draft, "engine.seed", "engine.data_parallel_size")
+
+
+def _serves(launch: Launch) -> bool:
+    """Whether an entry point listens, beside engines inside a script."""
+    return launch.entry.startswith("vllm")
 
 
 # What gives a script vLLM's own options.
@@ -156,11 +165,11 @@ class VLLM(Dialect):
         "enable_return_routed_experts", "qlora_adapter_name_or_path", "pooler_config", "convert", "optimization_level",
         "show_hidden_metrics_for_version", "collect_detailed_traces", "sampling.*",
     )  # fmt: skip
-    derivations = (_same_seed,)
+    derivations = (_seeds,)
 
     def role(self, launch: Launch) -> str:
         """``server`` for an entry point that listens, ``engine`` for one inside a script."""
-        return "server" if launch.entry.startswith("vllm") else "engine"
+        return "server" if _serves(launch) else "engine"
 
     def natives(self, launch: Launch) -> Iterator[Native]:
         """The options, and the model that stands without one (``vllm serve MODEL``, ``LLM("model")``)."""
