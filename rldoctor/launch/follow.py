@@ -146,7 +146,7 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
         file=source.file,
         line=1,
         entry="",
-        place=Place(form=Form.YAML, file=source.file, line=1) if kind == "yaml" else None,
+        place=Place(form=Form.YAML, file=source.file, line=1),
         tree=tree,
         variables=_given(reader.environment),
     )
@@ -210,10 +210,13 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
             launch.beside += running
             running += [launch] if command.background else []
             yield launch
+            yield from _started(launch.python, reader, layer, launch.variables)
 
 
-def _started(python: PythonFile | None, reader: Reader, layer: int = 0) -> Iterator[Launch]:
-    """The launches that a Python program starts with words of its own."""
+def _started(
+    python: PythonFile | None, reader: Reader, layer: int = 0, variables: Mapping[str, Native] | None = None
+) -> Iterator[Launch]:
+    """The launches that a Python program starts with words of its own; ``variables`` are those that it is given."""
     from rldoctor.formats.python.started import started, submitted
 
     if python is None or layer >= MAX_LAYERS:
@@ -224,7 +227,8 @@ def _started(python: PythonFile | None, reader: Reader, layer: int = 0) -> Itera
         for key, (value, line) in submitted(python).items()
         if (name := _SUBMITTED.get(key)) is not None
     }
-    given = {native.key: native for native in (*_given(reader.environment).values(), *python.variables())}
+    given = {**_given(reader.environment), **(variables or {})}
+    given.update({native.key: native for native in python.variables()})
     for call in started(python):
         inner = {name: _variable_of(source, name, word) for name, word in call.variables}
         own = {n: native.value for n, native in (given | inner).items() if isinstance(native.value, str)}

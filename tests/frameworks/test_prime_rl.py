@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rldoctor.edits.edit import apply
+from rldoctor.frameworks.prime_rl.dialect import DIALECT
+from rldoctor.model import Edit
 from tests.frameworks.conftest import Launches
 
 # examples/basic/wordle/rl.toml of 0.8.0, shortened.
@@ -118,3 +121,20 @@ def test_servers_of_one_seed_keep_whole_groups(launches: Launches, config: str, 
     (plan,) = launches({"rl.toml": config}, prime_rl=release)
     assert (plan.value("seed.per_replica"), plan.value("seed.per_request")) == ("same", "none")
     assert plan.value("rollout.spread") == spread
+
+
+def test_nodes_of_trainer_and_servers_are_those_of_the_run(launches: Launches) -> None:
+    several = CONFIG.replace("num_train_gpus = 2\nnum_infer_gpus = 6", "num_train_nodes = 4\nnum_infer_nodes = 3")
+    (plan,) = launches({"rl.toml": several.replace("num_infer_nodes", "num_infer_replicas = 2\nnum_infer_nodes")})
+    counted = [plan.value(f"placement.{name}") for name in ("nodes", "gpus_per_node", "trainer_gpus", "engine_gpus")]
+    assert counted == [10, 8, 32, 48]
+    (single,) = launches({"rl.toml": CONFIG})
+    assert single.value("placement.nodes") is None
+
+
+def test_a_fix_is_written_as_toml_has_it(launches: Launches) -> None:
+    (plan,) = launches({"rl.toml": CONFIG}, prime_rl="0.8.0")
+    spelled = DIALECT.spell(Edit(option="placement.engine_gpus", value=4), plan)
+    assert spelled.text == "deployment.num_infer_gpus = 4"
+    (changed,) = apply([spelled]).after.values()
+    assert changed == CONFIG.replace("num_infer_gpus = 6", "num_infer_gpus = 4")

@@ -209,6 +209,8 @@ def test_a_python_program_that_starts_the_launch(start: str, tmp_path: Path) -> 
     found = plan(tmp_path, {"launch.py": f"import os, shlex, subprocess, submitit, sys\n{body}\n"})
     assert (found.value("lengths.prompt"), found.value("batch.generations")) == (512, 4)
     assert found.dialect == "verl"
+    files = {"run.sh": "export N=8\npython launch.py\n", "launch.py": (tmp_path / "launch.py").read_text()}
+    assert plan(tmp_path, files).value("lengths.prompt") == 512, "behind a shell script"
 
 
 def test_what_a_python_program_adds_under_a_condition_is_not_known(tmp_path: Path) -> None:

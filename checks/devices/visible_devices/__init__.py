@@ -43,6 +43,7 @@ from rldoctor.api import (
     version_within,
 )
 
+from ...declared.allocation import named
 from ...declared.devices import (
     ALLOCATED,
     ONE_EACH,
@@ -153,7 +154,8 @@ def devices_of_both(case: Case) -> Iterator[Finding | Reach]:
     if plan.framework not in PARTED or plan.value("placement.mode") == "colocate":
         raise NotApplicable("trainer and engines share their devices, or another starts them")
     trainer, engines = (plan.value(option) for option in OF_BOTH)
-    nodes, count = plan.value(NODES) or 1, machine_devices(case)
+    asked, count = plan.value(NODES) or 1, machine_devices(case)
+    nodes = min(asked, named(case) or asked)
     if plan.get(ALLOCATED) is not None or count is None:
         raise NotChecked("the devices of the machine are not known", how="--assume machine.json")
     there = nodes * count

@@ -2,8 +2,8 @@
 
 What it looks for
     In a launch file: bfloat16 on a device before Ampere, float16 for model families that overflow in it, a
-    quantization method below its compute capability or with a precision that its kernels lack, and one that
-    contradicts the model's own ``quantization_config``.
+    quantization method below its compute capability or with a precision that its kernels lack, one that contradicts the
+    model's own ``quantization_config``, and one that reads quantized weights where the checkpoint has none.
     In a log: vLLM's and FlashAttention's refusals, kernels that are not compiled for 8-bit floats on this device, and
     layers whose two sides have different precisions.
 
@@ -53,6 +53,7 @@ from .limits import (
     ONLY_FLOAT16,
     OVERFLOWS,
     PRECISIONS,
+    STATED_IN,
     least_capability,
     oldest_device,
 )
@@ -134,6 +135,33 @@ def method_does_not_fit(case: Case) -> Iterator[Finding | Reach]:
             fixes=(Fix(title="take a checkpoint in float16, or one in a method that the device has kernels for"),),
         )
     yield Reach(f"quantization {method}")
+
+
+@check.declared(needs=[f"plan.{QUANTIZATION}", "model.config"])
+def checkpoint_is_not_quantized(case: Case) -> Iterator[Finding | Reach]:
+    """A method that reads quantized weights, on a checkpoint that says nothing of being quantized."""
+    plan, model = plan_of(case), case.model
+    asked = str(plan.value(QUANTIZATION)).lower()
+    files = STATED_IN.get(asked)
+    if model is None or files is None or plan.value("engine.hf_overrides"):
+        raise NotApplicable(f"quantization {asked} needs no words of the checkpoint")
+    stated = {"quantization_config", "compression_config"} & {*model.config, *text_config(model.config)}
+    if stated or model.cached or not model.files or set(files) & set(model.files):
+        yield Reach(f"quantization {asked}, and the checkpoint says how")
+        return
+    yield check.finding(
+        f"quantization {asked} is asked for, and the checkpoint is not quantized: vLLM does not find how it was made",
+        evidence=(
+            *cite(plan, QUANTIZATION),
+            Evidence(text=f"no quantization_config, no {' or '.join(files)}", source=f"{model.path}/config.json"),
+        ),
+        fixes=(
+            Fix(title=f"take a checkpoint that was made with {asked}, or leave quantization out"),
+            Fix.unsafe(
+                "or quantize it while it loads", {QUANTIZATION: "fp8"}, side_effects="other outputs than in bfloat16"
+            ),
+        ),
+    )
 
 
 @check.declared(needs=[f"plan.{QUANTIZATION}", "model.config"])

@@ -24,6 +24,12 @@ CAPABILITY = {
     "bitsandbytes": (7.0, 7.0),
 }
 MARLIN_ON_TURING = (0, 20)
+# Methods that a checkpoint is made with, and the files that state how where its config.json does not
+# (get_config_filenames, the same in every release read). Others quantize while they load.
+STATED_IN = {
+    **dict.fromkeys(("awq", "awq_marlin"), ("quant_config.json", "quantize_config.json")),
+    **dict.fromkeys(("gptq", "gptq_marlin", "marlin"), ("quantize_config.json",)),
+}
 
 
 def least_capability(method: str, version: tuple[int, ...]) -> float | None:

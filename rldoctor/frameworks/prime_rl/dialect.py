@@ -125,8 +125,16 @@ def _placement(draft: Draft) -> None:
     draft.derive("rollout.async", True, "training overlaps with sampling")
     each = _count(draft, "deployment.gpus_per_node") or 8
     nodes, engines = _count(draft, "deployment.num_train_nodes"), _count(draft, "deployment.num_infer_nodes")
-    trains = nodes * each if nodes else _count(draft, "deployment.num_train_gpus", "trainer_gpu_ids")
-    samples = engines * each if engines else _count(draft, "deployment.num_infer_gpus", "inference_gpu_ids")
+    if nodes is None:
+        trains = _count(draft, "deployment.num_train_gpus", "trainer_gpu_ids")
+        samples = _count(draft, "deployment.num_infer_gpus", "inference_gpu_ids")
+    else:  # rl.py, MultiNodeDeploymentConfig: infer nodes are those of one replica
+        draft.derive("placement.gpus_per_node", each, "deployment.gpus_per_node")
+        engines = None if engines is None else engines * (_count(draft, "deployment.num_infer_replicas") or 1)
+        trains, samples = nodes * each, None if engines is None else engines * each
+        if engines is not None:
+            how = f"{nodes} nodes of the trainer and {engines} of the servers"
+            draft.derive("placement.nodes", nodes + engines, how)
     draft.derive("placement.trainer_gpus", trains, "devices of the trainer")
     draft.derive("placement.engine_gpus", samples, "devices of the servers")
     size = draft.value("engine.tensor_parallel_size") or 1

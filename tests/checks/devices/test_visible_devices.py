@@ -257,3 +257,10 @@ def test_devices_of_several_nodes_count_together() -> None:
     roles: dict[str, Any] = {"placement__trainer_gpus": 8, "placement__engine_gpus": 4, "placement__mode": "async"}
     assert "the machine has 8" in finding(check, "AReaL", gpus=8, **roles).message
     assert quiet(check, "AReaL", gpus=8, placement__nodes=2, **roles)
+
+
+def test_nodes_of_a_multi_node_run_are_those_that_there_are(tmp_path: Path) -> None:
+    text = "[deployment]\nnum_train_nodes = 2\nnum_infer_nodes = 1\n[orchestrator]\nbatch_size = 64\ngroup_size = 8\n"
+    for nodes, refused in ((2, True), (3, False), (None, False)):
+        run = LaunchFile(tmp_path, text, {"prime-rl": "0.8.0"}, gpus=8, name="rl.toml", nodes=nodes)
+        assert [("2 nodes have 16" in one.message) for one in run.findings(check)] == [True] * refused

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rldoctor_checks.rollout.precision import check
 
 from rldoctor.api import Outcome
+from rldoctor.judge import judge_one
 from tests.logs.asking import finding, raised
-from tests.plans import QWEN2_7B, edits, judged
+from tests.plans import QWEN2_7B, case, edits, judged
 
 BRAIN = {**QWEN2_7B, "torch_dtype": "bfloat16"}
 
@@ -48,6 +51,28 @@ def test_a_method_that_the_checkpoint_was_not_made_with() -> None:
     settings = {"config": made, "capability": "8.0", "engine__dtype": "float16"}
     assert edits(judged(check, engine__quantization="gptq", **settings)) == [{"engine.quantization": "awq"}]
     assert judged(check, engine__quantization="awq_marlin", **settings).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("asked", "config", "files", "refused"),
+    [
+        ("awq", QWEN2_7B, ["config.json", "model.safetensors"], True),
+        ("gptq_marlin", QWEN2_7B, ["config.json", "quant_config.json"], True),
+        ("awq", QWEN2_7B, ["config.json", "quant_config.json"], False),  # where the method's tools write it
+        ("gptq", {**QWEN2_7B, "quantization_config": {"quant_method": "gptq"}}, ["config.json"], False),
+        ("fp8", QWEN2_7B, ["config.json"], False),  # quantizes while it loads
+        ("bitsandbytes", QWEN2_7B, ["config.json"], False),
+        ("awq", QWEN2_7B, [], False),  # what lies there is not known
+    ],
+)
+def test_a_method_for_a_checkpoint_that_is_not_quantized(
+    asked: str, config: dict[str, object], files: list[str], refused: bool
+) -> None:
+    plain = case(config=config, engine__quantization=asked, engine__dtype="float16")
+    assert plain.model is not None
+    model = replace(plain.model, files=dict.fromkeys(files, 1))
+    found = judge_one(check, replace(plain, model=model)).findings
+    assert [("is not quantized" in one.message) for one in found] == [True] * refused
 
 
 @pytest.mark.parametrize(
