@@ -4,7 +4,8 @@ What it looks for
     The declarations that the other version checks do not own: a framework's or vLLM's demands on trl, ray, numpy, peft,
     accelerate, deepspeed, tensordict, on the Python that runs them, and what these demand of each other (transformers
     of tokenizers and huggingface-hub). Only requirements between packages that a rollout stands on count, and of the
-    extras only one that is named after the package it demands. torchvision and torchaudio built for another torch are
+    extras only one that is named after the package it demands. An import that fails on a name which another package
+    does not have. torchvision and torchaudio built for another torch are
     RLD105's. In a log: a name that one package imports from another in vain, a version that a package refuses when it
     is imported, and pip or uv without a solution.
 
@@ -33,15 +34,28 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Case, Check, Finding, Fix, LogEvent, Reach, Severity, find
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    Reach,
+    Severity,
+    find,
+)
 from rldoctor.api.packages import Demand, is_framework, needs_of, package_identity
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge, of_vllm
 from ..declared.version_fixes import declared_fixes, package_fixes, releases_with, unfit_finding
-from ..observed.imports import ENGINE, install, named
+from ..exceptions import places
+from ..observed.imports import CORE, ENGINE, Failure, failures, imports, install, named, reached, stopped
 from ..observed.logged_imports import link_of
-from ..observed.moved_names import sought
+from ..observed.moved_names import Sought, lacking, sought
 from ..observed.unfit_calls import LITERALS, unfit
 
 check = Check("RLD104", "dependency-conflict", __doc__)
@@ -90,6 +104,30 @@ def _severity(misfit: Misfit) -> Severity:
 def not_there(case: Case) -> Iterator[Finding | Reach]:
     """A module that the launch imports looks in another package for what is not in the installed source."""
     yield from judge_links(case, check, lambda module: module not in ("vllm", "transformers"))
+
+
+@check.observed(needs=["observations.imports"])
+def imports_fail(case: Case) -> Iterator[Finding | Reach]:
+    """An import failed because a package looked in another one for what the installed release of it does not have."""
+    names: dict[Sought, list[Failure]] = {}
+    for failure in failures(case):
+        name = lacking(failure, case)
+        if name is not None:
+            names.setdefault(name, []).append(failure)
+    for name, members in names.items():
+        where = places((members[0].root or {}).get("frames", ()))[-1:]
+        yield check.finding(
+            f"{named(name.package, case)} has no {name.said}, which {named(name.importer, case)} uses"
+            f"{releases_with(name.package, name.said)}; it stops {stopped(members)}",
+            severity=Severity.ERROR if any(failure.package in CORE for failure in members) else Severity.WARNING,
+            grade=Grade.OBSERVED,
+            evidence=(
+                *(Evidence(text=f"{failure.package}: {failure.text}", source=failure.source) for failure in members),
+                *(Evidence(text=place, source="traceback") for place in where),
+            ),
+            fixes=package_fixes(case, check, name),
+        )
+    yield reached(case, "imports", "stack", f"{len(imports(case))} packages imported or tried")
 
 
 @check.logged("cannot import name '", "No module named '", "' has no attribute '", "Trainer' object has no attribute '")

@@ -1,4 +1,4 @@
-"""Reads from an exception in a log which name of an installed package was looked for in vain, and by whom."""
+"""Reads from an exception which name of an installed package was looked for in vain, and by whom."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 import sys
 from dataclasses import dataclass
 
-from rldoctor.api import Case, LogEvent
+from rldoctor.api import Case, LogEvent, find
 from rldoctor.api.logs import package_of
 
-from .imports import CORE, distribution
+from ..exceptions import Link
+from .imports import CORE, ENGINE, Failure, distribution
 from .logged_imports import answered_by_another, link_of, reported_link
 
 _NAME = re.compile(
@@ -65,14 +66,32 @@ class Sought:
 def sought(event: LogEvent, case: Case) -> Sought | None:
     """The name, or None where the line tells of no such thing or the module is the user's own."""
     link = link_of(event)
-    if link is None:
+    match = _told(link.message) if link is not None else None
+    if link is None or match is None or answered_by_another(event, link, match["module"]):
         return None
-    match = _NAME.search(link.message) or _MODULE.search(link.message) or _ATTRIBUTE.search(link.message)
-    if match is None or answered_by_another(event, link, match["module"]):
+    return _of(match, reported_link(link.type, link.message, link.frames), case)
+
+
+def lacking(failure: Failure, case: Case) -> Sought | None:
+    """The name that a failed import looked for in another package than its own, which is installed and is none of the
+    engine's."""
+    match = _told(str(failure.root["message"])) if failure.root is not None else None
+    if failure.root is None or match is None:
         return None
+    name = _of(match, failure.root, case)
+    if name is None or name.shadow or match.groupdict().get("partial") or not name.importer:
+        return None
+    there = case.packages is not None and find(case.packages, name.package) is not None
+    return name if there and name.package not in ENGINE and name.importer != name.package else None
+
+
+def _told(message: str) -> re.Match[str] | None:
+    return _NAME.search(message) or _MODULE.search(message) or _ATTRIBUTE.search(message)
+
+
+def _of(match: re.Match[str], reported: Link, case: Case) -> Sought | None:
     parts = match.groupdict()
     top = match["module"].partition(".")[0]
-    reported = reported_link(link.type, link.message, link.frames)
     packages = [f["package"] for f in reported["frames"] if f["package"] != "python"]
     # A module's own __getattr__ raises on behalf of whoever asked it.
     asked = [p for p in packages if p != top] if match.re is _ATTRIBUTE else packages

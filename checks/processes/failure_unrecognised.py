@@ -55,6 +55,7 @@ from ..exceptions import fatal_frames, places, root_of
 from ..observed.absent_packages import missing
 from ..observed.imports import CORE, Failure, distribution, failures, imports, named, rollout_failure, version_of
 from ..observed.misfits import mismatch, needs_driver
+from ..observed.moved_names import lacking
 from ..observed.rollout import Job, describe, failure_text, frames, records, rollouts, scenario_runs
 
 check = Check("RLD900", "failure-unrecognised", __doc__, kind=Kind.FALLBACK)
@@ -74,7 +75,8 @@ def import_fails(case: Case) -> Iterator[Finding | Reach]:
         raise NotChecked(_not_started(job))
     if job.get("ended") != "done":
         yield _job_failed("the import probe", job, [])
-    unknown = [f for f in failures(case) if not (mismatch(f, case) or missing(f, case) or needs_driver(f))]
+    known = (mismatch, missing, lacking)
+    unknown = [f for f in failures(case) if not (needs_driver(f) or any(knows(f, case) for knows in known))]
     causes: dict[str, list[Failure]] = {}
     for failure in unknown:
         causes.setdefault(failure.text if failure.root else f"{failure.package} {failure.ended}", []).append(failure)

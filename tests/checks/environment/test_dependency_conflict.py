@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 from rldoctor_checks.environment.dependency_conflict import check
+from rldoctor_checks.processes import failure_unrecognised
 
-from rldoctor.api import Outcome
+from rldoctor.api import Case, Grade, Outcome, Severity
+from rldoctor.judge import judge_one
 from tests.cases import assumed, commands, installed, judged, severities
 from tests.logs.asking import finding, findings, raised
+from tests.observations import failed, imports_case, link, packages
 
 
 def test_trl_above_what_swift_declares() -> None:
@@ -21,9 +24,10 @@ def test_trl_above_what_swift_declares() -> None:
 def test_where_nobody_demands_anything_there_is_no_pass() -> None:
     nothing = "no package here demands anything of another one here"
     unnamed = judged(check, assumed(torch="2.7.0"))
-    assert (unnamed.outcome, unnamed.reason) == (Outcome.NOT_CHECKED, f"{nothing} (--assume PACKAGE==VERSION)")
+    first = (unnamed.reason or "").split("; ")[0]
+    assert (unnamed.outcome, first) == (Outcome.NOT_CHECKED, f"{nothing} (--assume PACKAGE==VERSION)")
     alone = judged(check, installed({"numpy": "2.0.0"}))
-    assert (alone.outcome, (alone.reason or "").split("; ")[0]) == (Outcome.NOT_APPLICABLE, nothing)
+    assert (alone.outcome, alone.reason) == (Outcome.NOT_CHECKED, "the imports probe did not run")
 
 
 @pytest.mark.parametrize(
@@ -301,3 +305,41 @@ def test_a_name_tells_which_releases_have_it(kind: str, message: str, place: str
     assert " has it in " in found.message or wanted is None
     assert (found.fixes[0].valid_for or "").startswith(wanted or "")
     assert wanted is not None or found.fixes[0].valid_for is None
+
+
+def importing(message: str, *places: str, error: str = "AttributeError") -> Case:
+    there = packages(datasets="2.14.4", pyarrow="21.0.0", evaluate="0.4.2")
+    failure = failed(link(error, message, *(places or ("datasets/features/features.py",))))
+    return imports_case(there, datasets=failure, evaluate=failure)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("module 'pyarrow' has no attribute 'PyExtensionType'", "AttributeError"),
+        ("cannot import name 'PyExtensionType' from 'pyarrow' (/site-packages/pyarrow/__init__.py)", "ImportError"),
+    ],
+)
+def test_an_import_that_looks_for_a_name_in_another_package(message: str, error: str) -> None:
+    case = importing(message, error=error)
+    result = judge_one(check, case)
+    (found,) = result.findings
+    assert (found.severity, found.grade) == (Severity.ERROR, Grade.OBSERVED)
+    assert "pyarrow 21.0.0 has no pyarrow.PyExtensionType, which datasets 2.14.4 uses" in found.message
+    assert "it stops the import of datasets, evaluate" in found.message and commands(result)
+    assert not judge_one(failure_unrecognised.check, case).findings
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "partially initialized module 'pyarrow' has no attribute 'PyExtensionType' (circular)",
+        "module 'rewards' has no attribute 'score'",  # the user's own
+        "module 'datasets' has no attribute 'Features'",  # its own
+        "'NoneType' object has no attribute 'PyExtensionType'",
+    ],
+)
+def test_an_import_that_fails_in_another_way_is_not_this(message: str) -> None:
+    case = importing(message)
+    assert not judge_one(check, case).findings
+    assert judge_one(failure_unrecognised.check, case).findings
