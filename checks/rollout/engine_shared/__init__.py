@@ -48,7 +48,8 @@ from .fixes import APART, ASYNC
 
 check = Check("RLD210", "engine-shared-concurrently", __doc__, before=("RLD201",))
 
-EVALUATES = "rollout.evaluates"
+# What makes a thread and evaluation use one engine.
+TOGETHER = (ASYNC, "rollout.evaluates", "trainer.eval_strategy", "trainer.eval_every")
 
 
 @check.declared(needs=["plan", "packages"])
@@ -61,11 +62,14 @@ def evaluation_beside_the_thread(case: Case) -> Iterator[Finding | Reach]:
     if not together or plan.value("placement.mode") != "async":
         yield Reach("generation and evaluation take turns")
         return
+    if live.collided(case):
+        yield Reach("generation and evaluation at the same time: played on an engine")
+        return
     found = find(case.packages, "ms-swift") if case.packages is not None else None
     yield check.finding(
         f"ms-swift {found.version if found else ''} samples in a background thread (async_generate) with the engine "
         "that evaluation uses at the same time",
-        evidence=cite(plan, ASYNC, EVALUATES, "trainer.eval_strategy", "trainer.eval_every"),
+        evidence=cite(plan, *TOGETHER),
         fixes=APART,
         url="https://github.com/modelscope/ms-swift/issues/4194",
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, cite
 from rldoctor.api.hang import stalled_run
 from rldoctor.api.logs import Frame
 
@@ -14,7 +14,7 @@ from ...exceptions import root_of
 from ...observed.agreement import grade_of
 from ...observed.rollout import Job, describe, records, require, runs
 from ...observed.waiting import place_evidence
-from . import check
+from . import TOGETHER, check
 from .fixes import ABORT, APART, LOCK, asynchronous
 
 Call = Mapping[str, Any]
@@ -25,6 +25,12 @@ Alone = Sequence[Mapping[str, Any]]
 def explains(job: Job) -> bool:
     """Whether two threads inside one engine are why a run did not come to its end."""
     return records(job).get("turns") is False and "alone" in records(job) and job.get("ended") != "done"
+
+
+def collided(case: Case) -> bool:
+    """Whether two threads were seen to spoil each other's calls, which says more than the settings do."""
+    played = case.observations.get("shared_engine", {}).values()
+    return any(explains(job) or (job.get("ended") == "done" and any(outcomes(job))) for job in played)
 
 
 def outcomes(job: Job) -> Iterator[str]:
@@ -256,7 +262,10 @@ def threads_collide(case: Case) -> Iterator[Finding | Reach]:
             yield check.finding(
                 f"training and evaluation on one engine do not go well together: {describe(job)}",
                 grade=grade_of(case, APART),
-                evidence=tuple(Evidence(text=text, source="shared_engine scenario") for text in reported[:SHOWN]),
+                evidence=(
+                    *(cite(case.plan, *TOGETHER) if case.plan is not None else ()),
+                    *(Evidence(text=text, source="shared_engine scenario") for text in reported[:SHOWN]),
+                ),
                 fixes=APART,
                 url="https://github.com/modelscope/ms-swift/issues/4194",
             )

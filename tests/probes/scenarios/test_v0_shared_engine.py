@@ -82,10 +82,19 @@ def test_the_assertion_is_how_they_collided() -> None:
     engine = reported["shared_engine"]["threads"]["records"]["engine"]
     assert (engine["engine"], engine["enable_chunked_prefill"]) == ("V0", False)
     (finding,) = judge_one(check, threads(reported, "shared_engine", False)).findings
-    assert [one.text for one in finding.evidence] == [
+    assert [one.text for one in finding.evidence if one.source == "shared_engine scenario"] == [
         f"evaluation: {ASSERTION}",
         "training: 4 outputs beside prompts that are not theirs",
     ]
+
+
+def test_what_was_played_is_told_in_place_of_what_is_declared() -> None:
+    case = replace(swift(), observations={"shared_engine": recorded(False)["shared_engine"]})
+    (finding,) = judge_one(check, case).findings
+    assert finding.grade is Grade.REPRODUCED and finding.fixes[0].edits
+    assert any("async" in one.text for one in finding.evidence)
+    (finding,) = judge_one(check, swift()).findings
+    assert finding.grade is Grade.DECLARED
 
 
 def test_a_step_interrupted_in_prefill_brings_it_and_aborting_cures_it(v0: Callable[[bool], dict[str, Any]]) -> None:
