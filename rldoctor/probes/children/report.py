@@ -36,6 +36,8 @@ MOST_PROLONGED = 10.0
 _channel: int | None = None
 _started = time.monotonic()
 _time_limit = math.inf
+# The thread that puts off the deadline under way, and what ends it.
+_prolonging: tuple[threading.Thread, threading.Event] | None = None
 
 
 def run(main: Callable[[dict[str, Any]], None]) -> NoReturn:
@@ -95,16 +97,27 @@ def deadline(seconds: float) -> Iterator[None]:
     """What runs inside has so much time, not counting what it waits for a processor that others keep busy; then every
     thread's stack goes into the log and this process ends, even where the interpreter itself is stuck in native
     code."""
+    global _prolonging
     faulthandler.dump_traceback_later(seconds, exit=True)
     over = threading.Event()
-    prolonging = threading.Thread(target=_prolong, args=(seconds, over), daemon=True)
-    prolonging.start()
+    _prolonging = threading.Thread(target=_prolong, args=(seconds, over), daemon=True), over
+    _prolonging[0].start()
     try:
         yield
     finally:
-        over.set()
-        prolonging.join()
+        lift_deadline()
         _dump_before_the_end()
+
+
+def lift_deadline() -> None:
+    """Ends the deadline that is under way. Before a fork: its threads would not be there, and be waited for."""
+    global _prolonging
+    if _prolonging is not None:
+        thread, over = _prolonging
+        over.set()
+        thread.join()
+        _prolonging = None
+    faulthandler.cancel_dump_traceback_later()
 
 
 def _prolong(seconds: float, over: threading.Event) -> None:

@@ -12,7 +12,6 @@ began); what it prints follows a line ``fork NAME``."""
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import json
 import os
 import sys
@@ -76,8 +75,7 @@ def fork_for(alternatives: list[str]) -> str:
     """Returns one of them in each fork, and never in the process that booted."""
     for name in alternatives:
         read, write = os.pipe()
-        # Its thread would not be there in the fork, which would wait for it.
-        faulthandler.cancel_dump_traceback_later()
+        report.lift_deadline()
         child = os.fork()
         if child == 0:
             os.close(read)
