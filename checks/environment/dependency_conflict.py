@@ -319,6 +319,7 @@ check.signature(
     " positional arguments but ",
     " positional argument but ",
     "UnboundLocalError: ",
+    "list indices must be integers or slices",
     exception=("NameError", "UnboundLocalError", "AttributeError", "TypeError"),
     when=lambda case, event: _in_generated_trainer(event),
     says="the trainer that unsloth wrote from the installed TRL does not fit it: {error}",
@@ -329,8 +330,11 @@ check.signature(
 
 check.signature(
     "_unsloth_",
+    "grpo_accumulated_loss() ",
+    "grpo_compute_loss",
     exception="TypeError",
-    pattern=r"\b_unsloth_\w+\(\) (?:takes \d|missing \d|got an unexpected)",
+    pattern=r"\b(?:_unsloth_\w+|grpo_accumulated_loss|grpo_compute_loss\w*)\(\) "
+    r"(?:takes \d|missing \d|got an unexpected)",
     says="a function that unsloth put in the place of one of transformers or TRL is called as another release does: "
     "{error}",
     fixes=_REGENERATE,
@@ -349,9 +353,13 @@ check.signature(
 def _in_generated_trainer(event: LogEvent) -> bool:
     """Whether the generated file itself raised over a name of its own."""
     frames = event.exception.frames if event.exception is not None else ()
-    if not frames or "/unsloth_compiled_cache/" not in frames[-1].file:
+    raised = frames[-1].file if frames else " ".join(event.before[-4:])
+    if "/unsloth_compiled_cache/" not in raised:
         return False
-    own = r"^(?:NameError|UnboundLocalError)|'Unsloth\w+Trainer' object|Unsloth\w+Trainer\.\w+\(\)|\w+\(\) takes \d"
+    own = (
+        r"^(?:NameError|UnboundLocalError)|list indices must|'Unsloth\w+Trainer' object|Unsloth\w+Trainer\.\w+\(\)|"
+        r"\w+\(\) takes \d"
+    )
     return re.search(own, event.line) is not None
 
 

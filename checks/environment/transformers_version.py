@@ -142,6 +142,22 @@ check.signature(
     url="https://github.com/huggingface/trl/issues/5175",
 )
 
+check.signature(
+    "_encode_plus() got an unexpected keyword argument '",
+    exception="TypeError",
+    pattern=r"(?P<callee>[\w.]*_encode_plus)\(\) got an unexpected keyword argument '(?P<name>\w+)'",
+    says="{callee} takes no {name}: what calls this tokenizer (a processor, or what another package put in its place) "
+    "is of another time than the installed transformers",
+    fixes=lambda case, event, words: (
+        *declared_fixes(case, check, "transformers"),
+        Fix(
+            title="take transformers and what calls it of one time",
+            commands=("pip install --upgrade transformers", "rldoctor compat"),
+        ),
+    ),
+    url="https://github.com/unslothai/unsloth/issues/2853",
+)
+
 # https://github.com/huggingface/transformers/blob/main/MIGRATION_GUIDE_V5.md
 _DROPPED_BY_5 = frozenset({"AutoModelForVision2Seq", "TFPreTrainedModel", "FlaxPreTrainedModel"})
 _NEWER_VLLM = Fix(

@@ -161,5 +161,11 @@ check.passes_on(
 )
 
 
+# What an exception was cannot be read where its class is no exception that pickle can make again.
+check.passes_on("Failed to unpickle serialized exception")
+# A request was answered with a failure, or a worker's process ended: the server's and the worker's own output says why.
+check.passes_on("500, Internal Server Error", "WorkerFailedError: Worker '", " retries each. Payload: ")
+
+
 # A loader's worker ended; its own traceback says why.
 check.passes_on("exited unexpectedly with exit code ")

@@ -142,12 +142,14 @@ def _signal(exit_code: int) -> signal.Signals | None:
     "died unexpectedly (exit code",
     "Engine core proc ",
     "MQLLMEngine is already dead",
+    "Got fatal signal from worker processes",
     role=Role.CASCADE,
 )
 def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The executor or the client noticed that a child is gone."""
     who = event.search(
-        r"(Worker proc \S+|Engine core proc \S+|WorkerProc rank=\d+) died unexpectedly|(MQLLMEngine) is already dead"
+        r"(Worker proc \S+|Engine core proc \S+|WorkerProc rank=\d+) died unexpectedly|(MQLLMEngine) is already dead|"
+        r"Got fatal signal from (worker process)es"
     )
     if who is None:
         return
@@ -157,9 +159,22 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     how = f" of {died_of.name} (exit code {number})" if died_of else f" with exit code {number}" if code else ""
     known = _BY_SIGNAL.get(died_of) if died_of else None
     yield check.finding(
-        f"the engine's {who[1] or who[2]} died{how}; it wrote no reason into this log",
+        f"the engine's {who[1] or who[2] or who[3]} died{how}; it wrote no reason into this log",
         fixes=(known, _FRAMES) if known else (_FRAMES,),
     )
+
+
+check.signature(
+    "Timed out waiting for engine",
+    "Timed out waiting for engines to",
+    pattern=r"Timed out waiting for engines? (?:to|core)",
+    says="the engine's processes did not report within the time that their client waits for them to start",
+    fixes=(
+        Fix(title="see in the engine's own output what it was doing (loading, compiling, waiting for other nodes)"),
+        Fix(title="or give it more time (vLLM 0.11 and later)", commands=("export VLLM_ENGINE_READY_TIMEOUT_S=1800",)),
+    ),
+    role=Role.CASCADE,
+)
 
 
 # The client learns that the engine failed; the reason was written by the engine.

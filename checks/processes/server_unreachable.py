@@ -194,14 +194,17 @@ check.signature(
 )
 
 
+# What a client says once somebody answers.
+_UP = re.compile(r"(?i:\b(?:ready|is up|connected|healthy)\b)")
+
+
 @check.logged("Server is not up yet", "Inference server was not reached after ", silent=True)
 def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A run that ends in these lines waits for a server."""
-    if (
-        event.incident.kind != "crashed"
-        and any(event.literal in line for line in event.run.tail[-4:])
-        and event.count >= 3
-    ):
+    last = event.run.tail[-4:]
+    behind = next((last[len(last) - i :] for i, line in enumerate(reversed(last)) if event.literal in line), None)
+    answered = behind is None or any(_UP.search(line) for line in behind)
+    if event.incident.kind != "crashed" and not answered and event.count >= 3:
         yield check.finding(
             f"the trainer was still waiting for the rollout server when the log ended ({event.count} attempts)",
             fixes=(_serve(event), _NO_PROXY),

@@ -13,9 +13,10 @@ from rldoctor.catalogue.check import Check, Kind, NotApplicable, NotChecked, Rol
 from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import one_line
 from rldoctor.judge import join_results, judge_one, yielded
+from rldoctor.logs.draft import UNFINISHED
 from rldoctor.logs.events import Asked
 from rldoctor.logs.launched import is_whole
-from rldoctor.logs.model import LogEvent, LogRun
+from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.nearest import nearest
 from rldoctor.logs.raised import of_a_family, raised_by
 from rldoctor.logs.rank import Found, explains
@@ -81,8 +82,8 @@ def ask(
         found = [item for item in found if item.event is not None or item.measured or item.code not in needless]
     found += _declared(checks, case, run, found, precedence, explained)
     deaths = precedence.of_kind(Kind.DEATH)
-    if run.root is not None and NATIVE.match(run.root.type) and not run.root.frames:
-        # That a process was ended by a signal is no more than its recorded death says.
+    if run.root is not None and _says_little(run.root):
+        # A signal that ended a process, and a traceback without its end, say no more than its recorded death.
         fallbacks = precedence.of_kind(Kind.FALLBACK)
         recorded = any(item.code in deaths and item.role is Role.CASCADE for item in found)
         found = [item for item in found if not (recorded and item.code in fallbacks)]
@@ -93,6 +94,10 @@ def ask(
         join_results([r for r in (_result(c, found, answers.crashes.get(c.code), run), measures.get(c.code)) if r])
         for c in checks
     )
+
+
+def _says_little(root: LoggedException) -> bool:
+    return (NATIVE.match(root.type) is not None and not root.frames) or (root.type == UNFINISHED and root.cause is None)
 
 
 def _recorded(found: Sequence[Found], run: LogRun, deaths: frozenset[str]) -> bool:

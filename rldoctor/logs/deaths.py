@@ -93,6 +93,9 @@ DEATHS: tuple[Death, ...] = (
     _death(" death signal, shutting down workers", r"Received \d{1,2} death signal, shutting down workers", "Signal",
            True),
     _death("EngineCore encountered a fatal error", r"EngineCore encountered a fatal error", "Engine failed", True),
+    _death("Worker proc ", r"Worker proc \S{1,80} died unexpectedly", "Engine failed", True),
+    # What the engine writes before it raises what stopped it.
+    _death("Dumping input data", r"Dumping input data(?: for V1 LLM engine|$)", "Engine failed", True),
     _death("terminated with exit code ", r"(?:command|Process \S{1,40}) terminated with exit code "
            r"(?P<code>-?[1-9]\d{0,8})", "exit code", True),
     _death("exit status ", r"(?:.{0,80}: )?exit status (?P<code>[1-9]\d{0,8})$", "exit code", True),

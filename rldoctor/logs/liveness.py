@@ -14,7 +14,10 @@ _PROGRESS = re.compile(
     r"|(?:^|[\s\[(,'\"])(?:global_|training[_ ]|train[_ ])?(?:step|steps|epoch|iteration|iter|"
     r"episode)['\"]?\s*[:=#/ ]\s*\d+"
     r"|(?:^|\s)(?:loss|reward|kl|rewards?/mean|critic/\S+|actor/\S+)\s*[:=]\s*-?\d"
-    r"|\bAvg (?:prompt|generation) throughput"
+    # A server that still has requests and did nothing for them goes on printing how little it does.
+    r"|\bAvg (?:prompt|generation) throughput\b"
+    r"(?!: 0\.0 tokens/s, (?:Avg generation throughput: 0\.0 tokens/s, )?Running: [1-9])"
+    r"|^Step \d{1,9} \| "
     r"|\"(?:GET|POST|PUT) /[^\"\s]{0,200} HTTP/[\d.]+\" 2\d\d\b"
     r"|(?i:\bsav(?:ed|ing) (?:model |the model |a )?(?:checkpoint|to)\b|\bcheckpoint saved\b)"
 )

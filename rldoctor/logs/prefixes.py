@@ -66,6 +66,11 @@ LEVELS = {
 _LEVEL = r"DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SUCCESS|TRACE"
 _ISO = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 
+# The level of a clock's record that has nothing but a blank behind it; what has more is a logger's form of its own.
+_LED = rf"(?P<level>{_LEVEL}) (?=[^-|:\s\d])(?![\w./-]{{1,120}}:\d+ -- )"
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+_BEHIND_CLOCK = re.compile(" {0,4}" + _LED)
+
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\][^\n]{0,200}$")
 # A bar that is redrawn without a line end has the next message on its line.
@@ -122,6 +127,7 @@ _PAREN = (
         r"(?:, ip=(?P<ip>[^)\s]{1,64}))?\)(?: |(?=\S)|$)",
         _ray,
     ),
+    _rule(r"\((?P<actor>)pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^)\s]{1,64}))?\)(?: |$)", _ray),
     _rule(
         r"\((?P<actor>raylet|autoscaler|gcs_server)(?:,? ?(?:pid=(?P<pid>\d+)|ip=(?P<ip>[^)\s]{1,64})|"
         r"\+[\dhms]+)){0,2}\) ?",
@@ -146,6 +152,7 @@ _DIGIT = (
     _rule(rf"(?P<time>{_ISO})(?: std(?:out|err) [FP])?(?:\t| - | \| |: | )", _stamp),
     _rule(r"(?P<rank>\d{1,4}): ", _rank),
     _rule(r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): ?(?=\[|\(\w|\d{4}-\d\d|Traceback \(|  File \"|[A-Z]\w+Error)", _node),
+    _rule(rf"(?P<time>\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?) {{1,5}}{_LED}", _stamp),
     _rule(r"(?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?: - | \| |: | )", _stamp),
 )
 _LETTER = (
@@ -257,6 +264,8 @@ def _opened(text: str, line: Line) -> str:
     """The text behind what an envelope told of it."""
     line.stamp, level, process, text = envelope.read(text)
     line.level = LEVELS.get(level)
+    if line.level is None and _CLOCK.match(line.stamp) and (led := _BEHIND_CLOCK.match(text)) is not None:
+        line.level, text = LEVELS[led["level"]], text[led.end() :]
     if process:
         line.refine(node=process)
     return text

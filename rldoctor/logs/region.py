@@ -208,6 +208,9 @@ class Region:
             # It may stand before a carriage return of the same line.
             if not before or not traceback.begin_bare(before[-1], max(1, number - 1)):
                 return None, ""
+            for event in self._listeners:
+                if event.origin == line.origin and event.token is None and event.line == before[-1].text[:LINE_KEPT]:
+                    event.token, event.part = self._tokens, "message"
             traceback.feed(line, number)
         elif anchor is Anchor.FRAME:
             traceback.begin_torn(line, number)

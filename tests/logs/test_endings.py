@@ -415,3 +415,69 @@ def test_an_engine_that_did_not_wake_up_is_told_although_the_server_answers_on()
     slept = '(APIServer pid=7) INFO:     127.0.0.1:40000 - "POST /sleep HTTP/1.1" 200 OK\n'
     assert codes(SERVING + ASLEEP + slept * 3) == ["RLD206"]
     assert codes(SERVING + ASLEEP + slept.replace("sleep", "wake_up") + SERVING) == []
+
+
+STATISTICS = (
+    "(APIServer pid=1) INFO 08-25 12:24:{} [loggers.py:123] Engine 000: Avg prompt throughput: {} tokens/s, Avg "
+    "generation throughput: {} tokens/s, Running: {} reqs, Waiting: 0 reqs, GPU KV cache usage: 0.8%\n"
+)
+
+
+def test_a_server_that_counts_on_after_its_workers_died_is_dead() -> None:
+    # https://github.com/vllm-project/vllm/issues/23582
+    died = (
+        "(EngineCore_0 pid=271) ERROR 08-25 12:24:19 [multiproc_executor.py:146] Worker proc VllmWorker-1 died "
+        "unexpectedly, shutting down executor.\n"
+    )
+    behind = STATISTICS.format(24, "0.0", "7599.4", 46) + STATISTICS.format(34, "0.0", "0.0", 46)
+    assert incident(died + behind).kind == "crashed"
+    assert codes(died + behind) == ["RLD606"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "generation", "running", "begun"),
+    [
+        ("0.0", "912.4", 46, True),
+        ("512.0", "0.0", 3, True),
+        ("0.0", "0.0", 0, True),  # idle
+        ("0.0", "0.0", 46, False),
+    ],
+)
+def test_what_a_servers_statistics_show(prompt: str, generation: str, running: int, begun: bool) -> None:
+    text = "".join(STATISTICS.format(second, prompt, generation, running) for second in (14, 24, 34))
+    assert (incident(text).kind, incident(text).stage) == ("unfinished", None if begun else "start")
+
+
+def test_an_engine_that_dumps_its_input_has_failed() -> None:
+    # https://github.com/vllm-project/vllm/issues/27116
+    dump = (
+        "(EngineCore_DP0 pid=610) ERROR 10-07 12:51:42 [dump_input.py:69] Dumping input data for V1 LLM engine "
+        "(v0.10.2) with config: model='openai/gpt-oss-120b', speculative_config=None\n"
+    )
+    assert codes(STATISTICS.format(14, "0.0", "9.1", 1) + dump) == ["RLD901"]
+    assert codes(BEGUN + "INFO 10-07 12:51:42 [dump.py:9] Dumping input data to /data/batch.json\n" + BEGUN) == []
+
+
+def test_a_waiting_client_and_steps_behind_a_clock() -> None:
+    # https://github.com/PrimeIntellect-ai/prime-rl/pull/1630
+    waits = "".join(
+        f"16:4{i}:43 WARNING Inference server was not reached after {i}0 seconds (Error: All connection attempts "
+        "failed)\n"
+        for i in (1, 2, 3)
+    )
+    ready = "16:45:27 SUCCESS Inference pool ready\n16:45:40 SUCCESS Step 0 | Time: 12.11s | Reward: 0.2310\n"
+    head = "16:41:33    INFO Waiting for inference pool to be ready\n"
+    assert codes(head + waits) == ["RLD607"]
+    assert (incident(head + waits + ready).kind, codes(head + waits + ready)) == ("unfinished", [])
+
+
+def test_a_traceback_without_its_end_says_less_than_a_recorded_death() -> None:
+    # https://github.com/TideDra/lmm-r1/issues/68
+    died = (
+        "(LLMRayActor pid=101850) CRITICAL 04-21 10:43:16 [core_client.py:361] Got fatal signal from worker processes, "
+        "shutting down. See stack trace above for root cause issue.\n"
+    )
+    cut = "".join(f"{line}\n" for line in REWARD_RAISES.splitlines()[:5])
+    assert codes(died + cut) == ["RLD606"]
+    assert codes(cut) == ["RLD900"]
+    assert "RLD902" in codes(died + REWARD_RAISES)

@@ -145,6 +145,8 @@ WRAPPINGS: dict[str, Wrapping] = {
     "Markdown": lambda lines: ["### What happens", "", "It stops:", "", "```shell", *lines, "```", "", "Any idea?"],
     "Markdown, details": lambda lines: ["<details>", "<summary>Log</summary>", "", "```", *lines, "```", "</details>"],
     "colours without ESC": each(lambda i, t: f"[32m{t}[0m"),
+    "colours by name": each(lambda i, t: f"ESC[0;36m{t}ESC[0;0m"),
+    "a stream's logger": each(lambda i, t: f"2026-03-02 {_clock(i)} | ERROR | stderr | {t}"),
     "colours with a caret": each(lambda i, t: f"^[[32m{t}^[[0m"),
     "coloured": each(lambda i, t: f"\x1b[31m{t}\x1b[0m"),
     "a web page": lambda lines: ["<pre><code>", *map(html.escape, lines), "</code></pre>"],

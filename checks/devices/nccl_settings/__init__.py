@@ -279,6 +279,7 @@ check.signature(
 # NCCL's InfiniBand transport, which does not fall back by itself.
 check.signature(
     "NET/IB : Got completion from peer",
+    ": got completion with error:",  # libmlx5, of a work request that the adapter gave up
     "Call to ibv_reg_mr",
     "Call to ibv_modify_qp failed",
     "Call to ibv_create_qp failed",

@@ -127,6 +127,23 @@ check.signature(
     fixes=(AGAIN, Fix(title="fetch what pointers of git LFS stand for", commands=("git lfs pull",))),
 )
 check.signature(
+    "Following weights were not initialized from checkpoint",
+    pattern=r"weights were not initialized from checkpoint: \{'(?P<name>[^'\n]{1,200})'",
+    when=_is_not_loaded,
+    says="the checkpoint lacks weights that this architecture has ({name} among them)",
+    fixes=(
+        Fix(
+            title="save the whole model (its vision part and its head, too), or name in config.json the architecture "
+            "that the weights are of"
+        ),
+        Fix(
+            title="see under which names they were saved",
+            commands=('grep -o \'"[^"]*weight"\' DIRECTORY/*.index.json',),
+        ),
+    ),
+    url="https://github.com/modelscope/ms-swift/issues/9172",
+)
+check.signature(
     "Cannot find any model weights with `",
     "Error no file named ",
     "does not appear to have a file named",

@@ -16,9 +16,11 @@ _CURLY_FRAME = re.compile(
 )
 _TYPED = tuple((mark.encode(), typed) for mark, typed in (("\u201c", b'"'), ("\u201d", b'"'), ("\u2018", b"'"),
                                                           ("\u2019", b"'")))  # fmt: skip
-# ESC written out, as a caret, in syslog's octal or lost.
-_COLOUR = re.compile(rb"(?:#033|\\x1b|\\u001b|\\033|\\e|\^\[|\xe2\x90\x9b|(?<!\x1b))\[(?:\d{1,3}(?:;\d{1,3}){0,4})m")
-_RESET = re.compile(rb"(?<!\x1b)\[(?:0|22|24|27|39|49)m")
+# ESC written out, by its name, as a caret, in syslog's octal or lost.
+_COLOUR = re.compile(
+    rb"(?:#033|ESC|\\x1b|\\u001b|\\033|\\e|\^\[|\xe2\x90\x9b|(?<!\x1b))\[(?:\d{1,3}(?:;\d{1,3}){0,4})m"
+)
+_RESET = re.compile(rb"(?<!\x1b)\[(?:0;)?(?:0|22|24|27|39|49)m")
 _FEWEST = 2
 _ENTITY = re.compile(rb"&(?:quot|lt|gt|amp|apos|#x?[0-9a-fA-F]{1,5});")
 _TAGS = re.compile(rb"\s*(?:</?[a-z]{1,10}[^<>]{0,100}>\s*)+$")

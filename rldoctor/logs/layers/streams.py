@@ -12,8 +12,10 @@ from rldoctor.logs.layers.layer import Strip
 _ALL = 0.9
 _FEWEST = 4
 _RECORD = re.compile(
+    rb"(?P<process>\((?:[^()\n]{1,80} )?pid=\d{1,9}[^()\n]{0,80}\) )?"
     rb"\[?\d{4}-\d\d-\d\d[T ,]{1,3}\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:UTC|Z|[+-]\d\d:?\d\d))?\]?"
-    rb"[^\n\"']{0,80}?\b(?P<level>INFO|DEBUG|ERROR|WARNING)\b[\] \t]{0,8}(?:- |: ?|\| ?|\] ?)(?P<text>.*)"
+    rb"[^\n\"']{0,80}?\b(?P<level>INFO|DEBUG|ERROR|WARNING)\b"
+    rb"(?: \| (?P<stream>stdout|stderr)(?= \|))?[\] \t]{0,8}(?:- |: ?|\| ?|\] ?)(?P<text>.*)"
 )
 _FRAME = re.compile(rb"  File \"[^\"\n]{1,400}\", line \d")
 
@@ -22,14 +24,17 @@ def logged(lines: Sequence[bytes]) -> Strip | None:
     """The prefix of a logger before every line of a traceback, always with the same level."""
     full = [line for line in lines if line.strip()]
     records = [match for line in full if (match := _RECORD.match(line)) is not None]
-    if len(records) < max(_FEWEST, _ALL * len(full)) or len({match["level"] for match in records}) > 1:
+    if len(records) < max(_FEWEST, _ALL * len(full)):
         return None
-    if not any(_FRAME.search(match["text"]) for match in records):
+    if all(match["stream"] for match in records):  # of a stream everything has its level, whatever it says
+        return _bare
+    if len({match["level"] for match in records}) > 1 or not any(_FRAME.search(match["text"]) for match in records):
         return None
     return _bare
 
 
 def _bare(text: bytes) -> bytes:
     return b"\n".join(
-        match["text"] if (match := _RECORD.match(line)) is not None else line for line in text.split(b"\n")
+        (match["process"] or b"") + match["text"] if (match := _RECORD.match(line)) is not None else line
+        for line in text.split(b"\n")
     )

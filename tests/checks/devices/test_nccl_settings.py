@@ -111,3 +111,10 @@ def test_infiniband_and_cards_without_direct_transfers() -> None:
     assert "InfiniBand" in logged(check, warn + ended).message
     text = "Using RTX 4000 series doesn't support faster communication broadband via P2P or IB. Please set"
     assert logged(check, raised("NotImplementedError", text)).fixes[0].applicability is Applicability.SAFE
+
+
+def test_an_adapter_that_gives_up() -> None:
+    # https://github.com/OpenRLHF/OpenRLHF/issues/621
+    text = "(LLMRayActor pid=90738, ip=192.0.2.7) mlx5: gpu-07: got completion with error:\n"
+    assert "InfiniBand" in logged(check, text).message
+    assert [f.code for f in triage_text("The completion: got it with error: none\n").findings] == []

@@ -186,6 +186,7 @@ COMPILED = "/home/user/rl/unsloth_compiled_cache/UnslothGRPOTrainer.py"
             "_get_per_token_logps() takes 5 positional arguments but 6 were given",
             f"{COMPILED} _generate_and_score_completions",
         ),
+        ("TypeError", "list indices must be integers or slices, not str", f"{COMPILED} compute_loss"),
         (
             "RuntimeError",
             "Direct module loading failed for UnslothGRPOTrainer: unexpected indent (UnslothGRPOTrainer.py, line 900)",
@@ -203,6 +204,7 @@ def test_a_trainer_that_unsloth_wrote_for_another_trl(kind: str, message: str, p
     ("kind", "message", "place"),
     [
         ("NameError", "name 'foo' is not defined", "/home/user/rl/train.py reward"),
+        ("TypeError", "list indices must be integers or slices, not str", "/home/user/rl/train.py reward"),
         ("AttributeError", "'NoneType' object has no attribute 'shape'", f"{COMPILED} compute_loss"),
         ("NameError", "name 'foo' is not defined", f"{COMPILED} wrapper /home/user/rl/reward.py score"),
     ],
@@ -343,3 +345,20 @@ def test_an_import_that_fails_in_another_way_is_not_this(message: str) -> None:
     case = importing(message)
     assert not judge_one(check, case).findings
     assert judge_one(failure_unrecognised.check, case).findings
+
+
+def test_a_loss_of_unsloth_that_is_called_as_another_release_does() -> None:
+    # https://github.com/unslothai/unsloth/issues/2738
+    message = "grpo_accumulated_loss() missing 1 required positional argument: 'old_hidden_states'"
+    assert "grpo_accumulated_loss" in finding(check, f"TypeError: {message}\n").message
+    assert findings(check, "TypeError: my_loss() missing 1 required positional argument: 'old_hidden_states'\n") == []
+
+
+def test_a_written_trainer_of_which_the_frames_beginning_is_cut_off() -> None:
+    # https://github.com/huggingface/course/issues/1005
+    text = (
+        '/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 1054, in compute_loss\n'
+        '    prompt_ids, prompt_mask = inputs["prompt_ids"], inputs["prompt_mask"]\n'
+        "TypeError: list indices must be integers or slices, not str\n"
+    )
+    assert "does not fit" in finding(check, text).message

@@ -176,6 +176,11 @@ def test_a_model_type_that_transformers_does_not_know_yet() -> None:
             "it came with 4.51.0",
         ),
         ("KeyError: 'qwen3'", "transformers/models/auto/configuration_auto.py __getitem__", "model type qwen3"),
+        (  # https://github.com/modelscope/ms-swift/issues/9172
+            "ValueError: Following weights were not initialized from checkpoint: {'visual.blocks.12.norm2.bias', 'x'}",
+            "vllm/model_executor/model_loader/default_loader.py load_weights",
+            "visual.blocks.12.norm2.bias",
+        ),
     ],
 )
 def test_refusals_in_a_log(error: str, frame: str, said: str) -> None:
@@ -189,6 +194,7 @@ def test_refusals_in_a_log(error: str, frame: str, said: str) -> None:
     [
         "WARNING: Error no file named chat_template.jinja found in directory m\nDONE\n",
         traceback("KeyError: 'qwen3'", "mylib/rewards.py score"),
+        "WARNING Following weights were not initialized from checkpoint: {'lm_head.weight'}\nDONE\n",
         traceback("RuntimeError: start (0) + length (9) exceeds dimension size (3).", "torch/x.py narrow"),
         "completion: OSError: It looks like the config file at 'm' is not a valid JSON file.\nDONE\n",
     ],

@@ -113,3 +113,11 @@ def test_the_line_alone_names_vllms_own_config() -> None:
     # https://github.com/unslothai/unsloth/issues/3081
     log = "ValueError: 'aimv2' is already used by a Transformers config, pick another name.\n"
     assert "vllm does not work with" in finding(check, log).message
+
+
+def test_a_tokenizer_that_is_called_as_another_release_does() -> None:
+    # https://github.com/unslothai/unsloth/issues/2853
+    error = "got an unexpected keyword argument 'return_mm_token_type_ids'"
+    message = f"PreTrainedTokenizerFast._batch_encode_plus() {error}"
+    assert "return_mm_token_type_ids" in finding(check, raised("TypeError", message)).message
+    assert findings(check, raised("TypeError", f"MyTokenizer.encode() {error}")) == []

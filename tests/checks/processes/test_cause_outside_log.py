@@ -79,3 +79,31 @@ def test_a_task_of_srun_that_left_nothing(end: str, says: str) -> None:
     diagnosed = triage_text(HEALTHY + ended)
     assert diagnosed.findings[0].message.startswith(f"rank 5 {says}")
     assert diagnosed.incident is not None and diagnosed.incident.node == "n7"
+
+
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        # https://github.com/modelscope/ms-swift/issues/7228
+        (
+            "RuntimeError: Multiple errors: [Exception('Server 1 failed: 500, Internal Server Error')]",
+            "swift/rlhf_trainers/vllm_client.py infer",
+        ),
+        # https://github.com/areal-project/AReaL/pull/232, https://github.com/areal-project/AReaL/issues/1065
+        ("RuntimeError: Failed after 3 retries each. Payload: {'input_ids': [1]}", "areal/utils/http.py request"),
+        (
+            "areal.infra.scheduler.exceptions.WorkerFailedError: Worker 'actor/0' failed with exit code 0",
+            "areal/infra/scheduler/local.py async_call_engine",
+        ),
+        # https://github.com/langfengQ/verl-agent/issues/74
+        (
+            "ray.exceptions.RaySystemError: System error: Failed to unpickle serialized exception",
+            "ray/_private/worker.py get_objects",
+        ),
+    ],
+)
+def test_what_only_hands_a_failure_on(error: str, place: str) -> None:
+    kind, message = error.split(": ", 1)
+    text = raised(kind, message, f"/opt/venv/lib/python3.11/site-packages/{place}")
+    assert len(findings(check, text)) == 1
+    assert findings(check, REWARD_RAISES + text) == []

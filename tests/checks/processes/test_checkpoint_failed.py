@@ -48,3 +48,20 @@ ray.exceptions.RayTaskError(RuntimeError): ray::WorkerDict.save_checkpoint() (pi
 RuntimeError: [enforce fail at inline_container.cc:659] . unexpected pos 2387758464 vs 2387758376
 """
     assert "inline_container" in finding(check, text).message
+
+
+def test_what_grew_from_a_failed_write_may_be_cut_off() -> None:
+    # https://github.com/hkust-nlp/simpleRL-reason/issues/19
+    lines = [
+        "    zip_file.write_record(name, storage, num_bytes)",
+        "RuntimeError: [enforce fail at inline_container.cc:778] . PytorchStreamWriter failed writing file data/0: "
+        "file write failed",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        "ray::CriticModelRayActor.save_checkpoint() (pid=499917, ip=192.0.2.1, actor_id=4fc574fc0b)",
+        '  File "/home/user/openrlhf/trainer/ray/ppo_critic.py", line 194, in save_checkpoint',
+        "    self.strategy.save_ckpt(",
+    ]
+    text = "".join(f"(ActorModelRayActorBOX pid=499400) {line}\n" for line in lines)
+    assert "PytorchStreamWriter" in findings(check, text)[0].message

@@ -38,3 +38,13 @@ def test_rays_workers_are_another_code() -> None:
         findings(check, raised("ray.exceptions.WorkerCrashedError", "The worker died unexpectedly while executing"))
         == []
     )
+
+
+def test_an_engine_that_never_reported() -> None:
+    # https://github.com/vllm-project/vllm-ascend/issues/3977
+    place = "/opt/venv/lib/python3.11/site-packages/vllm/v1/engine/core_client.py __init__"
+    late = raised("TimeoutError", "Timed out waiting for engines to send initial message on input socket.", place)
+    assert "did not report" in finding(check, late).message
+    assert findings(check, raised("TimeoutError", "Timed out waiting for lock of the cache", place)) == []
+    first = raised("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB.", place)
+    assert next(f.code for f in triage_text(first + late).findings) == "RLD206"
