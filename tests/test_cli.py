@@ -331,6 +331,20 @@ def test_what_a_project_requires_is_judged_whatever_it_selects(tmp_path: Path) -
     )
 
 
+def test_what_is_ignored_on_the_command_line_leaves_a_trace(launch: Path) -> None:
+    judge = ("check", "run.sh", "--assume", "8xA100-80GB", "--assume", "vllm==0.7.3", "--assume", "verl==0.3.0.post1")
+    found = run(*judge, "--level", "static", "--format", "json", cwd=launch)
+    codes = {one["code"] for one in json.loads(found.stdout)["findings"]}
+    assert "RLD202" in codes
+    ignored = run(*judge, "--level", "static", "--ignore", "RLD202", cwd=launch)
+    assert "RLD202" not in ignored.stdout and ", 1 ignored (-v lists them)" in ignored.stdout.splitlines()[-1]
+    listed = run(*judge, "--level", "static", "--ignore", "RLD202", "-v", cwd=launch)
+    assert "- ignored: --ignore: error RLD202 (run.sh:" in listed.stdout
+    (launch / "run.log").write_text("ValueError: no module\ntorch.OutOfMemoryError: CUDA out of memory.\n")
+    assert "patterns looked for, 1 ignored" in run("triage", "run.log", "--ignore", "RLD2", cwd=launch).stdout
+    assert "unknown code 'RLD999'" in run(*judge, "--ignore", "RLD999", cwd=launch).stderr
+
+
 def test_a_bundle_of_several_launches_names_them(launch: Path) -> None:
     (launch / "two.sh").write_text(VERL.partition("\n")[2] + VERL.partition("\n")[2])
     done = run("bundle", "two.sh", "--level", "imports", cwd=launch)

@@ -184,18 +184,30 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
             *run.new,
             *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
         ),
-        fixes=(*_of_services(root), *(found.fixes if found is not None else ()), _of_log(case, run, root)),
+        fixes=(*_of_services(root), *(found.fixes if found is not None else ()), *_of_log(case, run, root)),
     )
 
 
-def _of_log(case: Case, run: LogRun, root: LoggedException) -> Fix:
+# The interpreter's own word for a crash below Python. Alone it is no phrase to search for.
+_NATIVE = re.compile(r"(?:Segmentation fault|Bus error|Illegal instruction|Floating-point exception)")
+_NATIVE_STACK = Fix(
+    title="the crash is in native code, below the innermost Python frame: see its stack",
+    commands=("gdb -batch -ex run -ex bt --args python SCRIPT",),
+)
+
+
+def _of_log(case: Case, run: LogRun, root: LoggedException) -> Iterator[Fix]:
     """What to look for, and in which package: that of the innermost frame that belongs to one."""
     link = _telling(root)
+    native = _NATIVE.fullmatch(link.message) is not None
+    if native:
+        yield _NATIVE_STACK
     named = ((package_of(frame.file, frame.function), frame.function) for frame in reversed(link.frames))
     package, function = next(((name, code) for name, code in named if name not in (None, "python")), (None, ""))
     name = distribution(package, case.packages)
     release = run.versions.get(name) or version_of(name, case) if name else ""
-    return _search(f"{link.type}: {link.message}" if link.message else link.type, name, release, function)
+    if package is not None or not native:
+        yield _search(f"{link.type}: {link.message}" if link.message else link.type, name, release, function)
 
 
 def _of_services(root: LoggedException) -> Iterator[Fix]:

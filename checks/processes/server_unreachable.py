@@ -167,14 +167,15 @@ _NO_PROXY = Fix.unsafe(
 )
 
 
-def _serve(event: LogEvent) -> Fix:
+def _serve(event: LogEvent, port: str = "PORT") -> Fix:
     if event.incident.framework == "ms-swift":
         return Fix(
-            title="start the rollout server first, on GPUs of its own", commands=("swift rollout --model MODEL",)
+            title="start the rollout server first, on GPUs of its own",
+            commands=(f"swift rollout --model MODEL --port {port}",),
         )
     return Fix(
         title="start the rollout server first, on GPUs of its own, and give the trainer its host and port",
-        commands=("trl vllm-serve --model MODEL --port PORT",),
+        commands=(f"trl vllm-serve --model MODEL --port {port}",),
     )
 
 
@@ -223,10 +224,11 @@ def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
 def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Nothing listens on the port."""
     where = event.search(r"host='([^']+)', port=(\d+)|connect to host ([\w.-]+):(\d+)")
-    address = f" at {where[1] or where[3]}:{where[2] or where[4]}" if where else ""
+    host, port = (where[1] or where[3], where[2] or where[4]) if where else ("", "PORT")
+    address = f" at {host}:{port}" if where else ""
     asks = _asks_another(event)
     if asks is None:
-        yield check.finding(f"no server listens{address}", fixes=(_serve(event), _NO_PROXY))
+        yield check.finding(f"no server listens{address}", fixes=(_serve(event, port), _NO_PROXY))
         return
     yield check.finding(
         f"no server listens{address}, which {asks} asks: a reward model, a judge or a tool, not the rollout engine",

@@ -44,12 +44,23 @@ def raised_in_user_code(case: Case, run: LogRun) -> Iterator[Finding]:
         if frame is not None:
             yield _finding(link, frame, run)
             return
-    if run.root.type in ("Script not found", "Command line refused"):
+    fix = _REFUSED.get(run.root.type)
+    if fix is not None:
         yield check.finding(
             run.root.message.splitlines()[0][:300],
             evidence=(Evidence(text=run.root.message[:300], source=run.root.source, line=run.root.line),),
-            fixes=(Fix(title="correct the launch command: the program refused it before anything ran"),),
+            fixes=(fix,),
         )
+
+
+# What ended before anything ran, by the type under which the log's reader knows it.
+_REFUSED = {
+    "Script not found": Fix(
+        title="name the script by a path that exists on every node and in the container; a relative one counts from "
+        "the folder in which the launcher was started"
+    ),
+    "Command line refused": Fix(title="correct the launch command: the program refused it before anything ran"),
+}
 
 
 # What reward functions, judges and tools call: services, parsers, databases, the standard library.

@@ -186,12 +186,14 @@ def _gib(size: float) -> str:
 
 
 _MORE_SHARE = Fix(
-    title="or a larger share of the device (gpu_memory_utilization), where nothing else needs it",
+    title="a larger share of the device (gpu_memory_utilization), where nothing else needs it",
     side_effects="less is left for anything else on the device",
 )
-_MORE_RANKS = Fix(title="or more tensor parallel ranks for one engine: each holds a smaller part of the weights")
+_MORE_RANKS = Fix(title="more tensor parallel ranks for one engine: each holds a smaller part of the weights")
+# A context below this holds no answer: then it is the cache that is too small.
+_SHORTEST_USE = 128
 _MORE_BLOCKS = Fix(
-    title="without num_gpu_blocks_override, where it is set: the engine then takes all that its share leaves"
+    title="start without num_gpu_blocks_override, where it is set: the engine then takes all that its share leaves"
 )
 
 
@@ -228,6 +230,8 @@ def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
         side_effects="longer sequences are refused",
     )
     fixes = (shorter, _MORE_SHARE, _MORE_BLOCKS) if v1 or v0 else (_MORE_SHARE, _MORE_RANKS)
+    if limit and limit < _SHORTEST_USE:
+        fixes = (_MORE_BLOCKS, _MORE_SHARE, shorter)
     yield check.finding(message, fixes=fixes, url=URL)
 
 

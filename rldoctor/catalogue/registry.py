@@ -66,18 +66,15 @@ class Registry:
         hint = f"did you mean {by_name[near]} ({near})? " if near is not None else ""
         return InputError(f"unknown code {code!r}; {hint}`rldoctor list` shows all codes")
 
-    def select(self, select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()) -> list[Check]:
-        """Checks in order of their codes. A selector is a code or a prefix of one (``RLD1``).
+    def select(self, select: tuple[str, ...] = ()) -> list[Check]:
+        """Checks in order of their codes, all where nothing is selected. A selector is a code or a prefix of one
+        (``RLD1``).
 
         Raises :class:`InputError` for a selector that matches nothing."""
-        for selector in (*select, *ignore):
+        for selector in select:
             if not any(code.startswith(selector) for code in self.checks):
                 raise self.unknown(selector)
-        return [
-            check
-            for code, check in sorted(self.checks.items())
-            if (not select or code.startswith(select)) and not (ignore and code.startswith(ignore))
-        ]
+        return [check for code, check in sorted(self.checks.items()) if not select or code.startswith(select)]
 
 
 def load(disabled: tuple[str, ...] = (), *, defer: bool = False) -> Registry:

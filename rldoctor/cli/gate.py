@@ -9,7 +9,7 @@ import typer
 
 from rldoctor import redact
 from rldoctor.cli.exits import ExitCode
-from rldoctor.cli.options import Assume, Codes, Framework, Level, Model, Output, Python, Targets, split
+from rldoctor.cli.options import Assume, Codes, Framework, IgnoredCodes, Level, Model, Output, Python, Targets, split
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
@@ -27,7 +27,7 @@ def baseline(
     model: Model = None,
     assume: Assume = None,
     select: Codes = None,
-    ignore: Codes = None,
+    ignore: IgnoredCodes = None,
     output: Annotated[Path, typer.Option(help="The file to write, which may exist.")] = Path("rldoctor-baseline.json"),
     timeout: Timeout = None,
 ) -> int:

@@ -19,6 +19,7 @@ from rldoctor.cli.options import (
     FailOn,
     Format,
     Framework,
+    IgnoredCodes,
     Keep,
     Level,
     Model,
@@ -131,7 +132,7 @@ def check(
     assume: Assume = None,
     from_: Annotated[list[Path] | None, typer.Option("--from", help="Judge a saved bundle; repeatable.")] = None,
     select: Codes = None,
-    ignore: Codes = None,
+    ignore: IgnoredCodes = None,
     require: Require = None,
     baseline: Annotated[
         Path | None, typer.Option(help="An earlier JSON report: what it has is known, and only what is new fails.")
@@ -259,7 +260,7 @@ def triage(
     ] = None,
     all_runs: Annotated[bool, typer.Option("--all-runs", help="Judge every run in the log, not the last.")] = False,
     select: Codes = None,
-    ignore: Codes = None,
+    ignore: IgnoredCodes = None,
     fail_on: FailOn = None,
     format_: Format = "rich",
     output: Output = None,
@@ -295,7 +296,7 @@ def hang(
         bool, typer.Option("--dump-collectives", help="Ask torch for its flight recorder, where the run listens.")
     ] = False,
     select: Codes = None,
-    ignore: Codes = None,
+    ignore: IgnoredCodes = None,
     fail_on: FailOn = None,
     format_: Format = "rich",
     output: Output = None,

@@ -14,6 +14,13 @@ Codes = Annotated[
     list[str] | None,
     typer.Option(help="Codes or prefixes (RLD1); repeatable or comma-separated.", autocompletion=completing.codes),
 ]
+IgnoredCodes = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Codes or prefixes that are known here: what they find is set aside and counted.",
+        autocompletion=completing.codes,
+    ),
+]
 Require = Annotated[
     list[str] | None,
     typer.Option(

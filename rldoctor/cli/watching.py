@@ -14,7 +14,7 @@ import typer
 from rldoctor import redact, verdict
 from rldoctor.case import Case
 from rldoctor.cli.exits import OF_STATE, threshold_of
-from rldoctor.cli.options import Codes, FailOn, split
+from rldoctor.cli.options import Codes, FailOn, IgnoredCodes, split
 from rldoctor.errors import InputError
 from rldoctor.model import Finding, Report
 from rldoctor.streams import deliver, progress
@@ -44,7 +44,7 @@ def watch(
     every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 2.0,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new line.")] = None,
     select: Codes = None,
-    ignore: Codes = None,
+    ignore: IgnoredCodes = None,
     fail_on: FailOn = None,
 ) -> int:
     """Follow a live run: its latest step, and findings as they arise. Ends when the run does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rldoctor import untrusted
@@ -71,7 +71,8 @@ class Session:
     def required(self) -> set[str]:
         """The codes that must be judged: those of the options and settings, and those selected by their full name."""
         selected, require = self.options.select, (*self.settings.require, *self.options.require)
-        return {c.code for c in self.checks if c.code in selected or c.code.startswith(require)}
+        asked = {c.code for c in self.checks if c.code in selected or c.code.startswith(require)}
+        return {code for code in asked if not code.startswith(self.options.ignore)}
 
 
 def open_session(options: Options) -> Session:
@@ -89,12 +90,15 @@ def open_session(options: Options) -> Session:
         needs = [need for check in found.checks.values() for d in check.detectors for need in d.needs]
         assume.verify(options.assume, {need[len(PACKAGE) :] for need in needs if need.startswith(PACKAGE)})
     checks = _selected(options, project, found)
+    # What is found all the same is set aside and counted; no probe is run for that.
+    aside = tuple(settings.Ignore(code=code, reason="--ignore") for code in options.ignore)
+    wanted = [check for check in checks if not check.code.startswith(options.ignore)]
     return Session(
         options=options,
-        settings=project,
+        settings=replace(project, ignore=(*project.ignore, *aside)),
         registry=found,
         checks=checks,
-        probes=needed_probes(checks, found.probes),
+        probes=needed_probes(wanted, found.probes),
         level=level,
     )
 
@@ -103,15 +107,15 @@ def _selected(options: Options, project: Settings, found: Registry) -> list[Chec
     """The checks that the options ask for, else those of the settings. Raises :class:`InputError` for unknown names."""
     try:
         named = (*(ignore.code for ignore in project.ignore), *project.severity)
-        found.select((*project.select, *project.require), named)
+        found.select((*project.select, *project.require, *named))
         _verify_thresholds(project, found)
     except InputError as error:
         raise InputError(f"{project.file}: {error}") from None
     # What a project requires is judged also where its usual selection leaves it out.
     usual = (*project.select, *project.require) if project.select else ()
     selected = options.select or usual
-    found.select(options.require)
-    return found.select((*selected, *options.require) if selected else (), options.ignore)
+    found.select((*options.require, *options.ignore))
+    return found.select((*selected, *options.require) if selected else ())
 
 
 def _verify_options(options: Options, level: Level | None) -> None:

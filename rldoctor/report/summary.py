@@ -35,11 +35,11 @@ def found(report: Report) -> str:
 def sentence(report: Report) -> str:
     """The summary in one line."""
     counts = summarise(report)
+    ignored = [f"{counts['ignored']} ignored"] if counts["ignored"] else []
     if report.incident is not None:  # what a log does not show is no answer to a question
         failed = report.incident.kind in ("crashed", "stalled")
         others = len(report.findings) - 1
         cause = f"1 cause and {others} finding{'s' if others > 1 else ''} beside it" if failed and others > 0 else ""
-        return f"{cause or found(report)}; {len(report.results)} patterns looked for"
+        return f"{cause or found(report)}; {', '.join([f'{len(report.results)} patterns looked for', *ignored])}"
     parts = [f"{counts[outcome.value]} {said}" for outcome, said in _SAID.items() if counts[outcome.value]]
-    parts += [f"{counts['ignored']} ignored"] if counts["ignored"] else []
-    return f"{found(report)}; {', '.join(parts) or 'no other check'}"
+    return f"{found(report)}; {', '.join([*parts, *ignored]) or 'no other check'}"

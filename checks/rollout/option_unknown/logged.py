@@ -33,7 +33,10 @@ def refused_by_argparse(case: Case, event: LogEvent) -> Iterator[Finding]:
                 Fix(
                     title="read the rank from the environment: int(os.environ['LOCAL_RANK']), not from --local_rank",
                 ),
-                Fix(title="or start with python -m torch.distributed.launch (deprecated), which passes --local-rank")
+                Fix(
+                    title="or let the script take --local-rank too (both spellings in one add_argument) and start it "
+                    "with python -m torch.distributed.launch, which passes that; before torch 2.0 it was --local_rank"
+                )
                 if missing
                 else Fix(title="or start with torchrun, which does not pass --local-rank"),
             ),
