@@ -8,3 +8,15 @@ from rldoctor.api import Case, LogEvent
 def unfinished(case: Case, event: LogEvent) -> bool:
     """Whether the run did not come to its end all the same: what a cluster tries again may succeed."""
     return not event.finished
+
+
+def nothing_failed_before(case: Case, event: LogEvent) -> bool:
+    """Whether the run was sound until somebody ended it: what failed by itself before may have left it waiting."""
+    root = event.run.root
+    return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
+
+
+def no_task_ended_before(case: Case, event: LogEvent) -> bool:
+    """Whether it is the first that is said of an end: Slurm cancels a step of which a task has failed, too."""
+    ended = (one for one in event.run.failures if one.source == event.source and one.line < event.number)
+    return nothing_failed_before(case, event) and not any(one.type == "exit code" for one in ended)

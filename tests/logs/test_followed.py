@@ -81,3 +81,12 @@ def test_nccls_word_of_a_rank_that_is_gone_is_not_what_failed_first(lines: str) 
     assert incident(found).first_rank == "1"
     assert [one.code for one in found.findings][:1] == ["RLD902"]
     assert "RLD320" not in [one.code for one in found.findings]
+
+
+@pytest.mark.parametrize(("frame", "fixes"), [("site-packages/torch/autograd/graph.py", 2), ("ctypes/__init__.py", 1)])
+def test_a_native_crash_is_looked_into_with_a_debugger(frame: str, fixes: int) -> None:
+    """Its own words alone are nothing to search for; a package's function beside them is."""
+    crashed = SEGFAULT.replace("site-packages/torch/autograd/graph.py", frame)
+    found = triage_text(crashed + ranked(0, PEER_GONE) + elastic(1, -11)).findings[0]
+    assert found.code == "RLD900" and len(found.fixes) == fixes
+    assert found.fixes[0].commands == ("gdb -batch -ex run -ex bt --args python SCRIPT",)

@@ -36,7 +36,9 @@ def test_what_a_reward_function_returned() -> None:
 
 def test_a_script_that_does_not_exist() -> None:
     text = "/opt/venv/bin/python: can't open file '/home/user/train.py': [Errno 2] No such file or directory\n"
-    assert "can't open file" in finding(check, text).message
+    found = finding(check, text)
+    assert "can't open file" in found.message
+    assert "a path that exists on every node" in found.fixes[0].title
 
 
 SITE = "/opt/venv/lib/python3.11/site-packages"

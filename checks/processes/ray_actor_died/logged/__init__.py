@@ -1,0 +1,7 @@
+"""How a log shows that a run was ended, or never started, from outside (RLD603): a module for each that can do so."""
+
+from __future__ import annotations
+
+from . import interrupted, kubernetes, queues, ray, slurm
+
+__all__ = ["interrupted", "kubernetes", "queues", "ray", "slurm"]

@@ -1,0 +1,146 @@
+"""Kubernetes' words for a pod that it ended, evicted or could not start (RLD603)."""
+
+from __future__ import annotations
+
+from rldoctor.api import Fix, Role
+
+from ....observed.endings import unfinished
+from .. import check
+from ..fixes import RESUME
+
+_EVICTION = "https://kubernetes.io/docs/concepts/scheduling-eviction/"
+_NODE_PRESSURE = "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/"
+
+check.signature(
+    "Preempted in order to admit critical pod",
+    "reason: Preempting",
+    "reason: Preempted",
+    "reason: PreemptionByScheduler",
+    "reason: DeletionByTaintManager",
+    "reason: EvictionByEvictionAPI",
+    "TaintManagerEviction",
+    says="Kubernetes ended the pod: {line}",
+    fixes=(RESUME, Fix(title="or give the job a higher priority class")),
+    silent=True,
+    url=_EVICTION,
+)
+# The scheduler's event has named the pod that takes the place in three ways since 1.20.
+check.signature(
+    "Preempted by ",
+    pattern=r"Preempted by (?:a pod|pod \S{1,80}|[\w.-]{1,253}/[\w.-]{1,253})(?: on node (?P<node>[\w.-]+))",
+    says="Kubernetes ended the pod on {node}: it was preempted for one of higher priority, nothing in the run is at "
+    "fault",
+    fixes=(RESUME, Fix(title="or give the job a higher priority class")),
+    silent=True,
+    url=_EVICTION,
+)
+check.signature(
+    "Job was active longer than specified deadline",
+    "Pod was active on the node longer than the specified deadline",
+    says="Kubernetes ended the pod at its deadline: {line}",
+    fixes=(RESUME, Fix(title="or give the job a longer activeDeadlineSeconds")),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/workloads/controllers/job/",
+)
+check.signature(
+    "Usage of EmptyDir volume ",
+    pattern=r"Usage of EmptyDir volume \\?\"(?P<volume>[^\"\\]+)\\?\" exceeds the limit \\?\"(?P<limit>[^\"\\]+)",
+    says="Kubernetes evicted the pod: its volume {volume} holds more than the {limit} of its limit",
+    fixes=(
+        Fix(title="raise the sizeLimit of that emptyDir, or write less there (checkpoints, caches, Ray's session)"),
+        RESUME,
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
+)
+check.signature(
+    "The node was low on resource: ",
+    unless=("resource: memory", "resource: ephemeral-storage"),
+    pattern=r"The node was low on resource: (?P<what>[\w./-]{1,60})",
+    says="Kubernetes evicted the pod: its node was low on {what}",
+    fixes=(RESUME, Fix(title="see who uses it on that node", commands=("kubectl describe node NODE",))),
+    silent=True,
+    url=_NODE_PRESSURE,
+)
+check.signature(
+    "The node had condition: [",
+    pattern=r"The node had condition: \[(?P<what>\w{3,60})\]",
+    says="Kubernetes evicted the pod: its node was in {what}",
+    fixes=(RESUME, Fix(title="see what fills that node", commands=("kubectl describe node NODE",))),
+    silent=True,
+    url=_NODE_PRESSURE,
+)
+check.signature(
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "MountVolume.SetUp failed for volume",
+    "Unable to attach or mount volumes",
+    "Failed to create pod sandbox",
+    when=unfinished,
+    says="Kubernetes could not start the container: {line}",
+    fixes=(
+        Fix(
+            title="correct what the event names (a secret, a config map, a volume, a command), or leave it out",
+            commands=("kubectl describe pod POD",),
+        ),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
+)
+check.signature(
+    "failed liveness probe, will be restarted",
+    pattern=r"Container (?P<name>\S{1,80}) failed liveness probe",
+    says="Kubernetes ended the container {name}: it did not answer its liveness probe",
+    fixes=(
+        Fix(title="give it longer (initialDelaySeconds, failureThreshold): loading a model takes minutes"),
+        Fix(title="read what it did before", commands=("kubectl logs POD --previous",)),
+    ),
+    role=Role.CASCADE,
+    url="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
+)
+check.signature(
+    "Failed to pull image ",
+    "Back-off pulling image ",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "Failed to apply default image tag",
+    details=(r"(?:[Ff]ailed to pull|Back-off pulling|apply default) image (?:tag )?\\?\"(?P<image>[^\"\\]+)",),
+    when=unfinished,
+    says="Kubernetes cannot pull the image[[ {image}]]: the run has not started",
+    fixes=(
+        Fix(title="correct the image's name and tag, or give the pod the registry's credentials (imagePullSecrets)"),
+        Fix(title="see what the registry answered", commands=("kubectl describe pod POD",)),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/containers/images/",
+)
+check.signature(
+    "NodeNotReady",
+    " which was running pod ",
+    "NodeLost",
+    "NodeControllerEviction",
+    details=(r"\bNode (?P<node>[\w.-]+) (?:status is now|is not ready|was unresponsive|which was running pod)",),
+    says="the node[[ {node}]] of the pod is not ready: Kubernetes ends what runs on it",
+    fixes=(RESUME, Fix(title="see what ails the node", commands=("kubectl describe node {node|NODE}",))),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/architecture/nodes/",
+)
+check.signature(
+    "in response to imminent node shutdown",
+    "Pod was rejected as the node is shutting down",
+    "NodeShutdown",
+    says="the node of the pod was shut down, and Kubernetes ended the pod with it: nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="see who shut it down (maintenance, an autoscaler, a spot machine taken back)")),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+)
+check.signature(
+    "has reached the specified backoff limit",
+    "BackoffLimitExceeded",
+    says="Kubernetes started the pod as often as it may, and it failed each time: the cause is in the pods' logs",
+    fixes=(Fix(title="read the log of a pod that failed", commands=("kubectl logs POD --previous",)),),
+    role=Role.CASCADE,
+    url="https://kubernetes.io/docs/concepts/workloads/controllers/job/",
+)

@@ -1,0 +1,89 @@
+"""Ray's words for a node or a head that is gone, and for an environment that it cannot build (RLD603)."""
+
+from __future__ import annotations
+
+from rldoctor.api import Fix, Role
+
+from ....observed.endings import unfinished
+from .. import check
+
+check.signature(
+    "has been marked dead because ",
+    # Ray 1 tells the address alone.
+    pattern=r"and (?:address: (?P<address>\S+) and node name|ip): (?P<node>[\w.-]+) has been marked dead because "
+    r"(?:the detector has missed too many heartbeats|(?P<why>[^\n]{3,160}))",
+    when=unfinished,
+    says="Ray counts the node {node}[[ ({address})]] as dead: [[{why}||it was not heard of any more; why is not in "
+    "this log]]",
+    fixes=(
+        Fix(title="see on that node whether it, its raylet or its network is gone", commands=("ray status",)),
+        Fix(title="see whether the kernel killed Ray there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+)
+check.signature(
+    "has mistakenly been marked as dead by the GCS",
+    when=unfinished,
+    says="Ray's head took a node for dead that lived: its raylet did not answer in time and ended itself",
+    fixes=(
+        Fix(title="see what kept that node from answering: its processors, memory and network", commands=("top",)),
+        Fix(
+            title="where it was only busy, let the head wait longer (set it where the head is started)",
+            commands=("export RAY_health_check_failure_threshold=20", "ray start --head ..."),
+        ),
+    ),
+    silent=True,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+)
+# Ray hands an exception over to the caller; what it carries is judged by itself.
+check.passes_on(
+    "The actor died because of an error raised in its creation task",
+    "ray.exceptions.RayActorError",
+    "ray.exceptions.ActorDiedError",
+    "ray.exceptions.ActorUnavailableError",
+)
+check.signature(
+    "GCS may have been killed",
+    "gcs_server.out for more details",
+    pattern=r"(?s)Failed to connect to GCS",
+    says="the head of the Ray cluster is gone: its GCS answers no more",
+    fixes=(
+        Fix(
+            title="read on the head node why it ended (`ray stop`, a scheduler, the memory killer), and "
+            "start the cluster again",
+            commands=("tail -50 /tmp/ray/session_latest/logs/gcs_server.out", "ray stop && ray start --head"),
+        ),
+    ),
+    url="https://docs.ray.io/en/latest/ray-observability/user-guides/configure-logging.html",
+)
+_RUNTIME_ENV = "https://docs.ray.io/en/latest/ray-core/handling-dependencies.html"
+check.signature(
+    "Failed to set up runtime environment",
+    "Failed to setup runtime environment",
+    "associated runtime env failed to be created",
+    unless=("exceeds the maximum size of",),
+    details=(r"(?m)^(?:\S+\.)?(?!RuntimeEnvSetupError)(?P<error>\w+(?:Error|Exception): [^\n]{1,200})$",),
+    says="Ray could not build the runtime environment of an actor or job[[: {error}]]",
+    fixes=(
+        Fix(
+            title="see what the installation or the copy said, on the node that failed",
+            commands=("cat /tmp/ray/session_latest/logs/runtime_env_setup-*.log",),
+        ),
+        Fix(title="or leave pip, conda and working_dir out of runtime_env, and use an environment that all nodes have"),
+    ),
+    url=_RUNTIME_ENV,
+)
+check.signature(
+    "exceeds the maximum size of ",
+    pattern=r"Package size \((?P<size>[^)]+)\) exceeds the maximum size of (?P<limit>[\d.]+ ?\w+)",
+    says="the working directory that Ray copies to the nodes has {size}, and {limit} is the most",
+    fixes=(
+        Fix(
+            title='leave data, checkpoints and .git out: runtime_env={"excludes": ["/data", "/ckpts", ".git"]}, '
+            "or start from a folder that holds the code alone"
+        ),
+    ),
+    url=_RUNTIME_ENV,
+)

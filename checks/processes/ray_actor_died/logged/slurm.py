@@ -1,0 +1,142 @@
+"""Slurm's words for a job that it ended, took back, refused or could not start (RLD603)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rldoctor.api import Fix, Role
+
+from ....observed.endings import no_task_ended_before, nothing_failed_before, unfinished
+from .. import check
+from ..fixes import RESUME
+
+_SLURM = r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+)(?: \(\d+\))? ON (?P<node>\S+) CANCELLED AT "
+_CANCELLED = "https://slurm.schedmd.com/scancel.html"
+_ended = partial(check.signature, when=nothing_failed_before, silent=True)
+
+_ended(
+    " DUE TO PREEMPTION",
+    pattern=_SLURM,
+    says="Slurm preempted the job {job} for one of higher priority: nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="or use a partition or quality of service that is not preempted")),
+    url="https://slurm.schedmd.com/preempt.html",
+)
+_ended(
+    " DUE TO TIME LIMIT",
+    pattern=_SLURM,
+    says="Slurm ended the job {job} at its time limit: nothing in the run is at fault",
+    fixes=(
+        RESUME,
+        Fix(
+            title="or ask for more time, and for a signal early enough to save a checkpoint",
+            commands=("sbatch --time=HOURS:00:00 --signal=B:USR1@600 ...",),
+        ),
+    ),
+    url="https://slurm.schedmd.com/sbatch.html#OPT_time",
+)
+_ended(
+    " DUE TO NODE FAILURE",
+    pattern=_SLURM,
+    says="Slurm ended the job {job} because the node {node} failed",
+    fixes=(
+        RESUME,
+        Fix(
+            title="leave the node out, and report it",
+            commands=("sbatch --exclude={node} ...", "scontrol show node {node}"),
+        ),
+    ),
+    url=_CANCELLED,
+)
+_ended(
+    "srun: error: Node failure on ",
+    "salloc: error: Node failure on ",
+    pattern=r"Node failure on (?P<node>[\w.\[\],-]+)",
+    says="the node {node} failed, and Slurm ended the step that ran on it",
+    fixes=(RESUME, Fix(title="leave the node out, and report it", commands=("sbatch --exclude={node} ...",))),
+    url=_CANCELLED,
+)
+_ended(
+    " DUE TO JOB REQUEUE",
+    pattern=_SLURM,
+    says="Slurm took the job {job} from {node} back into the queue: it starts again from its beginning",
+    fixes=(
+        Fix(
+            title="see why it was requeued (node, preemption, a person), and how often",
+            commands=("sacct -j {job} --duplicates --format=JobID,State,NodeList,Reason",),
+        ),
+        Fix(title="resume from the last checkpoint when it starts again (SLURM_RESTART_COUNT is above 0)"),
+    ),
+    url="https://slurm.schedmd.com/sbatch.html#OPT_requeue",
+)
+check.signature(
+    "Task launch for StepId=",
+    "Application launch failed: ",
+    "Unable to create step for job ",
+    "Unable to confirm allocation for job ",
+    pattern=r"(?:launch failed|for job \d+|failed on node (?P<node>[\w.-]+)): (?P<why>[^\n]{3,120})",
+    says="Slurm could not start the step[[ on {node}]]: {why}",
+    fixes=(
+        Fix(
+            title="see what the node's daemon says; a credential is refused where clocks or munge keys differ",
+            commands=("scontrol show node {node|NODE}", "munge -n | ssh {node|NODE} unmunge"),
+        ),
+        Fix(title="leave the node out", commands=("sbatch --exclude={node|NODE} ...",)),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/troubleshoot.html",
+)
+check.signature(
+    "slurmstepd: error: execve(): ",
+    pattern=r"execve\(\): (?P<program>[^\n:]{1,200}): (?P<why>[^\n]{3,120})",
+    when=unfinished,
+    says="Slurm could not start {program} on a node: {why}",
+    fixes=(
+        Fix(title="give a path that all nodes have (a shared file system), and let it be executable"),
+        Fix(title="where it is Slurm's own copy of the script, the node lost its spool: report it, and leave it out"),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/srun.html",
+)
+_ended(
+    " DUE TO JOB NOT ENDING WITH SIGNALS",
+    pattern=r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+) STEPD TERMINATED ON (?P<node>\S+) AT ",
+    says="processes of the job {job} on {node} could not be ended by a signal: they hang in a driver or a file system",
+    fixes=(
+        Fix(title="report the node: Slurm takes it out of service", commands=("scontrol show node {node}",)),
+        RESUME,
+    ),
+    role=Role.CASCADE,
+    url="https://slurm.schedmd.com/slurm.conf.html#OPT_UnkillableStepTimeout",
+)
+check.signature(
+    "srun: error: Unable to allocate resources: ",
+    "Batch job submission failed: ",
+    "Job submit/allocate failed: ",
+    pattern=r"(?:Unable to allocate resources|Batch job submission failed|Job submit/allocate failed): "
+    r"(?P<why>[^\n]{3,120})",
+    says="Slurm refused the job: {why}",
+    fixes=(
+        Fix(
+            title="ask for what a partition of yours has: nodes, GPUs per node, time, account",
+            commands=("sinfo -o '%P %l %D %G'", "sacctmgr show assoc user=$USER format=Account,Partition,QOS"),
+        ),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/sbatch.html",
+)
+check.signature(
+    " CANCELLED AT ",
+    pattern=_SLURM,
+    unless=(" DUE TO PREEMPTION", " DUE TO TIME LIMIT", " DUE TO NODE FAILURE", " DUE TO JOB REQUEUE"),
+    when=no_task_ended_before,
+    says="the job {job} was cancelled on {node}: by a person, a script, or by Slurm after another task had failed",
+    fixes=(
+        Fix(
+            title="see who ended it, and how its tasks ended",
+            commands=("sacct -j {job} --format=JobID,State,ExitCode,Reason",),
+        ),
+        RESUME,
+    ),
+    role=Role.CASCADE,
+    url=_CANCELLED,
+)
