@@ -66,14 +66,14 @@ def _without_reference(job: Mapping[str, Any]) -> bool:
 
 
 def failed_runs(case: Case, detector: Detector) -> list[Mapping[str, Any]]:
-    """The runs of the probes that a detector judges which did not come to their end."""
-    return [job for job in _runs(case, detector) if job.get("ended") != "done"]
+    """The runs of the probes that a detector judges which did not come to their end, or of which no record is left."""
+    return [job for job in _runs(case, detector) if job.get("ended") != "done" or "records" not in job]
 
 
 def _runs(case: Case, detector: Detector) -> list[Mapping[str, Any]]:
     probes = [parts[1] for need in detector.needs if (parts := need.split("."))[0] == "observations"]
     jobs = [job for probe in probes for job in dict(case.observations.get(probe, {})).values()]
-    return [job for job in jobs if isinstance(job, Mapping) and "ended" in job]
+    return [job for job in jobs if isinstance(job, Mapping) and ("ended" in job or "records" in job)]
 
 
 def knowing(vocabulary: Iterable[Check]) -> Knows:

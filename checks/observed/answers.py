@@ -97,7 +97,7 @@ def with_wrong_rank(job: Job) -> int:
 
 def wrong_sums(job: Job) -> list[list[float]]:
     """Cumulative log-probabilities that are not those of the completion's tokens, each with these."""
-    return [list(pair) for pair in records(job).get("sums") or ()]
+    return [list(pair) for pair in require(job, "sums")]
 
 
 def not_greedy(job: Job) -> int:

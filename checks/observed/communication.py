@@ -179,7 +179,10 @@ def runs(case: Case) -> list[Run]:
 def settings(case: Case) -> dict[str, str]:
     """The communication settings under which the first run was made."""
     (job,) = case.observations["collectives"].values()
-    return dict(job["records"].get("settings", {}))
+    found = job["records"].get("settings")
+    if found is None:
+        raise NotChecked("the collectives probe did not record its settings")
+    return dict(found)
 
 
 def cured_without(found: list[Run]) -> tuple[str, ...]:

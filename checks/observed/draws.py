@@ -252,7 +252,7 @@ def unseeded(job: Job) -> tuple[list[int], list[int]]:
     second: dict[int, list[int]] = {}
     for row in require(job, "seeds"):
         (second if row["batch"] else first)[row["seed"]] = row["token_ids"]
-    siblings = records(job).get("siblings", [])
+    siblings = require(job, "siblings")
     changed = [seed for seed, tokens in first.items() if second.get(seed) != tokens]
     shared = [seed for seed, tokens in first.items() if list(first.values()).count(tokens) > 1]
     if any(siblings.count(tokens) > 1 for tokens in siblings):

@@ -91,8 +91,11 @@ def stopped(failed: Collection[Failure], but: str = "") -> str:
 
 def imports(case: Case) -> dict[str, Mapping[str, Any]]:
     """What became of each package that the import probe tried, by distribution."""
-    records: Mapping[str, Any] = case.observations.get("imports", {}).get("stack", {}).get("records", {})
-    return dict(records.get("packages", {}))
+    run: Mapping[str, Any] = case.observations.get("imports", {}).get("stack", {})
+    found = run.get("records", {}).get("packages")
+    if found is None and run.get("ended") == "done":
+        raise NotChecked("the import probe recorded no package")
+    return dict(found or {})
 
 
 def failures(case: Case) -> list[Failure]:

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 
 from rldoctor.api import Case, Finding, NotApplicable, NotChecked, Reach
+from rldoctor.api.facts import aside
 
 from ..exceptions import Link, root_of
 
@@ -118,14 +119,15 @@ def frames(job: Job) -> list[Link]:
 def describe(job: Job) -> str:
     """One phrase for what was run: the engine, its version and device, and the model that the miniature stands in
     for."""
-    versions, engine = records(job).get("versions", {}), records(job).get("engine", {})
-    made = records(job).get("miniature", {})
-    model = made.get("like")
-    parts = [
-        f"vLLM {versions.get('vllm', '?')}",
-        engine.get("engine"),
-        f"on {engine['device']}" if "device" in engine else None,
-    ]
-    stands_in = "a miniature" if made.get("weights") != "own" else "the model itself, a"
-    parts.append(f"with {stands_in} {model}" if model else None)
-    return " ".join(part for part in parts if part)
+    with aside():
+        versions, engine = records(job).get("versions", {}), records(job).get("engine", {})
+        made = records(job).get("miniature", {})
+        model = made.get("like")
+        parts = [
+            f"vLLM {versions.get('vllm', '?')}",
+            engine.get("engine"),
+            f"on {engine['device']}" if "device" in engine else None,
+        ]
+        stands_in = "a miniature" if made.get("weights") != "own" else "the model itself, a"
+        parts.append(f"with {stands_in} {model}" if model else None)
+        return " ".join(part for part in parts if part)

@@ -138,6 +138,8 @@ def never_scheduled(case: Case) -> Iterator[Finding | Reach]:
         if trace is None:
             raise NotChecked(f"the traffic {job.get('ended')} before it was through")
         budget = engine.get("max_num_batched_tokens")
+        if budget is None:
+            raise NotChecked("the engine's token budget was not recorded")
         waiting = beyond_the_budget(trace, engine)
         if waiting:
             fixes = (_raised(engine["max_model_len"]),)

@@ -220,7 +220,7 @@ def _rows_apart(job: Job) -> Difference | None:
 
 def _seen_again(job: Job) -> Difference | None:
     """How far engine and trainer are apart at the end on prompts that were seen before the last sync."""
-    rows: list[dict[str, Any]] = records(job).get("again") or []
+    rows: list[dict[str, Any]] = require(job, "again")
     return between(rows, "engine", "trainer") if rows else None
 
 

@@ -57,13 +57,13 @@ def untidy(job: Job) -> Iterator[str]:
             wrong = "an answer of another length"
         if wrong:
             yield f"interrupted {place}, {call['left']} requests aborted, then {wrong}"
-    if records(job).get("afterwards") is False:
+    if require(job, "afterwards") is False:
         yield "in the end the engine's answers are others than at the beginning"
 
 
 def reused(job: Job) -> Iterator[str]:
     """How the next call went when nothing was aborted, where it went wrong."""
-    for place, call in (records(job).get("reused") or {}).items():
+    for place, call in require(job, "reused").items():
         wrong = failure(call)
         if wrong:
             yield f"interrupted {place} {wrong}"
