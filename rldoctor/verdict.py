@@ -254,8 +254,10 @@ def not_asked(case: Case, address: str) -> Iterator[Missing]:
     name = "ray_cluster"
     for job in case.observations.get(name, {}).values():
         if "nodes" not in job["records"]:
-            said = (job.get("error") or {}).get("message") or f"its answer did not come ({job['ended']})"
-            yield Missing(what=f"Ray at {address}: {said.splitlines()[0][:200]}", how="--ray HOST:PORT of the head")
+            said = (job.get("error") or {}).get("message")
+            how = None if said else "--ray HOST:PORT of the head"
+            said = said or f"its answer did not come ({job['ended']})"
+            yield Missing(what=f"Ray at {address}: {said.splitlines()[0][:300]}", how=how)
     why = case.unknown.get(f"observations.{name}")
     reason = why.reason if why is not None else case.absent.get(f"observations.{name}")
     if reason is not None:

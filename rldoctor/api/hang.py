@@ -28,7 +28,7 @@ def live_cluster(case: Case) -> RayCluster:
     try:
         return ray_cluster.asked(observed)
     except ray_cluster.NoAnswerError as error:
-        raise NotChecked(str(error), how="--ray HOST:PORT of its head") from None
+        raise NotChecked(str(error)) from None
 
 
 __all__ = [

@@ -13,6 +13,7 @@ from rldoctor.catalogue.probe import Job, JobResult, Request
 from rldoctor.errors import InputError
 from rldoctor.fleet.model import Judged, Unread
 from rldoctor.model import Level
+from rldoctor.probes.ray_cluster import admission
 from rldoctor.probes.runner import run_job
 
 CHILD = Path(__file__).parent.parent / "probes" / "children" / "ray_bundles.py"
@@ -47,10 +48,14 @@ def collect(
         "level": level.label if level is not None else None,
         "checks": checks,
     }
-    job = Job(arguments=arguments, time_limit=2 * (each + (checks if level is not None else 0.0)) + _REACH)
+    speaks = admission(environ)
+    job = Job(
+        arguments=arguments, environ=speaks, time_limit=2 * (each + (checks if level is not None else 0.0)) + _REACH
+    )
     result = run_job(CHILD, job, "ray-bundles", Request(python=python, environ=dict(environ)))
     if "lost" not in result.records:
-        raise InputError(f"Ray at {address}: {_why(result)}")
+        why = _why(result)
+        raise InputError(why if address in why else f"Ray at {address}: {why}")
     lost = msgspec.convert(result.records["lost"], tuple[Unread, ...])
     reports = result.records.get("reports", {})
     unjudged = [
@@ -83,5 +88,7 @@ def _why(result: JobResult) -> str:
     if result.error is not None and "No module named 'ray'" in result.error.message:
         return "this interpreter has no Ray; name the cluster's own (--python PATH)"
     said = result.error.message if result.error is not None else ""
-    first = next((line.strip() for line in said.splitlines() if line.strip()), "")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    # A heading says nothing; what it announces ends with the cause.
+    first = " ".join((lines[0], lines[-1]) if lines[1:] and lines[0].endswith(":") else lines[:1])
     return first[:300] or f"the connection ended without an answer ({result.ended})"

@@ -16,12 +16,11 @@ from rldoctor.facts import proc
 from rldoctor.hang.model import RayActor, RayBundles, RayCluster, RayDemand
 from rldoctor.hang.runs import Run
 from rldoctor.printable import plain
+from rldoctor.probes.ray_cluster import admission
 from rldoctor.probes.runner import run_job
 
 CHILD = Path(__file__).parent.parent / "probes" / "children" / "ray_state.py"
 TIME_LIMIT = 30.0
-# How the cluster is spoken to; the token itself is a secret, and Ray finds it in its own file.
-_SPEAKS = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USE_TLS", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY")
 _ADDRESS = re.compile(r"--gcs-address=(\S+:\d+)$")
 _WORKER = re.compile(r"--python_worker_command=(\S+)")
 
@@ -44,8 +43,7 @@ def ask(run: Run, environ: dict[str, str]) -> RayCluster | None:
     raylet = next(_raylets(run), None)
     if raylet is None:
         return None
-    speaks = {name: raylet.environ[name] for name in _SPEAKS if name in raylet.environ}
-    job = Job(arguments={"address": raylet.address}, environ=speaks, time_limit=TIME_LIMIT)
+    job = Job(arguments={"address": raylet.address}, environ=admission(raylet.environ), time_limit=TIME_LIMIT)
     answer = run_job(CHILD, job, "ray-state", Request(python=raylet.python, environ=environ))
     return told(raylet.address, answer.records, answer.ended, answer.error.message if answer.error else "")
 
@@ -70,8 +68,8 @@ def told(address: str, records: Mapping[str, Any], ended: str, error: str) -> Ra
     reported: dict[str, Any] = {"actors": (), "bundles": (), "nodes": (), "demands": (), **records}
     if "nodes" not in records or "actors" not in records:
         said = error or "; ".join(map(str, records.get("problems") or ()))
-        why = next((line for line in said.splitlines() if line.strip()), "")
-        raise NoAnswerError(f"Ray at {address} did not tell its actors ({ended}{f': {why[:300]}' if why else ''})")
+        why = next((line for line in said.splitlines() if line.strip()), "")[:300]
+        raise NoAnswerError(why if address in why else f"Ray at {address} did not tell its actors ({why or ended})")
     alive = [node for node in reported["nodes"] if node["alive"]]
     nodes = [node for node in alive if not node.get("draining")]
     free = [node["free"] for node in nodes if node.get("free") is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -131,3 +132,57 @@ def test_where_no_cluster_is_it_is_said_in_a_line(python_with_ray: Path, tmp_pat
 def test_an_interpreter_without_ray_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this interpreter has no Ray"):
         ray_cluster.collect("auto", Path(sys.executable), tmp_path, 10, os.environ)
+
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def guarded(python_with_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a cluster that asks for a token."""
+    command = [str(python_with_ray), "-c", CLUSTER.replace("for _ in range(3)", "for _ in range(1)")]
+    environ = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None and program.stdout is not None
+        try:
+            yield json.loads(program.stdout.readline())["address"]
+        finally:
+            program.stdin.close()
+            program.wait(60)
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({}, "asks for a token, and RAY_AUTH_MODE is not token here"),
+        ({"RAY_AUTH_MODE": "token"}, "RAY_AUTH_MODE is token, and there is no token in RAY_AUTH_TOKEN"),
+        ({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN[::-1]}, "does not take the token"),
+        ({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/nowhere"}, "file cannot be opened or is empty: /nowhere"),
+    ],
+)
+def test_a_cluster_that_does_not_take_this_process(
+    guarded: str, environ: dict[str, str], said: str, python_with_ray: Path, tmp_path: Path
+) -> None:
+    mine = {**os.environ, "HOME": str(tmp_path), **environ}
+    with pytest.raises(InputError) as raised:
+        ray_cluster.collect(guarded, python_with_ray, tmp_path, 20, mine)
+    assert said in str(raised.value) and len(str(raised.value).splitlines()) == 1
+    assert TOKEN not in str(raised.value)
+
+
+@pytest.mark.parametrize("kept", ["RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"])
+def test_a_token_opens_the_cluster(guarded: str, kept: str, python_with_ray: Path, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    mine = {**os.environ, "RAY_AUTH_MODE": "token", kept: TOKEN if kept == "RAY_AUTH_TOKEN" else str(file)}
+    request = Request(python=python_with_ray, ray=guarded, environ=mine)
+    (job,) = probe.jobs(Case(), request).values()
+    answered = run_job(probe.child, job, "ray-cluster", request)
+    assert answered.records["problems"] == [] and len(answered.records["nodes"]) == 3
+
+
+def test_what_answers_and_is_no_ray(python_with_ray: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"what answers at {address} is no Ray head, or one that wants TLS"):
+            ray_cluster.collect(address, python_with_ray, tmp_path, 10, os.environ)

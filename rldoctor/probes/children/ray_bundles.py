@@ -9,18 +9,18 @@ import contextlib
 import ctypes
 import json
 import os
+import platform
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import ray_door
 from report import emit, run
 
 _TRIES = 2
-_CONNECT = 5.0
 # Clocks that are kept by a network of machines agree to much less (seconds).
 _NOTICED = 0.5
 _PR_SET_PDEATHSIG = 1
@@ -30,8 +30,11 @@ def main(arguments: dict[str, Any]) -> None:
     import ray
 
     emit("version", ray.__version__)
-    _reach(arguments["address"])
-    ray.init(address=arguments["address"], namespace="rldoctor", log_to_driver=False, logging_level="ERROR")
+    address = ray_door.found(arguments["address"])
+    ray_door.reach(address)
+    if not address.startswith(ray_door.CLIENT):
+        _alike(address, ray_door.started(address))
+    ray.init(address=address, namespace="rldoctor", log_to_driver=False, logging_level="ERROR")
     nodes = {node["NodeID"]: node for node in ray.nodes()}
     alive = {name: node for name, node in nodes.items() if node.get("Alive", node.get("alive"))}
     lost = [_lost(nodes[name], "Ray counts it as dead") for name in nodes.keys() - alive.keys()]
@@ -43,14 +46,16 @@ def main(arguments: dict[str, Any]) -> None:
     emit("lost", lost)
 
 
-def _reach(address: str) -> None:
-    """Ray itself asks for minutes where nothing answers."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if host and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), timeout=_CONNECT).close()
-        except OSError as error:
-            raise ConnectionError(f"nothing answers at {host}:{port} ({error.strerror or error})") from None
+def _alike(address: str, there: dict[str, str]) -> None:
+    """Ray joins no cluster of another release; it says so after a while, in many lines."""
+    import ray
+
+    here = {"ray": ray.__version__, "python": platform.python_version()}
+    if there["ray"] and there["ray"] != here["ray"]:
+        raise ConnectionError(
+            f"the cluster at {address} runs Ray {there['ray']} on Python {there['python']}, this interpreter has Ray "
+            f"{here['ray']} on Python {here['python']}; name the cluster's own (--python PATH)"
+        )
 
 
 def _gathered(

@@ -7,34 +7,29 @@ itself, and what a release does not tell is told as a problem."""
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable
 from typing import Any
 
+import ray_door
 from report import emit, run
 
 MOST_ACTORS = 2000
 # The key under which the autoscaler keeps its last report: ray/_private/ray_constants.py or
 # ray/autoscaler/_private/constants.py (DEBUG_AUTOSCALING_STATUS), the same text since Ray 2.0.
 STATUS = b"__autoscaling_status"
-# What the head wrote of itself: ray/_private/ray_constants.py (KV_NAMESPACE_CLUSTER).
-METADATA, CLUSTER = b"CLUSTER_METADATA", b"cluster"
-TIME_LIMIT = 10
-# Ray itself asks for minutes where nothing answers.
-CONNECT = 5.0
 
 
 def main(arguments: dict[str, Any]) -> None:
     import ray
 
     emit("version", ray.__version__)
-    address = _found(arguments["address"])
+    address = ray_door.found(arguments["address"])
     emit("address", address)
-    _reach(address)
+    ray_door.reach(address)
+    emit("started", ray_door.started(address))
     problems: list[str] = []
     state = _connected(address)
     for name, read in (
-        ("started", lambda: _started(address)),
         ("actors", lambda: _actors(state)),
         ("jobs", lambda: [job["JobID"] for job in state.job_table() if not job.get("IsDead")]),
         ("bundles", lambda: _bundles(state)),
@@ -46,35 +41,6 @@ def main(arguments: dict[str, Any]) -> None:
     ):
         _record(name, read, problems)
     emit("problems", problems)
-
-
-def _found(address: str) -> str:
-    """The head's own address: ``auto`` is looked up as Ray does it."""
-    if address not in ("auto", "local"):
-        return address
-    from ray._private import services
-
-    found: str | None = services.canonicalize_bootstrap_address("auto")
-    if found is None:
-        raise ConnectionError("no Ray runs on this machine")
-    return found
-
-
-def _reach(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
-    except OSError as error:
-        raise ConnectionError(f"nothing answers at {address} ({error.strerror or error})") from None
-
-
-def _started(address: str) -> dict[str, str]:
-    """With which releases the head was started."""
-    from ray._raylet import GcsClient
-
-    reported = GcsClient(address=address).internal_kv_get(METADATA, namespace=CLUSTER, timeout=TIME_LIMIT)
-    said = json.loads(reported) if reported else {}
-    return {name: str(said.get(f"{name}_version") or "") for name in ("ray", "python")}
 
 
 def _record(name: str, read: Callable[[], Any], problems: list[str]) -> None:
@@ -178,7 +144,7 @@ def _demands(address: str) -> list[dict[str, Any]]:
     """What tasks and actors wait for. The first autoscaler leaves its report in the store, the second is asked."""
     from ray._raylet import GcsClient
 
-    reported = GcsClient(address=address).internal_kv_get(STATUS, namespace=None, timeout=TIME_LIMIT)
+    reported = GcsClient(address=address).internal_kv_get(STATUS, namespace=None, timeout=ray_door.TIME_LIMIT)
     if reported:
         report = json.loads(reported).get("load_metrics_report") or {}
         return [{"resources": resources, "count": count} for resources, count in report.get("resource_demand") or []]
