@@ -112,8 +112,7 @@ def distance(case: Case) -> Iterator[Finding | Reach]:
 def _remedies(masked: bool) -> Iterator[Fix]:
     if masked:
         yield Fix(
-            title="raise the completion limit (max_completion_length, data.max_response_length), or keep cut-off "
-            "completions in the loss (mask_truncated_completions=False)",
+            title="raise the completion limit (RLD503), or keep cut-off completions in the loss",
         )
         return
     yield Fix(

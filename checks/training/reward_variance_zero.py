@@ -56,14 +56,14 @@ def no_advantage(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("no reward deviation and no advantages are logged")
     without = trailing(reported, False)
     if len(without) == len(reported):
-        yield _from_the_start(run, without)
+        yield _from_the_start(case, run, without)
     elif len(without) >= max(LOST_STEPS.of(case), LOST_SHARE.of(case) * len(reported)):
         yield _lost(run, without, reported)
     else:
         yield Reach(f"rewards differ within groups at {sum(reported.values())} of {steps_of(len(reported))}")
 
 
-def _from_the_start(run: Run, steps: list[int]) -> Finding:
+def _from_the_start(case: Case, run: Run, steps: list[int]) -> Finding:
     rewards = {step: value for step, value in run.at("reward").items() if step in steps}
     varies = len({f"{value:.3g}" for value in finite(rewards).values()}) > 1
     reward = f" (mean reward {mean(rewards):.4g}{' on average' if varies else ''})" if finite(rewards) else ""
@@ -76,7 +76,7 @@ def _from_the_start(run: Run, steps: list[int]) -> Finding:
         severity=severity if len(steps) >= FEWEST else Severity.NOTE,
         grade=Grade.OBSERVED,
         evidence=run.evidences((steps[0], steps[-1]), *SHOWN),
-        fixes=tuple(_remedies(run, varies)),
+        fixes=tuple(_remedies(case, run, varies)),
     )
 
 
@@ -102,7 +102,7 @@ def _lost(run: Run, steps: list[int], reported: dict[int, bool]) -> Finding:
     )
 
 
-def _remedies(run: Run, varies: bool) -> Iterator[Fix]:
+def _remedies(case: Case, run: Run, varies: bool) -> Iterator[Fix]:
     if varies:
         yield Fix(
             title="the reward depends on the prompt only: sample with temperature 1.0 and no top_k of 1, so that the "
@@ -114,11 +114,10 @@ def _remedies(run: Run, varies: bool) -> Iterator[Fix]:
         "completions, and see that it finds the answer in the format that the model writes"
     )
     if mean(run.at("clipped_ratio")) >= CUT:
-        yield Fix(
-            title="let completions end before they are judged: a larger completion limit (max_completion_length, "
-            "data.max_response_length)"
-        )
+        yield Fix(title="let completions end before they are judged: a larger completion limit (RLD503)")
+    given = case.plan.value("batch.generations") if case.plan is not None else None
     yield Fix(
-        title="more completions per prompt (num_generations, rollout.n), and prompts neither too easy nor too hard",
+        title="more completions per prompt, and prompts neither too easy nor too hard",
+        edits=(Edit(option="batch.generations", value=2 * given),) if given else (),
         side_effects="a larger group costs generation time in proportion",
     )

@@ -120,7 +120,7 @@ def group_too_small(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     yield check.finding(
         "a group of one completion has no advantage: the algorithm needs two or more per prompt",
-        fixes=(Fix.unsafe("sample several completions per prompt (num_generations, rollout.n)", {GROUP: 8}),),
+        fixes=(Fix.unsafe("sample several completions per prompt", {GROUP: 8}),),
     )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from rldoctor.api import Case, Finding, Outcome, Severity
 from rldoctor.catalogue import registry
+from rldoctor.edits.fixes import spelled as render
 from rldoctor.judge import judge_one
+from tests.checks.launches import launch
 
 check = registry.load().checks["RLD501"]
 Logged = Callable[[str], Case]
@@ -31,6 +34,15 @@ def test_a_constant_reward(logged: Logged) -> None:
 def test_a_reward_of_the_prompt_only(logged: Logged) -> None:
     (finding,) = findings(logged("trl_prompt_only_reward.txt"))
     assert any(edit.option == "sampling.top_k" for fix in finding.fixes for edit in fix.edits)
+
+
+def test_more_completions_are_asked_for_in_the_launch_s_words(logged: Logged) -> None:
+    case = logged("trl_constant_reward.txt")
+    plain = findings(case)[0].fixes[-1]
+    assert plain.title == "more completions per prompt, and prompts neither too easy nor too hard" and not plain.edits
+    planned = replace(case, plan=launch("verl", batch__generations=5).plan)
+    spelled = render(judge_one(check, planned), planned.plan).findings[0].fixes[-1]
+    assert [edit.spelled for edit in spelled.edits] == ["actor_rollout_ref.rollout.n=10"]
 
 
 def test_advantages_tell_where_no_deviation_is_logged(logged: Logged) -> None:
