@@ -93,6 +93,8 @@ def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
         return None
     size = launch.value("engine.tensor_parallel_size", 1) * launch.value("engine.pipeline_parallel_size", 1)
     devices, engines = launch.value("placement.engine_gpus"), launch.value("placement.engines")
+    if devices and engines and devices % (engines * size) == 0:
+        size = devices // engines  # with data parallel ranks of its own
     replicas = devices // size if devices and devices % size == 0 else engines
     if rule is None or not replicas:
         return None

@@ -39,6 +39,12 @@ def test_pipeline_ranks_are_peers_too() -> None:
     assert [row.peer for row in found.ranks] == [0, 1] * 4
 
 
+def test_data_parallel_ranks_inside_an_engine_are_no_replicas() -> None:
+    found = topology("verl", placement__engine_gpus=16, placement__engines=4, seed__per_replica="replica")
+    assert found is not None
+    assert found.replicas == 4 and [row.seed for row in found.ranks if row.peer == 0] == [0, 1, 2, 3]
+
+
 def test_nemo_rl_counts_engines_on_each_node() -> None:
     found = topology(
         "NeMo-RL",

@@ -64,8 +64,6 @@ from .fixes import SERVER_SEEDS, SWIFT_SERVER, no_request_seed, own_seeds, swift
 
 check = Check("RLD310", "seed-shared-across-replicas", __doc__, before=("RLD311",))
 
-# How requests that are not dealt out evenly reach the replicas.
-_SPREAD = {"load": "load", "session": "a hash of each sample's name"}
 RULE, REQUESTS = "seed.per_replica", "seed.per_request"
 PEERS = "peers probe"
 # What is known where nothing was drawn.
@@ -152,9 +150,10 @@ def _disagreeing(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
 
 
 def _seed_shared(plan: RolloutPlan, found: SeedTopology) -> bool:
-    """Whether replicas have one seed where a prompt's group may be divided between them."""
-    together = replicas_per_prompt(plan, found.replicas)
-    return found.rule == "same" and found.replicas > 1 and together != 1 and not _request_seeds_differ(found)
+    """Whether replicas have one seed where a prompt's group may be divided between them. A hash deals out other prompts
+    to each: the same one has another place in every batch, and other random numbers there."""
+    divided = replicas_per_prompt(plan, found.replicas) != 1 and plan.value("rollout.spread") != "session"
+    return found.rule == "same" and found.replicas > 1 and divided and not _request_seeds_differ(found)
 
 
 def _shared(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
@@ -172,8 +171,8 @@ def _shared(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
             f", and {together} of them get the same prompts: they draw the same completions",
             Severity.ERROR,
         )
-    elif (spread := plan.value("rollout.spread")) in _SPREAD:
-        shared = f"; requests are spread over them by {_SPREAD[spread]}"
+    elif plan.value("rollout.spread") == "load":
+        shared = "; requests are spread over them by load"
     else:
         shared = "; whether completions of one prompt reach several of them is not known"
     return check.finding(

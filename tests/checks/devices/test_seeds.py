@@ -49,13 +49,16 @@ def test_seeds_of_their_own_are_reported() -> None:
     assert quiet(check, "ms-swift", **{**replica, "seed__per_replica": "random"}, **ROWS)
 
 
-@pytest.mark.parametrize(
-    ("spread", "said"), [("load", "by load"), ("session", "by a hash of each sample's name"), (None, "is not known")]
-)
+@pytest.mark.parametrize(("spread", "said"), [("load", "by load"), (None, "is not known")])
 def test_requests_that_nobody_can_place_are_a_note(spread: str | None, said: str) -> None:
     verl: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 8, **ROWS, "rollout__spread": spread}
     found = finding(check, "verl", version="0.6.1", **verl)
     assert found.severity is Severity.NOTE and said in found.message
+
+
+def test_a_hash_gives_each_replica_another_batch() -> None:
+    plan: dict[str, Any] = {"seed__per_replica": "same", "placement__engines": 8, **ROWS, "rollout__spread": "session"}
+    assert quiet(check, "SkyRL", version="0.3.0", **plan)
 
 
 def test_verl_with_fewer_prompts_than_replicas() -> None:
