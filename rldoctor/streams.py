@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from rldoctor import redact
+from rldoctor import redact, whole
 from rldoctor.errors import InputError
 from rldoctor.printable import printable
 
@@ -40,7 +40,7 @@ def deliver(text: str, output: Path | None = None, *, foreign: bool = False, com
     text = text if not text or text.endswith("\n") else text + "\n"
     try:
         if output is not None:
-            output.write_text(text, encoding="utf-8", errors="backslashreplace")
+            whole.write(output, text.encode("utf-8", "backslashreplace"))
             return
         text = printable(text) if foreign and sys.stdout.isatty() else text
         sys.stdout.write(text if commands else _inert(text))

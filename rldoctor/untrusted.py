@@ -1,11 +1,17 @@
-"""Reads a file that somebody else may have put there: a regular file, and no more of it than fits."""
+"""Reads what somebody else may have put there: a regular file, and no more of it than fits; Python that nests as deeply
+as it likes."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
 
 
 def read(file: Path | str, most: int) -> bytes:
@@ -38,3 +44,18 @@ def is_file(path: Path | str) -> bool:
 def text(file: Path | str, most: int) -> str:
     """The same as text; what is no UTF-8 is replaced."""
     return read(file, most).decode("utf-8", "replace")
+
+
+def python(source: str) -> ast.Module:
+    """The syntax tree of a text. Raises :class:`SyntaxError` alone; what Python would warn of in another's text is
+    not ours to mention."""
+    import ast
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except SyntaxError:
+        raise
+    except (ValueError, MemoryError, RecursionError):
+        raise SyntaxError("nested too deeply to be read") from None

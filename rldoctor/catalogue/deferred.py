@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from rldoctor import whole
 from rldoctor.catalogue.check import Check, Detector, Kind
 from rldoctor.model import Grade
 
@@ -119,13 +119,7 @@ def keep(package: str, rows: Iterable[Row]) -> None:
         return
     content = msgspec.json.encode(Kept(_state(found[0]), tuple(rows)))
     with suppress(OSError):
-        handle, temporary = tempfile.mkstemp(dir=found[1], prefix=f".{FILE}.")
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(content)
-            Path(temporary).replace(found[1] / FILE)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
+        whole.write(found[1] / FILE, content)
 
 
 def _place(package: str) -> tuple[Path, Path] | None:

@@ -4,12 +4,11 @@ alone."""
 from __future__ import annotations
 
 import difflib
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rldoctor import whole
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Files, Source, open_source
 from rldoctor.formats.write import CannotEdit, Write
@@ -119,14 +118,7 @@ def save(edited: Edited) -> tuple[str, ...]:
         path = Path(name).resolve()
         try:
             bom = path.read_bytes()[:3] == _BOM
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            try:
-                with os.fdopen(handle, "wb") as out:
-                    out.write((_BOM if bom else b"") + edited.after[name].encode())
-                Path(temporary).chmod(path.stat().st_mode & 0o7777)
-                Path(temporary).replace(path)
-            finally:
-                Path(temporary).unlink(missing_ok=True)
+            whole.write(path, (_BOM if bom else b"") + edited.after[name].encode())
         except OSError as error:
             raise InputError(f"{name}: {error.strerror or error}") from error
     return edited.changed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import warnings
 from dataclasses import dataclass
 
 from rldoctor import untrusted
@@ -96,8 +95,6 @@ class Sources:
 
 def _parsed(text: str) -> ast.Module | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a backslash in somebody else's text is not ours to mention
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return untrusted.python(text)
+    except SyntaxError:
         return None

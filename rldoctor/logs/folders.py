@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from rldoctor import untrusted
+from rldoctor.errors import InputError
 
 # More files than this are not opened: 64 ranks with a few files each and a Ray session stay far below.
 MOST_FILES = 4096
@@ -21,13 +22,22 @@ _NO_LOG = re.compile(
 )
 _NO_LOG_NAMES = re.compile(r"^(?:events\.out\.tfevents\.|\.)")
 
+# What others have installed, or what a program keeps for itself, below the folder of a run.
+_NO_LOG_FOLDERS = frozenset((".git", "site-packages", "dist-packages", "node_modules", "__pycache__"))
+# Of the system: what stands there are its programs and its state, without an end.
+_SYSTEM = frozenset(
+    map(Path, ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr"))
+)
+
 # torch.distributed.elastic writes the exception of a rank there: https://pytorch.org/docs/stable/elastic/errors.html
 ERROR_FILE = "error.json"
 
 
 def log_files(folder: Path) -> tuple[list[Path], list[str]]:
     """The log files below a folder in natural order, and notes on what was left out. Links are followed, each folder
-    and file once, so that a link to a parent ends nowhere."""
+    and file once, so that a link to a parent ends nowhere. Raises :class:`InputError` for a folder of the system."""
+    if (whole := folder.resolve()) in _SYSTEM or Path("/proc") in whole.parents or Path("/sys") in whole.parents:
+        raise InputError(f"{folder} is a folder of the system: name the one that holds the logs of the run")
     notes: list[str] = []
     seen: set[tuple[int, int]] = set()
     found: list[Path] = []
@@ -36,7 +46,8 @@ def log_files(folder: Path) -> tuple[list[Path], list[str]]:
         notes.append(f"cannot read {error.filename}: {error.strerror}")
 
     for where, folders, names in os.walk(folder, followlinks=True, onerror=unreadable):
-        folders[:] = [f for f in sorted(folders, key=natural) if _first_visit(Path(where, f), seen)]
+        kept = [name for name in sorted(folders, key=natural) if name not in _NO_LOG_FOLDERS]
+        folders[:] = [name for name in kept if _first_visit(Path(where, name), seen)]
         for name in sorted(names, key=natural):
             path = Path(where, name)
             if is_log(name) and untrusted.is_file(path) and _first_visit(path, seen):

@@ -142,10 +142,6 @@ class TextSource(Source):
     def again(self) -> Source:
         return self
 
-    def takes_long(self) -> bool:
-        """Whether somebody who waits for it wants to know: of a large file, or of a stream that may never end."""
-        return self.path is None or not self.path.is_file() or self.path.stat().st_size > _LONG
-
     def _open(self) -> IO[bytes]:
         return io.BytesIO(self._data)
 

@@ -226,3 +226,17 @@ def test_a_link_to_a_name_that_no_file_can_have_is_passed_over(tmp_path: Path) -
     (tmp_path / "a.log").symlink_to("x" * 300)
     found, notes = log_files(tmp_path)
     assert [path.name for path in found] == ["b.log"] and notes == []
+
+
+@pytest.mark.parametrize("folder", ["/", "/usr", "/proc", "/proc/self", "/dev", "//usr/../usr"])
+def test_a_folder_of_the_system_is_no_run(folder: str) -> None:
+    with pytest.raises(InputError, match="is a folder of the system: name the one that holds the logs of the run"):
+        sources_of([folder])
+
+
+def test_what_is_installed_below_a_run_is_no_log(tmp_path: Path) -> None:
+    for name in ("run.log", ".venv/lib/site-packages/x/LICENSE", ".git/HEAD", "node_modules/a/README", "logs/rank0"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("step 1\n")
+    found, notes = log_files(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in found] == ["run.log", "logs/rank0"] and notes == []

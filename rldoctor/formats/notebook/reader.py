@@ -3,13 +3,12 @@ keep the line numbers of the file, so that what they name can be found there."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+from rldoctor import untrusted
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Source
 from rldoctor.plan.model import Note
@@ -124,9 +123,7 @@ def _quoted(text: str) -> str:
 
 def _is_python(text: str) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        untrusted.python(text)
+    except SyntaxError:
         return False
     return True

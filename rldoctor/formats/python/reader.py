@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rldoctor import untrusted
 from rldoctor.errors import InputError
 from rldoctor.formats.native import Located, Native
 from rldoctor.formats.python.scope import Scope, dotted
@@ -147,17 +148,13 @@ class PythonFile:
 
 def read_python(source: Source) -> PythonFile:
     """Reads a file. Raises :class:`InputError` with file and line where it is not valid Python or nests too deeply."""
-    import warnings
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source.text)
+        tree = untrusted.python(source.text)
     except SyntaxError as error:
+        if error.lineno is None:
+            raise InputError(f"{source.file}: {error.msg}") from None
         line = (error.lineno or 1) + source.first_line - 1
         raise InputError(f"{source.file}:{line}: not valid Python: {error.msg}") from None
-    except (ValueError, MemoryError, RecursionError):
-        raise InputError(f"{source.file}: nested too deeply to be read") from None
     file = PythonFile(source, tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):

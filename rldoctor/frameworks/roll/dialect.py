@@ -98,6 +98,9 @@ _SGLANG: dict[str, str | Rule] = {
 _BESIDE_SGLANG = (f"{_ENGINE}.strategy_config.*",)
 
 
+_MOST_DEVICES = 1 << 16
+
+
 def devices(text: Any) -> list[int] | None:
     """The device numbers of a ``device_mapping``: a list, or Python text such as ``list(range(0,16))``, else None."""
     if isinstance(text, list):
@@ -120,7 +123,9 @@ def _numbers(node: ast.expr) -> list[int]:
         if node.func.id == "list" and len(node.args) == 1:
             return _numbers(node.args[0])
         if node.func.id == "range" and 1 <= len(node.args) <= 3:
-            return list(range(*(_whole(part) for part in node.args)))
+            numbers = range(*(_whole(part) for part in node.args))
+            if len(numbers) <= _MOST_DEVICES:
+                return list(numbers)
     raise ValueError("no device numbers")
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from rldoctor import untrusted
 from rldoctor.tables.messages import Place, Table
 
 _LONGEST = 6_000  # characters of a message that are looked at
@@ -180,8 +181,8 @@ def _asserted(place: Place, shown: Shown) -> bool:
         return False
     line = shown.code.strip().removeprefix("assert").strip().lstrip("(")
     condition = place.conditions[-1] if place.conditions else ""
-    with contextlib.suppress(SyntaxError, ValueError):  # it may be the first of several lines
-        line = ast.unparse(ast.parse(line, mode="eval"))
+    with contextlib.suppress(SyntaxError, RecursionError):  # it may be the first of several lines, or nest deeply
+        line = ast.unparse(untrusted.python(line))
     plain = re.sub(r"[\s()]", "", condition).removeprefix("not").replace('"', "'")
     return bool(line) and plain.startswith(re.sub(r"[\s()]", "", line).replace('"', "'"))
 

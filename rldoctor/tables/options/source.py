@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from rldoctor import untrusted
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.trees import SourceTree
 
@@ -157,8 +158,8 @@ class Sources:
 
 def _parsed(text: str | None) -> ast.Module | None:
     try:
-        return ast.parse(text) if text is not None else None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # too deep is either of the last two
+        return untrusted.python(text) if text is not None else None
+    except SyntaxError:
         return None
 
 
