@@ -2,9 +2,10 @@
 
 What it looks for
     A launcher that is told of more nodes than there are or than the scheduler is asked for (``#SBATCH``, ``sbatch``,
-    ``srun``, a manifest of Kubernetes); an srun that starts another number of launchers than they wait for; a torchrun
-    for several nodes that the batch script starts on the first one alone; processes that cannot be shared out over the
-    nodes. In a log: a store that waits for clients which never join, ranks beyond the world size.
+    ``srun``, a manifest of Kubernetes); an srun that starts another number of launchers than they wait for, or one for
+    every device where each starts processes for all of them; a torchrun for several nodes that the batch script starts
+    on the first one alone; processes that cannot be shared out over the nodes. In a log: a store that waits for clients
+    which never join, ranks beyond the world size.
 
 Why it hurts
     Every rank that was started waits for the others until the time limit, minutes to half an hour, and the error then
@@ -96,6 +97,33 @@ def launchers_that_srun_starts(case: Case) -> Iterator[Finding | Reach]:
             Fix(
                 title=f"start one {launcher} on each of the {nodes} nodes",
                 commands=(f"srun --nodes={nodes} --ntasks-per-node=1 {launcher} ...",),
+            ),
+        ),
+        url="https://slurm.schedmd.com/srun.html#OPT_ntasks-per-node",
+    )
+
+
+@check.declared(needs=["plan.scheduler.step_tasks", "plan.process.nproc"])
+def a_launcher_for_every_task(case: Case) -> Iterator[Finding | Reach]:
+    """Each task of a step on one node is a launcher that starts processes for all of its devices."""
+    plan = plan_of(case)
+    launcher, tasks, each = (plan.value(n) for n in ("process.launcher", "scheduler.step_tasks", "process.nproc"))
+    nodes, devices = plan.value("scheduler.step_nodes"), plan.value("scheduler.gpus_per_node")
+    if launcher not in ("torchrun", "accelerate") or plan.value("process.nnodes", 1) != 1 or each < 2:
+        raise NotApplicable("no launchers of several processes, each by itself")
+    if plan.value("process.background") or plan.value("scheduler.step") != "whole" or not nodes or not devices:
+        raise NotChecked("what a step gives to each of its tasks is not known")
+    if tasks <= nodes or tasks * each <= nodes * devices:
+        yield Reach(f"{tasks} launchers of {each} processes on {nodes * devices} devices")
+        return
+    yield check.finding(
+        f"srun starts {tasks} times {launcher}, each of {each} processes: {tasks * each} share the {nodes * devices} "
+        "devices, and all but the first find its port taken",
+        evidence=cite(plan, "scheduler.step_tasks", "scheduler.tasks_per_node", "process.nproc", "scheduler.gpus"),
+        fixes=(
+            Fix(
+                title=f"start one {launcher} on a node, which starts the processes",
+                commands=(f"srun --ntasks-per-node=1 {launcher} ...",),
             ),
         ),
         url="https://slurm.schedmd.com/srun.html#OPT_ntasks-per-node",

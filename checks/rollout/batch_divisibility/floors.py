@@ -205,7 +205,7 @@ FLOORS = (
         smaller_sample_batches,
     ),
     # Before TRL 0.17 and ms-swift 3.6 the group sizes that they offer begin with two.
-    Floor(TRL_LIKE, "trl", ">=0.15", _grouped, _two, ONE_OF_A_GROUP, (GROUP,), a_group),
+    Floor((*TRL_LIKE, "unsloth"), "trl", ">=0.15", _grouped, _two, ONE_OF_A_GROUP, (GROUP,), a_group),
     # 4.4 takes a single completion for what it is.
     Floor(("ms-swift",), "ms-swift", ">=3.2,<4.4,!=3.5.*", _grouped, _two, ONE_OF_A_GROUP, (GROUP,), a_group),
     Floor(("EasyR1",), "easyr1", ">=0", _grouped, _two, ONE_OF_A_GROUP, (GROUP, "trainer.algorithm"), a_group),

@@ -114,6 +114,19 @@ def whole(plan: RolloutPlan) -> tuple[int, str] | None:
     return rollout(plan) if plan.value("batch.dynamic") is False and validates(plan) else None
 
 
+def balanced(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The same with dynamic batches, which verl does not compare: it asserts that the ranks get equal parts when it
+    balances their lengths (seqlen_balancing.py)."""
+    left = any(given.key == "trainer.balance_batch" and given.value is not True for given in plan.given)
+    return None if left or plan.value("batch.dynamic") is not True or replaced_workers(plan) else rollout(plan)
+
+
+def sharing(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The ranks among which the trainer divides a batch."""
+    ranks = data_ranks(plan)
+    return (ranks, f"{ranks} data parallel ranks") if ranks else None
+
+
 def data_ranks(plan: RolloutPlan) -> int | None:
     """The ranks among which the trainer divides a batch: those of one sequence share theirs."""
     devices, sequence = plan.value("placement.trainer_gpus"), plan.value("parallel.sequence", 1) or 1

@@ -31,6 +31,7 @@ from .operands import (
     TRL_LIKE,
     accumulated,
     actors,
+    balanced,
     devices,
     evaluated_group,
     evaluation,
@@ -41,6 +42,7 @@ from .operands import (
     per_step,
     rollout,
     share,
+    sharing,
     smaller,
     whole,
 )
@@ -128,6 +130,18 @@ RULES = (
         devices,
         (PROMPTS, GROUP, "batch.dynamic", "placement.gpus_per_node", "placement.nodes"),
         more_prompts,
+    ),
+    *(
+        Rule(
+            ("verl",),
+            "verl",
+            versions,
+            balanced,
+            ranks,
+            (PROMPTS, GROUP, "batch.dynamic", "parallel.sequence", "placement.gpus_per_node", "placement.nodes"),
+            more_prompts,
+        )
+        for versions, ranks in ((">0.5.0,<0.7", devices), (">=0.7,<0.8", sharing))
     ),
     # fsdp_workers.py: from 0.8 on other workers divide.
     Rule(

@@ -139,11 +139,28 @@ def _longer_input(plan: RolloutPlan) -> bool:
     )
 
 
+def _server_without_address(plan: RolloutPlan) -> bool:
+    """Server mode that no host and no URL goes with, in a launch that was read to its end."""
+    here = plan.entry.startswith("swift") and not any(note.unread for note in plan.notes)
+    addresses = {"placement.server_host", "placement.server_url"}
+    named = plan.unknown or addresses & {given.option for given in plan.given}
+    return here and plan.value("rollout.backend") == "vllm" and plan.value(MODE) == "server" and not named
+
+
 def _offline_not_batched(plan: RolloutPlan) -> bool:
     return plan.value("rollout.async_engine") is False and _given(plan, "generator.batched") is not True
 
 
 WRITTEN = (
+    Conflict(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.12",
+        _server_without_address,
+        "vllm_mode server without the address of a rollout server: ms-swift asserts that it has one",
+        (MODE, "placement.server_port"),
+        (Fix(title="name the server: --vllm_server_host HOST --vllm_server_port PORT"),),
+    ),
     Conflict(
         ("verl",),
         "verl",

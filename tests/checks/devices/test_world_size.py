@@ -68,6 +68,8 @@ def launched(folder: Path, nodes: object, command: str, **more: Any) -> list[str
         (2, "srun --ntasks-per-node=8 torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "srun starts 16 torchruns"),
         (2, "srun -n1 torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "srun starts 1 torchrun, and they wait for 2"),
         (2, "torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "runs on the first of 2 nodes"),
+        (1, "srun --ntasks-per-node=8 torchrun --nproc_per_node=8 grpo.py", "64 share the 8 devices"),
+        (2, "srun --ntasks-per-node=2 accelerate launch --num_processes 8 grpo.py", "32 share the 16 devices"),
     ],
 )
 def test_what_the_scheduler_is_asked_for_does_not_fit(nodes: int, command: str, said: str, tmp_path: Path) -> None:
@@ -89,6 +91,9 @@ def test_what_the_scheduler_is_asked_for_does_not_fit(nodes: int, command: str, 
         (2, "srun --ntasks-per-node=8 python grpo.py"),
         (1, "torchrun --nproc_per_node=8 grpo.py"),
         (2, "srun --ntasks=4 torchrun --standalone --nproc_per_node=2 grpo.py"),
+        (1, "srun --ntasks-per-node=2 torchrun --standalone --nproc_per_node=4 grpo.py"),
+        (1, "srun --ntasks-per-node=1 torchrun --nproc_per_node=8 grpo.py"),
+        (1, "srun --ntasks-per-node=8 torchrun --nproc_per_node=1 grpo.py"),
     ],
 )
 def test_what_fits_or_is_not_known_is_quiet(nodes: object, command: str, tmp_path: Path) -> None:

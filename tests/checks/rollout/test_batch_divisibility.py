@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rldoctor_checks.rollout.batch_divisibility import check
 
 from rldoctor.api import Outcome
 from rldoctor.judge import judge_one
+from tests.checks.launches import LaunchFile
 from tests.logs.raising import found, traceback
 from tests.plans import case, edits, judged
 
@@ -278,3 +280,27 @@ def test_a_packed_micro_batch_holds_a_whole_sequence(
     assert (result.outcome is Outcome.FINDINGS) == fires
     if fires:
         assert edits(result) == [{"batch.tokens_per_device": 7168}]
+
+
+def test_unsloth_leaves_trls_least_group_as_it_is() -> None:
+    trl = {"framework": "unsloth", "versions": {"trl": "0.22.2", "unsloth": "2025.9.9"}}
+    assert "requires at least 2" in judged(check, batch__generations=1, **trl).findings[0].message
+    assert judged(check, batch__generations=2, **trl).findings == ()
+
+
+def test_verl_shares_out_a_dynamic_batch_where_it_balances_lengths(tmp_path: Path) -> None:
+    text = (
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo trainer.n_gpus_per_node=8 "
+        "data.train_batch_size=12 actor_rollout_ref.actor.ppo_mini_batch_size=12 actor_rollout_ref.rollout.n=2 "
+        "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384 "
+    )
+    pairs = "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2 actor_rollout_ref.model.use_remove_padding=True "
+    for more, release, wrong in (
+        ("data.train_batch_size=11 ", "0.6.1", True),
+        ("data.train_batch_size=11 trainer.balance_batch=False ", "0.6.1", False),
+        ("data.train_batch_size=14 " + pairs, "0.6.1", True),  # 28 over all 8 ranks
+        ("data.train_batch_size=14 " + pairs, "0.7.0", False),  # over the 4 that do not share a sequence
+        ("", "0.6.1", False),
+    ):
+        found = LaunchFile(tmp_path, text + more + "\n", {"verl": release}, gpus=8).findings(check)
+        assert bool(found) == wrong, (more, release, [one.message for one in found])

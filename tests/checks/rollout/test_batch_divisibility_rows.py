@@ -146,6 +146,16 @@ LAUNCHES = [
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024",
         ("per_gpu=1024", "per_gpu=4096"),
     ),
+    *(
+        Launch(
+            "verl",
+            version,
+            VERL + "data.train_batch_size=12 actor_rollout_ref.actor.ppo_mini_batch_size=12 "
+            "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384",
+            ("train_batch_size=12", "train_batch_size=16"),
+        )
+        for version in ("0.6.1", "0.7.0")
+    ),
     # EasyR1
     Launch(
         "easyr1",

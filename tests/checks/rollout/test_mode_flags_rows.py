@@ -53,6 +53,9 @@ LAUNCHES = [
     Launch(
         "switches to colocate mode", "ms-swift", "3.8.1", f"{SWIFT} --vllm_mode server", ("server", f"server{SERVER}")
     ),
+    Launch(
+        "asserts that it has one", "ms-swift", "4.5.2", f"{SWIFT} --vllm_mode server", ("server", f"server{SERVER}")
+    ),
     Launch("with an engine of its own", "ms-swift", "3.12.0", f"{SWIFT} --vllm_mode colocate{SERVER}", (SERVER, "")),
     Launch(
         "asserts that vllm_mode is",
