@@ -62,13 +62,17 @@ def scenario_case(
 
 
 def cases_of_faults(
-    python: Path, *scenarios: Scenario, faults: Iterable[str], plan: RolloutPlan | None = None
+    python: Path,
+    *scenarios: Scenario,
+    faults: Iterable[str],
+    plan: RolloutPlan | None = None,
+    model: ModelFiles | None = None,
 ) -> dict[str, Case]:
     """What scenarios see of one engine after another, each broken in its own way; ``""`` is the healthy one. As many
     boots as for a single engine, so these must be engines in one process (see ``probes/faults/faulty_engine.py``)."""
     faults = list(faults)
     request = Request(python=python)
-    case = Case(packages=packages.collect(request), plan=plan)
+    case = Case(packages=packages.collect(request), plan=plan, model=model)
     base, boots = _planned(case, request, scenarios, {}, ";".join(faults))
     seen: dict[str, Observations] = {fault: {} for fault in faults}
     for boot in boots:

@@ -149,6 +149,15 @@ class TestShrink:
         alike = miniature.shrink({**QWEN, "layer_types": ["full_attention"] * 24})
         assert alike["layer_types"] == ["full_attention"] * 2
 
+    def test_windows_are_shorter_than_the_traffic(self) -> None:
+        assert miniature.shrink({**QWEN, "sliding_window": 4096})["sliding_window"] == 128
+        assert miniature.shrink({**QWEN, "sliding_window": 64})["sliding_window"] == 64
+        assert miniature.shrink({**QWEN, "sliding_window": None})["sliding_window"] is None
+        assert miniature.shrink({**QWEN, "attention_chunk_size": 8192})["attention_chunk_size"] == 128
+        some = {**QWEN, "use_sliding_window": True, "sliding_window": 4096, "num_hidden_layers": 28}
+        assert miniature.shrink({**some, "max_window_layers": 21})["max_window_layers"] == 1
+        assert miniature.shrink({**some, "max_window_layers": 28})["max_window_layers"] == 2
+
     def test_experts_become_few(self) -> None:
         small = miniature.shrink({**QWEN, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768})
         assert (small["num_experts"], small["num_experts_per_tok"], small["moe_intermediate_size"]) == (8, 2, 256)

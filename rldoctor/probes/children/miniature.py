@@ -17,6 +17,7 @@ SEED = 20240229
 HEAD_DIM = 64  # vLLM's CPU attention takes 32 and more, its GPU kernels 64 and more
 LAYERS = 2
 MAX_EXPERTS = 8
+WINDOW = 128  # the traffic's prompts are longer: what lies before it is to matter
 # Where the model has fewer KV heads than others, a query head may read the wrong one: two of them, unless that makes
 # more query heads than these.
 KV_HEADS, MOST_HEADS = 2, 8
@@ -127,6 +128,9 @@ def shrink(config: dict[str, Any]) -> dict[str, Any]:
     for key in [k for k in config if k.endswith("intermediate_size") and isinstance(config[k], int)]:
         small[key] = min(config[key], 4 * HEAD_DIM)
     _shrink_experts(small, config)
+    for key in ("sliding_window", "attention_chunk_size"):
+        if isinstance(config.get(key), int):
+            small[key] = min(config[key], WINDOW)
     return small
 
 
@@ -155,8 +159,10 @@ def _shrink_layers(small: dict[str, Any], config: dict[str, Any]) -> None:
     for key in ("sliding_window_pattern", "full_attention_interval"):
         if isinstance(config.get(key), int):
             small[key] = min(config[key], layers)
-    if isinstance(config.get("max_window_layers"), int):
-        small["max_window_layers"] = min(config["max_window_layers"], layers)
+    if isinstance(given := config.get("max_window_layers"), int):
+        # From this layer on windows slide: in some of the layers, where the model has some.
+        some = config.get("use_sliding_window") and given < int(config.get("num_hidden_layers") or 0)
+        small["max_window_layers"] = min(given, layers - 1 if some else layers)
     if isinstance(config.get("first_k_dense_replace"), int):
         small["first_k_dense_replace"] = min(config["first_k_dense_replace"], 1)
 

@@ -505,3 +505,15 @@ def rows_beyond_eight_off(llm: Any) -> None:
 def neighbours_mixed(llm: Any) -> None:
     """A thousandth of the next request's logits is in each request's own."""
     _logits(llm, lambda logits: logits.add_(logits.roll(1, 0) - logits, alpha=0.003))
+
+
+# Windows of attention.
+
+
+def window_a_token_less(llm: Any) -> None:
+    for module in attentions(llm):
+        module.impl.sliding_window -= 1
+
+
+def window_of_one_layer_ignored(llm: Any) -> None:
+    attentions(llm)[-1].impl.sliding_window = -1

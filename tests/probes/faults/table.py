@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rldoctor.plan.model import RolloutPlan
+from tests.plans import QWEN2_7B
 from tests.plans import case as planned
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
@@ -19,12 +20,25 @@ DRAWS = ("sampling", "mixed")
 ANSWERS = ("agreement", "answers", "tokens")
 # A launch whose adapters have a scale of 1, which would hide that it is missing.
 ADAPTERS = planned(engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16).plan
+# Families of models that have what others lack; their miniatures stand in for the usual one.
+FAMILIES = {
+    "windows": {
+        **QWEN2_7B,
+        "architectures": ["MistralForCausalLM"],
+        "model_type": "mistral",
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "hidden_size": 4096,
+        "sliding_window": 4096,
+    },
+}
 
 
 @dataclass(frozen=True)
 class Fault:
     """``name`` is ``module:function`` beside this file, ``scenarios`` are those that are played, ``launch`` what they
-    are played for. One that is ``often`` is part of every test run, the others of ``make test-power``."""
+    are played for, ``family`` the kind of model. One that is ``often`` is part of every test run, the others of ``make
+    test-power``."""
 
     name: str
     breaks: str
@@ -32,11 +46,12 @@ class Fault:
     scenarios: tuple[str, ...] = WHOLE
     launch: RolloutPlan | None = None
     often: bool = False
+    family: str | None = None
 
     @property
-    def group(self) -> tuple[tuple[str, ...], bool]:
+    def group(self) -> tuple[tuple[str, ...], bool, str | None]:
         """Faults of one group share their boots."""
-        return self.scenarios, self.launch is not None
+        return self.scenarios, self.launch is not None, self.family
 
 
 FAULTS = (
@@ -299,6 +314,20 @@ FAULTS = (
     Fault("weights:small_changes_dropped", "small changes of weights are dropped", ("RLD402",), ("weights",)),
     Fault("weights:last_tensor_left_out", "the last tensor of an update is lost", ("RLD402",), ("weights",)),
     Fault("weights:reset_once", "the prefix cache outlives every update but the first", ("RLD402",), ("weights",)),
+    Fault(
+        "small:window_a_token_less",
+        "windows of attention a token too short",
+        ("RLD403",),
+        ("agreement",),
+        family="windows",
+    ),
+    Fault(
+        "small:window_of_one_layer_ignored",
+        "one layer's window has no effect",
+        ("RLD403",),
+        ("agreement",),
+        family="windows",
+    ),
 )
 
 

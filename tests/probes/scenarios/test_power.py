@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from rldoctor.api import Case, Finding, Grade
+from rldoctor.api.facts import ModelFiles
 from rldoctor.catalogue import registry
 from rldoctor.judge import judge
 from rldoctor.probes import builtin
 from tests.live import cases_of_faults
-from tests.probes.faults.table import FAULTS, PAGE, WHOLE, Fault, page
+from tests.probes.faults.table import FAMILIES, FAULTS, PAGE, WHOLE, Fault, page
 
 SEEN = (Grade.OBSERVED, Grade.REPRODUCED)
 Played = Callable[[Fault], Case]
@@ -28,12 +29,13 @@ def played(patient: Path, request: pytest.FixtureRequest) -> Played:
     chosen = [fault for fault in asked if isinstance(fault, Fault)]  # other tests name theirs
 
     @cache
-    def group(scenarios: tuple[str, ...], launch: bool) -> dict[str, Case]:
-        of_group = [fault for fault in chosen if fault.group == (scenarios, launch)]
+    def group(scenarios: tuple[str, ...], launch: bool, family: str | None) -> dict[str, Case]:
+        of_group = [fault for fault in chosen if fault.group == (scenarios, launch, family)]
         scenarios_of_group = [getattr(builtin, name) for name in scenarios]
         names = dict.fromkeys(["", *(fault.name for fault in of_group)])
         plan = next((fault.launch for fault in of_group), None)
-        return cases_of_faults(patient, *scenarios_of_group, faults=names, plan=plan)
+        model = ModelFiles(path="model", config=FAMILIES[family]) if family is not None else None
+        return cases_of_faults(patient, *scenarios_of_group, faults=names, plan=plan, model=model)
 
     return lambda fault: group(*fault.group)[fault.name]
 
