@@ -2,7 +2,8 @@
 
 What it looks for
     The size of ``/dev/shm`` against the number of ranks on this machine, and how much of it is still free. Docker gives
-    a container 64 MiB unless told otherwise. In a log: what data loaders, NCCL and Ray print when it is used up.
+    a container 64 MiB unless told otherwise: a launch that starts one for several ranks. In a log: what data loaders,
+    NCCL and Ray print when it is used up.
 
 Why it hurts
     NCCL fails to start (``failed to extend /dev/shm/nccl-... to 4194660 bytes``), a DataLoader's worker dies with ``Bus
@@ -29,7 +30,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import Applicability, Case, Check, Evidence, Finding, Fix, LogEvent, Reach, Severity
+from rldoctor.api import (
+    Applicability,
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Severity,
+    cite,
+)
 
 from ..observed.logged_imports import link_of, weight
 
@@ -48,6 +61,8 @@ _MIB = 1 << 20
 DOCKER_DEFAULT = 65 * _MIB
 WARN_BELOW = 512 * _MIB
 NEEDED_FREE = 128 * _MIB
+OWN = "process.shared_memory"
+RANKS = ("placement.gpus_per_node", "process.nproc", "engine.tensor_parallel_size")
 
 
 @check.declared(needs=["host.shm_total"])
@@ -87,6 +102,31 @@ def too_small(case: Case) -> Iterator[Finding | Reach]:
             ),
         )
     yield Reach(f"{size}, {_mib(free) if free is not None else 'an unknown part'} free, for {ranks_reported}")
+
+
+@check.declared(needs=[])
+def too_small_in_the_container(case: Case) -> Iterator[Finding | Reach]:
+    """The launch starts a container with a /dev/shm of its own, and several ranks in it."""
+    plan = case.plan
+    if plan is None or plan.value(OWN) is None:
+        raise NotApplicable("the launch starts no container with a /dev/shm of its own")
+    ranks = max(plan.value(option) or 1 for option in RANKS)
+    if ranks < 2:
+        yield Reach("one rank in the container")
+        return
+    yield check.finding(
+        f"the container has {plan.value(OWN)} MiB of /dev/shm, its default, and {ranks} ranks share it: NVIDIA advises "
+        "1 GiB for NCCL",
+        severity=Severity.WARNING,
+        evidence=cite(plan, OWN, *RANKS),
+        fixes=(
+            Fix(
+                title="start the container with more shared memory (--shm-size=16g), or with the host's (--ipc=host)",
+                commands=("docker run --shm-size=16g ...",),
+            ),
+        ),
+        url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html",
+    )
 
 
 @check.logged(

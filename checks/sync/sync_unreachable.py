@@ -1,9 +1,10 @@
 """Trainer and rollout server cannot reach each other's weight sync port, or the sync hangs.
 
 What it looks for
-    One port for two purposes, a sync port that is taken on this host. In a log: sockets of the weight sync group that
-    time out, are taken or refused, and groups that wait for a member. In a run that still stands (``rldoctor hang``):
-    processes that wait in a collective of the weight sync for one that is elsewhere.
+    One port for two purposes, a sync port that is taken on this host, two trainers of one file that run at the same
+    time and ask one server. In a log: sockets of the weight sync group that time out, are taken or refused, and groups
+    that wait for a member. In a run that still stands (``rldoctor hang``): processes that wait in a collective of the
+    weight sync for one that is elsewhere.
 
 Why it hurts
     The HTTP side works, so the server counts as up. The trainer then waits for the NCCL group, five minutes or for
@@ -25,7 +26,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, LogEvent, Reach, Severity, cite, plan_of
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Severity,
+    cite,
+    plan_of,
+)
 from rldoctor.api.hang import stalled_run
 
 from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, syncs
@@ -63,6 +77,36 @@ def one_port_for_two(case: Case) -> Iterator[Finding | Reach]:
         )
         return
     yield Reach(f"weight sync at port {port}")
+
+
+@check.declared(needs=["plan.process.beside", "plan.placement.mode"])
+def one_server_for_two(case: Case) -> Iterator[Finding | Reach]:
+    """Two trainers that run at the same time: the server keeps one group for weights, and one model."""
+    plan = plan_of(case)
+    if plan.role != "trainer" or plan.value("placement.mode") != "server":
+        raise NotApplicable("the launch asks no server")
+    for other in plan.value("process.beside"):
+        if not other.get("shares_server"):
+            continue
+        port = plan.value(SERVER_PORT)
+        apart = {SERVER_PORT: port + 1} if isinstance(port, int) else {}
+        yield check.finding(
+            f"the trainer of line {other['line']}, still running in the background, asks the same server "
+            f"({other['server']}), which takes the weights of one trainer",
+            evidence=(
+                Evidence(text="started in the background", source=other["file"], line=other["line"]),
+                *cite(plan, SERVER_PORT, "placement.server_host", "placement.server_url"),
+            ),
+            fixes=(
+                Fix.unsafe(
+                    "give this trainer a server of its own",
+                    apart,
+                    side_effects="the server has to listen there; its group port has to be another one too",
+                ),
+            ),
+        )
+        return
+    yield Reach("no other trainer of the file asks its server")
 
 
 _OPEN = Fix(

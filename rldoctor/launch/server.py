@@ -30,6 +30,8 @@ def together(launches: list[Launch], plans: list[RolloutPlan]) -> list[RolloutPl
     for launch, plan in zip(launches, plans, strict=True):
         others = [of[id(other)] for other in launch.beside if id(other) in of]
         listed = [_seen(other) for other in others if other.role == plan.role in ("trainer", "server")]
+        place = _server_place(plan)
+        listed = [{**seen, "shares_server": place is not None and seen.get("server") == place} for seen in listed]
         if plan.role == "trainer" and not _has_its_devices_alone(plan):
             listed = [{**seen, "share": None} for seen in listed]
         beside = Setting(value=listed, source=Source.DERIVED, how="started in the background before it")
@@ -44,9 +46,22 @@ def _seen(plan: RolloutPlan) -> dict[str, Any]:
     found["devices"] = plan.value("placement.trainer_devices")
     if plan.role == "server":
         found["devices"], found["port"] = plan.value("placement.engine_devices"), plan.value("placement.listen_port")
+    else:
+        found["server"] = _server_place(plan)
     if plan.role == "server" or _has_its_devices_alone(plan):
         found["share"] = plan.value("engine.gpu_memory_utilization")
     return {"file": plan.file, "line": plan.line, **found}
+
+
+def _server_place(plan: RolloutPlan) -> str | None:
+    """Where the one rollout server of a trainer is, as far as the launch tells."""
+    if plan.value("placement.mode") != "server":
+        return None
+    url, port = plan.value("placement.server_url"), plan.value("placement.server_port")
+    host = plan.value("placement.server_host")
+    if any(isinstance(part, list) for part in (url, host, port)) or not (url or port):
+        return None
+    return str(url) if url else f"{'localhost' if host in (None, *_HERE) else host}:{port}"
 
 
 def _has_its_devices_alone(plan: RolloutPlan) -> bool:

@@ -111,6 +111,9 @@ TMUX_VALUED = frozenset(f"-{letter}" for letter in "snctexyFlp")
 SCREEN_VALUED = frozenset({"-S", "-c", "-t", "-h", "-s", "-T", "-p", "-Logfile"})
 CLUSTERS = frozenset({"kubectl", "oc", "k3s"})
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "nerdctl"})
+# Those whose containers have a /dev/shm of their own, and what gives them another than its default.
+PRIVATE_MEMORY = frozenset({"docker", "podman", "nerdctl"})
+SHARED_MEMORY = re.compile(r"--shm-size|--ipc|--pod|/dev/shm|\$")
 CONTAINER_FLAGS = frozenset(
     {
         "-d",

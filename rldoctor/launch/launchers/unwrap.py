@@ -26,10 +26,12 @@ from rldoctor.launch.launchers.tables import (
     DEEPSPEED,
     ENV_FILES,
     FLAGS,
+    PRIVATE_MEMORY,
     RAY_START,
     RAY_SUBMIT,
     REMOTE,
     SCREEN_VALUED,
+    SHARED_MEMORY,
     SHELLS,
     SKIPPED,
     SUBCOMMANDS,
@@ -169,15 +171,21 @@ def _container(program: Program, file: str, files: Files) -> bool:
             words = words[1:] if "=" in words[0].text else words[2:]
     if not words or words[0].text not in ("run", "exec", "start"):
         return False
-    words = words[1:]
+    own = words[0].text == "run" and name in PRIVATE_MEMORY
+    line, words = words[0].line, words[1:]
     while words and words[0].text.startswith("-"):
         text = words[0].text
+        own = own and not SHARED_MEMORY.search(" ".join(word.text for word in words[: 1 if "=" in text else 2]))
         _env_file(program, name, words, files)
         if text in ("-e", "--env") and len(words) > 1:
             variable(program, words[1], file)
         elif text.startswith(("--env=", "-e=")):
             variable(program, replace(words[0], value=text.partition("=")[2]), file)
         words = words[1:] if "=" in text or text in CONTAINER_FLAGS else words[2:]
+    # A variable may hold options.
+    if own and words and not isinstance(words[0].value, Unresolved):
+        default = Setting(value=64, source=Source.DERIVED, how=f"{name}'s default", file=file, line=line)
+        program.process["process.shared_memory"] = default
     program.words = tuple(words[1:])  # the image, or the container's name
     return bool(program.words)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from rldoctor_checks.environment.shared_memory import check
 
 from rldoctor.api import Case, Outcome
 from tests.cases import GIB, commands, gpus, host, judged, severities
+from tests.checks.launches import LaunchFile
 from tests.logs.asking import finding, findings, raised
 
 MIB = 1 << 20
@@ -28,6 +31,27 @@ def test_enough_stays_quiet(total: int) -> None:
     result = judged(check, Case(host=host(shm_total=total, shm_free=total), gpus=gpus(count=8)))
     assert result.outcome is Outcome.PASS
     assert "8 GPUs" in str(result.reason)
+
+
+@pytest.mark.parametrize(
+    ("start", "ranks", "fires"),
+    [
+        ("docker run --rm --gpus all image", 8, True),
+        ("podman run --gpus all -v /data:/data image", 2, True),
+        ("docker run --rm --gpus all image", 1, False),
+        ("docker run --rm --gpus all --shm-size=64g image", 8, False),
+        ("docker run --gpus all --shm-size 64g image", 8, False),
+        ("docker run --gpus all --ipc=host image", 8, False),
+        ("docker run --gpus all -v /dev/shm:/dev/shm image", 8, False),
+        ("docker run $OPTIONS --gpus all image", 8, False),
+        ("docker exec trainer", 8, False),
+        ("apptainer exec --nv image.sif", 8, False),
+        ("", 8, False),
+    ],
+)
+def test_a_launch_in_a_container_with_the_default(start: str, ranks: int, fires: bool, tmp_path: Path) -> None:
+    run = LaunchFile(tmp_path, f"{start} vllm serve org/m --tensor-parallel-size {ranks}\n", {"vllm": "0.10.2"})
+    assert [("64 MiB of /dev/shm" in found.message) for found in run.findings(check)] == [True] * fires
 
 
 def test_leftovers_fill_it() -> None:

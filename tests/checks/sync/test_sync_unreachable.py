@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from rldoctor_checks.sync.sync_unreachable import check
 
 from rldoctor.api import Outcome, Severity
 from rldoctor.logs.triage import triage_text
-from tests.checks.launches import finding, judged, quiet
+from tests.checks.launches import LaunchFile, finding, judged, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised
 from tests.logs.raising import traceback
@@ -28,6 +30,19 @@ def test_a_port_that_another_run_holds() -> None:
     assert finding(check, **PORT, ports=(51216,)).severity is Severity.WARNING
     assert judged(check, **PORT, ports=(22,)).outcome is Outcome.PASS
     assert quiet(check, **PORT, ports=(51216,), placement__server_host="10.0.0.7")
+
+
+@pytest.mark.parametrize(
+    ("second", "between", "fires"),
+    [(8000, "&\n", True), (8001, "&\n", False), (8000, "&\nwait\n", False), (8000, "\n", False)],
+)
+def test_two_trainers_at_the_same_time_ask_one_server(second: int, between: str, fires: bool, tmp_path: Path) -> None:
+    start = "CUDA_VISIBLE_DEVICES={0} accelerate launch --num_processes 1 --main_process_port 2950{0} t{0}.py "
+    for number, port in ((1, 8000), (2, second)):
+        text = f"from trl import GRPOConfig\nGRPOConfig(use_vllm=True, vllm_mode='server', vllm_server_port={port})\n"
+        (tmp_path / f"t{number}.py").write_text(text)
+    run = LaunchFile(tmp_path, start.format(1) + between + start.format(2) + "\n", {"trl": "0.24.0"}, gpus=4)
+    assert [("asks the same server" in found.message) for found in run.findings(check)] == [True] * fires
 
 
 def test_the_clients_socket_times_out() -> None:
