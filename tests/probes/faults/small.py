@@ -517,3 +517,24 @@ def window_a_token_less(llm: Any) -> None:
 
 def window_of_one_layer_ignored(llm: Any) -> None:
     attentions(llm)[-1].impl.sliding_window = -1
+
+
+# Experts.
+
+
+def router_in_bfloat16(llm: Any) -> None:
+    changes.after(layer_of(llm).mlp.gate, lambda _, out: out.bfloat16().to(out.dtype))
+
+
+def an_expert_never_chosen(llm: Any) -> None:
+    def masked(_: Any, out: Any) -> Any:
+        out = out.clone()
+        out[..., 3] = float("-inf")
+        return out
+
+    changes.after(layer_of(llm).mlp.gate, masked)
+
+
+def shares_of_experts_too_small(llm: Any) -> None:
+    """What the chosen experts count for does not add up to one."""
+    _scaled(layer_of(llm).mlp, 0.98)

@@ -31,6 +31,16 @@ FAMILIES = {
         "hidden_size": 4096,
         "sliding_window": 4096,
     },
+    "experts": {
+        **QWEN2_7B,
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "head_dim": 128,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "norm_topk_prob": True,
+        "moe_intermediate_size": 768,
+    },
 }
 
 
@@ -327,6 +337,21 @@ FAULTS = (
         ("RLD403",),
         ("agreement",),
         family="windows",
+    ),
+    Fault(
+        "small:router_in_bfloat16",
+        "the router of one layer's experts in bfloat16",
+        ("RLD403",),
+        ("agreement",),
+        family="experts",
+    ),
+    Fault("small:an_expert_never_chosen", "one expert is never chosen", ("RLD403",), ("agreement",), family="experts"),
+    Fault(
+        "small:shares_of_experts_too_small",
+        "the shares of the chosen experts do not add up to one",
+        ("RLD403",),
+        ("agreement",),
+        family="experts",
     ),
 )
 
