@@ -538,3 +538,18 @@ def an_expert_never_chosen(llm: Any) -> None:
 def shares_of_experts_too_small(llm: Any) -> None:
     """What the chosen experts count for does not add up to one."""
     _scaled(layer_of(llm).mlp, 0.98)
+
+
+# Requests that lose their place in the KV cache.
+
+
+def resumed_without_its_first_block(llm: Any) -> None:
+    """A request that lost its blocks computes all but the first again: there is what another one left."""
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    preempt, block = scheduler._preempt_request, block_size(llm)
+
+    def preempted(request: Any, *given: Any, **named: Any) -> None:
+        preempt(request, *given, **named)
+        request.num_computed_tokens = block
+
+    changes.put(scheduler, "_preempt_request", preempted)

@@ -353,6 +353,12 @@ FAULTS = (
         ("agreement",),
         family="experts",
     ),
+    Fault(
+        "small:resumed_without_its_first_block",
+        "a preempted request does not compute its first block again",
+        ("RLD403",),
+        ("chunked_prefill",),
+    ),
 )
 
 
