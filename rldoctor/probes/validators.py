@@ -32,6 +32,7 @@ DEVICES = (
 _OF_THE_MODEL = re.compile(r"rope|rotary|overrid")
 HANDED_ON = ("engine.hf_overrides", "engine.rope_scaling", "engine.rope_theta")
 PROCESSES = (1, 2, 8)
+_FOLDERS = ("working_dir", "py_modules", "excludes")
 SECONDS = 240.0
 # Variables of the launch that validators read.
 VARIABLES = ("VLLM_USE_V1", "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "VLLM_ATTENTION_BACKEND", "VLLM_BATCH_INVARIANT")
@@ -43,7 +44,11 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
     if any(note.unread for note in plan.notes):
         raise NotApplicable("the launch may give more than was read of it")
     variables = {name: str(plan.value(f"env.{name}")) for name in VARIABLES if plan.value(f"env.{name}") is not None}
-    found = {"engine": _engine(case, plan), "arguments": _arguments(case, plan)}
+    found = {
+        "engine": _engine(case, plan),
+        "arguments": _arguments(case, plan),
+        "runtime_env": _runtime_environment(case, plan),
+    }
     jobs = {
         name: Job(arguments={"by": name, **told}, environ={**variables, VISIBLE: ""}, time_limit=SECONDS)
         for name, told in found.items()
@@ -103,6 +108,21 @@ def _arguments(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
         "open": [name for name, one in given.items() if one.unknown is not None],
         "processes": [total] if total else list(PROCESSES),
     }
+
+
+def _runtime_environment(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
+    """What ``ray job submit`` has Ray take, without folders, which it packs before, and without the texts of variables,
+    of which it asks only that they are texts."""
+    given = plan.value("ray.runtime_env")
+    if not isinstance(given, dict) or case.packages is None or find(case.packages, "ray") is None:
+        return None
+    if not _imported(case, "ray"):
+        return None
+    environment = {name: value for name, value in given.items() if name not in _FOLDERS}
+    variables = environment.get("env_vars")
+    if isinstance(variables, dict):
+        environment["env_vars"] = {name: "" if isinstance(value, str) else value for name, value in variables.items()}
+    return {"environment": environment} if environment else None
 
 
 def _installed(case: Case, record: Framework) -> bool:

@@ -330,6 +330,7 @@ def test_the_runtime_environment_of_a_submitted_job(tmp_path: Path) -> None:
     setting = found.get("env.NCCL_DEBUG")
     assert setting is not None and (setting.value, setting.line) == ("WARN", 3)
     assert Path(str(setting.file)).name == "env.yaml"
+    assert found.value("ray.runtime_env") == {"working_dir": "./", "env_vars": {"NCCL_DEBUG": "WARN"}}
     (tmp_path / "env.yaml").unlink()
     (gone,) = read(tmp_path / "run.sh")
     assert any("env.yaml: its file was not found here" in note.text for note in gone.notes)

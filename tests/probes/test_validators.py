@@ -189,3 +189,54 @@ def test_without_a_trainer_or_an_engine_nobody_is_asked(tmp_path: Path) -> None:
     case = asked(empty.python, script(tmp_path))
     assert "validators" not in case.observations
     assert "no validator" in str(case.absent["observations.validators"])
+
+
+RAYS_OWN = """
+class RuntimeEnv(dict):
+    def __init__(self, *, env_vars=None, pip=None, conda=None, **more):
+        if pip and conda:
+            raise ValueError("The 'pip' field and 'conda' field of runtime_env cannot be specified at the same time.")
+        for value in (env_vars or {}).values():
+            if not isinstance(value, str):
+                raise TypeError(f"runtime_env['env_vars'] must be of type Dict[str, str], but the value {value} is not")
+        super().__init__(env_vars=env_vars, **more)
+"""
+SUBMITS = "ray job submit {given} -- python3 -m verl.trainer.main_ppo trainer.nnodes=1 actor_rollout_ref.model.path=m\n"
+
+
+REFUSED = pytest.mark.parametrize(
+    ("given", "file", "said"),
+    [
+        ('--runtime-env-json=\'{"env_vars": {"VLLM_USE_V1": 1}}\'', "", "but the value 1 is"),
+        ("--runtime-env=env.yaml", "env_vars:\n  VLLM_USE_V1: 1\n", "but the value 1 is"),
+        ("--runtime-env=env.yaml", 'working_dir: ./\nenv_vars:\n  VLLM_USE_V1: "1"\n', None),
+        ('--runtime-env-json=\'{"pip": ["a"], "conda": "b"}\'', "", "cannot be specified at the same time"),
+    ],
+)
+
+
+def submitted(python: Path, folder: Path, given: str, file: str) -> list[str]:
+    """What is refused of a job that is submitted so."""
+    (folder / "run.sh").write_text(SUBMITS.format(given=given))
+    (folder / "env.yaml").write_text(file)
+    case = asked(python, folder / "run.sh")
+    assert case.observations["validators"]["runtime_env"]["ended"] in ("done", "raised"), case.observations
+    found = findings(case).get("RLD212")
+    return [one.message for one in (found.findings if found is not None else ()) if one.grade is Grade.REPRODUCED]
+
+
+@REFUSED
+def test_the_runtime_environment_of_a_job(given: str, file: str, said: str | None, tmp_path: Path) -> None:
+    files = {"ray/__init__.py": "__version__ = '2.49.0'\n", "ray/runtime_env.py": RAYS_OWN}
+    environment = Environment(tmp_path / "venv").install("ray", "2.49.0", files)
+    messages = submitted(environment.python, tmp_path, given, file)
+    assert [said is not None and said in one and "ray 2.49.0 refuses this" in one for one in messages] == [True] * (
+        said is not None
+    )
+
+
+@pytest.mark.ray
+@REFUSED
+def test_rays_own_class(given: str, file: str, said: str | None, python_with_ray: Path, tmp_path: Path) -> None:
+    messages = submitted(python_with_ray, tmp_path, given, file)
+    assert [said is not None and said in one for one in messages] == [True] * (said is not None)

@@ -7,7 +7,7 @@ What it looks for
     are followed with the launch's values, without running them: what it certainly raises is reported. At the level
     `imports` the packages' own validators are run with these settings, in a process of the environment's interpreter
     and without a device: vLLM's `EngineArgs(...).create_engine_config()` as on the launch's GPUs, and the argument
-    class.
+    class; Ray's `RuntimeEnv` takes what the job is submitted with.
 
 Why it hurts
     A refused pair costs a start. A dropped one costs the run: it trains in another mode, on other devices and with
@@ -115,17 +115,23 @@ def refused_here(case: Case) -> Iterator[Finding | Reach]:
                 f"{who}'s own validators could not be asked: {_first_line(error.get('message') or job['ended'])}"
             )
         elif not job.get("explained"):
-            yield _refused(plan, who, error, _refusal(case, name) or {})
+            yield _refused(plan, who, error, _refusal(case, name) or {}, _WHOLE.get(name, ()))
     if not_asked:
         raise NotChecked("; ".join(not_asked))
 
 
-def _refused(plan: RolloutPlan, who: str, error: Mapping[str, Any], place: Mapping[str, Any]) -> Finding:
+# Settings that a validator takes as they are.
+_WHOLE = {"runtime_env": ("ray.runtime_env",)}
+
+
+def _refused(
+    plan: RolloutPlan, who: str, error: Mapping[str, Any], place: Mapping[str, Any], whole: tuple[str, ...]
+) -> Finding:
     said = str(error.get("message") or error.get("type"))
     read = {*place["names"], *re.findall(r"\w+", said)}
     known = (name for name in plan.settings if name.startswith("engine.") and name.removeprefix("engine.") in read)
     given = {one.option for one in plan.given if one.field in read and one.option is not None}
-    lines = cite(plan, *sorted({*given, *known}))
+    lines = cite(plan, *sorted({*given, *known, *whole}))
     return check.finding(
         f"{who} refuses this in {place['function']}: {_first_line(said)}",
         grade=Grade.REPRODUCED,

@@ -3,6 +3,7 @@ shells, and the processes, nodes and variables that the launcher gives it."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -400,6 +401,10 @@ def _runtime_env(program: Program, native: Native, files: Files) -> None:
     except InputError as error:
         program.notes.append(str(error))
         return
+    if isinstance(value, dict):
+        whole = json.loads(json.dumps(value, default=str))
+        given = program.process["ray.runtime_env"]
+        program.process["ray.runtime_env"] = replace(given, value=whole, unknown=None)
     variables = value.get("env_vars") if isinstance(value, dict) else None
     lines = variables.lines if isinstance(variables, Located) else {}
     for name, text in variables.items() if isinstance(variables, dict) else ():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -37,8 +38,11 @@ ray.shutdown()
 
 def main(arguments: dict[str, Any]) -> None:
     folder = folder_beside()  # paths of sockets are short
-    for name in ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_JOB_CONFIG_JSON_ENV_VAR"):
+    for name in ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_AUTH_TOKEN_PATH"):
         os.environ.pop(name, None)
+    # From 2.60 a Ray that is started makes a token where there is none, in the user's home, where it opens more than
+    # this Ray: a cluster of the machine would ask for it from then on.
+    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     os.environ.update(RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0")
     try:
         _look(arguments["actors"], arguments["seconds"])

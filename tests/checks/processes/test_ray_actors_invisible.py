@@ -124,7 +124,12 @@ def test_a_real_ray(python_with_ray: Path, monkeypatch: pytest.MonkeyPatch) -> N
     folder = Path(tempfile.mkdtemp(prefix="rl-", dir="/tmp"))  # paths of sockets are short
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     job = Job(arguments={"actors": 2, "seconds": 90.0}, time_limit=300.0)
-    result = run_job(ray_lookup.child, job, "ray_lookup", Request(python=python_with_ray, environ=dict(os.environ)))
+    (folder / "home").mkdir()
+    mine = {**os.environ, "HOME": str(folder / "home")}
+    result = run_job(ray_lookup.child, job, "ray_lookup", Request(python=python_with_ray, environ=mine))
+    # A Ray that is started asks for a token; the one that it would make stays out of the user's home.
+    assert not list((folder / "home").iterdir())
+    (folder / "home").rmdir()
     assert result.ended == "done", result
     ways = result.records["ways"]
     assert {way: one["found"] for way, one in ways.items()} == {"no address": 0, "address": 2, "no namespace": 0}
