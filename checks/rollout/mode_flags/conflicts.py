@@ -141,7 +141,7 @@ def _longer_input(plan: RolloutPlan) -> bool:
 
 def _server_without_address(plan: RolloutPlan) -> bool:
     """Server mode that no host and no URL goes with, in a launch that was read to its end."""
-    here = plan.entry.startswith("swift") and not any(note.unread for note in plan.notes)
+    here = plan.entry.startswith("swift") and plan.role == "trainer" and not any(note.unread for note in plan.notes)
     addresses = {"placement.server_host", "placement.server_url"}
     named = plan.unknown or addresses & {given.option for given in plan.given}
     return here and plan.value("rollout.backend") == "vllm" and plan.value(MODE) == "server" and not named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rldoctor_checks.rollout.mode_flags import check
@@ -11,6 +12,7 @@ from rldoctor.api import Outcome
 from rldoctor.api.results import CheckResult
 from rldoctor.judge import judge_one
 from rldoctor.plan.model import Form, Given
+from tests.checks.launches import LaunchFile
 from tests.logs.raising import found, traceback
 from tests.plans import case, edits, judged
 
@@ -143,3 +145,11 @@ def test_what_the_installed_frameworks_own_class_refuses() -> None:
     assert [(e.source, e.line) for e in finding.evidence] == [("run.sh", 3), ("trl/trainer/grpo_config.py", 685)]
     quiet = replace(one, links={"frameworks": [{"name": "trl", "version": "0.23.1", "refusal": None}]})
     assert judge_one(check, quiet).outcome is Outcome.PASS
+
+
+def test_the_server_itself_needs_no_address(tmp_path: Path) -> None:
+    swift = {"ms-swift": "4.5.2"}
+    server = LaunchFile(tmp_path, "swift rollout --model org/m --vllm_tensor_parallel_size 2\n", swift, name="serve.sh")
+    assert server.findings(check) == []
+    trainer = "swift rlhf --rlhf_type grpo --model org/m --use_vllm true --vllm_mode server "
+    assert LaunchFile(tmp_path, trainer + "--vllm_server_base_url http://a:8000\n", swift).findings(check) == []
