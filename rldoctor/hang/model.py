@@ -119,13 +119,15 @@ class RayActor:
 
 @dataclass(frozen=True, kw_only=True)
 class RayBundles:
-    """One placement group and the resources that each of its bundles asks for; ``job`` made it."""
+    """One placement group and the resources that each of its bundles asks for; ``job`` made it, ``namespace`` is where
+    its name is known."""
 
     name: str
     state: str
     strategy: str = ""
     bundles: tuple[dict[str, float], ...] = ()
     job: str = ""
+    namespace: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from .placing import Group, Placement, place, together
 from .room import SHOWN, count, lacks, listed, nodes, said, whole
 
 if TYPE_CHECKING:
-    from rldoctor.api.hang import RayActor, RayCluster
+    from rldoctor.api.hang import RayActor, RayBundles, RayCluster
 
 
 @check.observed(needs=["plan", f"observations.{LIVE}"])
@@ -43,7 +43,7 @@ def place_on_it(case: Case) -> Iterator[Finding | Reach]:
     ever = place(groups, cluster.nodes)
     if ever.complete is None:
         raise NotChecked(f"whether Ray finds a place for {asked} depends on which nodes it looks at first")
-    cited = cite(plan, NEEDED, EACH, NODES, GROUPS)
+    cited = cite(plan, NEEDED, EACH, NODES)
     now = place(groups, cluster.free) if cluster.free else ever
     if ever.group is not None:
         yield check.finding(
@@ -101,28 +101,26 @@ def _taken(cluster: RayCluster, asked: str, now: Placement, cited: tuple[Evidenc
     wanted = whole(now.group)
     holders = [actor for actor in cluster.actors if actor.state == "ALIVE" and actor.holds.keys() & wanted.keys()]
     stale = [actor for actor in holders if actor.job not in cluster.jobs]
-    left = (
-        f"; {count(len(stale), 'actor')} of jobs that have ended {'holds' if len(stale) == 1 else 'hold'} a part of it"
-    )
-    named = next((actor for actor in stale if actor.name), None)
-    kill = named and (
-        f'import ray; ray.init("auto", namespace="{named.namespace}"); ray.kill(ray.get_actor("{named.name}"))'
-    )
+    reserved = [group for group in cluster.bundles if group.state == "CREATED"]
+    kept = [group for group in reserved if group.job and group.job not in cluster.jobs]
+    counted = [count(len(found), what) for found, what in ((stale, "actor"), (kept, "placement group")) if found]
+    hold = "holds" if len(stale) + len(kept) == 1 else "hold"
+    left = f"; {' and '.join(counted)} of jobs that have ended {hold} a part of it"
     return check.finding(
         f"the run asks Ray for {asked}, which the cluster at {cluster.address} can hold, but not now: "
         f"{lacks(now, cluster.free, free=True)}; others hold "
         f"{said({name: cluster.total.get(name, 0.0) - cluster.available.get(name, 0.0) for name in wanted})} of "
-        f"{said(cluster.total, wanted)}{left if stale else ''}",
+        f"{said(cluster.total, wanted)}{left if counted else ''}",
         severity=Severity.WARNING,
         grade=Grade.OBSERVED,
         evidence=(
             *cited,
             *nodes(cluster, now.group),
-            *_reserved(cluster),
+            *(_reservation(group, group in kept) for group in [*kept, *(g for g in reserved if g not in kept)][:SHOWN]),
             *(_holder(actor, actor in stale) for actor in (*stale, *holders)[:SHOWN]),
         ),
         fixes=(
-            *((Fix(title="end what ended jobs have left", commands=(f"python -c '{kill}'",)),) if kill else ()),
+            *(Fix(title="end what ended jobs have left", commands=(command,)) for command in _endings(stale, kept)),
             Fix(
                 title="see who holds them, and wait for it or end it",
                 commands=("ray status -v", "ray list actors", "ray list placement-groups"),
@@ -132,10 +130,25 @@ def _taken(cluster: RayCluster, asked: str, now: Placement, cited: tuple[Evidenc
     )
 
 
-def _reserved(cluster: RayCluster) -> Iterator[Evidence]:
-    for group in [group for group in cluster.bundles if group.state == "CREATED"][:SHOWN]:
-        text = f"placement group {group.name or '(unnamed)'} ({group.strategy}) holds {said(together(group.bundles))}"
-        yield Evidence(text=text, source="ray list placement-groups")
+def _endings(stale: list[RayActor], kept: list[RayBundles]) -> Iterator[str]:
+    """Commands that end the first actor and the first group of what ended jobs have left, where they have names."""
+    actor = next((actor for actor in stale if actor.name), None)
+    if actor is not None:
+        end = f'ray.init("auto", namespace="{actor.namespace}"); ray.kill(ray.get_actor("{actor.name}"))'
+        yield f"python -c 'import ray; {end}'"
+    group = next((group for group in kept if group.name), None)
+    if group is not None:
+        space = f', namespace="{group.namespace}"' if group.namespace else ""
+        end = f'ray.util.remove_placement_group(ray.util.get_placement_group("{group.name}"))'
+        yield f"python -c 'import ray; ray.init(\"auto\"{space}); {end}'"
+
+
+def _reservation(group: RayBundles, kept: bool) -> Evidence:
+    whose = f" of job {group.job}{', which has ended' if kept else ''}," if group.job else ""
+    text = (
+        f"placement group {group.name or '(unnamed)'} ({group.strategy}){whose} holds {said(together(group.bundles))}"
+    )
+    return Evidence(text=text, source="ray list placement-groups")
 
 
 def _holder(actor: RayActor, stale: bool) -> Evidence:

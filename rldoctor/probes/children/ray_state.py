@@ -99,28 +99,31 @@ def _held(state: Any) -> dict[str, dict[str, Any]]:
 
 
 def _bundles(state: Any) -> list[dict[str, Any]]:
-    jobs = _makers(state)
+    makers = _makers(state)
     return [
         {
             "name": group.get("name", ""),
             "state": group.get("state", ""),
             "strategy": group.get("strategy", ""),
             "bundles": list((group.get("bundles") or {}).values()),
-            "job": jobs.get(identifier, ""),
+            **makers.get(identifier, {}),
         }
         for identifier, group in state.placement_group_table().items()
         if group.get("state") != "REMOVED"
     ]
 
 
-def _makers(state: Any) -> dict[str, str]:
-    """Which job made each placement group: the table for people leaves it out."""
+def _makers(state: Any) -> dict[str, dict[str, str]]:
+    """Which job made each placement group, and where its name is known: the table for people leaves it out."""
     try:
         from ray.core.generated.gcs_pb2 import PlacementGroupTableData
 
         rows = state._connect_and_get_accessor().get_placement_group_table()
         groups = [PlacementGroupTableData.FromString(row) for row in rows]
-        return {group.placement_group_id.hex(): group.creator_job_id.hex() for group in groups}
+        return {
+            group.placement_group_id.hex(): {"job": group.creator_job_id.hex(), "namespace": group.ray_namespace}
+            for group in groups
+        }
     except Exception:  # an earlier release keeps them elsewhere
         return {}
 

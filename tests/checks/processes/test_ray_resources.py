@@ -318,6 +318,18 @@ def test_what_others_hold_is_a_warning_and_what_ended_jobs_left_is_named() -> No
     assert 'namespace="old"); ray.kill(ray.get_actor("w0"))' in found.fixes[0].commands[0]
 
 
+def test_a_group_that_an_ended_job_has_left_is_named_and_can_be_removed() -> None:
+    group = {"name": "old_pool", "state": "CREATED", "strategy": "PACK", "bundles": [{"GPU": 2.0}], "job": "01000000"}
+    left = [BIG, {"GPU": 6.0, "CPU": 62.0}]
+    kept = {**group, "namespace": "old"}
+    (found,) = judge_one(check, running(BIG, BIG, free=left, bundles=[kept], jobs=["02000000"])).findings
+    assert "1 placement group of jobs that have ended holds a part of it" in found.message
+    assert 'namespace="old")' in found.fixes[0].commands[0]
+    assert 'get_placement_group("old_pool")' in found.fixes[0].commands[0]
+    (found,) = judge_one(check, running(BIG, BIG, free=left, bundles=[group], jobs=["01000000"])).findings
+    assert "have ended" not in found.message and found.fixes[0].commands[0] == "ray status -v"
+
+
 def test_a_cluster_that_does_not_tell_or_is_the_launchs_own() -> None:
     silent = {"cluster": {"ended": "timed-out", "records": {}}}
     assert judge_one(check, replace(running(BIG), observations={"ray_cluster": silent})).outcome is Outcome.NOT_CHECKED
