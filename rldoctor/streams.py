@@ -7,7 +7,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -72,8 +73,48 @@ def reserved() -> Iterator[None]:
 
 def progress(line: str) -> None:
     """Tells a person what is going on, where anybody can be told."""
+    with _TURN:
+        _tell(_inert(f"rldoctor: {printable(redact.text(line))}") + "\n")
+
+
+@contextlib.contextmanager
+def ticking(clock: Callable[[], str]) -> Iterator[None]:
+    """On a terminal, below all other lines, what ``clock`` says, anew each second: a person sees that something goes
+    on. Elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(SECOND):
+            with _TURN:
+                _tell(f"rldoctor: {clock()}", stays=False)
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
     try:
-        print(_inert(f"rldoctor: {printable(redact.text(line))}"), file=sys.stderr, flush=True)
+        yield
+    finally:
+        over.set()
+        thread.join()
+        with _TURN:
+            _tell("")
+
+
+SECOND = 1.0
+_CLEARED = "\r\x1b[K"
+_TURN = threading.Lock()
+_ticks = threading.Event()
+"""Set while the last line is one that the next one takes away."""
+
+
+def _tell(text: str, *, stays: bool = True) -> None:
+    cleared = _CLEARED if _ticks.is_set() else ""
+    (_ticks.clear if stays else _ticks.set)()
+    try:
+        sys.stderr.write(cleared + text)
+        sys.stderr.flush()
     except OSError:
         discard(sys.stderr)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,6 +38,41 @@ def test_a_pipe_gets_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_line_of_progress_has_no_control_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     progress("reading \x1b[2Jx\u202e.log")
     assert capsys.readouterr().err == "rldoctor: reading \\x1b[2Jx\\u202e.log\n"
+
+
+TICKING = """
+import time
+from rldoctor import streams
+
+streams.SECOND = 0.02
+began = time.monotonic()
+with streams.ticking(lambda: f"{time.monotonic() - began:.3f} s so far"):
+    streams.progress("rollout")
+    time.sleep(0.3)
+    streams.progress("agreement")
+    time.sleep(0.3)
+streams.progress("done")
+"""
+
+
+def test_a_terminal_sees_that_something_goes_on_and_keeps_the_lines_alone() -> None:
+    ours, theirs = pty.openpty()
+    try:
+        child = subprocess.run([sys.executable, "-c", TICKING], stderr=theirs, timeout=60, check=False)
+        os.set_blocking(ours, False)
+        written = os.read(ours, 1 << 16).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert child.returncode == 0
+    assert written.count(" s so far") > 4
+    kept = [line.rpartition("\x1b[K")[2] for line in written.replace("\r\n", "\n").split("\n")]
+    assert kept == ["rldoctor: rollout", "rldoctor: agreement", "rldoctor: done", ""]
+
+
+def test_a_pipe_sees_lines_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", TICKING], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.splitlines() == ["rldoctor: rollout", "rldoctor: agreement", "rldoctor: done"]
 
 
 FOREIGN = 'evidence\n  ::set-output name=status::0\n{"said": "x ##[set-output name=status;]0"}\n'

@@ -3,13 +3,15 @@ run."""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rldoctor import streams
 from rldoctor.case import Case, Unknown
 from rldoctor.catalogue.check import Check, NotApplicable
 from rldoctor.catalogue.probe import Probe, Request
@@ -42,16 +44,24 @@ class Announced:
     text: str
     seconds: float
 
-    def timed(self, progress: Progress) -> Progress:
-        """Progress that says for how long it has been running, and what is about left."""
+    @contextlib.contextmanager
+    def timed(self, progress: Progress) -> Iterator[Progress]:
+        """Progress that says for how long it has been running, and what is about left; a terminal shows it as it
+        goes."""
         began = time.monotonic()
 
-        def reported(line: str) -> None:
-            passed = time.monotonic() - began
-            left = max(0.0, self.seconds - passed)
-            progress(f"{line} ({passed:.0f} s so far, about {left:.0f} s left)" if passed >= 1 else line)
+        def passed() -> float:
+            return time.monotonic() - began
 
-        return reported
+        def clock(seconds: float) -> str:
+            return f"{seconds:.0f} s so far, about {max(0.0, self.seconds - seconds):.0f} s left"
+
+        def reported(line: str) -> None:
+            seconds = passed()
+            progress(f"{line} ({clock(seconds)})" if seconds >= 1 else line)
+
+        with streams.ticking(lambda: clock(passed())):
+            yield reported
 
 
 def announce(case: Case, probes: Iterable[AnyProbe], request: Request, level: Level) -> Announced | None:

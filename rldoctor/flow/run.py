@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,8 +75,8 @@ def examine(session: Session, progress: Progress) -> list[Examined]:
             for finding in examination.report(case, session.checks, session.registry).findings:
                 progress(f"already found: {finding.code} {finding.severity.value}: {finding.message}")
             progress(notice.text)
-        said = notice.timed(progress) if notice else progress
-        probed = probing.run_probes(case, session.probes, request, deep, said)
+        with notice.timed(progress) if notice else nullcontext(progress) as said:
+            probed = probing.run_probes(case, session.probes, request, deep, said)
         notes = [*([deep.reason] if deep.reason else []), *_newer_than_known(probed)]
         judged = examination.report(probed, session.checks, session.registry, notes)
         judged = prove.prove(probed, settled(session, judged), session.registry, request, progress)

@@ -159,9 +159,9 @@ def test_a_long_run_says_for_how_long_and_what_is_left(monkeypatch: pytest.Monke
     clock = iter((100.0, 100.2, 112.0, 160.0))
     monkeypatch.setattr("rldoctor.flow.probe.time.monotonic", lambda: next(clock))
     lines: list[str] = []
-    reported = probing.Announced("running rollout: about 34 s", 34.0).timed(lines.append)
-    for _ in range(3):
-        reported("rollout")
+    with probing.Announced("running rollout: about 34 s", 34.0).timed(lines.append) as reported:
+        for _ in range(3):
+            reported("rollout")
     assert lines == ["rollout", "rollout (12 s so far, about 22 s left)", "rollout (60 s so far, about 0 s left)"]
 
 
