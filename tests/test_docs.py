@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from rldoctor import cli
 from rldoctor.catalogue import registry
 from rldoctor.model import Level
 from rldoctor.report import FORMATS
+from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
@@ -72,6 +75,33 @@ def test_commands_and_options_that_it_names_exist(page: str, capsys: pytest.Capt
         assert "Usage" in known, command
         for option in re.findall(r"(?<=\s)--[a-z-]+", rest):
             assert option in known, f"{command} {option}"
+
+
+LOG = ROOT / "tests" / "probes" / "scenarios" / "recorded" / "v0_min_tokens.log"
+
+
+def samples() -> Iterator[tuple[str, str]]:
+    """The commands of the tour with what is shown behind them, up to the next one."""
+    for block in re.findall(r"```\n(.*?)```", PAGES["tour.md"], re.DOTALL):
+        for sample in re.split(r"(?m)^\$ ", block)[1:]:
+            command, _, shown = sample.partition("\n")
+            yield command.partition("   ")[0], shown
+
+
+def test_what_the_tour_shows_is_what_is_printed(tmp_path: Path) -> None:
+    """Save for line breaks, and for what is left out where ``...`` stands."""
+    launch = re.search(r"```bash\n(python3 -m verl.*?)```", PAGES["index.md"], re.DOTALL)
+    assert launch is not None
+    (tmp_path / "run_7b_long.sh").write_text(launch[1])
+    (tmp_path / "run.log").write_text(LOG.read_text())
+    held = 0
+    for command, shown in samples():
+        if command == "rldoctor triage run.log" or command.startswith("rldoctor check run_7b_long.sh"):
+            printed = " ".join(run(*shlex.split(command)[1:], cwd=tmp_path).stdout.split())
+            for part in filter(None, (" ".join(part.split()) for part in re.split(r"(?m)^\.\.\.$", shown))):
+                assert part in printed
+                held += 1
+    assert held >= 3
 
 
 def test_formats_and_levels_are_all_described() -> None:

@@ -129,7 +129,9 @@ class _Watching:
         if seen.new:
             self.heard, self.stalled = now, False
         if seen.report is not None:
-            self.report, self.metrics, self.pending = seen.report, seen.metrics or {}, True
+            from rldoctor.edits.fixes import in_its_words
+
+            self.report, self.metrics, self.pending = in_its_words(seen.report), seen.metrics or {}, True
             if self.history is None:  # a tracker writes many steps at once
                 self.pace.at(view.latest(self.metrics), now)
         # The lines of a crash come one after the other, and the cause is not always the first.

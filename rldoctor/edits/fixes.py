@@ -21,6 +21,12 @@ def unread_plan(framework: str) -> RolloutPlan | None:
     return None if dialect is None else RolloutPlan(framework=dialect.name, dialect=dialect.name, file="", entry="")
 
 
+def in_its_words(report: Report, plan: RolloutPlan | None = None, *, placed: bool = False) -> Report:
+    """The report on a run, spelled for the ``plan`` of its launch, or for the framework that it shows."""
+    framework = report.incident.framework if report.incident is not None else None
+    return spelled_report(report, plan or (unread_plan(framework) if framework else None), placed=placed)
+
+
 def spelled_report(report: Report, plan: RolloutPlan | None, *, placed: bool = True) -> Report:
     """The report with every edit spelled for the plan's framework, and without the fixes that it has no words for;
     without a plan in plain words. ``placed`` is false where the plan's files are none that an edit could change: a

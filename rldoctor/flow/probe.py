@@ -54,7 +54,8 @@ class Announced:
             return time.monotonic() - began
 
         def clock(seconds: float) -> str:
-            return f"{seconds:.0f} s so far, about {max(0.0, self.seconds - seconds):.0f} s left"
+            left = f"about {self.seconds - seconds:.0f} s left" if seconds < self.seconds else "longer than expected"
+            return f"{seconds:.0f} s so far, {left}"
 
         def reported(line: str) -> None:
             seconds = passed()

@@ -159,10 +159,8 @@ def triage(
     everything = session.registry.checks.values()
 
     def finish(report: Report, case: Case) -> Report:
-        framework = report.incident.framework if report.incident else None
         report = illustrated(case, report) if drawn else report
-        plan = case.plan or (fixes.unread_plan(framework) if framework else None)
-        report = fixes.spelled_report(report, plan, placed=known.plan is not None)
+        report = fixes.in_its_words(report, case.plan, placed=known.plan is not None)
         python = case.packages.executable if case.packages is not None else None
         ranked = report.ranked and tuple(installing.finding_by(python, one) for one in report.ranked)
         return replace(report, results=tuple(installing.by(python, one) for one in report.results), ranked=ranked)

@@ -11,6 +11,7 @@ from rldoctor import verdict
 from rldoctor.case import Case
 from rldoctor.catalogue.check import Check, Kind
 from rldoctor.catalogue.precedence import Precedence
+from rldoctor.edits.fixes import in_its_words
 from rldoctor.errors import InputError
 from rldoctor.flow.session import Session
 from rldoctor.hang import folder as folders
@@ -90,6 +91,7 @@ def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[st
     if run.undecided and not any(finding.severity is not Severity.NOTE for finding in ranked):
         missing = (*missing, _NO_PACE)
     report = replace(report, ranked=ranked, incident=incident_of(hang, ranked), missing=missing)
+    report = in_its_words(report)
     return settings.silence(report, session.settings, datetime.date.today())
 
 

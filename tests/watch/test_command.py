@@ -141,3 +141,14 @@ def test_the_latest_step_in_a_line_and_its_pace() -> None:
     assert view.line(metrics, pace) == "step 3, reward 0.25, 15.0 s a step"
     assert trend((0.0, float("nan"), 1.0)) == "▁?█"
     assert trend((float("nan"),)) == "?"
+
+
+def test_a_fix_is_in_plain_words_where_the_log_names_no_framework(tmp_path: Path) -> None:
+    sick = (
+        "{'loss': 0.1, 'grad_norm': 0.2, 'reward': 0.%d, 'reward_std': 0.2, 'completions/clipped_ratio': 1.0, "
+        "'completions/mean_length': 64.0, 'completions/max_length': 64.0, 'epoch': 0.0%d}\n"
+    )
+    (tmp_path / "run.log").write_text("".join(sick % (step, step) for step in range(1, 9)))
+    done = run("watch", "run.log", "--idle", "0.2", "--every", "0.05", cwd=tmp_path)
+    assert "RLD503" in done.stdout
+    assert "longest response: 256" in done.stdout and "lengths.response" not in done.stdout
