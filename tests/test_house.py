@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,14 @@ def test_the_callback_is_no_import_of_the_patient() -> None:
 def test_every_folder_of_modules_is_a_package_and_so_shipped() -> None:
     folders = {path.parent for top in ("rldoctor", "checks") for path in (ROOT / top).rglob("*.py")}
     assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
+
+
+def test_the_map_has_every_room() -> None:
+    described = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = {init.parent.name for init in (ROOT / "rldoctor").glob("*/__init__.py")}
+    assert rooms and sorted(room for room in rooms if f"`rldoctor/{room}/`" not in described) == []
+    named = re.findall(r"`(rldoctor/[\w/.]+|checks|tests|docs|examples|benchmarks)/?`", described)
+    assert named and [place for place in named if not (ROOT / place).exists()] == []
 
 
 def test_checks_reach_no_further_than_the_api() -> None:
