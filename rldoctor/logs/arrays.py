@@ -1,4 +1,5 @@
-"""A log that was exported as one JSON array: its records, one a line, in order of their times."""
+"""A log that was exported as one JSON array: its records, one a line, in order of their times; or its lines, as
+texts."""
 
 from __future__ import annotations
 
@@ -8,11 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from rldoctor.logs.layers.layer import of_program
 from rldoctor.logs.layers.records import is_record, time_of
 
 Read = Callable[[], bytes]
 
 _BEGINS = re.compile(r"\s*\[\s*(?=\{)")
+_STRINGS = re.compile(r"\s*\[\s*(?=\")")
+_FEWEST_STRINGS = 4
 _BETWEEN = re.compile(r"[\s,]*")
 # Consoles export the newest record first. What is larger stays in the order in which it stands, and is never held.
 _SORTED = 8 << 20
@@ -21,13 +25,12 @@ _PIECE = 1 << 20
 
 def unrolled(first: bytes, read: Read) -> tuple[bytes, Read]:
     """The beginning of a text and how more of it is read; of an array of log records, its records with a line each."""
-    if _BEGINS.match(first[:4096].decode("utf-8", "replace")) is None:
+    head = first[:4096].decode("utf-8", "replace")
+    if _STRINGS.match(head) is not None:
+        return _texts(first, read)
+    if _BEGINS.match(head) is None:
         return first, read
-    held, ended = first, False
-    while len(held) <= _SORTED and not ended:
-        more = read()
-        ended = not more
-        held += more
+    held, ended = _held(first, read)
     rest = _Rest(held.decode("utf-8", "replace"), read if not ended else lambda: b"")
     records = rest.records()
     one = next(records, None)
@@ -38,6 +41,30 @@ def unrolled(first: bytes, read: Read) -> tuple[bytes, Read]:
         timed.sort(key=lambda record: record[0])
         return _lines(line for _, line in timed) + rest.text[rest.at :].lstrip("\r\n\t ]").encode(), lambda: b""
     return _lines([one[1]]), lambda: _lines(line for _, line in rest.piece(records))
+
+
+def _held(first: bytes, read: Read) -> tuple[bytes, bool]:
+    """As much of a text as may be held, and whether that is all of it."""
+    held, ended = first, False
+    while len(held) <= _SORTED and not ended:
+        more = read()
+        ended = not more
+        held += more
+    return held, ended
+
+
+def _texts(first: bytes, read: Read) -> tuple[bytes, Read]:
+    """Of an array of nothing but texts, among them what a program wrote, each text with lines of its own."""
+    held, ended = _held(first, read)
+    try:
+        entries = json.loads(held) if ended else None
+    except (ValueError, RecursionError):
+        entries = None
+    if isinstance(entries, list) and len(entries) >= _FEWEST_STRINGS and all(isinstance(e, str) for e in entries):
+        lines = "\n".join(entry.rstrip("\r\n") for entry in entries).encode("utf-8", "replace")
+        if any(of_program(line) for line in lines.split(b"\n")):
+            return lines + b"\n", lambda: b""
+    return held, (lambda: b"") if ended else read
 
 
 class _Rest:

@@ -10,7 +10,7 @@ from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
 from rldoctor.logs.model import LogEvent
 from rldoctor.logs.places import node_and_attempt
 from rldoctor.logs.prefixes import Line
-from rldoctor.logs.quoting import is_document, is_quoted
+from rldoctor.logs.quoting import is_document, is_quoted, labels_sample
 from rldoctor.logs.rank import ASIDE, Found, closeness, explains
 from rldoctor.logs.runs import Slice
 from rldoctor.model import Evidence, Finding, Incident, Severity
@@ -168,7 +168,7 @@ def _suspects(pieces: Sequence[Slice]) -> Iterator[Evidence]:
         if number <= piece.record.last_sign or line.level in _QUIET or is_last_word(line):
             continue
         match = _FAILURE.search(text[:400]) or (_WHOLE.search(text) if line.level in ("ERROR", "CRITICAL") else None)
-        if match is None or _HARMLESS.search(text[:400]) or is_quoted(text, match.start()):
+        if match is None or _HARMLESS.search(text[:400]) or is_quoted(text, match.start()) or labels_sample(text):
             continue
         if not piece.is_shutting_down(number):
             yield Evidence(text=text.strip()[:500], source=piece.record.name, line=number)

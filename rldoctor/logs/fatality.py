@@ -179,7 +179,7 @@ def _went_on(failure: Failure) -> bool:
     if isinstance(raw, RawException):
         if raw.quoted:
             alive = after.moved + after.informed + after.repeated + after.ordinary > 0
-            return alive or _reported_again(failure)
+            return alive or _reported_again(failure) or _steps_behind(failure) >= SEVERAL
         if raw.ranked or _UNCAUGHT.match(raw.exception.header):
             return False
         if not uncaught(failure):

@@ -481,3 +481,24 @@ def test_a_traceback_without_its_end_says_less_than_a_recorded_death() -> None:
     assert codes(died + cut) == ["RLD606"]
     assert codes(cut) == ["RLD900"]
     assert "RLD902" in codes(died + REWARD_RAISES)
+
+
+def test_samples_that_speak_of_failures_and_a_reward_that_caught_one() -> None:
+    """Other processes show samples all the time, so that what one of them logs seems to stand in a sample."""
+    steps = "".join(
+        f"(WorkerDict pid=806) [response] we failed therefore, an error, an exception {i}\n"
+        f"(TaskRunner pid=70) step:{i} - actor/pg_loss:0.01 - actor/grad_norm:0.4 - critic/score/mean:0.{i}\n"
+        for i in range(1, 8)
+    )
+    caught = "".join(
+        f"(AgentLoopWorker pid=77) ERROR 08-25 11:35:50 [reward.py:9] {line}\n"
+        for line in (
+            "Traceback (most recent call last):",
+            '  File "/home/u/rl/reward.py", line 9, in score',
+            "ValueError: could not parse the answer",
+        )
+    )
+    shown = "(WorkerDict pid=802) [response] then traceback exception the have error\n"
+    healthy = steps + shown + caught + steps + shown
+    assert (incident(healthy).kind, codes(healthy)) == ("unfinished", [])
+    assert incident(steps + shown + caught).kind == "crashed"

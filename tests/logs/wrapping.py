@@ -177,6 +177,13 @@ WRAPPINGS: dict[str, Wrapping] = {
     "Splunk": each(lambda i, t: json.dumps({"preview": False, "result": {"_raw": t, "_time": _iso(i)}})),
     "logcli, newest first": lambda lines: [f"{_iso(i)} {t}" for i, t in reversed(list(enumerate(lines)))],
     "a notebook": notebook,
+    "Kaggle": each(lambda i, t: f"{i * 0.37:.1f}s\t{i + 1}\t{t}"),
+    "Kaggle, the file": lambda lines: [
+        f"{',' if i else '['}{json.dumps({'stream_name': 'stderr', 'time': i * 0.37, 'data': line + chr(10)})}"
+        for i, line in enumerate(lines)
+    ] + ["]"],
+    "an array of texts": lambda lines: json.dumps(lines, indent=2).split("\n"),
+    "an array of texts in one line": lambda lines: [json.dumps([f"{line}\n" for line in lines])],
     "an answer": answer,
     "GitLab with times": each(lambda i, t: f"{_iso(i)} 0{i % 2}{'OE'[i % 2]} {t}"),
     "Buildkite": each(lambda i, t: f"\x1b_bk;t={1772445600000 + i}\x07{t}"),

@@ -18,7 +18,7 @@ from .fixes import COMPLETE, limited
 
 # Parts of a multimodal model that count patches or frames, not text positions.
 OTHER_TOWERS = re.compile(r"visual|vision|image|audio|speech|encoder|tower", re.IGNORECASE)
-ROTARY_CODE = re.compile(r"rotary|rope", re.IGNORECASE)
+ROTARY_CODE = re.compile(r"rotary|rope|rotate_half", re.IGNORECASE)
 INCOMPLETE = re.compile(r"rope_scaling|rope_parameters|original_max_position_embeddings|rope_type")
 # Beyond this a message tells its circumstances, which may name any setting.
 HEAD = 240

@@ -44,7 +44,8 @@ def settings_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
 def positions_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Sizes or indexes that do not match inside a rotary function."""
     frames = event.exception.frames[-4:] if event.exception else ()
-    if not any(ROTARY_CODE.search(f"{frame.file} {frame.function} {frame.code}") for frame in frames):
+    code = [f"{frame.file} {frame.function} {frame.code}" for frame in frames] or event.before[-2:]
+    if not any(ROTARY_CODE.search(text) for text in code):
         return
     numbers = event.search(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
     what = f": {numbers[1]} against {numbers[2]} positions" if numbers else ""

@@ -71,6 +71,8 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
             MOST,
             rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d))(?: \d\d[OE](?:[ +]|$)| |$)",
         ),
+        # Kaggle's page of a notebook's log: seconds, number of the line
+        (_NEARLY_ALL, rb"\d{1,7}\.\d{1,2}s\t\d{1,7}(?:\t|$)"),
         # ts -s and ts %T
         (_NEARLY_ALL, rb"(?P<time>\d\d:\d\d:\d\d(?:\.\d{1,6})?)(?: |$)"),
         # docker attach, whose header of each line left the one character that can be printed: service, time

@@ -11,7 +11,7 @@ from rldoctor.logs.layers.layer import MOST, Strip
 
 # Where records keep the text, the time, the level and the process; the first that is there counts. A dot goes deeper.
 _TEXT = ("log", "textPayload", "jsonPayload.message", "jsonPayload.log", "line", "message", "msg", "MESSAGE", "body",
-         "@message", "event.original", "text", "result._raw", "_raw", "content")  # fmt: skip
+         "@message", "event.original", "text", "result._raw", "_raw", "content", "data")  # fmt: skip
 _TIME = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "receiveTimestamp", "date",
          "__REALTIME_TIMESTAMP", "result._time", "_time", "tsns")  # fmt: skip
 # Not ``severity``: Cloud Logging derives it from the stream, and all of a standard error is ERROR.
@@ -19,7 +19,7 @@ _LEVEL = ("level", "levelname", "lvl", "log.level")
 _PROCESS = ("kubernetes.pod_name", "resource.labels.pod_name", "labels.pod", "pod", "pod_name", "_HOSTNAME", "hostname",
             "host", "instance", "result.host")  # fmt: skip
 # Besides its text a record has one of these; what trainers log of a step has not.
-_MARKS = (*_TIME, *_LEVEL, "severity", "stream", "labels", "_PID", "logName")
+_MARKS = (*_TIME, *_LEVEL, "severity", "stream", "stream_name", "labels", "_PID", "logName")
 _FEWEST = 2
 
 

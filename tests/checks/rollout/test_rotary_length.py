@@ -10,6 +10,8 @@ from rldoctor_checks.rollout.rotary_length import check
 
 from rldoctor.api import Case, Outcome
 from rldoctor.judge import judge_one
+from tests.logs.asking import finding as logged
+from tests.logs.asking import findings as unsaid
 from tests.observations import link, rollout_case
 
 
@@ -40,6 +42,14 @@ def test_sizes_that_do_not_match_in_rotary_code() -> None:
     assert finding.evidence[0].text == "The size of tensor a (1034) must match the size of tensor b (1035)"
     assert finding.evidence[1].line == 88
     assert judge_one(check, rollout_case("raised", exceptions=[other])).findings == ()
+
+
+def test_the_line_above_the_message_is_rotary_code() -> None:
+    # https://github.com/huggingface/open-r1/issues/176
+    said = "[rank2]: RuntimeError: The size of tensor a (1133) must match the size of tensor b (1134) at dimension 2\n"
+    code = "[rank2]:     {} = (q * cos) + ({}(q) * sin)\n[rank2]:                ~~^~~~~\n"
+    assert "1133 against 1134" in logged(check, code.format("q_embed", "rotate_half") + said).message
+    assert unsaid(check, code.format("loss", "clipped") + said) == []
 
 
 def test_rope_settings_that_the_engine_refuses() -> None:
