@@ -78,8 +78,10 @@ def _findings(job: Job, checks: list[Check], vocabulary: list[Check], case: Case
             report = triage([str(log)], checks, replace(case, metrics=None), vocabulary=vocabulary)
         except InputError:  # nothing in it
             return []
+    # What the launch declares and other probes saw is no word of this log.
+    told = [finding for finding in report.findings if any(one.source == str(log) for one in finding.evidence)]
     # One run, one cause: what else stands in its log came of it.
-    return [finding for finding in report.findings[:1] if not finding.code.startswith(FALLBACKS)]
+    return [finding for finding in told[:1] if not finding.code.startswith(FALLBACKS)]
 
 
 def _reproduced(finding: Finding, runs: list[str]) -> Finding:

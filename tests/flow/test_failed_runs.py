@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from rldoctor.api import Case, Grade
-from rldoctor.api.facts import Packages
+from rldoctor.api.facts import ModelFiles, Packages
 from rldoctor.catalogue import registry
 from rldoctor.flow import examination
 from rldoctor.flow.failed_runs import explained
 from rldoctor.model import Report
-from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.model import RolloutPlan, Setting, Source
 from tests.live import rollout_case as real_rollout
 from tests.observations import rollout_case
 
@@ -66,6 +66,19 @@ def test_what_a_log_shows_proves_no_other_finding_of_its_code() -> None:
     launch, engine = found[Grade.DECLARED], found[Grade.REPRODUCED]
     assert "easyr1" in launch.message and all(one.source == "run.sh" for one in launch.evidence)
     assert "intel-extension-for-pytorch" in engine.message
+
+
+def test_what_the_launch_declares_is_not_what_its_log_shows() -> None:
+    settings = {name: Setting(value=v, source=Source.GIVEN, key=name) for name, v in LONG.items()}
+    plan = RolloutPlan(framework="TRL", entry="train.py", file="train.py", line=3, settings=settings)
+    model = ModelFiles(path="model", config={"max_position_embeddings": 32768, "model_type": "qwen2"})
+    case = replace(failing("RuntimeError: the engine is not in the mood"), plan=plan, model=model)
+    found = {finding.code: finding for finding in report(case).findings}
+    assert found["RLD203"].grade is Grade.DECLARED
+    assert all("log of" not in str(one.source) for one in found["RLD203"].evidence)
+
+
+LONG = {"engine.max_model_len": 32769, "lengths.prompt": 32000, "lengths.response": 769}
 
 
 def refusing(message: str) -> Case:
