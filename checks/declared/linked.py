@@ -17,6 +17,7 @@ _ASKS = {
     "argument": "passes {name} to {owner}; that of {of} does not take it",
     "positions": "calls {owner} with {name} arguments by position; that of {of} takes fewer",
     "override": "puts a method in the place of {owner} that takes no {name}, which {of} passes to it",
+    "refused": "refuses {of}: {name}",
     "missing-argument": "calls {owner} without {name}; that of {of} requires it",
 }
 _SHOWN = 6  # problems cited as evidence
@@ -51,8 +52,9 @@ def _finding(case: Case, check: Check, framework: dict[str, Any], of: str, probl
     first, *others = problems
     more = f" ({len(others)} more like it)" if others else ""
     name = first["name"] if first["kind"] == "module" else f"{first['owner']}.{first['name']}"
+    releases = releases_with(of, name) if first["kind"] != "refused" else ""
     return check.finding(
-        f"{first['file']}:{first['line']} {_asks(case, first)}{releases_with(of, name)}{more}",
+        f"{first['file']}:{first['line']} {_asks(case, first)}{releases}{more}",
         severity=Severity.ERROR,
         evidence=tuple(Evidence(text=_asks(case, p), source=p["file"], line=p["line"]) for p in problems[:_SHOWN]),
         fixes=declared_fixes(case, check, of),

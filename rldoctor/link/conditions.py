@@ -41,6 +41,9 @@ _SPOKEN = {
     "torch_npu": "torch_npu",
 }
 
+# Kinds of device that a package beside torch brings, ``torch_npu`` for one.
+_PLUGGED = frozenset({"npu", "mlu", "musa"})
+
 
 def compared(test: ast.cmpop, left: Value, right: Value) -> Value:
     """A comparison of two values; one of unlike things, which Python refuses, is not known."""
@@ -115,6 +118,8 @@ def _installed(follower: Follower, module: str) -> bool:
 def _has(follower: Follower, owner: Value, name: Value) -> Value:
     if not isinstance(owner, Module) or not isinstance(name, Known) or not isinstance(name.value, str):
         return NOT_KNOWN
+    if owner.name == "torch" and name.value in _PLUGGED:
+        return Known(_installed(follower, f"torch_{name.value}"))
     if owner.name.partition(".")[0] not in follower.other:
         return NOT_KNOWN
     answer = follower.provider.has(owner.name, name.value)

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from packaging.version import Version
+
 from rldoctor.link.calls import misfits
 from rldoctor.link.locate import Kind
 from rldoctor.link.overrides import unfit_overrides
@@ -19,6 +21,7 @@ from rldoctor.link.problems import Problem, When
 from rldoctor.link.provided import Answer, Provider
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, Known, Module, Object, Value, truth
+from rldoctor.versions import parsed
 
 Environment = dict[str, Value]
 _DEEPEST = 120  # imports within imports; what lies deeper is not followed
@@ -45,8 +48,8 @@ Outcome = Raised | Returned | None
 @dataclass
 class Frame:
     """Where the statements stand that are being followed: a module, or a function of it. ``unsure`` counts the
-    conditions around them, within the module, that cannot be worked out; ``handling`` is the exception whose handler
-    they are in."""
+    conditions around them, within the module, that cannot be worked out; ``tests`` are those that can; ``handling`` is
+    the exception whose handler they are in."""
 
     source: Source
     names: Environment
@@ -55,6 +58,7 @@ class Frame:
     local: bool = False
     future_annotations: bool = False
     handling: Raised | None = None
+    tests: list[ast.expr] = field(default_factory=list)
 
     def look_up(self, name: str) -> Value | None:
         return self.names.get(name, self.within.get(name))
@@ -291,9 +295,12 @@ class Follower:
         if raised is not None:
             return raised
         holds = truth(self.evaluate(node.test, frame))
-        if holds is not None:
-            return self.follow(node.body if holds else node.orelse, frame)
-        return self._perhaps((node.body, node.orelse), frame)
+        if holds is None:
+            return self._perhaps((node.body, node.orelse), frame)
+        frame.tests.append(node.test)
+        outcome = self.follow(node.body if holds else node.orelse, frame)
+        frame.tests.pop()
+        return outcome
 
     def _perhaps(self, branches: tuple[list[ast.stmt], ...], frame: Frame) -> Outcome:
         """Follows several ways of which nobody knows which is taken. What they bind differently is not known; what each
@@ -402,8 +409,37 @@ class Follower:
         type_ = again.type if again is not None and node.exc is None else type_
         if self._caught(type_):
             return Raised(type_, again.problems if again is not None else ())
-        # What else a package refuses to work with is not the question here.
-        return self._report(type_, again.problems, frame) if again is not None else None
+        if again is not None:
+            return self._report(type_, again.problems, frame)
+        # What else a package refuses to work with is not the question here: a version of another one is.
+        refused = self._refused(node, frame)
+        if refused:
+            said = node.exc.args[0] if isinstance(node.exc, ast.Call) and node.exc.args else None
+            self._add((self._problem("refused", node, self._text(said, frame) or type_, refused, frame),), frame)
+        return None
+
+    def _refused(self, node: ast.Raise, frame: Frame) -> str:
+        """The one package whose installed version the conditions around a statement compare; empty where none is."""
+        compared = {self._version_at(part, frame) for test in frame.tests for part in ast.walk(test)} - {None}
+        of = [module for module in sorted(self.other) if parsed(self.versions.get(module, "")) in compared]
+        if len(of) > 1:  # several are of one version, and the words tell which is meant
+            said = ast.unparse(node).lower()
+            of = [module for module in of if module in said]
+        return of[0] if len(of) == 1 else ""
+
+    def _version_at(self, node: ast.AST, frame: Frame) -> Version | None:
+        """The version that a name, or what is computed of one, stands for."""
+        if not isinstance(node, ast.Name | ast.Attribute):
+            return None
+        value = self.evaluate(node, frame)
+        return parsed(str(value.value)) if isinstance(value, Known) else None
+
+    def _text(self, node: ast.expr | None, frame: Frame) -> str:
+        """What a message says, ``…`` for what is not known."""
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._text(part, frame) for part in node.values)
+        value = self.evaluate(node.value if isinstance(node, ast.FormattedValue) else node, frame) if node else NONE
+        return str(value.value) if isinstance(value, Known) and value.value is not None else "…" if node else ""
 
     def _assign(self, node: ast.Assign, frame: Frame) -> Outcome:
         raised = self.examine(node.value, frame)

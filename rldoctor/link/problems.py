@@ -21,8 +21,9 @@ class Problem:
     """``file:line`` of package ``by`` asks ``owner`` (a module or callable of the package ``of``) for ``name``.
 
     ``kind`` is ``name``, ``module``, ``attribute``, ``argument``, ``missing-argument``, ``positions`` (``name`` is how
-    many are given) or ``override`` (a method that stands for ``owner`` and takes no ``name``, which ``of`` passes to
-    it); ``entry`` is the module through which the launch reaches the file."""
+    many are given), ``override`` (a method that stands for ``owner`` and takes no ``name``, which ``of`` passes to it)
+    or ``refused`` (the file raises for the version of ``owner``; ``name`` is what it says); ``entry`` is the module
+    through which the launch reaches the file."""
 
     kind: str
     by: str

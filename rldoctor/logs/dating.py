@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from rldoctor.frameworks import packages
 from rldoctor.logs.code_paths import module_of
 from rldoctor.logs.model import Frame, LoggedException
 from rldoctor.tables.frames import Position, Table
 from rldoctor.versions import parsed
 
+# A fork that keeps the modules of another has its own releases, of which no table is made.
+_DISTRIBUTIONS = {module: package.name for package in packages() if package.published for module in package.modules}
 _FEWEST = 2  # frames; one alone may fit by chance
 _MOST = 48
 
@@ -20,7 +23,7 @@ def dated(frames: Iterable[Frame]) -> dict[str, tuple[str, ...]]:
     for frame in frames:
         position = _position(frame)
         if position is not None:
-            found[position.module.partition(".")[0]].setdefault(position)
+            found[_named(position)].setdefault(position)
     dates = {}
     for package, positions in found.items():
         table = _table(package)
@@ -46,7 +49,7 @@ def said(dates: Mapping[str, tuple[str, ...]], root: LoggedException | None) -> 
         yield f"the traceback's line numbers are those of {package} {first if first == last else f'{first} to {last}'}"
     inner = root.frames[-1] if root is not None and root.frames else None
     position = _position(inner) if inner is not None else None
-    table = _table(position.module.partition(".")[0]) if position is not None else None
+    table = _table(_named(position)) if position is not None else None
     if position is None or table is None:
         return
     last_release = table.last_with(position.module, position.function)
@@ -57,6 +60,12 @@ def said(dates: Mapping[str, tuple[str, ...]], root: LoggedException | None) -> 
 def _position(frame: Frame) -> Position | None:
     module = module_of(frame.file)
     return Position(module, frame.function, frame.line) if module and frame.line is not None else None
+
+
+def _named(position: Position) -> str:
+    """The distribution that a frame is of."""
+    top = position.module.partition(".")[0]
+    return _DISTRIBUTIONS.get(top, top)
 
 
 def _table(package: str) -> Table | None:

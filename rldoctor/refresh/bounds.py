@@ -40,6 +40,8 @@ def _stretches(package: str) -> Iterator[Stretch]:
 def _bounds(asked: tuple[tuple[str, str], ...]) -> Iterator[Bound]:
     names = {f"{module}.{name}".removesuffix(".") for module, name in asked}
     for package in Symbols.packages():
+        if Symbols.load(package).changes:
+            continue  # what all of its releases have is not told from what none has
         yield from _ends(package, sorted(name for name in names if name.startswith(f"{package}.")))
 
 

@@ -10,17 +10,25 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from rldoctor.frameworks import packages
-from rldoctor.refresh.modules import OLDEST, module_name, modules, order
+from rldoctor.refresh.modules import OLDEST, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications
 from rldoctor.tables.frames import DATA, Table
 
-SINCE = {**OLDEST, **{package.name: package.since for package in packages() if package.symbols}}
+SINCE = {
+    **OLDEST,
+    "deepspeed": "0.15.0",
+    "ray": "2.40.0",
+    **{one.name: one.since for one in packages() if one.published and one.since and not one.monthly},
+}
 COVERED = tuple(SINCE)
 # Architectures, kernels and what is compiled: a traceback through them also goes through the rest.
 _LEFT_OUT = re.compile(
     r"^transformers/(?:models|pipelines|integrations|quantizers|data)/"
     r"|^vllm/(?:model_executor/(?:models|layers|kernels)|models|transformers_utils|tool_parsers|reasoning|benchmarks"
     r"|compilation|distributed/kv_transfer|kernels|third_party|vllm_flash_attn|entrypoints/openai|parser)/"
+    r"|^ray/(?!_private/[^/]+\.py|_common/|util/[^/]+\.py|experimental/channel/|dag/|actor\.py|remote_function\.py)"
+    r"|^deepspeed/(?:inference|model_implementations|ops|autotuning)/|^swift/(?:llm/model|model|template|dataset)/"
+    r"|^axolotl/(?:monkeypatch|integrations|prompt_strategies)/|^unsloth/(?:models|kernels)/(?!_utils|loader|rl)"
 )
 _DEFINED = re.compile(r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 
@@ -40,8 +48,8 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     fresh = [release for release in chosen if release.version not in known]
     for release in fresh:
         count = 0
-        for path, text in modules(release.open(), package):
-            found = layout(text) if not _LEFT_OUT.match(path) else ""
+        for path, text in modules(release.open(), top(package), but=_LEFT_OUT):
+            found = layout(text)
             if found:
                 count += 1
                 rows[module_name(path), found].add(release.version)

@@ -12,7 +12,7 @@ import msgspec
 
 from rldoctor.frameworks import packages
 from rldoctor.refresh.message_sites import Message, messages
-from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order
+from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications
 from rldoctor.tables.messages import DATA, Table
 
@@ -30,7 +30,6 @@ _LEFT_OUT = re.compile(
 )
 # Of kernels and architectures, an assertion without words says less than the line that a traceback shows.
 _KERNELS = re.compile(r"^vllm/(?:model_executor/(?:models|layers)|attention|v1/attention|kernels)/")
-_TOPS = {package.name: package.modules[0] for package in packages() if package.modules}
 
 Row = tuple[str, str, str, str, tuple[str, ...]]
 
@@ -51,7 +50,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     fresh = [release for release in chosen if release.version not in known]
     for release in fresh:
         count = 0
-        for path, text in modules(release.open(), _TOPS.get(package, package.replace("-", "_"))):
+        for path, text in modules(release.open(), top(package)):
             if _LEFT_OUT.match(path):
                 continue
             digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()

@@ -17,6 +17,7 @@ OLDEST = {"vllm": "0.6.3", "transformers": "4.43.0", "peft": "0.13.0", "accelera
 EVERY = frozenset(
     {"vllm", "peft", "accelerate", "deepspeed", "sglang", *(package.name for package in packages() if package.symbols)}
 )
+_TOPS = {package.name: package.modules[0] for package in packages() if package.modules} | {"megatron-core": "megatron"}
 # What nobody imports from outside.
 _INNER = re.compile(r"(?:^|/)(?:tests?|test_utils|testing|benchmarks?|third_party|examples?|_vendor|migration)(?:/|$)")
 
@@ -35,6 +36,11 @@ def modules(
 def module_name(path: str) -> str:
     """``vllm/config/__init__.py`` is ``vllm.config``."""
     return path.removesuffix("i").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def top(package: str) -> str:
+    """The top-level package of a distribution."""
+    return _TOPS.get(package, package.replace("-", "_"))
 
 
 def grouping(package: str) -> Callable[[Version], object]:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from rldoctor.frameworks import frameworks
-from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order
+from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.trees import SourceTree
@@ -32,40 +32,34 @@ SINCE = {
 
 @dataclass(frozen=True)
 class Library:
-    """What frameworks import beside the rollout engine: its top-level package, the oldest release read, and an
-    expression for the modules that nobody imports from outside."""
+    """What frameworks import beside the rollout engine: the oldest release read, and an expression for the
+    modules that nobody imports from outside."""
 
-    top: str
     since: str
     inner: str | None = None
 
 
 LIBRARIES = {
     "torch": Library(
-        "torch",
         "2.3.0",
         inner=r"^torch/(?:_inductor|_dynamo|_functorch|_refs|_decomp|_prims|_numpy|_export|_vendor|_lazy|onnx|ao|export"
         r"|jit|package|sparse|quantization|fx|utils/(?:hipify|viz|tensorboard|data/datapipes)|distributed/(?:pipelining"
         r"|_shard|rpc|_tools))/|^torch/(?!_C/(?:__init__|_VariableFunctions)\.pyi$).*\.pyi$",
     ),
     "ray": Library(
-        "ray",
         "2.9.0",
         inner=r"^ray/(?:rllib|data|serve|tune|train|dashboard|autoscaler|workflow|air|llm|cloudpickle|jars|core/generated|"
         r"_private/(?:runtime_env|accelerators|telemetry))/|\.pyi$",
     ),
-    "deepspeed": Library(
-        "deepspeed", "0.14.0", inner=r"^deepspeed/(?:inference|model_implementations|ops|autotuning)/"
-    ),
-    "huggingface-hub": Library("huggingface_hub", "0.20.0", inner=r"/(?:cli|commands|inference|_webhooks\w*)(?:/|\.)"),
-    "datasets": Library("datasets", "2.14.0", inner=r"/(?:commands|packaged_modules|io)/"),
+    "deepspeed": Library("0.14.0", inner=r"^deepspeed/(?:inference|model_implementations|ops|autotuning)/"),
+    "huggingface-hub": Library("0.20.0", inner=r"/(?:cli|commands|inference|_webhooks\w*)(?:/|\.)"),
+    "datasets": Library("2.14.0", inner=r"/(?:commands|packaged_modules|io)/"),
     "sglang": Library(
-        "sglang",
         "0.4.1",
         inner=r"^sglang/(?:lang|eval|bench\w*|profiler|multimodal_gen|jit_kernel|cli|test)(?:/|\.)"
         r"|^sglang/srt/(?:models|layers|multimodal|configs|function_call|compilation|speculative|hardware_backend|dllm)/",
     ),
-    "megatron-core": Library("megatron", "0.8.0", inner=r"/(?:inference|datasets|export|tokenizers)/"),
+    "megatron-core": Library("0.8.0", inner=r"/(?:inference|datasets|export|tokenizers)/"),
 }
 COVERED = (*SINCE, *LIBRARIES)
 
@@ -118,7 +112,7 @@ def _modules(tree: SourceTree, package: str, library: Library | None) -> Iterato
     if library is None:
         return modules(tree, package)
     inner = re.compile(library.inner) if library.inner is not None else None
-    return modules(tree, library.top, stubs=True, but=inner)
+    return modules(tree, top(package), stubs=True, but=inner)
 
 
 def symbols(text: str, *, classes_only: bool = False) -> Iterator[tuple[str, str]]:

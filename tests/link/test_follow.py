@@ -227,3 +227,42 @@ def test_functions_that_call_each_other_on_many_ways_are_followed_once(
     chain = "".join(f"def f{n}(x):\n{asks.format(n + 1)}    return 1\n" for n in range(5))
     assert link(f"{chain}def f5(x): return 1\nvalue = f0(1)\n{GONE}") != []
     assert next(followed) < 500
+
+
+OWN_VERSION = """
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from packaging import version as vs
+def get_version(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+at_hand = get_version("vllm")
+if at_hand is None:
+    raise ValueError("no vllm")
+elif vs.parse(at_hand) >= vs.parse("{}"):
+    pass
+else:
+    if find_spec("sglang") is None:
+        raise ValueError(f"vllm version {{at_hand}} not supported")
+"""
+
+
+def test_a_trainer_that_refuses_a_version(link: Link) -> None:
+    refused = "16 refused vllm version 0.12.0 not supported of vllm"
+    assert link(OWN_VERSION.format("0.18.0").lstrip()) == [f"import: trl/trainer/grpo_trainer.py:{refused}"]
+    # A release that it takes, a condition that is not known, a handler, what is no version.
+    assert link(OWN_VERSION.format("0.12.0").lstrip()) == []
+    unsure = OWN_VERSION.format("0.18.0").lstrip().replace("find_spec(", "asked(")
+    assert link(unsure) == [f"perhaps: trl/trainer/grpo_trainer.py:{refused}"]
+    guarded = "try:\n    import trl.engine\nexcept ValueError:\n    pass\n"
+    assert link(guarded, {"trl/engine.py": OWN_VERSION.format("0.18.0").lstrip()}) == []
+    assert link("LIMIT = '0.12.1'\nif LIMIT == '0.12.1':\n    raise ValueError('vllm')\n") == []
+
+
+def test_a_device_that_a_package_beside_torch_brings(link: Link) -> None:
+    text = f"import torch\nif hasattr(torch, 'npu'):\n    {GONE}"
+    torch = {"torch/__init__.py": "def __getattr__(name): ...\n"}
+    assert link(text, torch) == []
+    assert link(text, {**torch, "torch_npu/__init__.py": ""}) == [f"import: trl/trainer/grpo_trainer.py:3 {FOUND}"]

@@ -82,3 +82,14 @@ def test_what_the_log_says_of_itself_counts_more() -> None:
 def test_what_tells_too_little_is_not_dated(frames: list[tuple[str, str, int]]) -> None:
     version, notes = reported(triaged(*frames))
     assert version is None and not any("by the lines" in note for note in notes)
+
+
+def test_a_framework_whose_module_is_called_otherwise(tmp_path: Path) -> None:
+    import lzma
+
+    rows = {("swift.core", OLD): {"3.1.0"}, ("swift.core", NEW): {"3.2.0"}}
+    (tmp_path / "ms-swift.json.xz").write_bytes(lzma.compress(msgspec.json.encode(encoded(rows, ["3.1.0", "3.2.0"]))))
+    site = "/e/lib/python3.12/site-packages/swift/core.py"
+    frames = [f'  File "{site}", line {line}, in {function}\n    x()' for function, line in (("step", 15), ("add", 45))]
+    report = triage_text("\n".join(["Traceback (most recent call last):", *frames, "ValueError: it broke"]))
+    assert "the traceback's line numbers are those of ms-swift 3.1.0" in report.notes

@@ -146,7 +146,7 @@ def test_a_log_names_what_vllm_lacks_and_who_wanted_it() -> None:
     found = finding(check, MOVED)
     assert found.message == (
         "vllm has no vllm.sampling_params.GuidedDecodingParams, which trl uses "
-        "(vllm has it in 0.6.6.post1 or earlier to 0.11.2)"
+        "(vllm has it in 0.6.3 or earlier to 0.11.2)"
     )
     assert found.fixes[0].valid_for == "vllm<0.12"
     assert found.fixes[0].commands == ("python -m pip install 'vllm<0.12'",)

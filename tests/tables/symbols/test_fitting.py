@@ -11,7 +11,7 @@ from rldoctor.tables.symbols.fitting import Request, accepting, exports
     ("package", "asked", "specifier"),
     [
         ("vllm", Request("argument", "EngineArgs.__init__", ("device",)), "<0.10"),  # a field of a dataclass
-        ("trl", Request("argument", "GRPOConfig.__init__", ("vllm_mode",)), ">=0.18.2"),
+        ("trl", Request("argument", "GRPOConfig.__init__", ("vllm_mode",)), ">=0.18.0"),
         ("transformers", Request("argument", "Trainer.__init__", ("tokenizer",)), "<5.0"),
         ("vllm", Request("attribute", "LLM", ("get_world_size",)), ">=0.16.0"),
         # The module of the class moved; its history goes on.

@@ -15,7 +15,7 @@ from rldoctor.tables.symbols.history import history_of
         # From 0.11 on a __getattr__ gives what moved, and 0.14 has that no more.
         ("vllm", "vllm.utils.FlexibleArgumentParser", "<0.14", "vllm.utils.argparse_utils"),
         ("vllm", "vllm.utils.get_open_port", "<0.14", "vllm.utils.network_utils"),
-        ("vllm", "vllm.worker.worker_base.WorkerWrapperBase", "<0.11", "vllm.v1.worker.worker_base"),
+        ("vllm", "vllm.worker.worker_base.WorkerWrapperBase", "<0.11.1", "vllm.v1.worker.worker_base"),
         ("vllm", "vllm.v1.engine.utils", ">=0.9.2", ""),
         ("vllm", "vllm.LLM", "", ""),
         ("vllm", "vllm.engine.arg_utils.EngineArgs.device", "<0.10", ""),
@@ -48,7 +48,7 @@ def test_a_history_is_a_sentence() -> None:
         "or earlier to 0.13.0; 0.33.0 keeps it in vllm.utils.network_utils"
     )
     assert "vllm has it in 0.9.2 and later" in str(history_of("vllm", "vllm.v1.engine.utils"))
-    assert str(history_of("vllm", "vllm.LLMX")).startswith("no vllm from 0.6.6")
+    assert str(history_of("vllm", "vllm.LLMX")).startswith("no vllm from 0.6.3")
 
 
 def test_what_no_table_speaks_about() -> None:
