@@ -27,8 +27,8 @@ _LEFT_OUT = re.compile(
     r"|^vllm/(?:model_executor/(?:models|layers|kernels)|models|transformers_utils|tool_parsers|reasoning|benchmarks"
     r"|compilation|distributed/kv_transfer|kernels|third_party|vllm_flash_attn|entrypoints/openai|parser)/"
     r"|^ray/(?!_private/[^/]+\.py|_common/|util/[^/]+\.py|experimental/channel/|dag/|actor\.py|remote_function\.py)"
-    r"|^deepspeed/(?:inference|model_implementations|ops|autotuning)/|^swift/(?:llm/model|model|template|dataset)/"
-    r"|^axolotl/(?:monkeypatch|integrations|prompt_strategies)/|^unsloth/(?:models|kernels)/(?!_utils|loader|rl)"
+    r"|^deepspeed/(?:inference|model_implementations|ops|autotuning)/"
+    r"|^\w+/(?:llm/model|template|dataset|monkeypatch|prompt_strategies|integrations)/"
 )
 _DEFINED = re.compile(r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 
