@@ -126,13 +126,15 @@ def _gravity(run: StalledRun, group: MissingPeers) -> Severity | None:
 
 
 def _calls(peers: Sequence[ProcessState]) -> list[list[ProcessState]]:
-    """Peers by what they called: the operation, and the group as their line of code names it. The fewest first."""
-    found: dict[tuple[str, str], list[ProcessState]] = {}
+    """Peers by what they called: the operation, the group as their line of code names it, and where that is a plain
+    name, the line that handed it over. The fewest first."""
+    found: dict[tuple[str, str, str], list[ProcessState]] = {}
     for one in peers:
         if one.wait is not None:
             # The two ends of one call have two names.
             operation = re.sub(r"^(i?)(?:send|recv)\w*", "send and receive", one.wait.operation)
-            found.setdefault((operation, one.wait.group), []).append(one)
+            helped = one.through if one.wait.group.isidentifier() else None
+            found.setdefault((operation, one.wait.group, helped.code if helped else ""), []).append(one)
     return sorted(found.values(), key=len)
 
 
@@ -143,7 +145,8 @@ def _together_text(classes: list[list[ProcessState]], peers: Sequence[ProcessSta
         # One line of code may serve several groups.
         same = f"call, where {group} need not be the same group on each" if group else "collective"
         return f"every rank waits in the same {same}, and it does not go on: {said}"
-    said = ", ".join(f"{ranks_named(ones)} in {_call(ones[0])}" for ones in classes[:6])
+    shared = len({_call(ones[0]) for ones in classes}) < len(classes)
+    said = ", ".join(f"{ranks_named(ones)} in {_call(ones[0], shared)}" for ones in classes[:6])
     return f"every rank waits in a collective, and not in the same, so they call them in another order: {said}"
 
 
@@ -164,12 +167,15 @@ def _ring_text(ring: Sequence[ProcessState]) -> str:
     return f"ranks wait for each other: {said}"
 
 
-def _call(one: ProcessState) -> str:
+def _call(one: ProcessState, helped: bool = False) -> str:
+    """``all_reduce of self.dp_group at train.py:9``; with ``helped`` also who asked for it."""
     wait, place = one.wait, one.place
     assert wait is not None  # these are ranks in a collective
     group = f" of {wait.group}" if wait.group else ""
     at = f" at {Path(place.file).name}:{place.line}" if place is not None else ""
-    return f"{wait.operation}{group}{at}"
+    through = one.through if helped else None
+    asked = f", called at {Path(through.file).name}:{through.line}" if through is not None else ""
+    return f"{wait.operation}{group}{at}{asked}"
 
 
 @check.observed(needs=["observations.hang"])

@@ -83,6 +83,15 @@ class ProcessState:
         return self.own or caller or next(reversed(self.frames), None)
 
     @property
+    def through(self) -> Frame | None:
+        """The user's frame that called :attr:`place`, where that is the user's, too: one helper may serve many."""
+        place = self.place
+        if place is None or not is_users(place.file) or place not in self.frames:
+            return None
+        outer = self.frames[: self.frames.index(place)]
+        return outer[-1] if outer and is_users(outer[-1].file) else None
+
+    @property
     def kind(self) -> str:
         """Its role, corrected by what its stack shows."""
         return role_by_frames(self.seen.threads) or self.seen.role

@@ -162,6 +162,24 @@ class TestRanks:
             "of self.tp_group at train.py:8"
         )
 
+    def test_two_groups_through_one_helper_by_who_called_it(self) -> None:
+        def call(group: str, line: int) -> tuple[Frame, ...]:
+            helper = Frame("/srv/comm.py", 3, "reduce", "dist.all_reduce(x, group=group)")
+            return (MAIN, Frame("/srv/train.py", line, "sync", f"reduce(x, {group})"), helper, *ALL_REDUCE[2:])
+
+        first, second = call("self.tp_group", 8), call("self.dp_group", 9)
+        (finding,) = verdict(rank(0, first, size=3), rank(1, second, size=3), rank(2, first, size=3))["RLD321"]
+        assert finding.message.endswith(
+            "call them in another order: rank 1 in all_reduce of group at comm.py:3, called at train.py:9, ranks 0, 2 "
+            "in all_reduce of group at comm.py:3, called at train.py:8"
+        )
+
+    def test_one_line_that_calls_a_helper_is_one_call(self) -> None:
+        helper = Frame("/srv/comm.py", 3, "reduce", "dist.all_reduce(x, group=group)")
+        stack = (MAIN, Frame("/srv/train.py", 8, "sync", "reduce(x, mine)"), helper, *ALL_REDUCE[2:])
+        (finding,) = verdict(rank(0, stack), rank(1, stack))["RLD321"]
+        assert "group need not be the same group on each" in finding.message
+
     def test_the_two_ends_of_a_call_are_one_call(self) -> None:
         def ends(function: str) -> tuple[Frame, ...]:
             return (*ALL_REDUCE[:-1], Frame(C10D, 2000, function))
