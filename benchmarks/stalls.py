@@ -1,5 +1,5 @@
-"""Eight ways of starting times five stalls, two more in some of them, and five healthy slow runs: whether the culprit is
-named by ``rldoctor hang``.
+"""Eight ways of starting times five stalls, two more in some of them, and five healthy slow runs: whether
+``rldoctor hang`` names the culprit.
 
 python -m benchmarks.stalls --python PYTHON [--ways WAY ...] [--kinds KIND ...]
 
