@@ -1,5 +1,6 @@
 """Plants a secret in every notation, as every program may have passed it on, in every place that a command reads, and
-looks for it in all that leaves: `python -m tests.redact.sweep`, or `make sweep`, an hour. Prints what was found."""
+looks for it in all that leaves: `python -m tests.redact.sweep`, or `make sweep`, an hour; `--part 3/8`, or `make sweep
+PART=3/8`, does the third of eight parts. Prints what was found."""
 
 from __future__ import annotations
 
@@ -63,8 +64,15 @@ def launch_of(said: str) -> str:
     )
 
 
+def named_by(said: str) -> str:
+    """A name that a file can have."""
+    return said.replace("/", "_").replace("\0", "_").replace("\n", " ")[:120]
+
+
 def prepare(said: str, here: Path) -> None:
     """Puts what was planted wherever a command of :func:`commands` reads."""
+    (here / named_by(said)).write_text(log_of(["cannot go on"]))
+    (here / "step.py").write_text(f"# {named_by(said)}\ndef step(model):\n    return {said!r}\n")
     (here / "run.log").write_text(log_of([said]))
     (here / "run.sh").write_text(launch_of(said))
     (here / "machine.json").write_text(json.dumps({**MACHINE, "env": {"NCCL_DEBUG": said, "VLLM_NOTE": said}}))
@@ -112,6 +120,17 @@ def commands(said: str, forms: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield from (("explain", said), ("triage", said), ("check", "--select", said), ("check", "--assume", said))
         yield from (("compat", said), ("compat", "--python", said), ("fleet", said), ("plan", said))
         yield "watch", said, "--idle", "0.02"
+        yield from (("check", "--step", f"step.py:{said}"), ("check", "--step", said), ("check", "--ray", said))
+        yield from (("list", said), ("check", "--from", said), ("hang", "--from", said), ("diff", said, "nodes/a.json"))
+        yield from (
+            ("triage", "run.log", option, said) for option in ("--baseline", "--bundle", "--config", "--output")
+        )
+        followed = "watch", "run.log", "--every", "0.01", "--idle", "0.02"
+        yield from ((*followed, "--exec", f"true {said}"), (*followed, "--webhook", said))
+    yield "check", "--step", "step.py:step", "--level", "static", "--format", "json"
+    yield "triage", named_by(said), "--format", "json"
+    yield "triage", named_by(said), "--format", "html"
+    yield "check", named_by(said), "--level", "static"
 
 
 def swept(notation: str, forms: Sequence[str]) -> Iterator[str]:
@@ -130,22 +149,29 @@ def swept(notation: str, forms: Sequence[str]) -> Iterator[str]:
                 yield f"{path.relative_to(here)}: {notation!r}"
 
 
+def part(text: str) -> tuple[int, int]:
+    """``3/8`` as numbers."""
+    number, _, parts = text.partition("/")
+    if not 1 <= int(number) <= int(parts):
+        raise ValueError(text)
+    return int(number), int(parts)
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--every", type=int, default=1, help="commands: each n-th notation")
-    options.add_argument("--first", type=int, default=0, help="commands: beginning with this one")
-    given = options.parse_args()
-    found = list(door(NOTATIONS, tuple(WAYS)))
-    print(f"{len(NOTATIONS)} notations in {len(WAYS)} ways at the door: {len(found)} found", flush=True)
+    options.add_argument("--part", type=part, default=(1, 1), help="3/8: the third of eight parts")
+    number, parts = options.parse_args().part
+    chosen = NOTATIONS[number - 1 :: parts]
+    found = list(door(chosen, tuple(WAYS)))
+    print(f"{len(chosen)} notations in {len(WAYS)} ways at the door: {len(found)} found", flush=True)
     print(*found, sep="\n", flush=True)
     os.environ.pop("GITHUB_ACTIONS", None)
-    hits = ran = 0
-    for notation in NOTATIONS[given.first :: given.every]:
-        ran += 1
+    hits = 0
+    for notation in chosen:
         for hit in swept(notation, FORMATS):
             hits += 1
             print(hit, flush=True)
-    print(f"{ran} notations in all commands and formats: {hits} found")
+    print(f"{len(chosen)} notations in all commands and formats: {hits} found")
     return 1 if found or hits else 0
 
 
