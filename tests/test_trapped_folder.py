@@ -60,7 +60,7 @@ def test_nothing_of_the_folder_runs(trapped: Path, tmp_path: Path, command: tupl
 def test_a_projects_settings_name_nothing_that_runs(trapped: Path, setting: str) -> None:
     (trapped / "rldoctor.toml").write_text(f"{setting}\n")
     program = Path(sys.executable).with_name("rldoctor")
-    command = [program, "check", "run.sh", "--level", "static"]
+    command: list[str | Path] = [program, "check", "run.sh", "--level", "static"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=trapped, timeout=120)
     assert done.returncode == 2 and "unknown setting" in done.stderr and done.stderr.count("\n") == 1
 
