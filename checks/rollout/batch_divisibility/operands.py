@@ -115,10 +115,11 @@ def whole(plan: RolloutPlan) -> tuple[int, str] | None:
 
 
 def balanced(plan: RolloutPlan) -> tuple[int, str] | None:
-    """The same with dynamic batches, which verl does not compare: it asserts that the ranks get equal parts when it
-    balances their lengths (seqlen_balancing.py)."""
+    """The same with dynamic batches, which verl does not compare: its own trainer asserts equal parts for the ranks
+    when it balances their lengths (seqlen_balancing.py)."""
     left = any(given.key == "trainer.balance_batch" and given.value is not True for given in plan.given)
-    return None if left or plan.value("batch.dynamic") is not True or replaced_workers(plan) else rollout(plan)
+    own = plan.entry.removesuffix(".py").endswith("main_ppo") and not replaced_workers(plan)
+    return rollout(plan) if own and not left and plan.value("batch.dynamic") is True else None
 
 
 def sharing(plan: RolloutPlan) -> tuple[int, str] | None:

@@ -303,4 +303,6 @@ def test_verl_shares_out_a_dynamic_batch_where_it_balances_lengths(tmp_path: Pat
         ("", "0.6.1", False),
     ):
         found = LaunchFile(tmp_path, text + more + "\n", {"verl": release}, gpus=8).findings(check)
+        other = text.replace("verl.trainer.main_ppo", "main_gkd.py").replace("-m ", "") + more + "\n"
+        assert LaunchFile(tmp_path, other, {"verl": release}, gpus=8).findings(check) == [], "a trainer of its own"
         assert bool(found) == wrong, (more, release, [one.message for one in found])
