@@ -10,7 +10,8 @@ this one was seen to write to it, and none that lives on uses it.
 
 Called as ``supervisor.py LIFELINE STATUS RESULTS WORK OWNER PROGRAM ARGUMENT...``: three file descriptors, the
 directory that is to be removed afterwards, rldoctor's process, and the child's command. Where rldoctor was killed,
-nobody is left to whom the folder above, with the child's log, would be of use: it goes, too."""
+nobody is left to whom the folder above, with the child's log, would be of use: it goes, too, with those of the
+jobs that were done before."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ import resource
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -45,6 +47,7 @@ LOOK_PATIENCE = 2.0
 BESIDE = "beside"
 MOST_BESIDE = 100
 PREFIX = "rldoctor-"
+OWNER = "owner"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -97,7 +100,31 @@ def _remove(work: Path, owner: int) -> None:
     for name in named:
         if name.startswith(PREFIX) and "/" not in name:
             shutil.rmtree(work.parent.with_name(name), ignore_errors=True)
-    shutil.rmtree(work if os.getppid() == owner else work.parent, ignore_errors=True)
+    if os.getppid() == owner:
+        shutil.rmtree(work, ignore_errors=True)
+        return
+    for folder in _same_owner(work.parent):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _same_owner(folder: Path) -> list[Path]:
+    """This folder and the others of the process that made it (``kept.py``); one kept for a person names no owner."""
+    made_by = _owner_of(folder)
+    beside = folder.parent.glob(f"{PREFIX}*") if made_by else ()
+    return [folder, *(other for other in beside if other != folder and _owner_of(other) == made_by)]
+
+
+def _owner_of(folder: Path) -> bytes | None:
+    """What a folder of this user says of its owner. Others may put a pipe or a link there."""
+    with contextlib.suppress(OSError):
+        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+            return None
+        opened = os.open(folder / OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            return os.read(opened, 1 << 10) if stat.S_ISREG(os.fstat(opened).st_mode) else None
+        finally:
+            os.close(opened)
+    return None
 
 
 def _wait(child: int, lifeline: int, asked: threading.Event, shared: _Shared) -> int | None:

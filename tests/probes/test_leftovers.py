@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.probes import kept
+from rldoctor.probes import kept, supervisor
 from tests.probes.environments import Environment
 
 
@@ -76,6 +76,25 @@ def test_a_damaged_owner_is_none_to_act_on(folder: Path) -> None:
     os.mkfifo(left(folder, "rldoctor-engine-b", None) / kept.OWNER)
     kept.sweep()
     assert damaged.exists() and (folder / "rldoctor-engine-b").exists()
+
+
+def test_a_supervisor_whose_owner_was_killed_removes_all_folders_of_that_owner(folder: Path) -> None:
+    """A probe's job that is done leaves its log's folder until the end; who would remove it is gone."""
+    ours, theirs = "7 1 pid:[1]", "8 1 pid:[1]"
+    running = left(folder, "rldoctor-engine-a", ours)
+    (running / "work").mkdir()
+    done = left(folder, "rldoctor-imports-b", ours)
+    stays = [left(folder, "rldoctor-engine-c", theirs), left(folder, "rldoctor-kept", None), left(folder, "x", ours)]
+    os.mkfifo(left(folder, "rldoctor-trap", None) / kept.OWNER)
+    status, results, lifeline = os.pipe(), os.pipe(), os.pipe()
+    fds = [str(fd) for fd in (lifeline[0], status[1], results[1])]
+    # Nobody has the process number 0: the owner is not the parent, as after its death.
+    command = [sys.executable, supervisor.__file__, *fds, str(running / "work"), "0", sys.executable, "-c", ""]
+    subprocess.run(command, pass_fds=(lifeline[0], status[1], results[1]), timeout=60, check=True)
+    for end in (*status, *results, *lifeline):
+        os.close(end)
+    assert not running.exists() and not done.exists()
+    assert all(path.exists() for path in stays)
 
 
 # A package that does at import what engines do: processes that leave their parent, shared memory.
