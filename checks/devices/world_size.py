@@ -116,9 +116,10 @@ def a_launcher_for_every_task(case: Case) -> Iterator[Finding | Reach]:
     if tasks <= nodes or tasks * each <= nodes * devices:
         yield Reach(f"{tasks} launchers of {each} processes on {nodes * devices} devices")
         return
+    meets = plan.value("process.standalone") or plan.value("process.rdzv_backend", "static") != "static"
     yield check.finding(
         f"srun starts {tasks} times {launcher}, each of {each} processes: {tasks * each} share the {nodes * devices} "
-        "devices, and all but the first find its port taken",
+        f"devices{'' if meets else ', and all but the first find its port taken'}",
         evidence=cite(plan, "scheduler.step_tasks", "scheduler.tasks_per_node", "process.nproc", "scheduler.gpus"),
         fixes=(
             Fix(

@@ -177,7 +177,7 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
     yield check.finding(
         f"{_line(reported.exception or str(root))}: {found.said if found is not None else 'no known pattern'}",
         evidence=(
-            Evidence(text=str(_telling(root))[:600], source=root.source, line=root.line),
+            Evidence(text=str(_first_cause(root))[:600], source=root.source, line=root.line),
             *(Evidence(text=frame, source="traceback") for frame in reported.frames[-INNERMOST:]),
             *((Evidence(text=own, source="innermost frame of your own code"),) if own else ()),
             *(found.evidence if found is not None else ()),
@@ -198,7 +198,7 @@ _NATIVE_STACK = Fix(
 
 def _of_log(case: Case, run: LogRun, root: LoggedException) -> Iterator[Fix]:
     """What to look for, and in which package: that of the innermost frame that belongs to one."""
-    link = _telling(root)
+    link = _first_cause(root)
     native = _NATIVE.fullmatch(link.message) is not None
     if native:
         yield _NATIVE_STACK
@@ -215,7 +215,8 @@ def _of_services(root: LoggedException) -> Iterator[Fix]:
     yield from (fix for pattern, fixes in SERVICES if pattern.search(said) for fix in fixes)
 
 
-def _telling(root: LoggedException) -> LoggedException:
+def _first_cause(root: LoggedException) -> LoggedException:
+    """The first link of a chain that says something: what is to be looked for."""
     return next((link for link in root.chain if link.message or link.frames), root)
 
 

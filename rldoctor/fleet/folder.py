@@ -75,7 +75,8 @@ def newest(
             progress(f"{len(made)} bundles read")
     if not made:
         reason = f"; {unread[0].source}: {unread[0].reason}" if unread else ""
-        raise InputError(f"{folder}: no bundle in it (rldoctor bundle --output {folder}/ on every node){reason}")
+        into = f"{str(folder).rstrip('/')}/"
+        raise InputError(f"{folder}: no bundle in it (rldoctor bundle --output {into} on every node){reason}")
     return made
 
 

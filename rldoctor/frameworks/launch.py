@@ -32,7 +32,8 @@ class Launch:
     ``verl.trainer.main_ppo`` (``python -m``), ``train.py`` (a script as it is named), ``LLM`` or ``GRPOConfig`` (what a
     Python target calls) or ``""`` (a YAML target). ``place`` is where a new option would stand; ``cut_off`` are the
     options that were meant for it and that the shell takes for the next command; ``beside`` are the launches that were
-    started in the background before it, and that nobody has waited for."""
+    started in the background before it, and that nobody has waited for. A ``conditional`` one runs only in a case that
+    reading does not tell."""
 
     file: str
     line: int
@@ -46,6 +47,7 @@ class Launch:
     python: PythonFile | None = None
     stdin: Source | None = None
     background: bool = False
+    conditional: bool = False
     beside: list[Launch] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     cut_off: list[UnknownOption] = field(default_factory=list)

@@ -18,6 +18,16 @@ def replaced(case: Case, package: str) -> bool:
     return found is not None and found[1].replaces
 
 
+def elsewhere(case: Case, package: str) -> bool:
+    """Whether the launch trains with another framework than the package's own, and not one that is built over it: what
+    a setting does there it does not do here."""
+    named = frameworks.framework(case.plan.framework) if case.plan is not None else None
+    owners = [one for one in frameworks.trainers() if any(held.name == package for held in one.packages)]
+    if named is None or not named.trains or not owners:
+        return False
+    return named not in owners and all(layer.package != package for layer in named.over)
+
+
 def mended(case: Case, package: str, reason: str) -> bool:
     """Whether the launch's framework, in the release at hand, puts back a name whose absence is the ``reason`` why the
     package does not work with another."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from rldoctor import reads
 from rldoctor.case import Case
-from rldoctor.knowledge.layers import replaced
+from rldoctor.knowledge.layers import elsewhere, replaced
 from rldoctor.knowledge.model_config import text_config
 from rldoctor.knowledge.vllm_engine import generation
 from rldoctor.lookup import installed_within
@@ -38,7 +38,7 @@ class Scope:
         """Whether a case has the releases and the framework, whatever its settings."""
         if self.frameworks and (case.plan is None or case.plan.framework not in self.frameworks):
             return False
-        if not self.frameworks and replaced(case, self.package):
+        if not self.frameworks and (replaced(case, self.package) or (self.when and elsewhere(case, self.package))):
             return False
         ranges = {self.package: self.versions, **self.beside}
         if not all(installed_within(case, name, versions) for name, versions in ranges.items()):

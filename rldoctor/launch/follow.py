@@ -338,6 +338,10 @@ def _nested(source: Source, reader: Reader, command: Command, program: Program, 
         # What sbatch is told comes before the lines of the script that it starts.
         job = {n: s for n, s in program.process.items() if n.startswith("scheduler.") and "step" not in n}
         launch.process = settled({**program.process, **launch.process, **job})
+        if launch.conditional and (step := program.process.get("scheduler.step")) is not None:
+            # Each task asks for itself: the one with SLURM_LOCALID 0 starts it, the others wait.
+            launch.process["scheduler.step"] = replace(step, value="part", how="behind a condition")
+        launch.conditional = launch.conditional or command.conditional
         if command.background:
             launch.background = True
             launch.process["process.background"] = Setting(value=True, file=source.file, line=command.line)
@@ -405,6 +409,7 @@ def _command_launch(source: Source, reader: Reader, command: Command, program: P
         variables=variables,
         process=process,
         background=command.background,
+        conditional=command.conditional,
         notes=[Note(text=text, file=file, line=command.line) for text in program.notes],
     )
     _follow(launch, program, command)

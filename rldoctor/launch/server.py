@@ -54,14 +54,20 @@ def _seen(plan: RolloutPlan) -> dict[str, Any]:
 
 
 def _server_place(plan: RolloutPlan) -> str | None:
-    """Where the one rollout server of a trainer is, as far as the launch tells."""
-    if plan.value("placement.mode") != "server":
+    """Where the one rollout server of a trainer is, as far as the launch tells. Of a trainer on several nodes each has
+    a launch of its own."""
+    if plan.value("placement.mode") != "server" or _on_several_nodes(plan):
         return None
     url, port = plan.value("placement.server_url"), plan.value("placement.server_port")
     host = plan.value("placement.server_host")
     if any(isinstance(part, list) for part in (url, host, port)) or not (url or port):
         return None
     return str(url) if url else f"{'localhost' if host in (None, *_HERE) else host}:{port}"
+
+
+def _on_several_nodes(plan: RolloutPlan) -> bool:
+    nodes = plan.get("process.nnodes")
+    return nodes is not None and nodes.value != 1
 
 
 def _has_its_devices_alone(plan: RolloutPlan) -> bool:

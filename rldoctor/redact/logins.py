@@ -35,7 +35,10 @@ _OPTIONS = {
     r"poetry[ \t]{1,4}config": r"(?:pypi-token\.\S{1,64}|http-basic\.\S{1,64}[ \t]{1,4}\S{1,64})[ \t]",
     r"sqlplus": r"[\"']?[\w.-]{1,64}/(?!nolog)",
 }
-_PROGRAM = re.compile(rf"\b(?:{'|'.join(f'({program})' for program in _OPTIONS)})(?![\w-])(?P<words>[^\n|;]{{0,300}})")
+# Its words are only looked at, for among them may stand another program: ``curl ... && sshpass -p PASSWORD``.
+_PROGRAM = re.compile(
+    rf"\b(?:{'|'.join(f'({program})' for program in _OPTIONS)})(?![\w-])(?=(?P<words>[^\n|;]{{0,300}}))"
+)
 _PASSWORDS = tuple(re.compile(rf"[ \t](?:{before})[ \t]{{0,4}}{_QUOTE}(?!-){_VALUE}") for before in _OPTIONS.values())
 # Whatever stands there is the secret.
 _CERTAIN = tuple(

@@ -21,7 +21,9 @@ def launched(framework: str, versions: dict[str, str], **settings: Any) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("framework", "holds"), [("TRL", True), ("axolotl", True), ("unsloth", False), ("ms-swift", False)]
+    ("framework", "holds"),
+    # verl stands beside TRL: its colocated engines are none of TRL's.
+    [("TRL", True), ("axolotl", True), ("unsloth", False), ("ms-swift", False), ("verl", False), ("generic", True)],
 )
 def test_known_defects_of_trainers_that_another_replaces(framework: str, holds: bool) -> None:
     (issue,) = (issue for issue in known_issues() if issue.id == "trl-fixed-master-port")

@@ -68,7 +68,9 @@ def launched(folder: Path, nodes: object, command: str, **more: Any) -> list[str
         (2, "srun --ntasks-per-node=8 torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "srun starts 16 torchruns"),
         (2, "srun -n1 torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "srun starts 1 torchrun, and they wait for 2"),
         (2, "torchrun --nnodes=2 --nproc_per_node=8 grpo.py", "runs on the first of 2 nodes"),
-        (1, "srun --ntasks-per-node=8 torchrun --nproc_per_node=8 grpo.py", "64 share the 8 devices"),
+        (1, "srun --ntasks-per-node=8 torchrun --nproc_per_node=8 grpo.py", "64 share the 8 devices, and all but"),
+        (1, "srun -n8 torchrun --standalone --nproc_per_node=8 grpo.py", "64 share the 8 devices"),
+        (1, "srun -n8 bash -c 'cd w; torchrun --nproc_per_node=8 grpo.py'", "64 share the 8 devices"),
         (2, "srun --ntasks-per-node=2 accelerate launch --num_processes 8 grpo.py", "32 share the 16 devices"),
     ],
 )
@@ -94,6 +96,9 @@ def test_what_the_scheduler_is_asked_for_does_not_fit(nodes: int, command: str, 
         (1, "srun --ntasks-per-node=2 torchrun --standalone --nproc_per_node=4 grpo.py"),
         (1, "srun --ntasks-per-node=1 torchrun --nproc_per_node=8 grpo.py"),
         (1, "srun --ntasks-per-node=8 torchrun --nproc_per_node=1 grpo.py"),
+        # Each task asks for itself whether it is the one of its node.
+        (1, "srun -n8 bash -c 'if [ $SLURM_LOCALID = 0 ]; then torchrun --nproc_per_node 8 grpo.py; fi'"),
+        (1, "srun -n8 bash -c '[ $SLURM_LOCALID = 0 ] && exec torchrun --nproc_per_node 8 grpo.py'"),
     ],
 )
 def test_what_fits_or_is_not_known_is_quiet(nodes: object, command: str, tmp_path: Path) -> None:

@@ -45,6 +45,13 @@ def test_two_trainers_at_the_same_time_ask_one_server(second: int, between: str,
     assert [("asks the same server" in found.message) for found in run.findings(check)] == [True] * fires
 
 
+def test_the_nodes_of_one_trainer_ask_one_server(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("from trl import GRPOConfig\nGRPOConfig(use_vllm=True, vllm_mode='server')\n")
+    start = "srun -N1 -w n{0} accelerate launch --num_machines 2 --machine_rank {0} --num_processes 16 t.py"
+    run = LaunchFile(tmp_path, f"{start.format(0)} &\n{start.format(1)}\n", {"trl": "0.24.0"}, gpus=8)
+    assert run.findings(check) == []
+
+
 def test_the_clients_socket_times_out() -> None:
     # https://github.com/modelscope/ms-swift/issues/6244
     text = "The client socket has timed out after 300000ms while trying to connect to (127.0.0.1, 51216)."
