@@ -141,11 +141,12 @@ def _mapping(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
     changed = False
     entry = value.get("name")
     for key, item in value.items():
-        name = key if isinstance(key, str) else ""
-        if key == "value" and isinstance(entry, str):  # a manifest's {"name": "HF_TOKEN", "value": ...}
-            name = entry
-        shown = _under(name, item)
         kept = text(key) if isinstance(key, str) and type(key) is str else key
+        # A mark tells the name, which may hold a secret itself: the name of a file does.
+        name = kept if isinstance(kept, str) else ""
+        if key == "value" and isinstance(entry, str):  # a manifest's {"name": "HF_TOKEN", "value": ...}
+            name = text(entry)
+        shown = _under(name, item)
         changed = changed or shown is not item or kept != key
         clean[kept] = shown
     return clean if changed else value

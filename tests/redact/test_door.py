@@ -360,3 +360,13 @@ def test_the_words_that_make_a_secret_of_an_option(name: str, secret: bool) -> N
     assert redact.is_secret_option(name, "open sesame") is secret
     assert not redact.is_secret_option(name, "") and not redact.is_secret_option(name, "$NAME")
     assert redact.text(f"{name}=sesame") == (f"{name}={redact.mark(name)}" if secret else f"{name}=sesame")
+
+
+# Long enough to be cut within the secret.
+NAMED = "defaultdict(<class 'str'>, {'HF_TOKEN': 'Canary65hdrb63PJBNA18q'})"
+
+
+@pytest.mark.parametrize("held", [{NAMED: "hunter2hunter2"}, {"name": NAMED, "value": "hunter2hunter2"}])
+def test_a_mark_tells_no_secret_that_is_in_the_name(held: dict[str, str]) -> None:
+    shown = str(redact.tree(held))
+    assert "Canary" not in shown and "hunter2" not in shown
