@@ -73,7 +73,7 @@ def cases_of_faults(
     faults = list(faults)
     request = Request(python=python)
     case = Case(packages=packages.collect(request), plan=plan, model=model)
-    base, boots = _planned(case, request, scenarios, {}, ";".join(faults))
+    base, boots = _planned(case, request, scenarios, {}, "".join(f"{fault};" for fault in faults))
     seen: dict[str, Observations] = {fault: {} for fault in faults}
     for boot in boots:
         asked = [one for one in boot.asked if one.scenario.program is not None]

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from rldoctor.api import Case, Grade
-from rldoctor.api.facts import ModelFiles, Packages
+from rldoctor.api.facts import Packages
 from rldoctor.catalogue import registry
 from rldoctor.flow import examination
 from rldoctor.flow.failed_runs import explained
 from rldoctor.model import Report
-from rldoctor.plan.model import RolloutPlan, Setting, Source
+from rldoctor.plan.model import Form, Given, RolloutPlan
 from tests.live import rollout_case as real_rollout
 from tests.observations import rollout_case
+from tests.plans import QWEN2_7B
+from tests.plans import case as planned
 
 TOO_SMALL = (
     "Traceback (most recent call last):",
@@ -69,16 +71,17 @@ def test_what_a_log_shows_proves_no_other_finding_of_its_code() -> None:
 
 
 def test_what_the_launch_declares_is_not_what_its_log_shows() -> None:
-    settings = {name: Setting(value=v, source=Source.GIVEN, key=name) for name, v in LONG.items()}
-    plan = RolloutPlan(framework="TRL", entry="train.py", file="train.py", line=3, settings=settings)
-    model = ModelFiles(path="model", config={"max_position_embeddings": 32768, "model_type": "qwen2"})
-    case = replace(failing("RuntimeError: the engine is not in the mood"), plan=plan, model=model)
+    launch = planned(config=QWEN2_7B, engine__max_model_len=32769, lengths__prompt=32000, lengths__response=769)
+    assert launch.plan is not None
+    stands = [(name, setting.value) for name, setting in launch.plan.settings.items()]
+    given = tuple(Given(key=n, value=v, file="run.sh", line=7, form=Form.OVERRIDE, option=n) for n, v in stands)
+    # The last words of a run that was ended are no failure: the log shows nothing.
+    ended = failing("INFO 11-20 10:00:00 [core.py:58] Initializing a V1 LLM engine", ended="timed-out")
+    case = replace(launch, plan=replace(launch.plan, given=given), observations=ended.observations)
     found = {finding.code: finding for finding in report(case).findings}
+    assert found.keys() == {"RLD203", "RLD900"}
     assert found["RLD203"].grade is Grade.DECLARED
-    assert all("log of" not in str(one.source) for one in found["RLD203"].evidence)
-
-
-LONG = {"engine.max_model_len": 32769, "lengths.prompt": 32000, "lengths.response": 769}
+    assert {one.source for one in found["RLD203"].evidence} == {"run.sh", "model/config.json"}
 
 
 def refusing(message: str) -> Case:

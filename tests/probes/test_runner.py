@@ -142,6 +142,42 @@ run(main)"""
     assert (result.ended, result.records) == ("done", {"longer": True})
 
 
+def test_one_that_waits_for_ever_is_ended_all_the_same(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    report.waited_for_processors = time.monotonic
+    report.MOST_PROLONGED = 1.0
+    with report.deadline(2.0):
+        time.sleep(600)
+run(main)"""
+    result = run_child(tmp_path, source, seconds=20)
+    assert (result.ended, 4 <= result.seconds < 15) == ("died", True)
+    assert any("in main" in line for line in result.tail)
+
+
+def test_no_deadline_is_put_off_beyond_the_time_of_all(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    report.waited_for_processors = time.monotonic
+    with report.deadline(2.0):
+        time.sleep(600)
+run(main)"""
+    result = run_child(tmp_path, source, seconds=6)
+    assert (result.ended, 6 <= result.seconds < 15) == ("timed-out", True)
+    assert any("in main" in line for line in result.tail)
+
+
+def test_a_thread_that_waited_and_ended_takes_nothing_from_a_deadline(tmp_path: Path) -> None:
+    source = """
+def main(arguments):
+    waited = iter([1.0])
+    report.waited_for_processors = lambda: next(waited, 0.0)
+    with report.deadline(2.5):
+        time.sleep(2.0)
+run(main)"""
+    assert run_child(tmp_path, source).ended == "done"
+
+
 def test_what_the_budget_ends_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "child.py").write_text(CHILD_HEAD + "run(lambda _: time.sleep(60))")
     soon = Request(until=time.monotonic() + 1)

@@ -98,7 +98,7 @@ def deadline(seconds: float) -> Iterator[None]:
     thread's stack goes into the log and this process ends, even where the interpreter itself is stuck in native
     code."""
     global _prolonging
-    faulthandler.dump_traceback_later(seconds, exit=True)
+    _end_in(seconds)
     over = threading.Event()
     _prolonging = threading.Thread(target=_prolong, args=(seconds, over), daemon=True), over
     _prolonging[0].start()
@@ -122,12 +122,23 @@ def lift_deadline() -> None:
 
 def _prolong(seconds: float, over: threading.Event) -> None:
     """Puts the deadline off by what the process waits for a processor, until it is over."""
-    began, waited = time.monotonic(), waited_for_processors()
+    began, waited, more = time.monotonic(), waited_for_processors(), 0.0
     while not over.wait(LOOKS_EVERY):
-        more = min(waited_for_processors() - waited, MOST_PROLONGED * seconds)
+        # What a thread has waited is forgotten when it ends.
+        more = max(more, min(waited_for_processors() - waited, MOST_PROLONGED * seconds))
         left = seconds + more - (time.monotonic() - began)
         if left > 0:  # else it is coming
-            faulthandler.dump_traceback_later(left, exit=True)
+            _end_in(left)
+
+
+def _end_in(seconds: float) -> None:
+    """Sets the time at which the deadline ends this process. One that lies behind the end of all its time leaves only
+    the stacks, before that end: who cuts the whole says himself what was cut."""
+    whole = _time_limit - elapsed() - DUMP_BEFORE_END
+    if seconds < whole:
+        faulthandler.dump_traceback_later(seconds, exit=True)
+    elif whole > 0:  # else they are written
+        faulthandler.dump_traceback_later(whole)
 
 
 def waited_for_processors() -> float:

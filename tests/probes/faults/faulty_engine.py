@@ -4,8 +4,8 @@ The variable RLDOCTOR_FAULT names one as ``module:function``, the module being a
 commas between them. The function gets the engine right after its boot; one with the attribute ``before_boot`` is called
 without arguments before it, and what it patches then also holds in the processes that the engine forks.
 
-Where semicolons stand between faults, each is played in a fork of this process, one after another: one boot for all of
-them, and no fault sees what another has done. An empty name is the healthy engine. What a fork reports becomes the
+Where semicolons end the faults, each is played in a fork of this process, one after another: one boot for all of them,
+and no fault sees what another has done. An empty name is the healthy engine. What a fork reports becomes the
 record of this process that has the fault's name (``records``, ``end``, ``exit_code``, ``seconds`` since this process
 began); what it prints follows a line ``fork NAME``."""
 
@@ -39,11 +39,11 @@ class PlayedError(Exception):
 
 def main(arguments: dict[str, Any]) -> None:
     boot = running_engine.boot
-    alternatives = os.environ["RLDOCTOR_FAULT"].split(";")
+    *alternatives, single = os.environ["RLDOCTOR_FAULT"].split(";")
 
     def boot_faulty(*given: Any) -> Any:
-        if len(alternatives) == 1:
-            return broken(lambda: boot(*given), alternatives[0])
+        if not alternatives:
+            return broken(lambda: boot(*given), single)
         booted = boot(*given)
         for parameters in WARMING:
             booted.generate({"warming": (booted.prompt(24), parameters)})
