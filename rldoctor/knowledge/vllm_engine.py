@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Case
+from rldoctor.catalogue.scenario import MINIATURE
 from rldoctor.lookup import find
 from rldoctor.versions import parsed
 
@@ -65,9 +66,11 @@ def generation(case: Case) -> Resolved:
         return Resolved(None, "the vLLM release is not known")
     if version >= (0, 11):
         return Resolved("V1", "vLLM has no other engine from 0.11.0 on")
-    asked = _variable(case, "VLLM_USE_V1")
     if version < (0, 7):
         return Resolved("V0", "vLLM has no other engine before 0.7.0")
+    if (booted := _booted(case)) is not None:
+        return Resolved(booted, f"a {booted} engine came up")
+    asked = _variable(case, "VLLM_USE_V1")
     if asked in ("0", "1"):
         return Resolved("V1" if asked == "1" else "V0", f"VLLM_USE_V1={asked}")
     if version < (0, 8):
@@ -104,6 +107,13 @@ def chunked_prefill(case: Case) -> Resolved:
     if length > V0_LONG_CONTEXT:
         return Resolved(True, f"V0 chunks prefill by itself for max_model_len {length} > {V0_LONG_CONTEXT}")
     return Resolved(False, f"V0's default up to max_model_len {V0_LONG_CONTEXT}")
+
+
+def _booted(case: Case) -> str | None:
+    """The engine that came up when a probe booted the launch's, whatever chose it. Not on the CPU: there it has neither
+    the launch's precision nor its attention, and some releases have V0 alone."""
+    engine = case.observations.get("rollout", {}).get(MINIATURE, {}).get("records", {}).get("engine", {})
+    return engine.get("engine") if engine.get("device") == "cuda" else None
 
 
 def _variable(case: Case, name: str) -> str | None:

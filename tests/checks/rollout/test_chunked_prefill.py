@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 from rldoctor_checks.rollout.chunked_prefill import check
 
 from rldoctor.api import Applicability, Outcome, Severity
+from rldoctor.api.results import CheckResult
+from rldoctor.judge import judge_one
 from tests.logs.asking import finding, findings, raised
-from tests.plans import edits, judged
+from tests.plans import case, edits, judged
 
+RECORDED = Path(__file__).parents[2] / "probes" / "scenarios" / "recorded" / "v0_chunked_prefill.json"
 SCHEDULER = "/opt/venv/lib/python3.11/site-packages/vllm/core/scheduler.py _schedule_running"
 STARTED = "INFO 11-20 20:51:48 [executor_base.py:118] Maximum concurrency for 128 tokens per request: 16384.00x\n"
 
@@ -63,6 +70,20 @@ def test_v1_and_a_launch_that_leaves_it_off_are_quiet() -> None:
     for versions, asked in (({"vllm": "0.8.5"}, True), ({"vllm": "0.11.0"}, True), (V0, False)):
         result = judged(check, versions=versions, engine__enable_chunked_prefill=asked, engine__max_model_len=8192)
         assert result.outcome is Outcome.PASS
+
+
+def test_an_engine_that_came_up_as_v0_goes_before_what_its_release_does_unasked() -> None:
+    """Whatever chose it: a wrapper, a site's own start-up file. On the CPU it is not the launch's engine."""
+    launch = case(versions={"vllm": "0.9.1"}, engine__enable_chunked_prefill=True, engine__max_model_len=8192)
+    engine = json.loads(RECORDED.read_text())["observations"]["turns"]["threads"]["records"]["engine"]
+
+    def booted(device: str) -> CheckResult:
+        job = {"ended": "done", "records": {"engine": {**engine, "device": device}}}
+        return judge_one(check, replace(launch, observations={"rollout": {"miniature": job}}))
+
+    assert engine["engine"] == "V0"
+    assert "for a V0 engine (a V0 engine came up)" in booted("cuda").findings[0].message
+    assert not booted("cpu").findings and not judge_one(check, launch).findings
 
 
 def test_min_tokens_beyond_what_the_context_leaves_on_v0() -> None:
