@@ -292,3 +292,15 @@ check.signature(
     says="an NCCL group cannot be built or used ({why}); the lines that say why are cut off or were not asked for",
     fixes=(_DEBUG, _MEMORY, _GLOO),
 )
+# gloo's ranks tell each other their addresses and connect, pair by pair.
+check.signature(
+    "Gloo connectFullMesh failed with ",
+    says="gloo's ranks do not reach each other: some have told an address that the others cannot use",
+    fixes=(
+        Fix(
+            title="name the interface that all nodes reach (and see that the host's name is no loopback in /etc/hosts)",
+            commands=("ip -brief address", "export GLOO_SOCKET_IFNAME=eth0"),
+        ),
+    ),
+    url="https://docs.pytorch.org/docs/stable/distributed.html#common-environment-variables",
+)

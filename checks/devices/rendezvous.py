@@ -277,6 +277,31 @@ check.signature(
 )
 
 
+# A socket of a server (asyncio, as uvicorn passes it on without a traceback) or of ZeroMQ.
+_TAKEN = (
+    Fix(
+        title="see who has it, and end it where an earlier run left it; or choose another port for the server",
+        commands=("ss -ltnp 'sport = :{port|PORT}'",),
+    ),
+)
+check.signature(
+    "error while attempting to bind on address (",
+    details=(r"bind on address \('[^'\n]*', (?P<port>\d+)",),
+    unless=SYNC,
+    says="another program on this host has the port[[ {port}]] already",
+    fixes=_TAKEN,
+    silent=True,
+)
+check.signature(
+    "[Errno 98] Address already in use",
+    "ZMQError: Address already in use",
+    details=(r"addr='\w+://[^'\n]*:(?P<port>\d+)'",),
+    unless=SYNC,
+    says="another program on this host has the port[[ {port}]] already",
+    fixes=_TAKEN,
+)
+
+
 # torch's own test of the number.
 check.signature(
     "port must have value from 0 to 65535",

@@ -297,3 +297,20 @@ check.signature(
     ),
     url="https://vllm-ascend.readthedocs.io/en/latest/installation.html",
 )
+# torch asked a driver that is there, and it does not initialise.
+check.signature(
+    "CUDA unknown error - this may be due to an incorrectly set up environment",
+    says="the NVIDIA driver does not initialise CUDA in this process",
+    fixes=(
+        Fix(
+            title="see whether the driver works: a suspended machine, a container without /dev/nvidia-uvm and a driver "
+            "that was replaced while it was loaded are the usual reasons",
+            commands=(
+                "nvidia-smi",
+                "ls -l /dev/nvidia*",
+                "sudo modprobe --remove nvidia_uvm; sudo modprobe nvidia_uvm",
+            ),
+        ),
+        _SEE_DEVICES,
+    ),
+)

@@ -216,3 +216,23 @@ check.signature(
     ),
     silent=True,
 )
+# DeepSpeed compares the toolkit on the node with torch's before it builds its operators.
+check.signature(
+    "unable to compile cuda/cpp extensions without a matching cuda version",
+    "does not match the version torch was compiled with",
+    pattern=r"Installed CUDA version (?P<toolkit>[\d.]+) does not match the version torch was compiled with "
+    r"(?P<torch>[\d.]*\d)",
+    says="the CUDA toolkit on this node is {toolkit}, torch was built with {torch}, and an operator is to be compiled "
+    "with both",
+    fixes=(
+        Fix(
+            title="install the toolkit of torch's CUDA release, and let CUDA_HOME point to it",
+            commands=("export CUDA_HOME=/usr/local/cuda-{torch}",),
+        ),
+        Fix(
+            title="where only the minor number differs, the build may be allowed",
+            commands=("export DS_SKIP_CUDA_CHECK=1",),
+        ),
+    ),
+    url="https://www.deepspeed.ai/tutorials/advanced-install/",
+)

@@ -168,4 +168,6 @@ check.passes_on("500, Internal Server Error", "WorkerFailedError: Worker '", " r
 
 
 # A loader's worker ended; its own traceback says why.
-check.passes_on("exited unexpectedly with exit code ")
+check.passes_on("exited unexpectedly with exit code ", "DataLoader worker (pid(s) ")
+# A server of the run answers that it failed; why is in its own output.
+check.passes_on("500 Server Error: Internal Server Error for url: http://")

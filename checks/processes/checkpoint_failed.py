@@ -225,8 +225,10 @@ def _in_checkpoint(case: Case, event: LogEvent) -> bool:
 check.signature(
     "FileExistsError: ",
     "PermissionError: ",
-    pattern=r"(?P<kind>FileExistsError|PermissionError): (?P<why>[^\n]{1,200})",
-    exception=("FileExistsError", "PermissionError"),
+    "] Read-only file system",
+    "] Stale file handle",
+    pattern=r"(?P<kind>FileExistsError|PermissionError|OSError): (?P<why>[^\n]{1,200})",
+    exception=("FileExistsError", "PermissionError", "OSError"),
     when=_in_checkpoint,
     says="the checkpoint's folder cannot be used: {why}",
     fixes=(Fix(title="give the run an output folder of its own that it may write, or empty the one that is there"),),

@@ -32,6 +32,7 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
+    LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
@@ -153,4 +154,31 @@ check.signature(
         Fix.safe("for vLLM alone the variable is enough", {"env.VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),
     ),
     url="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.set_start_method",
+)
+
+
+def _in_multiprocessing(case: Case, event: LogEvent) -> bool:
+    """Whether it was a new process that was to get it: Ray, data sets and caches pickle, too."""
+    error = event.exception
+    return error is not None and any("/multiprocessing/" in frame.file for frame in error.frames[-4:])
+
+
+# A forked process inherits what a spawned one is sent.
+check.signature(
+    "Can't pickle local object '",
+    "Can't get local object '",
+    "Can't pickle <",
+    "cannot pickle '",
+    pattern=r"(?:pickle|get) local object '?(?P<what>[^'\n]{1,120})|cannot pickle '(?P<what_2>[^'\n]{1,80})'"
+    r"|Can't pickle (?P<what_3><[^\n]{1,120}?>): ",
+    when=_in_multiprocessing,
+    says="a spawned process is to get {what}, which cannot be pickled",
+    fixes=(
+        Fix(
+            title="define it at the top of a module (no lambda, no function in a function), and open locks, files and "
+            "clients in the process that uses them"
+        ),
+        _ONE_PROCESS,
+    ),
+    url="https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-forkserver-start-methods",
 )

@@ -200,6 +200,8 @@ DIVISIONS = (
     (r"Number of heads \((\d+)\) must be divisible[^\d]*(\d+)", "heads", "parallel.sequence"),
     (r"(\d+) is not divisible by (?:weight quantization block_[nk]|min_thread_[nk]) = (\d+)", "sizes per rank", ""),
     (r"world_size \(?(\d+)\)? (?:must|should) be divisible by[^\d]*(\d+)", "ranks", ""),
+    (r"world_size \((\d+)\) is not divisible by (?:\w+ size \()?(\d+)\)?$", "ranks", ""),
+    (r"world_size \(\d+\) is not divisible by \w+ \(\d+\) x ", "ranks", ""),
     (r"n_gpus \((\d+)\) must be divisible by model_parallel_size \((\d+)\)", "devices", "parallel.tensor"),
     (
         r"First dimension of the tensor should be divisible by tensor parallel size",

@@ -27,6 +27,7 @@ _TOKENIZER = Fix(
     title="put the tokenizer's files (tokenizer.json, tokenizer_config.json, vocabulary) beside the weights, or name "
     "the original model as tokenizer",
 )
+_UPGRADE = "pip install --upgrade transformers tokenizers"
 
 
 def _is_not_loaded(case: Case, event: LogEvent) -> bool:
@@ -164,6 +165,24 @@ check.signature(
     when=_is_not_loaded,
     says="the tokenizer cannot be loaded: {what}",
     fixes=(_TOKENIZER, Fix(title="or install the transformers release that the tokenizer was saved with")),
+)
+check.signature(
+    "did not match any variant of untagged enum ",
+    pattern=r"untagged enum (?P<part>\w+) at line \d+",
+    when=_is_not_loaded,
+    says="tokenizer.json is of a form that the installed tokenizers does not know ({part})",
+    fixes=(
+        Fix(title="take the transformers and tokenizers that it was saved with, or later ones", commands=(_UPGRADE,)),
+        AGAIN,
+    ),
+    url="https://github.com/huggingface/tokenizers/issues/1366",
+)
+check.signature(
+    "could not parse ModelProto from ",
+    pattern=r"could not parse ModelProto from (?P<file>\S+)",
+    when=_is_not_loaded,
+    says="the SentencePiece model is cut off, or a pointer of git LFS: {file}",
+    fixes=(AGAIN, Fix(title="fetch what pointers of git LFS stand for", commands=("git lfs pull",))),
 )
 check.signature(
     "Unrecognized model in ",

@@ -248,3 +248,24 @@ check.signature(
     ),
     url="https://swift.readthedocs.io/en/latest/Instruction/Command-line-parameters.html",
 )
+
+
+# Hydra's own tests of the name of a configuration and of the choices of a group.
+check.signature(
+    "Cannot find primary config '",
+    "': Could not find '",
+    "Primary config directory not found",
+    "Primary config module '",
+    pattern=r"Cannot find primary config '(?P<name>[^'\n]{1,200})'"
+    r"|In '[^'\n]{1,200}': Could not find '(?P<name_2>[^'\n]{1,200})'"
+    r"|config directory '(?P<name_3>[^'\n]{1,300})'|config module '(?P<name_4>[^'\n]{1,200})'",
+    details=(r"Available options in '[^'\n]*':\n(?P<choices>(?:[ \t]+[\w.-]+\n?){1,20})",),
+    says="Hydra finds no configuration {name}",
+    fixes=lambda case, event, words: (
+        Fix(title=f"there are: {', '.join(words['choices'].split())}")
+        if words.get("choices")
+        else Fix(title="correct --config-path and --config-name: the path is relative to the script, or absolute"),
+    ),
+    url="https://hydra.cc/docs/advanced/search_path/",
+    silent=True,  # without HYDRA_FULL_ERROR there is no exception to be seen
+)

@@ -141,3 +141,18 @@ check.signature(
         Fix(title="or another attention backend", commands=("VLLM_ATTENTION_BACKEND=TRITON_ATTN ...",)),
     ),
 )
+
+
+# Weights of one type meet activations of another: a part of the model was loaded or kept in another precision.
+check.signature(
+    "mat1 and mat2 to have the same dtype, but got: ",
+    "m1 and m2 to have the same dtype, but got: ",
+    pattern=r"same dtype, but got: (?P<one>[\w:]+) != (?P<other>[\w:]+)",
+    says="activations are {one} where weights are {other}: a part of the model has another precision",
+    fixes=(
+        Fix(
+            title="load every part (adapters, heads, the vision part) in one dtype, bfloat16, and cast what is float32"
+        ),
+        Fix(title="or run the forward pass under autocast, as the trainer's own precision option does (bf16)"),
+    ),
+)

@@ -87,3 +87,9 @@ def test_nccls_header_without_the_lines_that_say_why() -> None:
         "torch.distributed.DistBackendError: NCCL error in: /pytorch/ProcessGroupNCCL.cpp:3356, unhandled system error"
     )
     assert "unhandled system error" in logged(check, f"{cut} (run with NCCL_DEBUG=INFO for details)\n").message
+
+
+def test_gloos_ranks_do_not_reach_each_other() -> None:
+    text = "Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"
+    found = logged(check, raised("RuntimeError", text, "torch/distributed/distributed_c10d.py _new_group"))
+    assert "export GLOO_SOCKET_IFNAME=eth0" in found.fixes[0].commands

@@ -161,3 +161,35 @@ def test_launches_that_do_not_meet_the_same_way(tmp_path: Path) -> None:
         "vllm serve m --port 8000 &\n" + two({}, {"before": "# "}),
     ):
         assert LaunchFile(tmp_path, text, {}).findings(check) == []
+
+
+UVICORN = """\
+INFO 11-12 10:00:01 [api_server.py:1896] vLLM API server version 0.11.0
+INFO:     Started server process [812]
+INFO:     Application startup complete.
+ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use
+INFO:     Application shutdown complete.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "port"),
+    [
+        (raised("OSError", "[Errno 98] Address already in use", "vllm/entrypoints/openai/api_server.py run"), ""),
+        (raised("zmq.error.ZMQError", "Address already in use (addr='tcp://127.0.0.1:5555')"), " 5555"),
+        (UVICORN, " 8000"),
+    ],
+)
+def test_a_servers_port_is_taken(text: str, port: str) -> None:
+    found = logged(check, text)
+    assert found.message == f"another program on this host has the port{port} already"
+    assert found.fixes[0].commands == (f"ss -ltnp 'sport = :{port.strip() or 'PORT'}'",)
+
+
+def test_a_sync_port_that_is_taken_is_another_check_s() -> None:
+    text = raised("OSError", "[Errno 98] Address already in use", "trl/extras/vllm_client.py init_communicator")
+    assert findings(check, text.replace("step()", "StatelessProcessGroup.create(host, port)")) == []
+
+
+def test_the_next_port_was_free() -> None:
+    assert findings(check, "INFO Port 8000 is already in use, trying port 8001\nstep 1 loss 0.1\n") == []

@@ -94,3 +94,13 @@ def test_vllm_that_finds_no_platform() -> None:
     text = raised("RuntimeError", "Device string must not be empty", f"{SITE}/vllm/config/device.py __post_init__")
     assert "found no platform" in finding(check, text).message
     assert findings(check, raised("RuntimeError", "Device string must not be empty")) == []
+
+
+def test_a_driver_that_does_not_initialise() -> None:
+    text = (
+        "CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env variable "
+        "CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero."
+    )
+    found = finding(check, raised("RuntimeError", text, "torch/cuda/__init__.py _lazy_init"))
+    assert found.message == "the NVIDIA driver does not initialise CUDA in this process"
+    assert findings(check, raised("RuntimeError", "CUDA error: unknown error", "torch/cuda/__init__.py sync")) == []

@@ -78,3 +78,19 @@ def test_too_many_recompilations() -> None:
     error = "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with one_graph=True."
     (finding,) = found(check, traceback(error, "torch/_dynamo/convert_frame.py compile"))
     assert finding.message.startswith("torch.compile fails (FailOnRecompileLimitHit)")
+
+
+def test_a_toolkit_of_another_cuda_than_torch() -> None:
+    error = (
+        "deepspeed.ops.op_builder.builder.CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 12.1 "
+        "does not match the version torch was compiled with 11.8, unable to compile cuda/cpp extensions without a "
+        "matching cuda version."
+    )
+    (finding,) = found(check, traceback(error, "deepspeed/ops/op_builder/builder.py assert_no_cuda_mismatch"))
+    assert finding.message.startswith("the CUDA toolkit on this node is 12.1, torch was built with 11.8")
+    assert finding.fixes[0].commands == ("export CUDA_HOME=/usr/local/cuda-11.8",)
+
+
+def test_a_checkpoint_of_another_version_is_no_toolkit() -> None:
+    error = "RuntimeError: the checkpoint's version does not match the version that this run writes"
+    assert found(check, traceback(error, "train.py load")) == []

@@ -244,3 +244,16 @@ def test_a_directory_that_is_called_otherwise(tmp_path: Path, named: str, lies: 
     (one,) = launches(case(versions={"verl": "0.6.1", "vllm": "0.11.0"}), Options(target=home / "run.sh"))
     said = [f.message for f in judge_one(check, one).findings if "does not exist" in f.message]
     assert len(said) == fires
+
+
+def test_a_tokenizer_of_a_later_release() -> None:
+    error = "Exception: data did not match any variant of untagged enum ModelWrapper at line 757479 column 3"
+    (finding,) = found(check, traceback(error, "transformers/tokenization_utils_fast.py __init__"))
+    assert "ModelWrapper" in finding.message
+    assert finding.fixes[0].commands == ("pip install --upgrade transformers tokenizers",)
+
+
+def test_a_sentencepiece_model_that_is_cut_off() -> None:
+    error = "RuntimeError: Internal: could not parse ModelProto from /models/llama/tokenizer.model"
+    (finding,) = found(check, traceback(error, "sentencepiece/__init__.py LoadFromFile"))
+    assert finding.message.endswith("/models/llama/tokenizer.model")

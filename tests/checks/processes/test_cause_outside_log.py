@@ -107,3 +107,18 @@ def test_what_only_hands_a_failure_on(error: str, place: str) -> None:
     text = raised(kind, message, f"/opt/venv/lib/python3.11/site-packages/{place}")
     assert len(findings(check, text)) == 1
     assert findings(check, REWARD_RAISES + text) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("RuntimeError", "DataLoader worker (pid(s) 3310, 3311) exited unexpectedly"),
+        (
+            "requests.exceptions.HTTPError",
+            "500 Server Error: Internal Server Error for url: http://10.0.0.4:8000/generate/",
+        ),
+    ],
+)
+def test_another_process_knows_why(kind: str, message: str) -> None:
+    assert finding(check, raised(kind, message)).code == "RLD901"
+    assert findings(check, raised("KeyError", "'reward'") + raised(kind, message)) == []

@@ -65,3 +65,10 @@ def test_what_grew_from_a_failed_write_may_be_cut_off() -> None:
     ]
     text = "".join(f"(ActorModelRayActorBOX pid=499400) {line}\n" for line in lines)
     assert "PytorchStreamWriter" in findings(check, text)[0].message
+
+
+@pytest.mark.parametrize("why", ["[Errno 30] Read-only file system: '/mnt/ckpt'", "[Errno 116] Stale file handle"])
+def test_a_folder_that_the_node_lost(why: str) -> None:
+    found = finding(check, raised("OSError", why, "trainer.py save_checkpoint", "/usr/lib/python3.11/os.py makedirs"))
+    assert found.message == f"the checkpoint's folder cannot be used: {why}"
+    assert findings(check, raised("OSError", why, "train.py load_rows")) == []

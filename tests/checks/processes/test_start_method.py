@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from rldoctor_checks.processes.start_method import check
 
 from rldoctor.api import Outcome
@@ -50,3 +51,29 @@ def test_forked_out_of_a_ray_actor() -> None:
     assert launches.quiet(check, "OpenRLHF", vllm="0.7.3", **IN_RAY)
     assert launches.quiet(check, "OpenRLHF", vllm="0.8.2", **IN_RAY)
     assert launches.quiet(check, "OpenRLHF", vllm="0.8.0", **{**IN_RAY, "engine__distributed_executor_backend": "uni"})
+
+
+SPAWN = "/opt/venv/lib/python3.11/multiprocessing/reduction.py dump"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "what"),
+    [
+        ("AttributeError", "Can't pickle local object 'train.<locals>.reward'", "train.<locals>.reward"),
+        ("AttributeError", "Can't get local object 'train.<locals>.reward'", "train.<locals>.reward"),
+        ("TypeError", "cannot pickle '_thread.RLock' object", "_thread.RLock"),
+        (
+            "_pickle.PicklingError",
+            "Can't pickle <function <lambda> at 0x7f1c>: attribute lookup <lambda> on __main__ failed",
+            "<function <lambda> at 0x7f1c>",
+        ),
+    ],
+)
+def test_what_a_spawned_process_is_sent(kind: str, message: str, what: str) -> None:
+    found = finding(check, raised(kind, message, "/opt/venv/lib/python3.11/multiprocessing/process.py start", SPAWN))
+    assert found.message == f"a spawned process is to get {what}, which cannot be pickled"
+
+
+def test_what_others_pickle() -> None:
+    text = "cannot pickle '_thread.RLock' object"
+    assert findings(check, raised("TypeError", text, "/opt/venv/lib/python3.11/site-packages/dill/_dill.py save")) == []

@@ -219,3 +219,30 @@ def test_a_section_that_is_unknown_as_a_whole_is_said_once() -> None:
     dated = [replace(one, since="0.5.0") for one in inside]
     assert named(section, *dated) == ["deployment.num_train_gpus", "deployment.num_infer_gpus"]
     assert named(section, inside[0], dated[1]) == ["deployment"]
+
+
+HYDRA = """\
+In 'ppo_trainer': Could not find 'rollout/vllmm'
+
+Available options in 'rollout':
+\trollout
+\tsglang
+Config search path:
+\tprovider=main, path=file:///root/verl/trainer/config
+
+Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
+"""
+
+
+def test_hydra_finds_no_such_configuration() -> None:
+    (group,) = found(check, HYDRA)
+    assert group.message == "Hydra finds no configuration rollout/vllmm"
+    assert group.fixes[0].title == "there are: rollout, sglang"
+    error = (
+        "hydra.errors.MissingConfigException: Cannot find primary config 'ppo_trainerr'. Check that it's in your "
+        "config search path."
+    )
+    (primary,) = found(check, traceback(error, "hydra/_internal/config_loader_impl.py _missing_config_error"))
+    assert primary.message == "Hydra finds no configuration ppo_trainerr"
+    assert "--config-path" in primary.fixes[0].title
+    assert found(check, traceback("ValueError: In 'a.yaml' there is no model", "train.py load")) == []

@@ -103,3 +103,14 @@ def test_refusals_in_a_log() -> None:
 def test_batches_are_another_pattern() -> None:
     error = "ValueError: generation_batch_size (6) must be divisible by num_generations (4)."
     assert found(check, traceback(error, "trl/trainer/grpo_config.py __post_init__")) == []
+
+
+def test_megatrons_world() -> None:
+    for by, counted in (
+        ("16", " (8 by 16)"),
+        ("expert_tensor_model_pipeline_parallel size (16)", " (8 by 16)"),
+        ("tensor_model_parallel_size (4) x pipeline_model_parallel_size (4) x context_parallel_size (1)", ""),
+    ):
+        error = f"RuntimeError: world_size (8) is not divisible by {by}"
+        (finding,) = found(check, traceback(error, "megatron/core/parallel_state.py initialize_model_parallel"))
+        assert finding.message == f"the parallel size does not divide the ranks{counted}"

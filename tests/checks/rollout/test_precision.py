@@ -9,7 +9,7 @@ from rldoctor_checks.rollout.precision import check
 
 from rldoctor.api import Outcome
 from rldoctor.judge import judge_one
-from tests.logs.asking import finding, raised
+from tests.logs.asking import finding, findings, raised
 from tests.plans import QWEN2_7B, case, edits, judged
 
 BRAIN = {**QWEN2_7B, "torch_dtype": "bfloat16"}
@@ -132,3 +132,11 @@ def test_a_precision_that_the_engine_has_no_name_for() -> None:
     assert edits(result) == [{"engine.dtype": "bfloat16"}]
     for known in ("bfloat16", "torch.bfloat16", "half", "auto", "float32"):
         assert judged(check, capability="9.0", engine__dtype=known).outcome is not Outcome.FINDINGS
+
+
+def test_two_types_in_one_product() -> None:
+    error = "expected mat1 and mat2 to have the same dtype, but got: float != c10::BFloat16"
+    found = finding(check, raised("RuntimeError", error, "torch/nn/modules/linear.py forward"))
+    assert found.message.startswith("activations are float where weights are c10::BFloat16")
+    shapes = "mat1 and mat2 shapes cannot be multiplied (4x8 and 16x8)"
+    assert findings(check, raised("RuntimeError", shapes, "torch/nn/modules/linear.py forward")) == []
