@@ -32,7 +32,7 @@ _ORDER: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotIn: lambda a, b: a not in b,
 }
 _AVAILABLE = re.compile(r"_?is_(\w+?)_(?:available|installed)")
-# Module names that differ from what such a function calls them.
+# The modules behind what such a function calls a package, of those in which no names are looked up.
 _SPOKEN = {
     "rich": "rich",
     "sklearn": "sklearn",
@@ -100,7 +100,8 @@ def _available(follower: Follower, spoken: str, node: ast.Call, arguments: list[
     """``is_vllm_available()``, with or without the version that it must have at least."""
     module = _SPOKEN.get(spoken, spoken)
     if not _installed(follower, module):
-        return Known(False) if module in follower.other or module in follower.own else NOT_KNOWN
+        told = spoken in _SPOKEN or module in follower.other or module in follower.own
+        return Known(False) if told else NOT_KNOWN
     keywords = {k.arg: follower.evaluate(k.value, frame) for k in node.keywords}
     least = keywords.get("min_version", arguments[0] if arguments else None)
     if least is None:

@@ -266,3 +266,10 @@ def test_a_device_that_a_package_beside_torch_brings(link: Link) -> None:
     torch = {"torch/__init__.py": "def __getattr__(name): ...\n"}
     assert link(text, torch) == []
     assert link(text, {**torch, "torch_npu/__init__.py": ""}) == [f"import: trl/trainer/grpo_trainer.py:3 {FOUND}"]
+
+
+def test_a_device_that_a_trainers_own_function_asks_for(link: Link) -> None:
+    said = f"from ..devices import is_torch_npu_available\nif is_torch_npu_available():\n    pass\nelse:\n    {GONE}"
+    own = {"trl/devices.py": "def is_torch_npu_available():\n    return asked()\n"}
+    assert link(said, own) == [f"import: trl/trainer/grpo_trainer.py:5 {FOUND}"]
+    assert link(said, {**own, "torch_npu/__init__.py": ""}) == [f"perhaps: trl/trainer/grpo_trainer.py:5 {FOUND}"]
