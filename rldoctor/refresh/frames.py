@@ -28,7 +28,7 @@ _LEFT_OUT = re.compile(
     r"|compilation|distributed/kv_transfer|kernels|third_party|vllm_flash_attn|entrypoints/openai|parser)/"
     r"|^ray/(?!_private/[^/]+\.py|_common/|util/[^/]+\.py|experimental/channel/|dag/|actor\.py|remote_function\.py)"
     r"|^deepspeed/(?:inference|model_implementations|ops|autotuning)/"
-    r"|^\w+/(?:llm/model|template|dataset|monkeypatch|prompt_strategies|integrations)/"
+    r"|^\w+/(?:(?:llm/)?model|template|dataset|monkeypatch|prompt_strategies|integrations)/"
 )
 _DEFINED = re.compile(r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 

@@ -61,3 +61,17 @@ def test_a_table_tells_releases_apart_and_grows(serve: Serve, tmp_path: Path, mo
     )
     assert (table.last_with("peft.a", "two"), table.last_with("peft.a", "three")) == ("0.14.0", "0.15.0")
     assert table.last_with("peft.a", "four") is None and not table.covers("peft.gone")
+
+
+@pytest.mark.parametrize("package", frames.COVERED)
+def test_a_shipped_table_has_no_module_that_a_refresh_would_leave_out(package: str) -> None:
+    """Else releases read later would lack it, and a frame in it would tell an older release."""
+    for module, _, _ in Table.load(package).rows():
+        path = module.replace(".", "/")
+        assert not all(frames._LEFT_OUT.search(f"{path}{ending}") for ending in (".py", "/__init__.py")), module
+
+
+@pytest.mark.parametrize("path", ["swift/model/a.py", "swift/llm/model/a.py", "axolotl/monkeypatch/a.py"])
+def test_what_frames_leave_out(path: str) -> None:
+    assert frames._LEFT_OUT.search(path)
+    assert not frames._LEFT_OUT.search(f"trl/trainer/{path}")
