@@ -59,6 +59,8 @@ def history(package: str, module: str, name: str = "") -> History | None:
         there = {p for other in inside for p in positions(table, other, "")}
     if not (table.spans(module) if name else there):
         return None
+    if name and there:  # a package gives its modules, bound in it or not
+        there |= positions(table, f"{module}.{name}", "")
     if name and name not in table.steady:
         # A module with ``__getattr__`` or star imports gives more than it binds: what its package defines elsewhere.
         lazy = positions(table, module, "__getattr__") | positions(table, module, "*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rldoctor.tables.symbols import DATA, Table
-from rldoctor.tables.symbols.history import history_of
+from rldoctor.tables.symbols.history import history, history_of
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,14 @@ def test_what_no_table_speaks_about() -> None:
     # Of a library only what changed is kept: any release may have it, or none.
     assert history_of("torch", "torch.nn.Linear") is None
     assert history_of("torch", "torch.nn.NoSuchLayer") is None
+
+
+def test_what_a_module_has_without_binding_it() -> None:
+    # A module of a package is there whether or not the package binds it.
+    found = history("huggingface-hub", "huggingface_hub.utils", "logging")
+    assert found is not None and "in every release" in str(found)
+    # All releases bind it, the module of that name is gone.
+    assert history("ray", "ray.util.accelerators", "tpu") is None
 
 
 def test_the_shipped_tables_are_small() -> None:
