@@ -173,7 +173,7 @@ def main(arguments):
     waited = iter([1.0])
     report.waited_for_processors = lambda: next(waited, 0.0)
     with report.deadline(2.5):
-        time.sleep(2.0)
+        time.sleep(2.2)
 run(main)"""
     assert run_child(tmp_path, source).ended == "done"
 

@@ -28,8 +28,10 @@ MAX_MESSAGE = 4000
 MAX_CHAIN = 10
 # So long before the end of its time a child writes where each of its threads stands into its log.
 DUMP_BEFORE_END = 3.0
-# How often a deadline learns for how long its process waited for a processor.
+# How often a deadline learns for how long its process waited for a processor: more often towards its end, and not right
+# before it, since a thread that runs while stacks are written may crash what writes them.
 LOOKS_EVERY = 1.0
+LAST_LOOK = 0.2
 # By how many times its length a deadline is put off at most: threads that spin keep each other waiting for ever.
 MOST_PROLONGED = 10.0
 
@@ -123,7 +125,8 @@ def lift_deadline() -> None:
 def _prolong(seconds: float, over: threading.Event) -> None:
     """Puts the deadline off by what the process waits for a processor, until it is over."""
     began, waited, more = time.monotonic(), waited_for_processors(), 0.0
-    while not over.wait(LOOKS_EVERY):
+    left = seconds
+    while not over.wait(min(LOOKS_EVERY, left / 2) if left > LAST_LOOK else LOOKS_EVERY):
         # What a thread has waited is forgotten when it ends.
         more = max(more, min(waited_for_processors() - waited, MOST_PROLONGED * seconds))
         left = seconds + more - (time.monotonic() - began)
