@@ -44,7 +44,7 @@ def healthy() -> list[dict[str, Any]]:
 
 def case(rows: list[dict[str, Any]], **records: Any) -> Case:
     places = [{**TOLD, "greedy": True}, {**TOLD, "greedy": False, "rank": 7, "place": None}]
-    return scenario_case("answers", rows=rows, **{"surplus": 0, "logprobs": places, **records})
+    return scenario_case("answers", rows=rows, **{"surplus": 0, "logprobs": places, "sums": [], **records})
 
 
 def findings(reported: Case) -> list[Finding]:

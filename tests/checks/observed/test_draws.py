@@ -62,8 +62,8 @@ def case(*settings: dict[str, Any], equal: int = 60, **records: Any) -> Case:
     seeds = [{"seed": seed, "batch": batch, "token_ids": [seed]} for seed in (1, 2) for batch in (0, 1)]
     healthy = {"settings": [plain, *settings], "long": sums(), "pairs": pairs, "seeds": seeds}
     made = scenario_case("sampling", engine=EXACT, **{**healthy, **records})
-    group = {"records": {"completions": [completion([n, n + 1, n + 2, 7, 8, 9, n], index=n) for n in range(4)]}}
-    made.observations["rollout"]["miniature"] = group
+    completions = [completion([n, n + 1, n + 2, 7, 8, 9, n], index=n) for n in range(4)]
+    made.observations["rollout"]["miniature"] = {"ended": "done", "records": {"completions": completions}}
     return made
 
 
