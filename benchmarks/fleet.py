@@ -164,6 +164,13 @@ FAULTS: dict[str, tuple[Callable[[Bundle], None], str]] = {
     "a proxy": (_set("environment/https_proxy", "http://proxy:3128"), "https_proxy"),
     "another job": (_set("environment/SLURM_JOB_ID", "8813"), "SLURM_JOB_ID"),
     "a disk on which Ray keeps nothing more": (_set("host/disks/1/free", 40 * GIB), "disk of ray"),
+    "somebody's checkout of the trainer": (_package("verl", "0.9.0.dev0"), "verl"),
+    "another torch's CUDA": (_package("torch", "2.13.0+cu126"), "torch"),
+    "a shard that is cut short": (_set("model/files/tokenizer.json", 1_000), "files.tokenizer.json"),
+    "a node that joined no Ray": (_set("node/ray", []), "Ray instances"),
+    "no compiler": (_set("host/compilers", {}), "compilers"),
+    "another port to meet at": (_set("environment/MASTER_PORT", "29501"), "MASTER_PORT"),
+    "one thread": (_set("environment/OMP_NUM_THREADS", "1"), "OMP_NUM_THREADS"),
     "half of the devices visible": (_set("environment/CUDA_VISIBLE_DEVICES", "0,1,2,3"), "CUDA_VISIBLE_DEVICES"),
 }
 """What is planted, and the fact that must tell."""
@@ -210,6 +217,13 @@ VARIATIONS: tuple[Callable[[Bundle], None], ...] = (
     _set("environment/no_proxy", "localhost"),
     _set("environment/SLURM_DEBUG", "2"),
     _set("environment/CONDA_DEFAULT_ENV", "base"),
+    _set("environment/CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7"),
+    _set("environment/NVIDIA_DRIVER_CAPABILITIES", "compute,utility"),
+    _set("environment/HF_DATASETS_CACHE", "/local/datasets"),
+    _set("environment/RAY_worker_niceness", "15"),
+    _set("host/compilers", {"gcc": "/usr/bin/gcc", "clang": "/usr/bin/clang"}),
+    _set("host/locked_memory", 1999 * GIB),
+    _set("node/xids", ["0000:5e:00: 43", "0000:5e:00: 45"]),
 )
 
 

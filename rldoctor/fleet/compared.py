@@ -26,6 +26,9 @@ _FULL_BYTES, _FULL_SHARE, _MUCH = 2 << 30, 0.02, 20 << 30
 _RAY_SHARE = 0.05
 # Clocks that are further apart than this (seconds) are wrong; a network of machines keeps them much closer.
 _CLOCKS_APART = 1.0
+# What an application did itself, and the channels that went with its end, say nothing of the device:
+# https://docs.nvidia.com/deploy/xid-errors/
+_XIDS_OF_APPLICATIONS = frozenset({"43", "45"})
 
 Facts = Callable[[Case], "dict[str, Any] | None"]
 Order = Callable[[str], "tuple[int, int, str]"]
@@ -125,7 +128,8 @@ def node(case: Case) -> dict[str, Any] | None:
     # What adapters are called follows the slots they are found in.
     reported["InfiniBand ports"] = _counted(f"{one.state} {one.rate or ''}" for one in found.infiniband)
     reported["Ray instances"] = ", ".join(sorted(one.address or "unknown address" for one in found.ray)) or None
-    reported["faults of GPUs (XID)"] = _counted(text.rpartition(": ")[2] for text in found.xids or ())
+    xids = (text.rpartition(": ")[2] for text in found.xids or ())
+    reported["faults of GPUs (XID)"] = _counted(xid for xid in xids if xid not in _XIDS_OF_APPLICATIONS)
     if found.clock_kept is not None:
         reported["clock is kept right"] = "yes" if found.clock_kept else "no"
     offset = found.clock_offset

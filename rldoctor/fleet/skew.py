@@ -33,13 +33,16 @@ _OWN_VARIABLES = re.compile(
 _OWN_SETTINGS = frozenset({"process.node_rank", "engine.data_parallel_rank", "engine.data_parallel_start_rank"})
 # Rendezvous is the one place where the name of a host must be the same everywhere.
 _MEETING = re.compile(r"MASTER_\w+|RAY_ADDRESS")
-_RAY = "RAY_ADDRESS"
+_RAY, _COMPILERS = "RAY_ADDRESS", "compilers"
 _LOOPBACK = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):(\d+)")
 _UUID = re.compile(r"(?:GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # From this share of different values on, a variable is a name and no setting.
 _NAMES = 0.5
 # A secret that somebody has struck out is still one.
 _STRUCK_OUT = re.compile(r"\*+|[xX]{3,}|<[^<>]*>")
+# What a variable says that comes to the same as leaving it alone. A container gets compute and utility unasked:
+# https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
+_AS_UNSET = {"NVIDIA_DRIVER_CAPABILITIES": re.compile(r".*\b(?:all|compute)\b.*")}
 # Ray's head often has no devices and is a smaller machine, on purpose: it is held to what all nodes must share.
 _OF_WORKERS = frozenset({"gpus", "host"})
 _OF_WORKERS_NODE = re.compile(r"interface .*|InfiniBand ports|GPUs in use")
@@ -85,8 +88,10 @@ class Table:
             self.known[section].append(number)
             memory = case.host.memory_total if case.host is not None else None
             for fact, value in _reported(section, found, name):
-                if fact in _OF_MEMORY and memory and isinstance(value, int) and value >= memory:
+                if fact in _OF_MEMORY and memory and isinstance(value, int) and value >= (1 - _TOLERANCE) * memory:
                     value = None  # as much as there is, which is no limit
+                if section == "environment" and _says_nothing(fact, value, case):
+                    continue
                 if fact == _RAY and number in self.head:
                     continue
                 if section == "node" and number in self.small and _OF_WORKERS_NODE.fullmatch(fact):
@@ -143,6 +148,14 @@ def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
                     yield Skew(section=section, name=name, **texts, codes=codes, breaks=words), nodes
 
 
+def _says_nothing(name: str, value: Hashable, case: Case) -> bool:
+    """Whether a variable's value is what holds without it: all devices are visible, in their order."""
+    every = ",".join(str(number) for number in range(len(case.gpus.devices))) if case.gpus is not None else None
+    if name.endswith("_VISIBLE_DEVICES") and every and str(value).replace(" ", "") == every:
+        return True
+    return name in _AS_UNSET and _AS_UNSET[name].fullmatch(str(value)) is not None
+
+
 def _without(table: Table, section: str, name: str) -> set[int]:
     """The nodes of which nobody expects a fact."""
     if section == "node" and _OF_WORKERS_NODE.fullmatch(name):
@@ -172,6 +185,11 @@ def _merged(name: str, values: dict[Hashable, list[int]]) -> dict[Hashable, list
     if name == "Ray instances" and _is_a_name(values):
         for value, nodes in values.items():
             merged[len(str(value).split(", ")) if value else None] += nodes
+        return dict(merged)
+    if name == _COMPILERS:  # one more breaks nothing
+        enough = set(str(usual or "").split(", "))
+        for value, nodes in values.items():
+            merged[usual if enough <= set(str(value or "").split(", ")) else value] += nodes
         return dict(merged)
     if name not in _LIMITS:
         return values
@@ -203,7 +221,7 @@ def _reported(section: str, facts: Mapping[str, Any], host: str) -> Iterator[tup
         else:
             yield name, value if isinstance(value, Hashable) else str(value)
     if section == "host":
-        yield "compilers", ", ".join(sorted(compilers)) or None
+        yield _COMPILERS, ", ".join(sorted(compilers)) or None
 
 
 def _reaches_itself(case: Case) -> bool:
