@@ -10,6 +10,7 @@ from rldoctor.case import Case, Gpu
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis
+from rldoctor.knowledge import vllm_engine
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.counts import count, whole
@@ -183,6 +184,9 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
             options[name] = _scaled(value, scale)
     length = min(planned, LONGEST)
     options["max_model_len"] = length
+    if "enable_chunked_prefill" not in options and "max_num_batched_tokens" in options and _chunks_long_ones(case):
+        # The scaled context is too short for it, and such a budget would be refused.
+        options |= {"enable_chunked_prefill": True} if device == "cuda" else {"max_num_batched_tokens": length}
     if sequences := count(plan, "engine.max_num_seqs"):
         options["max_num_seqs"] = min(sequences, MOST_SEQUENCES)
     if "max_num_batched_tokens" in options and not _starved(plan):
@@ -205,6 +209,12 @@ def _of_plan(plan: RolloutPlan, case: Case, options: dict[str, Any], environ: di
         device=device,
         left_out=_left_out(plan, carried),
     )
+
+
+def _chunks_long_ones(case: Case) -> bool:
+    """Whether the launch's engine chunks prefill only because its context is long, as V0 does on a GPU. On the CPU it
+    needs an extension for that."""
+    return vllm_engine.generation(case).value == "V0" and vllm_engine.chunked_prefill(case).value is True
 
 
 def _starved(plan: RolloutPlan) -> bool:

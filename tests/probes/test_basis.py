@@ -46,6 +46,17 @@ def test_a_long_context_is_scaled_and_the_budget_with_it() -> None:
     assert (reported["max_model_len"], reported["max_num_batched_tokens"]) == (2048, 1024)
 
 
+def test_a_budget_that_v0_takes_for_its_long_context_alone_is_not_refused_here() -> None:
+    """TRL 0.19 gives 4096 tokens. With a context beyond 32768 V0 chunks prefill unasked, with the scaled one not."""
+    asked = {"max_model_len": 40960, "max_num_batched_tokens": 4096}
+    assert options("0.7.3", **asked)["max_num_batched_tokens"] == 2048
+    on_a_gpu = dict(made("0.7.3", gpu(0), **asked).options)
+    assert (on_a_gpu["enable_chunked_prefill"], on_a_gpu["max_num_batched_tokens"]) == (True, 205)
+    # Up to 32768 it does not chunk, and refuses: that is what the launch would see, too.
+    refused = options("0.7.3", max_model_len=8192, max_num_batched_tokens=4096)
+    assert refused["max_num_batched_tokens"] < refused["max_model_len"]
+
+
 def test_scaling_does_not_leave_a_step_without_a_token_for_each_sequence() -> None:
     reported = options(max_model_len=131072, max_num_batched_tokens=2048, max_num_seqs=256)
     assert reported["max_num_batched_tokens"] == reported["max_num_seqs"] == 32

@@ -94,19 +94,21 @@ def beyond_the_model(case: Case) -> Iterator[Finding | Reach]:
             *cite_config(case, f"{limit.key}: {limit.tokens} tokens", config.defaulted),
         ),
         fixes=(
-            *(_no_more_than(plan, limit.tokens) or shorten(plan, limit.tokens)),
+            *_within(plan, limit.tokens),
             Fix(title="stretch the model with rope_scaling in its config.json, or take a model with a longer context"),
         ),
     )
 
 
-def _no_more_than(plan: RolloutPlan, limit: int) -> tuple[Fix, ...]:
-    """The model's own context for the engine, where the launch asks for more than prompt and response need."""
+def _within(plan: RolloutPlan, limit: int) -> Iterator[Fix]:
+    """The model's own context for the engine, and rollouts that fit into it. Where the launch gives the engine's
+    context by itself, shorter rollouts alone would leave it where it is."""
     setting = plan.get(CONTEXT)
-    needed = (plan.value(PROMPT) or 0) + (plan.value(RESPONSE) or 0)
-    if setting is None or setting.source != "given" or needed > limit:
-        return ()
-    return (Fix.safe(f"give the engine the model's context of {limit} tokens", {CONTEXT: limit}),)
+    given = setting is not None and setting.source == "given"
+    if given and (plan.value(PROMPT) or 0) + (plan.value(RESPONSE) or 0) <= limit:
+        yield Fix.safe(f"give the engine the model's context of {limit} tokens", {CONTEXT: limit})
+    else:
+        yield from shorten(plan, limit, limit if given else None)
 
 
 @check.declared(needs=[f"plan.{CONTEXT}", f"plan.{PROMPT}"])

@@ -24,15 +24,19 @@ def response_of(case: Case) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def shorten(plan: RolloutPlan, room: int) -> Iterator[Fix]:
-    """Fixes that make prompt plus response fit into ``room`` tokens, the response first."""
+def shorten(plan: RolloutPlan, room: int, context: int | None = None) -> Iterator[Fix]:
+    """Fixes that make prompt plus response fit into ``room`` tokens, the response first. ``context`` is what the launch
+    has to give the engine along with it."""
     prompt, response = plan.value(PROMPT), plan.value(RESPONSE)
+    along = "" if context is None else f", and give the engine a context of {context}"
+    also = {} if context is None else {CONTEXT: context}
     if response and not prompt:
         half = f"shorten the response to {room // 2} tokens, which leaves as much for the prompt"
-        yield Fix.unsafe(half, {RESPONSE: room // 2})
+        yield Fix.unsafe(half + along, {RESPONSE: room // 2, **also})
     for option, value, other in ((RESPONSE, response, prompt), (PROMPT, prompt, response)):
         if value and other and room > other:
-            yield Fix.unsafe(f"shorten the {option.split('.')[1]} to {room - other} tokens", {option: room - other})
+            title = f"shorten the {option.split('.')[1]} to {room - other} tokens"
+            yield Fix.unsafe(title + along, {option: room - other, **also})
 
 
 def context(tokens: int | None, title: str, cost: str = "more KV cache for each sequence") -> Fix:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 from rldoctor_checks.rollout.length_budget import check
 
 from rldoctor.api import Outcome, Severity
+from rldoctor.judge import judge_one
+from rldoctor.plan.model import Setting, Source
 from tests.checks.launches import LaunchFile
 from tests.logs.asking import finding, findings, raised
 from tests.plans import QWEN2_7B, edits, judged
+from tests.plans import case as planned
 
 MATH = {**QWEN2_7B, "max_position_embeddings": 4096}
 
@@ -20,8 +24,20 @@ def test_fires_beyond_the_models_context() -> None:
     result = judged(check, config=MATH, engine__max_model_len=8192, lengths__prompt=2048, lengths__response=6144)
     (finding,) = result.findings
     assert finding.message == "max_model_len 8192 exceeds the model's context of 4096 tokens (max_position_embeddings)"
-    assert edits(result)[:1] == [{"lengths.response": 2048}]
+    # A shorter response alone would leave the engine the context that its model does not have.
+    assert edits(result)[:2] == [{"lengths.response": 2048, "engine.max_model_len": 4096}, {}]
     assert finding.evidence[-1].source == "model/config.json"
+    mended = {"engine__max_model_len": 4096, "lengths__prompt": 2048, "lengths__response": 2048}
+    assert judged(check, config=MATH, **mended).outcome is Outcome.PASS
+
+
+def test_a_context_that_follows_the_lengths_is_mended_with_them() -> None:
+    derived = planned(config=MATH, lengths__prompt=2048, lengths__response=6144)
+    assert derived.plan is not None
+    context = Setting(value=8192, source=Source.DERIVED, how="prompt 2048 + response 6144")
+    plan = replace(derived.plan, settings={**derived.plan.settings, "engine.max_model_len": context})
+    result = judge_one(check, replace(derived, plan=plan))
+    assert edits(result)[:1] == [{"lengths.response": 2048}]
 
 
 def test_rope_scaling_stretches_the_model() -> None:
