@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rldoctor.frameworks import has_option
 from rldoctor.plan.evidence import cite_given
 from rldoctor.plan.model import RefusedValue, UnknownOption
 
@@ -9,4 +10,5 @@ __all__ = [
     "RefusedValue",
     "UnknownOption",
     "cite_given",
+    "has_option",
 ]

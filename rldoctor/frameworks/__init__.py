@@ -93,6 +93,12 @@ def by_name(name: str) -> Dialect | None:
     return next((d for d in all_dialects() if wanted in (_plain(d.name), _plain(d.owner))), None)
 
 
+def has_option(framework: str, option: str) -> bool:
+    """Whether a framework's launches can set a canonical option."""
+    dialect = by_name(framework)
+    return dialect is not None and next(dialect.native_keys(option), None) is not None
+
+
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace(" ", "").replace(".", "")
 
@@ -105,6 +111,7 @@ __all__ = [
     "by_name",
     "framework",
     "frameworks",
+    "has_option",
     "logged",
     "packages",
     "trainers",

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 from rldoctor.api import Applicability, Case, Edit, Fix, RolloutPlan, Setting, plan_of
 from rldoctor.api.memory import MemoryPhase, device_memory, fitting_share, memory_phases, trainer_fits
+from rldoctor.api.plan import has_option
 
 SHARE = "engine.gpu_memory_utilization"
+UPDATE, EXPERIENCE = "batch.per_device", "batch.logprob_per_device"
+TOKENS, ACCUMULATION = "batch.tokens_per_device", "batch.accumulation"
 # Title, edits, what they change of the trainer (fields of the memory plan's Training), and their cost.
 Change = tuple[str, tuple[Edit, ...], dict[str, object], str]
 
@@ -34,8 +37,51 @@ def remedies(case: Case, phases: tuple[MemoryPhase, ...]) -> Iterator[Fix]:
     if sleeping is not None:
         yield from _asleep(case, plan, sleeping)
     if any(phase.likely for phase in phases):
-        yield Fix(title="smaller micro batches with more accumulation, or a loss that never holds all logits at once")
+        yield from smaller_micro_batches(plan.framework, plan, "update")
+        yield Fix(title="compute the loss without holding all logits at once (a chunked or fused loss)")
     yield Fix(title="train adapters (LoRA), or use more devices")
+
+
+def smaller_micro_batches(framework: str | None, plan: RolloutPlan | None, stage: str | None) -> Iterator[Fix]:
+    """Less on a device at a time, in the stage that it is too much for: half of what the launch has, where that is
+    known; nothing where it cannot have less."""
+    option = _micro_batch(framework or "", plan, stage)
+    now = plan.value(option) if plan is not None and option is not None else None
+    title, settings = "smaller micro batches", {}
+    if plan is not None and isinstance(now, int):
+        least = plan.value("lengths.total") or 0 if option == TOKENS else 1
+        if now <= least:
+            return
+        settings = _halved(plan, str(option), now, least)
+    elif option is not None:
+        settings = {option: "SIZE"}
+    if option == TOKENS:
+        title = "fewer tokens in a micro batch"
+    elif option == UPDATE and has_option(framework or "", ACCUMULATION):
+        title += ", with as many times more accumulation"
+    yield Fix.unsafe(title, settings, side_effects="more, smaller steps for the same data")
+
+
+def _halved(plan: RolloutPlan, option: str, now: int, least: int) -> dict[str, object]:
+    """Half of it, with the accumulation that keeps the batch; nothing where the ranks would no longer hold whole groups
+    of completions."""
+    half = max(now // 2, least)
+    steps = plan.value(ACCUMULATION) if has_option(plan.framework, ACCUMULATION) else None
+    if option != UPDATE or not isinstance(steps, int):
+        return {option: half}
+    half = half if now % half == 0 else 1
+    group, ranks = plan.value("batch.generations"), plan.value("process.total")
+    if isinstance(group, int) and isinstance(ranks, int) and half * ranks % group:
+        return {}
+    return {option: half, ACCUMULATION: steps * now // half}
+
+
+def _micro_batch(framework: str, plan: RolloutPlan | None, stage: str | None) -> str | None:
+    """What says how much a device takes at a time in a stage, of what the framework has options for."""
+    if plan is not None and plan.value("batch.dynamic") and has_option(framework, TOKENS):
+        return TOKENS
+    wanted = (EXPERIENCE, UPDATE) if stage == "log-probabilities" else (UPDATE,)
+    return next((option for option in wanted if has_option(framework, option)), None)
 
 
 def _asleep(case: Case, plan: RolloutPlan, option: str) -> Iterator[Fix]:

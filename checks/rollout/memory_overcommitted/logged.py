@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rldoctor.api import Applicability, Case, Edit, Finding, Fix, LogEvent
 
 from . import check
+from .fixes import smaller_micro_batches
 
 _ENGINE_STAGES = ("start", "weights", "rollout", "weight sync")
 
@@ -29,7 +30,7 @@ def _less_engine(event: LogEvent, free: float | None = None) -> Fix:
     return Fix(
         title="give the engine a smaller share of the device" + (f" (it had {share:g})" if share else ""),
         applicability=Applicability.UNSAFE,
-        edits=(Edit(option="engine.gpu_memory_utilization", value=target),) if target else (),
+        edits=(Edit(option="engine.gpu_memory_utilization", value=target or "SHARE"),),
         side_effects="a smaller KV cache: fewer sequences at a time, slower rollouts",
     )
 
@@ -41,10 +42,8 @@ _FREE_TRAINER = Fix(
 )
 
 
-_SMALLER_BATCH = Fix(
-    title="smaller micro batches for log-probabilities and update, or a token limit per micro batch",
-    side_effects="more steps for the same data",
-)
+def _smaller_batch(case: Case, event: LogEvent) -> tuple[Fix, ...]:
+    return tuple(smaller_micro_batches(event.incident.framework, case.plan, event.incident.stage))
 
 
 @check.logged(
@@ -71,7 +70,8 @@ def allocator_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     if event.ranks:
         message += f" (rank {', '.join(event.ranks[:4])})"
     engine = stage in _ENGINE_STAGES
-    fixes = (_less_engine(event), _FREE_TRAINER, _SMALLER_BATCH) if engine else (_SMALLER_BATCH, _less_engine(event))
+    smaller, less = _smaller_batch(case, event), _less_engine(event)
+    fixes = (less, _FREE_TRAINER, *smaller) if engine else (*smaller, less)
     yield check.finding(message, fixes=fixes, url="https://docs.vllm.ai/en/latest/configuration/conserving_memory.html")
 
 
@@ -99,7 +99,7 @@ check.signature(
     unless=("CUDA out of memory", "NPU out of memory", "HIP out of memory", "running low on memory", "Task was killed"),
     says="a worker of Ray ran out of device memory[[ in {function}]]; its own words are not in this log",
     details=(r"RayTaskError\(OutOfMemoryError\): ray::(?P<function>[\w.]+)\(\)",),
-    fixes=lambda case, event, words: (_SMALLER_BATCH, _less_engine(event)),
+    fixes=lambda case, event, words: (*_smaller_batch(case, event), _less_engine(event)),
     url="https://docs.vllm.ai/en/latest/configuration/conserving_memory.html",
 )
 

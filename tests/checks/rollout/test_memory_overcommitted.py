@@ -49,3 +49,20 @@ def test_memory_that_moved_while_the_engine_measured() -> None:
 def test_a_batch_that_was_tried_again_smaller() -> None:
     text = "INFO 11-20 21:24:36 [x.py:1] CUDA out of memory, trying again with batch size 8\n"
     assert findings(check, text + HEALTHY) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "option"),
+    [
+        ("trl/trainer/grpo_trainer.py training_step", "batch.per_device"),
+        ("verl/workers/fsdp_workers.py update_actor", "batch.per_device"),
+        ("verl/workers/fsdp_workers.py compute_log_prob", "batch.logprob_per_device"),
+        # It has one size for both.
+        ("trl/trainer/grpo_trainer.py _get_per_token_logps", "batch.per_device"),
+    ],
+)
+def test_the_micro_batch_of_the_stage_is_named_as_far_as_the_framework_has_one(frame: str, option: str) -> None:
+    text = raised(
+        "torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 13.91 GiB.", f"/x/site-packages/{frame}"
+    )
+    assert [edit.option for edit in finding(check, text).fixes[0].edits] == [option]

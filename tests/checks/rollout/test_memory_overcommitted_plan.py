@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rldoctor_checks.rollout.memory_overcommitted import check
+from rldoctor_checks.rollout.memory_overcommitted.fixes import smaller_micro_batches
 
 from rldoctor.api import Case, Outcome, Severity
 from rldoctor.api.facts import Gpu, Gpus
@@ -26,6 +27,15 @@ COLOCATED: dict[str, Any] = {
     "sleep__level": 0,
 }
 ZERO2: dict[str, Any] = {"trainer__strategy": "deepspeed", "trainer__zero_stage": 2, "trainer__deepspeed": "zero2"}
+LOGITS: dict[str, Any] = {
+    "placement__mode": "server",
+    "placement__trainer_gpus": 8,
+    "trainer__strategy": "deepspeed",
+    "trainer__zero_stage": 3,
+    "batch__per_device": 16,
+    "lengths__response": 16384,
+    "lora__enabled": False,
+}
 
 
 def planned(gib: int = 80, framework: str = "ms-swift", vllm: str = "0.8.5", **settings: Any) -> Case:
@@ -123,18 +133,34 @@ def test_what_is_near_the_border_is_a_warning_with_the_numbers() -> None:
 
 
 def test_logits_at_half_of_the_longest_responses_are_a_warning() -> None:
-    settings: dict[str, Any] = {
-        "placement__mode": "server",
-        "placement__trainer_gpus": 8,
-        "trainer__strategy": "deepspeed",
-        "trainer__zero_stage": 3,
-        "batch__per_device": 16,
-        "lengths__response": 16384,
-        "lora__enabled": False,
-    }
-    (finding,) = judged(framework="TRL", trainer__logits_chunked=False, **settings).findings
+    (finding,) = judged(framework="TRL", trainer__logits_chunked=False, **LOGITS).findings
     assert finding.severity is Severity.WARNING
-    assert judged(framework="TRL", trainer__logits_chunked=True, **settings).findings == ()
+    assert judged(framework="TRL", trainer__logits_chunked=True, **LOGITS).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("launched", "wanted"),
+    [
+        ({"batch__accumulation": 2}, {"batch.per_device": 8, "batch.accumulation": 4}),
+        # The ranks together would hold half a group.
+        ({"batch__accumulation": 2, "batch__generations": 64, "process__total": 4}, {}),
+        (
+            {"batch__accumulation": 2, "batch__generations": 8, "process__total": 4},
+            {"batch.per_device": 8, "batch.accumulation": 4},
+        ),
+    ],
+)
+def test_half_of_the_micro_batch_that_holds_these_logits(launched: dict[str, Any], wanted: dict[str, object]) -> None:
+    (finding,) = judged(**{"framework": "TRL", "trainer__logits_chunked": False, **LOGITS, **launched}).findings
+    smaller = next(fix for fix in finding.fixes if fix.title.startswith(("smaller micro", "fewer tokens")))
+    assert {edit.option: edit.value for edit in smaller.edits} == wanted
+
+
+@pytest.mark.parametrize(("total", "wanted"), [(8192, [16384]), (20480, [20480]), (32768, [])])
+def test_fewer_tokens_at_a_time_still_hold_one_whole_sequence(total: int, wanted: list[int]) -> None:
+    settings = {"batch__dynamic": True, "batch__tokens_per_device": 32768, "lengths__total": total}
+    fixes = smaller_micro_batches("verl", planned(framework="verl", **settings).plan, "update")
+    assert [edit.value for fix in fixes for edit in fix.edits] == wanted
 
 
 def test_weights_beyond_the_device() -> None:
