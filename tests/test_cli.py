@@ -260,6 +260,8 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("check", "rum.sh"), "rum.sh: no such file; did you mean run.sh?"),
         (("check", "srun", "bash", "run.sh"), "srun: no such file; hand over the script alone: rldoctor check run.sh"),
         (("check", "srun -n 8 bash run.sh"), "srun: no such file; hand over the script alone: rldoctor check run.sh"),
+        (("check", "vllm serve m --seed 1"), "vllm serve m --seed 1: a command, not a file; save it as a script"),
+        (("check", "--", "a=1"), "one launch script; 0 are given: rldoctor check SCRIPT -- ARGUMENTS"),
         (("check", "-"), "-: what a launch names stands beside its file, so standard input is not read: save it"),
         (("check", "torn.gz"), "torn.gz: a log by its name, and no launch file: rldoctor triage torn.gz"),
         (("check", "run.sh", "--framework", "vrel"), "vrel: no such framework; did you mean 'verl'?"),

@@ -120,6 +120,8 @@ def _refuse_what_is_no_file(targets: list[Path]) -> None:
             raise InputError("-: what a launch names stands beside its file, so standard input is not read: save it")
         if not target.exists() and script is not None and not Path(words[0]).suffix:
             raise InputError(f"{words[0]}: no such file; hand over the script alone: rldoctor check {script}")
+        if not target.exists() and " -" in str(target):
+            raise InputError(f"{target}: a command, not a file; save it as a script and hand that over")
 
 
 def check(
@@ -184,7 +186,9 @@ def check(
     shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     judging = Judging.begin(options, shape)
     if options.arguments is not None and len(targets or ()) != 1:
-        raise InputError(f"what stands behind -- goes to one launch script; {len(targets or ())} are given")
+        given = len(targets or ())
+        how = "" if given else ": rldoctor check SCRIPT -- ARGUMENTS"
+        raise InputError(f"what stands behind -- goes to one launch script; {given} are given{how}")
     _refuse_what_is_no_file(targets or [])
     if (fix or diff) and not targets and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
@@ -193,6 +197,8 @@ def check(
     found = run.examine_all(judging.session, targets or (), progress)
     told: set[str] = set()
     shown, changed = _mended(found, told, write=fix, show=diff) if fix or diff else (None, ())
+    if (fix or diff) and not (changed or shown or told):
+        progress("nothing is changed: no finding has a fix for a file that --fix may apply")
     files = dict.fromkeys(changed)
     for left in reversed(range(MEND_ROUNDS)):
         if not changed:

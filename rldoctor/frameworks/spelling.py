@@ -101,6 +101,8 @@ def _in_place(dialect: Dialect, edit: Edit, setting: Setting, plan: RolloutPlan)
     write = _write(
         dialect, rule, key, value, Place(form=setting.form, file=setting.file, line=setting.line or 1), setting.path
     )
+    if setting.line is None and setting.form in (Form.OPTION, Form.OVERRIDE):
+        return Spelling(text=_text(write, value, plan), reason=f"{key} is given to {plan.file} from outside")
     return Spelling(text=_text(write, value, plan), file=write.file, line=write.line, write=write)
 
 

@@ -239,6 +239,12 @@ class LogEvent:
 
     def evidence(self, text: str | None = None) -> Evidence:
         """The line as evidence, with its file and line number."""
-        return Evidence(
-            text=text if text is not None else self.line.strip()[:500], source=self.source, line=self.number
-        )
+        return Evidence(text=self._sentence()[:500] if text is None else text, source=self.source, line=self.number)
+
+    def _sentence(self) -> str:
+        """The line, with the lines on which its exception's message ends the sentence."""
+        said = self.line.strip()
+        rest = iter(self.exception.message.partition(said)[2].split("\n")[1:] if self.exception is not None else ())
+        while not said.endswith((".", ":", "!", "?")) and (more := next(rest, "").strip()):
+            said += f" {more}"
+        return said

@@ -61,14 +61,15 @@ class SeedTopology:
         listed = ", ".join(firsts if len(firsts) <= SHOWN else [*firsts[:4], "...", firsts[-1]])
         return f"{len(self.ranks)} ranks in {self.replicas} replicas, seeds {listed} ({self.formula})"
 
-    def table(self) -> str:
-        """The topology for people, one line for each rank; long ones are cut in the middle."""
-        lines = [f"{'rank':>5} {'node':>5} {'replica':>8} {'peer':>5}  seed"]
-        rows = [f"{r.rank:>5} {r.node:>5} {r.replica:>8} {r.peer:>5}  {_shown(r.seed)}" for r in self.ranks]
-        if len(rows) > SHOWN:
-            half = SHOWN // 2
-            rows = [*rows[:half], f"{'...':>5} ({len(rows) - SHOWN} more)", *rows[-half:]]
-        return "\n".join([*lines, *rows])
+    def by_replica(self) -> str:
+        """The seeds of each replica's ranks, in one line; many replicas are cut in the middle."""
+        seeds: dict[int, list[str]] = {}
+        for row in self.ranks:
+            seeds.setdefault(row.replica, []).append(_shown(row.seed))
+        said = [f"replica {number}: {', '.join(dict.fromkeys(found))}" for number, found in seeds.items()]
+        if len(said) > SHOWN:
+            said = [*said[:4], "...", said[-1]]
+        return "; ".join(said)
 
 
 # What the number of replicas and their seeds are counted from.

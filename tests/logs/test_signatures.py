@@ -105,6 +105,13 @@ def test_wrapper_and_cascade_literals_keep_an_exception_from_being_the_root() ->
     assert events[0].run.root.type == "KeyError"
 
 
+def test_a_sentence_over_several_lines_is_one_piece_of_evidence() -> None:
+    check, _ = seeing("An attempt to start")
+    message = "\n        An attempt to start a new process before the\n        first has come up.\n\n    Use a guard.\n"
+    (finding,) = triage_text(f"Traceback (most recent call last):\nRuntimeError: {message}", [check]).findings
+    assert finding.evidence[0].text == "An attempt to start a new process before the first has come up."
+
+
 def test_a_confirmation_is_only_evidence() -> None:
     cause, _ = seeing(MEMORY)
 

@@ -84,6 +84,10 @@ def peers_and_replicas(case: Case) -> Iterator[Finding | Reach]:
     if found.disagreeing:
         yield _disagreeing(case, plan, found)
     elif _seed_shared(plan, found):
+        if plan.role == "server" and replicas_per_prompt(plan, found.replicas) is None:
+            raise NotChecked(
+                "whether the completions of one prompt come from several replicas is not known: no trainer"
+            )
         yield _shared(case, plan, found)
     else:
         yield Reach(found.summary())
@@ -141,7 +145,7 @@ def _disagreeing(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
         grade=Grade.REPRODUCED if seen else Grade.DECLARED,
         evidence=(
             *cite(launch, RULE, "engine.tensor_parallel_size"),
-            Evidence(text=found.table(), source="derived seeds"),
+            Evidence(text=found.by_replica(), source="derived seeds"),
             *seen,
         ),
         fixes=(Fix(title="derive the seed from the replica: rank // tensor parallel size"),),
@@ -182,7 +186,7 @@ def _shared(case: Case, plan: RolloutPlan, found: SeedTopology) -> Finding:
         evidence=(
             *cite(launch, RULE, "placement.engines"),
             *cite(plan, "batch.generation", "batch.generations", "rollout.spread"),
-            Evidence(text=found.table(), source="derived seeds"),
+            Evidence(text=found.by_replica(), source="derived seeds"),
             *drawn.evidence,
         ),
         fixes=tuple(own_seeds(plan, found)),

@@ -154,6 +154,14 @@ def test_ms_swifts_equal_requests() -> None:
     assert quiet(check, "ms-swift", version="3.5.3", **{**SWIFT, "seed__per_request": "counter"}, sampling__n=1)
 
 
+def test_a_server_alone_does_not_tell_whether_a_prompt_reaches_several_replicas() -> None:
+    served = launch("vLLM", **SERVER)
+    assert served.plan is not None
+    alone = replace(served, plan=replace(served.plan, role="server"))
+    assert judge_one(check, alone).outcome is Outcome.NOT_CHECKED
+    assert judge_one(check, served).outcome is Outcome.FINDINGS
+
+
 def test_several_servers_that_are_started_elsewhere() -> None:
     hosts = {"placement__server_host": ["10.0.0.1", "10.0.0.2"]}
     assert "2 of them get the same prompts" in finding(check, "ms-swift", version="3.12.2", **hosts, **ROWS).message
