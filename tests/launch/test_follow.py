@@ -162,11 +162,23 @@ def test_what_stands_behind_two_dashes_is_given_to_the_script(
 
 
 def test_what_was_given_from_outside_is_changed_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run.sh").write_text(VERL.format(length="512", n="8") + ' trainer.n_gpus_per_node=8 "$@"\n')
+    (tmp_path / "run.sh").write_text(
+        VERL.format(length="512", n="8") + ' trainer.n_gpus_per_node=8 trainer.nnodes=1 "$@"\n'
+    )
     option = "actor_rollout_ref.rollout.tensor_model_parallel_size"
     with pytest.raises(SystemExit):
         main(
-            ["check", str(tmp_path / "run.sh"), "--level", "static", "--fix", "--select", "RLD209", "--", f"{option}=3"]
+            [
+                "check",
+                str(tmp_path / "run.sh"),
+                "--level",
+                "static",
+                "--fix",
+                "--assume",
+                "8xH100-80GB",
+                "--",
+                f"{option}=3",
+            ]
         )
     said = capsys.readouterr()
     assert f"    {option}=2" in said.out.splitlines()

@@ -158,7 +158,7 @@ def test_half_of_the_micro_batch_that_holds_these_logits(launched: dict[str, Any
 
 @pytest.mark.parametrize(("total", "wanted"), [(8192, [16384]), (20480, [20480]), (32768, [])])
 def test_fewer_tokens_at_a_time_still_hold_one_whole_sequence(total: int, wanted: list[int]) -> None:
-    settings = {"batch__dynamic": True, "batch__tokens_per_device": 32768, "lengths__total": total}
+    settings: dict[str, Any] = {"batch__dynamic": True, "batch__tokens_per_device": 32768, "lengths__total": total}
     fixes = smaller_micro_batches("verl", planned(framework="verl", **settings).plan, "update")
     assert [edit.value for fix in fixes for edit in fix.edits] == wanted
 
