@@ -1,10 +1,11 @@
-"""Sixty-four logs that a scheduler ended, of sixteen kinds, and thirty healthy ones: whether triage says what ended the
-run, on which node, and in which attempt.
+"""Ninety-six logs that a scheduler ended, of twenty-four kinds, and thirty healthy ones: whether triage says what
+ended the run, on which node, and in which attempt.
 
 python -m benchmarks.scheduler_logs [--keep FOLDER]
 
-The lines in ``endings/`` have the forms that Slurm, Kubernetes, Ray, torchrun, LSF, PBS and SkyPilot write (manuals and
-sources); names, numbers and what the trainer prints before them are drawn from a fixed seed."""
+The lines in ``endings/`` have the forms that Slurm, Kubernetes, Ray, torchrun, mpirun, LSF, PBS, HTCondor, Flux and
+clouds write (manuals and sources); names, numbers and what the trainer prints before them are drawn from a fixed
+seed."""
 
 from __future__ import annotations
 
@@ -50,8 +51,16 @@ KINDS = {
     "lsf-time": Kind("LSF ended the job at its time limit"),
     "pbs-time": Kind("PBS ended the job at its time limit", node=False),
     "skypilot-preemption": Kind("SkyPilot.* preempted", node=False),
+    "condor-memory": Kind("HTCondor put the job on hold at its memory limit"),
+    "condor-eviction": Kind("HTCondor evicted", node=False),
+    "mpirun-killed": Kind("SIGKILL"),
+    "vertex-memory": Kind("memory was used up", node=False),
+    "sagemaker-time": Kind("SageMaker ended the job at its time limit", node=False),
+    "ray-job-killed": Kind("SIGKILL", node=False),
+    "flux-time": Kind(r"Flux ended the job \(timeout\)", node=False),
+    "slurm-2013": Kind("was cancelled"),
 }
-STARTS = ("slurm", "srun", "kubernetes", "torchrun", "ray", "none")
+STARTS = ("slurm", "srun", "kubernetes", "torchrun", "ray", "condor", "none")
 NODES = ("node{0:03}", "gpu-{0}-a", "hpc{0}.cluster.local", "ip-10-0-{0}-7", "nid{0:06}", "r{0}n3")
 ENDS = (
     "{{'train_runtime': {job}.31, 'train_samples_per_second': 3.1, 'train_loss': 0.041, 'epoch': 1.0}}\n",

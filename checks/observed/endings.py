@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rldoctor.api import Case, LogEvent
 
+# What srun says of a task.
+_ENDS_OF_TASKS = frozenset({"exit code", "Killed", "Segmentation fault", "Aborted", "Bus error"})
+
 
 def unfinished(case: Case, event: LogEvent) -> bool:
     """Whether the run did not come to its end all the same: what a cluster tries again may succeed."""
@@ -19,4 +22,4 @@ def nothing_failed_before(case: Case, event: LogEvent) -> bool:
 def no_task_ended_before(case: Case, event: LogEvent) -> bool:
     """Whether it is the first that is said of an end: Slurm cancels a step of which a task has failed, too."""
     ended = (one for one in event.run.failures if one.source == event.source and one.line < event.number)
-    return nothing_failed_before(case, event) and not any(one.type == "exit code" for one in ended)
+    return nothing_failed_before(case, event) and not any(one.type in _ENDS_OF_TASKS for one in ended)

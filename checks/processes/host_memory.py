@@ -104,6 +104,9 @@ check.signature(
     "TERM_MEMLIMIT: job killed",
     "=>> PBS: job killed: mem ",
     "=>> PBS: job killed: vmem ",
+    "Job has gone over cgroup memory limit of ",
+    "Job has gone over memory limit of ",
+    " ran out-of-memory and exited ",
 )
 def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The kernel's, the cgroup's, the pod's or the job's limit."""
@@ -111,6 +114,9 @@ def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     if ended is not None:
         used, most = (int(number) / 1024**2 for number in ended.groups())
         text = f"PBS ended the job at its memory limit: {used:.1f} GiB used of {most:.1f} GiB"
+    elif event.literal.startswith("Job has gone over"):
+        limit = event.search(r"memory limit of (\d+) megabytes")
+        text = f"HTCondor put the job on hold at its memory limit{f' of {limit[1]} MiB' if limit else ''}"
     elif event.literal.startswith("TERM_MEMLIMIT"):
         text = "LSF ended the job at its memory limit"
     elif event.literal.startswith("The node was low"):

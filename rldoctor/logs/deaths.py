@@ -42,7 +42,7 @@ SIGNALS = {
     "Floating point exception": signal.SIGFPE,
 }
 # The wording is that of glibc and bash (signals), torch/distributed/elastic, DeepSpeed's launcher, Slurm, argparse,
-# CPython.
+# CPython, Open MPI.
 DEATHS: tuple[Death, ...] = (
     # Nothing ends itself so: the shell says it of its child, which had no time to say why.
     _death("Killed", SHELL + r"Killed(?:$|\s{2,}|\s*\(core)", "Killed", launcher=True),
@@ -89,6 +89,19 @@ DEATHS: tuple[Death, ...] = (
     *(_death(f": {name}", _SRUN + name, name, True) for name in SIGNALS if name != "Killed"),
     _death(": Out Of Memory", _SRUN + r"Out Of Memory", "Killed",
            True),
+    # Open MPI's mpirun, Grid Engine's mail, and services that tell the exit code alone: Ray's jobs, SageMaker, Vertex
+    # AI, Azure ML, SkyPilot.
+    *(_death(f" ({name}", r"(?:mpi|prte?|orte)(?:run|exec) noticed that process rank (?P<rank>\d{1,6}) with PID \d+ on "
+             rf"node (?P<node>\S+) exited on signal \d+ \({name}", name, True) for name in SIGNALS),
+    _death("died through signal KILL", r"job \S+ died through signal KILL", "Killed", True),
+    _death("entrypoint command failed with exit code ",
+           r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", "exit code", True),
+    _death("ExitCode ", r"ExitCode (?P<code>-?[1-9]\d{0,8})$", "exit code", True),
+    _death(" with a non-zero status of ", r".{0,80}The replica (?P<node>[\w-]+) (?:ran out-of-memory and )?exited "
+           r"with a non-zero status of (?P<code>[1-9]\d{0,8})", "exit code", True),
+    _death("exit_codes: ", r"\s*exit_codes: (?P<code>-?[1-9]\d{0,8})", "exit code", True),
+    _death("failed with return code list: ",
+           r".{0,80}failed with return code list: \[(?:0, ){0,9999}(?P<code>-?[1-9]\d{0,8})", "exit code", True),
     # torchrun's agent, vLLM's front end, kubectl and shells on what they had started.
     _death(" death signal, shutting down workers", r"Received \d{1,2} death signal, shutting down workers", "Signal",
            True),

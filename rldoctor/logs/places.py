@@ -40,6 +40,13 @@ PLACES: tuple[Reveal, ...] = (
     _node("requested job terminate", r"job killed: node \d+ \(([\w.-]+)\) requested job terminate"),
     _node("Preempted by ", r"\bPreempted by .{1,200}? on node ([\w.-]+)"),
     _node(" CANCELLED AT ", r"\*\*\* (?:JOB|STEP) \S+(?: \(\d+\))? ON ([\w.-]+) CANCELLED AT "),
+    _node(" *** on ", r" CANCELLED AT .{10,80}\*\*\* on ([\w.-]+)"),
+    _node("noticed that process rank ", r" with PID \d+ on node ([\w.-]+) exited on signal "),
+    _node("Remote daemon: ", r"Remote daemon: \S+ on node ([\w.-]+)"),
+    _node("Error from slot", r"Error from slot\w+@([\w.-]+): "),
+    _node("reconnect to slot", r"reconnect to slot\w+@([\w.-]+)"),
+    _node("The replica ", r"The replica ([\w-]+) (?:exited|ran out-of-memory and exited) with a non-zero status of "),
+    _node(" Host   ", r"^ Host {2,}= ([\w.-]+)$"),
     _node("executed on host(s) <", r"executed on host\(s\) <(?:\d+\*)?([\w.-]+)>"),
     _node("Node:  ", r"^Node: {2,}([\w.-]+)/"),
     _node("Successfully assigned ", r"Successfully assigned \S+ to ([\w.-]+)"),
@@ -56,25 +63,33 @@ PLACES: tuple[Reveal, ...] = (
     _attempt("SLURM_RESTART_COUNT=", r"\bSLURM_RESTART_COUNT=(\d{1,6})\b"),
     _attempt("restartCount: ", r"^\s*(?:- )?restartCount: (\d{1,6})$"),
     _attempt("Restart Count:", r"^\s+Restart Count: +(\d{1,6})\b"),
+    # The agent says so before it counts down: the first time all of them are left.
+    _attempt(" attempts left; will restart", r"Worker group \w+\. (\d{1,6}/\d{1,6}) attempts left; will restart"),
 )
-_FIRST_COUNTS = frozenset(reveal.pattern for reveal in PLACES if reveal.literal.removeprefix(": ") in _TASKS_END)
+_OF_TASKS = frozenset(reveal.pattern for reveal in PLACES if reveal.literal.removeprefix(": ") in _TASKS_END)
+_CANCELLED = next(number for number, reveal in enumerate(PLACES) if reveal.literal == " CANCELLED AT ")
+# Slurm cancels the step of a task that ended, on a node of its choice; and what it cancels ends then.
+_BEFORE_CANCELLED, _AFTER = _CANCELLED - 0.5, float(len(PLACES))
 _ORDER = {reveal.pattern: number for number, reveal in enumerate(PLACES)}
 
 
 def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
     """The node on which a run ended, None where nobody names it, and how often it had been started again before."""
-    nodes: list[tuple[int, str]] = []
-    tasks = len(PLACES)
+    nodes: list[tuple[float, str]] = []
+    tasks = _BEFORE_CANCELLED
     attempt: int | None = None
     for piece in pieces:
         for number, reveal, value in piece.record.places:
             if number > piece.last:
                 break
             if reveal.what == ATTEMPT:
-                attempt = int(value)
+                left, _, most = value.partition("/")
+                attempt = int(most) - int(left) + 1 if most else int(value)
             elif number >= piece.first:
-                nodes.append((tasks if reveal.pattern in _FIRST_COUNTS else _ORDER[reveal.pattern], value))
+                order = _ORDER[reveal.pattern]
+                tasks = _AFTER if order == _CANCELLED else tasks
+                nodes.append((tasks if reveal.pattern in _OF_TASKS else order, value))
     first = min((order for order, _ in nodes), default=None)
     named = list(dict.fromkeys(value for order, value in nodes if order == first))
     # Several may be named by one summary: whose failure was the first, its end says.
-    return (named[0 if first == tasks else -1] if named else None), attempt
+    return (named[0 if first in (_BEFORE_CANCELLED, _AFTER) else -1] if named else None), attempt

@@ -133,3 +133,20 @@ def test_a_scheduler_that_speaks_behind_a_rank_says_nothing_new() -> None:
         ("RLD321", "2"),
         ("RLD901", "0"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        ("prterun noticed that process rank 3 with PID 22 on node g7 exited on signal 9 (Killed).", "rank 3 was"),
+        ("Status message: Job entrypoint command failed with exit code 137, last available logs", "SIGKILL"),
+        ("ExitCode 137", "SIGKILL"),
+        ("The replica workerpool0-0 exited with a non-zero status of 139. To find out", "SIGSEGV"),
+        ("\texit_codes: -9", "SIGKILL"),
+        ("ERROR: Job 3 failed with return code list: [0, 137]", "SIGKILL"),
+        ("job 77120.1 died through signal KILL (9)", "SIGKILL"),
+    ],
+)
+def test_who_started_a_job_says_how_it_ended(line: str, how: str) -> None:
+    (found,) = triage_text(f"{HEALTHY}{line}\n").findings
+    assert found.code == "RLD901" and how in found.message

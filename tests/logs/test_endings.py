@@ -240,6 +240,45 @@ ENDED_AT = {
         "r5n3",
         None,
     ),
+    "Slurm before 2014": ("slurmstepd: *** JOB 14 CANCELLED AT 2014-02-04T06:33:25 *** on sh-2-3", "sh-2-3", None),
+    "a task before its step": (
+        "srun: error: g42: task 5: Killed\nslurmstepd: error: *** STEP 5.0 ON g41 CANCELLED AT 2026-11-20T12:12:12 ***",
+        "g42",
+        None,
+    ),
+    "a step before its tasks": (
+        "slurmstepd: error: *** STEP 5.0 ON g41 CANCELLED AT 2026-11-20T12:12:12 ***\nsrun: error: g42: task 5: Killed",
+        "g41",
+        None,
+    ),
+    "torchrun's last attempt": (
+        "[default] Worker group FAILED. 3/3 attempts left; will restart worker group\n"
+        "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n    host      : n31\n"
+        "failed (exitcode: -9) local_rank: 0 (pid: 900) of binary: /opt/venv/bin/python",
+        "n31",
+        2,
+    ),
+    "mpirun": (
+        "mpirun noticed that process rank 3 with PID 22103 on node gpu07 exited on signal 9 (Killed).",
+        "gpu07",
+        None,
+    ),
+    "mpirun's daemon": (
+        "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[51,0],0] on node hpc-01\n"
+        "  Remote daemon: [[51,0],1] on node hpc-02",
+        "hpc-02",
+        None,
+    ),
+    "HTCondor": (
+        "\tError from slot1_3@gpu3.cl: Job has gone over cgroup memory limit of 65536 megabytes. Last measured",
+        "gpu3.cl",
+        None,
+    ),
+    "Vertex AI": (
+        "The replica workerpool1-0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL).",
+        "workerpool1-0",
+        None,
+    ),
     "LSF": (
         "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nJob was executed on host(s) <64*h12>, in queue",
         "h12",

@@ -3,9 +3,9 @@
 What it looks for
     Ray's reports of a death: ``ActorDiedError``, ``WorkerCrashedError``, the raylet's ``A worker died or was
     killed``, a lost node. They are consequences: any cause in the log goes before them. And what ended, or never
-    started, the processes from outside, in the words of Slurm, Kubernetes, LSF and PBS (preemption, time limit, node
-    failure, eviction, a refused job, an image that cannot be pulled), an interruption (Ctrl-C, SIGTERM), Ray's head
-    that is gone, a runtime environment that Ray cannot build.
+    started, the processes from outside, in the words of Slurm, Kubernetes, LSF, PBS, HTCondor, Flux and clouds
+    (preemption, time limit, node failure, eviction, a refused job, an image that cannot be pulled), an interruption
+    (Ctrl-C, SIGTERM), Ray's head that is gone, a runtime environment that Ray cannot build.
 
 Why it hurts
     The driver learns only that the process is gone. What killed it (a signal, the kernel's memory killer, a crash in
@@ -42,6 +42,7 @@ check = Check("RLD603", "ray-actor-died", __doc__, kind=Kind.DEATH)
     "A worker died or was killed while executing a task by an unexpected system error",
     "The worker died unexpectedly while executing this task",
     "The actor died because its node has died",
+    "The actor is dead because its node has died",
     "The task's local raylet died",
     role=Role.CASCADE,
 )
@@ -55,7 +56,7 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     where = f" (pid {pid[1]}{f' on {address[1]}' if address else ''})" if pid else ""
     log = f"/tmp/ray/session_latest/logs/worker-*-{pid[1]}.err" if pid else "/tmp/ray/session_latest/logs/worker-*.err"
     node = " on that node" if address else ""
-    with_node = event.search(r"The actor died because its node has died")
+    with_node = event.search(r"The actor (?:died|is dead) because its node has died")
     how = " with its node" if with_node else ""
     said = lost or detail
     yield check.finding(

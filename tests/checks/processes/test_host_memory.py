@@ -49,6 +49,10 @@ def test_the_devices_memory_and_a_bare_killed_are_no_proof(text: str) -> None:
             "=>> PBS: job killed: mem 65011712kb exceeded limit 62914560kb",
             "PBS ended the job at its memory limit: 62.0 GiB used of 60.0 GiB",
         ),
+        (
+            "\tError from slot1_3@gpu3.cl: Job has gone over cgroup memory limit of 65536 megabytes.",
+            "HTCondor put the job on hold at its memory limit of 65536 MiB",
+        ),
         ("Message: The node was low on resource: memory. ", "Kubernetes evicted the pod: its node ran low on memory"),
     ],
 )

@@ -65,6 +65,27 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("Message: The node was low on resource: pids. ", "its node was low on pids"),
         ("Message: Node n7 which was running pod grpo-3 is unresponsive\nReason: NodeLost", "the node n7 of the pod"),
         ("Message: Pod was terminated in response to imminent node shutdown.", "the node of the pod was shut down"),
+        (
+            "slurmstepd: *** JOB 88 CANCELLED AT 2014-02-04T06:33:25 DUE TO TIME LIMIT *** on n7",
+            "the job 88 at its time",
+        ),
+        ("004 (31.000.000) 2026-11-20 10:11:12 Job was evicted.", "HTCondor evicted the job 31.000"),
+        ("\tvia condor_rm (by user ada)", "removed by ada"),
+        ("\tError from slot1_3@n7.cl: Failed to transfer files", "on hold on n7.cl: Failed to transfer files"),
+        ("    Can not reconnect to slot1@n7.cl, rescheduling job", "HTCondor lost n7.cl"),
+        (
+            "1802.1s: job.exception type=timeout severity=0 resource allocation expired",
+            "Flux ended the job (timeout): res",
+        ),
+        ("2026-11-20 11:02:40 MaxRuntimeExceeded - Training job runtime exceeded", "time limit (MaxRuntimeInSeconds)"),
+        ("Reason: CapacityError: ... due to InsufficientInstanceCapacity error.", "no machine of that kind left"),
+        ("ORTE has lost communication with a remote daemon.", "mpirun lost a node of the job"),
+        ("PyTorchJob rl/grpo is failed because 1 Worker replica(s) failed.", "PyTorchJob rl/grpo: 1 Worker replica(s)"),
+        (
+            "  Warning  Failed  kubelet  Error: failed to create containerd task: OCI runtime "
+            "create failed: nvidia-container-cli: initialization error: nvml error: driver/library version mismatch",
+            "was not given its GPUs: initialization error: nvml error: driver/library version mismatch",
+        ),
         ("  Warning  Failed  9s  kubelet  Error: InvalidImageName", "Kubernetes cannot pull the image"),
         (
             '  Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "data"',
@@ -90,6 +111,15 @@ def test_the_actor_of_a_node_that_is_gone() -> None:
     text = raised("ray.exceptions.ActorDiedError", "The actor died unexpectedly before finishing this task.")
     found = finding(check, f"{text}\tclass_name: Rollout\n{node}")
     assert found.message.startswith("the actor Rollout died with its node: the machine was taken back")
+
+
+def test_a_job_that_was_evicted_and_ran_again_is_no_finding() -> None:
+    evicted = "004 (31.000.000) 2026-11-20 10:11:12 Job was evicted.\n"
+    assert findings(check, evicted + HEALTHY) == []
+
+
+def test_an_exception_that_does_not_end_a_job_of_flux() -> None:
+    assert findings(check, "1.2s: job.exception type=note severity=7 a remark\n" + HEALTHY) == []
 
 
 def test_an_image_that_was_pulled_at_last_is_no_finding() -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import interrupted, kubernetes, queues, ray, slurm
+from . import clouds, interrupted, kubernetes, launchers, queues, ray, slurm
 
-__all__ = ["interrupted", "kubernetes", "queues", "ray", "slurm"]
+__all__ = ["clouds", "interrupted", "kubernetes", "launchers", "queues", "ray", "slurm"]

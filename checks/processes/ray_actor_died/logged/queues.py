@@ -1,4 +1,4 @@
-"""The words of LSF, PBS (with Torque and Moab) and SkyPilot for a job that they ended (RLD603)."""
+"""The words of LSF, PBS (with Torque and Moab), HTCondor and Flux for a job that they ended (RLD603)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 
 from rldoctor.api import Fix
 
-from ....observed.endings import nothing_failed_before
+from ....observed.endings import nothing_failed_before, unfinished
 from .. import check
 from ..fixes import RESUME
 
@@ -78,12 +78,46 @@ _ended(
     fixes=_RECORDED,
     url=_PBS,
 )
+# Events of a job's log, and the hold reasons behind them: condor_utils/condor_event.cpp.
+_CONDOR = "https://htcondor.readthedocs.io/en/latest/codes-other-values/job-event-log-codes.html"
+_HISTORY = Fix(title="see what HTCondor recorded", commands=("condor_q -hold -analyze", "condor_history -long JOB"))
 _ended(
-    "Cluster is preempted or failed",
-    says="SkyPilot's cluster was preempted or failed, and the managed job starts again on another",
-    fixes=(
-        Fix(title="resume from the last checkpoint, kept in a mounted bucket"),
-        Fix(title="or use machines that are not preempted (use_spot: false)", commands=("sky jobs queue",)),
-    ),
-    url="https://docs.skypilot.co/en/latest/examples/managed-jobs.html",
+    "Job was evicted.",
+    pattern=r"\b004 \((?P<job>\d+\.\d+)\.\d+\)",
+    when=lambda case, event: unfinished(case, event) and nothing_failed_before(case, event),
+    says="HTCondor evicted the job {job} from its machine: nothing in the run is at fault",
+    fixes=(RESUME, _HISTORY),
+    url=_CONDOR,
+)
+_ended(
+    "Error from slot",
+    pattern=r"Error from (?:slot\w+@)(?P<node>[\w.-]+): (?P<why>[^\n]{3,160})",
+    unless=("Job has gone over",),
+    says="HTCondor put the job on hold on {node}: {why}",
+    fixes=(_HISTORY,),
+    url=_CONDOR,
+)
+_ended(
+    "via condor_rm (by user ",
+    pattern=r"via condor_rm \(by user (?P<user>[\w.@-]+)\)",
+    says="the job was removed by {user} (condor_rm): nothing in the run is at fault",
+    fixes=(RESUME,),
+    url=_CONDOR,
+)
+_ended(
+    "Can not reconnect to slot",
+    pattern=r"Can not reconnect to slot\w+@(?P<node>[\w.-]+)",
+    when=unfinished,
+    says="HTCondor lost {node}, on which the job ran, and starts it again elsewhere",
+    fixes=(RESUME, _HISTORY),
+    url=_CONDOR,
+)
+_ended(
+    "job.exception type=",
+    # Others do not end the job.
+    pattern=r"job\.exception type=(?P<type>[\w-]+) severity=0(?: note=)? ?(?P<why>[^\n]{0,160})",
+    when=nothing_failed_before,
+    says="Flux ended the job ({type}): {why}",
+    fixes=(RESUME, Fix(title="see the job's events", commands=("flux job eventlog JOB",))),
+    url="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-job.html",
 )

@@ -10,7 +10,11 @@ from ....observed.endings import no_task_ended_before, nothing_failed_before, un
 from .. import check
 from ..fixes import RESUME
 
-_SLURM = r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+)(?: \(\d+\))? ON (?P<node>\S+) CANCELLED AT "
+# Before 14.11 the node stood at the end of the line.
+_SLURM = (
+    r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+)(?: \(\d+\))?"
+    r"(?: ON (?P<node>\S+) CANCELLED AT | CANCELLED AT .{10,80}\*\*\* on (?P<node_2>[\w.-]+))"
+)
 _CANCELLED = "https://slurm.schedmd.com/scancel.html"
 _ended = partial(check.signature, when=nothing_failed_before, silent=True)
 

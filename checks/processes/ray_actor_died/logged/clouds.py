@@ -1,0 +1,41 @@
+"""The words of managed services for a job that they ended, or could not start: SkyPilot, SageMaker (RLD603)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rldoctor.api import Fix
+
+from ....observed.endings import nothing_failed_before, unfinished
+from .. import check
+from ..fixes import RESUME
+
+_SAGEMAKER = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html"
+_ended = partial(check.signature, when=nothing_failed_before, silent=True)
+
+_ended(
+    "Cluster is preempted or failed",
+    says="SkyPilot's cluster was preempted or failed, and the managed job starts again on another",
+    fixes=(
+        Fix(title="resume from the last checkpoint, kept in a mounted bucket"),
+        Fix(title="or use machines that are not preempted (use_spot: false)", commands=("sky jobs queue",)),
+    ),
+    url="https://docs.skypilot.co/en/latest/examples/managed-jobs.html",
+)
+check.signature(
+    "MaxRuntimeExceeded",
+    "MaxWaitTimeExceeded",
+    pattern=r"(?P<limit>MaxRuntime|MaxWaitTime)Exceeded",
+    says="SageMaker ended the job at its time limit ({limit}InSeconds): nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="or ask for more time ({limit}InSeconds; max_run, max_wait in the SDK)")),
+    silent=True,
+    url=_SAGEMAKER,
+)
+check.signature(
+    "InsufficientInstanceCapacity",
+    when=unfinished,
+    says="the cloud has no machine of that kind left (capacity): the run has not started",
+    fixes=(Fix(title="try later, in another zone or region, or ask for another kind of machine"),),
+    silent=True,
+    url=_SAGEMAKER,
+)

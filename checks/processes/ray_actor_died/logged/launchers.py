@@ -1,0 +1,30 @@
+"""The words of mpirun and of Kubeflow's operators for a node or a replica that is gone (RLD603)."""
+
+from __future__ import annotations
+
+from rldoctor.api import Fix, Role
+
+from ....observed.endings import unfinished
+from .. import check
+from ..fixes import RESUME
+
+check.signature(
+    "has lost communication with a remote daemon",
+    says="mpirun lost a node of the job: its daemon there is gone, or the network to it",
+    fixes=(
+        Fix(title="see on that node whether it, or its network, is gone; leave it out of the hostfile"),
+        RESUME,
+    ),
+    silent=True,
+    url="https://docs.open-mpi.org/en/main/launching-apps/index.html",
+)
+check.signature(
+    " replica(s) failed.",
+    pattern=r"\b(?P<kind>\w+Job) (?P<job>\S+) is failed because (?P<why>\d+ \w+ replica\(s\) failed)",
+    when=unfinished,
+    says="Kubeflow ended the {kind} {job}: {why}; why is in the log of that replica's pod",
+    fixes=(Fix(title="read the log of a pod that failed", commands=("kubectl logs POD --previous",)),),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
+)
