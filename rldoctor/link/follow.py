@@ -332,16 +332,25 @@ class Follower:
             return None
         return Raised(raised[0].type, tuple(problem for one in raised for problem in one.problems))
 
-    def _fails(
-        self, module: str, unsure: int, start: int = 0, end: int | None = None, seen: frozenset[str] = frozenset()
-    ) -> bool:
+    def _fails(self, module: str, unsure: int, start: int, end: int) -> bool:
         """Whether a module has a problem below so many of its own conditions, or imports one that has, in the steps
         from ``start`` to ``end``."""
-        steps = [step for step in self._steps[start:end] if (step.module, step.unsure) == (module, unsure)]
-        if any(step.problem is not None for step in steps):
+        here = [step for step in self._steps[start:end] if (step.module, step.unsure) == (module, unsure)]
+        if any(step.problem is not None for step in here):
             return True
-        seen |= {module}
-        return any(self._fails(step.to, 0, seen=seen) for step in steps if step.to and step.to not in seen)
+        reached = {module}
+        left = {step.to for step in here if step.to} - reached
+        certain: dict[str, list[_Step]] = {}
+        for step in self._steps if left else ():
+            if not step.unsure:
+                certain.setdefault(step.module, []).append(step)
+        while left:
+            reached |= left
+            steps = [step for name in left for step in certain.get(name, ())]
+            if any(step.problem is not None for step in steps):
+                return True
+            left = {step.to for step in steps if step.to} - reached
+        return False
 
     def _try(self, node: ast.Try, frame: Frame) -> Outcome:
         caught = frozenset(name for handler in node.handlers for name in _caught_by(handler))
@@ -518,6 +527,8 @@ class Follower:
 
     def examine(self, node: ast.expr, frame: Frame) -> Raised | None:
         """Looks up every attribute of another package's module in an expression that is computed."""
+        if isinstance(node, ast.Name | ast.Constant):
+            return None
         for part in self._computed(node, frame):
             if isinstance(part, ast.Call):
                 raised = self._fits(part, frame)
@@ -572,6 +583,8 @@ class Follower:
         if isinstance(node, ast.Call) or (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
             yield node
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Name | ast.Constant):  # most of them, and nothing is computed there
+                continue
             if isinstance(child, ast.expr):
                 yield from self._computed(child, frame)
             elif isinstance(child, ast.keyword):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rldoctor.link.provided import Definition
 from rldoctor.link.sources import Sources
@@ -35,8 +36,7 @@ def unfit_overrides(sources: Sources, above: Definition, below: ast.ClassDef) ->
     for caller, function in inherited.items():
         if caller in own:  # its body does not run
             continue
-        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
-            name = _own(call.func)
+        for name, call in _calls_of_its_own(function):
             if name not in shared or own[name].args.kwarg is not None:
                 continue
             arguments = own[name].args
@@ -48,6 +48,13 @@ def unfit_overrides(sources: Sources, above: Definition, below: ast.ClassDef) ->
 
 def _methods(node: ast.ClassDef) -> dict[str, Function]:
     return {n.name: n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@lru_cache(maxsize=1024)  # many classes of one trainer stand below the same one
+def _calls_of_its_own(function: Function) -> tuple[tuple[str, ast.Call], ...]:
+    """The calls of ``self.name``, each with the name."""
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return tuple((name, call) for call in calls if (name := _own(call.func)))
 
 
 def _own(node: ast.expr) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 from rldoctor import untrusted
 from rldoctor.link.locate import Kind
@@ -48,7 +48,7 @@ class Provider:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._names: dict[str, Names | None] = {}
-        self._texts: dict[str, list[str]] = {}
+        self._texts: dict[str, list[bytes]] = {}
 
     def has(self, module: str, name: str, depth: int = 0) -> Answer:
         """Whether ``module`` has an attribute ``name``, a submodule included."""
@@ -130,24 +130,28 @@ class Provider:
             re.MULTILINE,
         )
         # Most texts do not hold the name at all, which is told much faster than by the expression.
-        return any(name in text and wanted.search(text) for text in self._package_texts(module))
+        plain = name.encode()
+        return any(
+            plain in text and wanted.search(text.decode("utf-8", "replace")) for text in self._package_texts(module)
+        )
 
-    def _package_texts(self, module: str) -> list[str]:
+    def _package_texts(self, module: str) -> list[bytes]:
         folder = self.sources.search.folder(module)
         if folder is None:
             source = self.sources.declarations(module)
-            return [source.text] if source is not None else []
+            return [source.text.encode("utf-8", "replace")] if source is not None else []
         if folder not in self._texts:
-            files = sorted(Path(folder).rglob("*.py"))
+            # Thousands of files, so that paths stay plain strings.
+            files = (f"{above}/{name}" for above, _, names in os.walk(folder) for name in names if name.endswith(".py"))
             self._texts[folder] = [text for file in files if (text := _read(file))]
         return self._texts[folder]
 
 
-def _read(file: Path) -> str:
+def _read(file: str) -> bytes:
     try:
-        return untrusted.text(file, LARGEST)
+        return untrusted.read(file, LARGEST)
     except OSError:
-        return ""
+        return b""
 
 
 def _names(source: Source) -> Names:

@@ -273,3 +273,16 @@ def test_a_device_that_a_trainers_own_function_asks_for(link: Link) -> None:
     own = {"trl/devices.py": "def is_torch_npu_available():\n    return asked()\n"}
     assert link(said, own) == [f"import: trl/trainer/grpo_trainer.py:5 {FOUND}"]
     assert link(said, {**own, "torch_npu/__init__.py": ""}) == [f"perhaps: trl/trainer/grpo_trainer.py:5 {FOUND}"]
+
+
+@pytest.mark.parametrize(("last", "found"), [("", "perhaps"), (GONE, "import")])
+def test_modules_that_all_import_each_other_are_counted_once(link: Link, last: str, found: str) -> None:
+    """What each way through a condition leads to is worked out over modules, of which there are few, and not over the
+    ways through them."""
+    count = 20
+    imports = "".join(f"    import trl.m{number}\n" for number in range(count))
+    way = f"import os\nif os.path.exists('x'):\n{imports}else:\n{imports}"
+    each = {f"trl/m{number}.py": imports.replace("    ", "") + way for number in range(count)}
+    each["trl/end.py"] = GONE
+    problems = link(f"{way}{last}if os.path.exists('y'):\n    import trl.end\n", each)
+    assert f"{found}: trl/{'end.py:1' if not last else 'trainer/grpo_trainer.py:44'} {FOUND}" in problems
