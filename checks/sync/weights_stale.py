@@ -5,8 +5,9 @@ What it looks for
     engine's log-probabilities must follow those of the trainer, for prompts that it has seen before too, stay the same
     when the same weights come again, and not depend on the precision that they are sent in.
     TRL releases whose sleep mode reloads the checkpoint over the synced weights, a TRL that shares prefixes over
-    updates without a reset. In the logged metrics: a difference between the engine's and the trainer's
-    log-probabilities that begins at noise and grows with every step.
+    updates without a reset, verl releases whose servers get the weights only when they are woken, and never sleep. In
+    the logged metrics: a difference between the engine's and the trainer's log-probabilities that begins at noise and
+    grows with every step.
 
 Why it hurts
     Rollouts come from the base model, the trainer moves away from it, importance ratios fall to nothing, and the loss
@@ -24,6 +25,7 @@ The fix and its cost
 References
     https://github.com/huggingface/trl/issues/5312, https://github.com/huggingface/trl/pull/5313 (1.10.0)
     ``trl/generation/vllm_generation.py`` 0.28.0 line 519, ``trl/trainer/grpo_trainer.py`` 0.26.2 lines 1237-1242
+    https://github.com/verl-project/verl/issues/4147, https://github.com/verl-project/verl/pull/4248 (0.7.0)
     https://github.com/vllm-project/vllm/issues/9744, https://github.com/NovaSky-AI/SkyRL/pull/1737
 """
 
@@ -64,6 +66,8 @@ RELOADED = ">=0.28,<1.10"
 RELOADED_WITHIN_A_STEP = ">=0.26,<0.28"
 # LLM(enable_prefix_caching=True) and no reset_prefix_cache() in the release.
 NEVER_RESET = ">=0.15,<0.16"
+# AgentLoopManager.generate_sequences calls wake_up(), which alone sends the weights, under `free_cache_engine`.
+NEVER_WOKEN = ">=0.5,<0.7"
 DIFFERENCE = "sampling_logp_difference_mean"
 NOISE, GROWN, FEWEST = 0.05, 0.3, 6
 
@@ -112,6 +116,34 @@ def cached_prefixes(case: Case) -> Iterator[Finding | Reach]:
         evidence=cite(plan, "placement.engine_device", "rollout.enabled"),
         fixes=(Fix(title="TRL 0.16 and later reset it at each sync", commands=('pip install "trl>=0.16"',)),),
         url="https://github.com/vllm-project/vllm/issues/9744",
+    )
+
+
+@check.declared(needs=["plan.rollout.async_engine", "plan.sleep.enabled"])
+def never_woken(case: Case) -> Iterator[Finding | Reach]:
+    """verl's servers whose engines stay awake."""
+    plan = plan_of(case)
+    trains = plan.framework == "verl" and plan.entry.endswith("main_ppo") and plan.version is not None
+    if not trains or plan.value("placement.mode") != "colocate" or not plan.value("rollout.async_engine"):
+        raise NotApplicable("no server of verl's that shares the trainer's devices")
+    if not version_within(str(plan.version), NEVER_WOKEN):
+        raise NotApplicable("the weights are sent before every rollout")
+    if plan.value("sleep.enabled") is not False:
+        yield Reach("the weights are sent when the engines wake up")
+        return
+    yield check.finding(
+        f"verl {plan.version} sends the trained weights only to engines that it wakes up, and these never sleep: every "
+        "rollout comes from the weights that the engine started with",
+        evidence=cite(plan, "sleep.enabled", "rollout.async_engine"),
+        fixes=(
+            Fix.safe(
+                "let the engines sleep between rollouts",
+                {"sleep.enabled": True},
+                side_effects="each step takes the time to put the engine to sleep and to wake it",
+            ),
+            Fix(title="verl 0.7 and later send them either way", commands=('pip install "verl>=0.7"',)),
+        ),
+        url="https://github.com/verl-project/verl/issues/4147",
     )
 
 

@@ -50,6 +50,29 @@ def test_prefixes_of_the_old_policy_are_a_note() -> None:
     assert quiet(check, version="0.14.0", placement__engine_device="cuda:1")
 
 
+AWAKE: dict[str, Any] = {"placement__mode": "colocate", "rollout__async_engine": True, "sleep__enabled": False}
+
+
+@pytest.mark.parametrize("version", ["0.5.0", "0.6.1"])
+def test_verl_wakes_no_engine_that_never_sleeps(version: str) -> None:
+    # https://github.com/verl-project/verl/issues/4147
+    found = finding(check, "verl", entry="verl.trainer.main_ppo", version=version, **AWAKE)
+    assert "every rollout comes from the weights that the engine started with" in found.message
+    assert found.fixes[0].edits[0].option == "sleep.enabled"
+
+
+@pytest.mark.parametrize("version", ["0.4.1", "0.7.0"])
+def test_verl_sends_the_weights_either_way(version: str) -> None:
+    assert quiet(check, "verl", entry="verl.trainer.main_ppo", version=version, **AWAKE)
+
+
+def test_verl_whose_engines_sleep_or_do_not_train() -> None:
+    ppo: dict[str, Any] = {"entry": "verl.trainer.main_ppo", "version": "0.6.1"}
+    assert quiet(check, "verl", **ppo, **{**AWAKE, "sleep__enabled": True})
+    assert quiet(check, "verl", **ppo, **{**AWAKE, "rollout__async_engine": False})
+    assert quiet(check, "verl", **{**ppo, "entry": "verl.trainer.main_generation_server"}, **AWAKE)
+
+
 def test_a_difference_that_grows_with_the_steps() -> None:
     (found,) = judge_one(check, measured(0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.6, 0.7, 0.81)).findings
     assert "0.01 at step 1, 0.81 at step 9" in found.message
