@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import os
+import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -58,3 +62,14 @@ def child_environment(python: str, base: Mapping[str, str], more: Mapping[str, s
     directory = str(Path(python).parent)
     environ["PATH"] = os.pathsep.join([directory, environ["PATH"]] if environ.get("PATH") else [directory])
     return {**environ, **QUIET, **more}
+
+
+def with_temporary_files_in(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a child whose temporary files stand in a folder of its own. What programs share with each other
+    below the usual one stays there: Ray's sessions, whose sockets need a short path, and what torch has compiled."""
+    usual = environ.get("TMPDIR") or tempfile.gettempdir()
+    shared = {"RAY_TMPDIR": usual}
+    with contextlib.suppress(KeyError, OSError):  # a user without a name
+        user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+        shared["TORCHINDUCTOR_CACHE_DIR"] = str(Path(usual, f"torchinductor_{user}"))
+    return {**shared, **environ, "TMPDIR": str(folder)}

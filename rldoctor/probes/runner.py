@@ -22,7 +22,7 @@ from rldoctor.errors import InputError
 from rldoctor.facts.environment import of
 from rldoctor.facts.interpreter import resolve
 from rldoctor.probes.capture import Log, Results
-from rldoctor.probes.environment import child_environment
+from rldoctor.probes.environment import child_environment, with_temporary_files_in
 from rldoctor.probes.kept import new_folder
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -32,6 +32,8 @@ END_PATIENCE = 12.0
 SOCKET_FOLDER = "VLLM_RPC_BASE_PATH"
 # What unix(7) allows a socket's path, without the slash and the UUID that vLLM adds.
 SOCKET_FOLDER_LENGTH = 107 - 37
+# What a killed child's compilers and libraries leave among the temporary files goes with its folder.
+TEMPORARY = "tmp"
 # Where the child of a plugin finds its side of the protocol (children/report.py).
 PROTOCOL = "RLDOCTOR_CHILDREN"
 CHILDREN = Path(__file__).parent / "children"
@@ -62,6 +64,9 @@ def _run(program: Path, job: Job, request: Request, directory: Path, started: fl
     environ[PROTOCOL] = str(CHILDREN)
     if len(os.fsencode(work)) <= SOCKET_FOLDER_LENGTH:
         environ.setdefault(SOCKET_FOLDER, str(work))
+    if len(os.fsencode(work / TEMPORARY)) <= SOCKET_FOLDER_LENGTH:
+        (work / TEMPORARY).mkdir()
+        environ = with_temporary_files_in(work / TEMPORARY, environ)
     log, results = Log(directory / "log.txt"), Results()
     try:
         with _Supervised([python, "-u", str(program)], arguments, work, environ) as child:

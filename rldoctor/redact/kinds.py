@@ -11,28 +11,45 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
+from rldoctor.redact.names import is_random
 from rldoctor.redact.spans import LAST_RESORT, Span
 
 _FORMS = {
     "huggingface-token": r"(?:hf|api_org)_[A-Za-z0-9]{20,}",
     "openai-key": r"sk-[\w-]{16,}",
     "github-token": r"gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}",
-    "gitlab-token": r"gl(?:pat|dt|ft|rt|ptt|soat|agent|oas|cbt|ffct|imt)-[\w-]{16,}",
-    "aws-key": r"A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[0-9A-Z]{16}",
+    "gitlab-token": (
+        r"gl(?:pat|dt|ft|rt|ptt|soat|agent|oas|cbt|ffct|imt)-[\w-]{16,}(?:\.[0-9a-z]{9})?|GR1348941[\w-]{16,}"
+        r"|(?<=_gitlab_session=)[0-9a-z]{32}"
+    ),
+    "aws-key": r"A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[0-9A-Z]{16}|ABSK[A-Za-z0-9+/]{60,}|bedrock-api-key-[A-Za-z0-9+/]{16,}",
+    "azure-secret": r"[A-Za-z0-9_~.]{3}\dQ~[\w~.-]{31,34}",
     "slack-token": r"xox[abceoprs](?:\.xox[bp])?-[\w-]{10,}|xapp-\d-[\w-]{10,}",
     "nvidia-key": r"nvapi-[\w-]{20,}",
     "google-key": r"AIza[\w-]{30,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}",
     "modelscope-token": r"ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}",
-    "jwt": r"eyJ[\w-]{8,}\.[\w-]{8,}\.?[\w-]*",
+    "jwt": r"eyJ[\w-]{8,4096}\.[\w-]{8,}\.?[\w-]*|ZXlK[\w-]{40,}",
     "wandb-key": r"wandb_v\d_[\w-]{20,}",
+    "langsmith-key": r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",
+    "kaggle-token": r"KGAT_[0-9a-f]{32}",
     "alibaba-key": r"LTAI[A-Za-z0-9]{12,}",
+    "runpod-key": r"rpa_[A-Z0-9]{30,}",
+    "modal-token": r"a[ks]-[A-Za-z0-9]{22}\b",
+    "together-key": r"tgp_v1_[\w-]{30,}",
+    "cerebras-key": r"csk-[a-z0-9]{40,}",
+    "pinecone-key": r"pcsk_\w{40,}",
+    "jina-key": r"jina_[0-9a-f]{32}[\w-]{20,}",
+    "e2b-key": r"e2b_[0-9a-f]{40}",
     "stripe-key": r"[sr]k_(?:test|live|prod)_[A-Za-z0-9]{10,}",
     "npm-token": r"npm_[A-Za-z0-9]{30,}",
     "pypi-token": r"pypi-[\w-]{50,}",
+    "rubygems-token": r"rubygems_[0-9a-f]{48}",
+    "clojars-token": r"(?i:CLOJARS_)[A-Za-z0-9]{60}",
     "docker-token": r"dckr_(?:pat|oat)_[\w-]{20,}",
-    "databricks-token": r"dapi[0-9a-f]{32}",
+    "artifactory-key": r"AKCp[A-Za-z0-9]{50,}|cmVmd[A-Za-z0-9]{55,}",
+    "databricks-token": r"(?:dapi|dose)[0-9a-f]{32}",
     "digitalocean-token": r"do[opr]_v1_[0-9a-f]{32,}",
-    "grafana-token": r"gl(?:c|sa)_[A-Za-z0-9+/_]{30,}",
+    "grafana-token": r"gl(?:c|sa)_[A-Za-z0-9+/_]{30,}|eyJrIjoi[A-Za-z0-9+/]{50,}",
     "groq-key": r"gsk_[A-Za-z0-9]{20,}",
     "replicate-token": r"r8_[A-Za-z0-9]{30,}",
     "perplexity-key": r"pplx-[A-Za-z0-9]{30,}",
@@ -40,14 +57,61 @@ _FORMS = {
     "fireworks-key": r"fw_[A-Za-z0-9]{20,}",
     "xai-key": r"xai-[A-Za-z0-9]{40,}",
     "vault-token": r"hv[bs]\.[\w-]{60,}",
-    "sendgrid-key": r"SG\.[\w-]{16,}\.[\w-]{16,}",
+    "terraform-token": r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}",
+    "sendgrid-key": r"SG\.[\w=.-]{32,}",
+    "brevo-key": r"xkeysib-[0-9a-f]{40,}(?:-\w{16})?",
     "prefect-key": r"pn[bu]_[A-Za-z0-9]{30,}",
     "notion-token": r"ntn_[A-Za-z0-9]{40,}",
+    "linear-key": r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}",
+    "figma-token": r"fig[dor]_[\w-]{36,}",
+    "airtable-token": r"pat[A-Za-z0-9]{14}\.[0-9a-f]{32,}",
+    "atlassian-token": r"ATATT3[\w=-]{60,}|ATCTT3[\w=-]{60,}",
+    "postman-key": r"PMAK-[0-9a-f]{24}-[0-9a-f]{20,}",
     "pulumi-token": r"pul-[0-9a-f]{40}",
+    "doppler-token": r"dp\.(?:pt|st|sa|ct|scim|audit)\.[\w.-]{40,}",
+    "1password-key": r"A3-[A-Z0-9]{6}-[A-Z0-9-]{11,13}(?:-[A-Z0-9]{5}){2,3}|ops_eyJ[A-Za-z0-9+/]{40,}",
     "sentry-token": r"sntry[su]_[\w+/=-]{30,}",
+    "newrelic-key": r"NR(?:AK|II|JS|AA)-[\w-]{20,}",
+    "dynatrace-token": r"dt0[cs]\d\d\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{40,}",
+    "circleci-token": r"CCI(?:PAT|PRJ)_[A-Za-z0-9]{16,}_[0-9a-f]{40}",
+    "buildkite-token": r"bk[a-z]{2,3}_[0-9a-f]{40}",
+    "harness-token": r"[ps]at\.[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}",
+    "octopus-key": r"API-[A-Z0-9]{26}\b",
+    "openshift-token": r"sha256~[\w-]{43}",
+    "tailscale-key": r"tskey-[a-z]{2,10}-\w{8,}(?:-\w{16,})?",
+    "defined-key": r"dnkey-[\w-]{40,}",
+    "cloudflare-key": r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}",
+    "heroku-key": r"HRKU-[\w-]{36,}",
+    "netlify-token": r"nf[pco]_\w{36,}",
+    "scalingo-token": r"tk-us-[\w-]{40,}",
+    "supabase-key": r"sb[ps]_[0-9a-f]{40}|sb_secret_[\w-]{20,}",
+    "planetscale-token": r"pscale_(?:tkn|oauth|pw)_[\w=.-]{30,}",
+    "clickhouse-key": r"4b1d(?![0-9a-f]+\b)[A-Za-z0-9]{38}\b",
     "shopify-token": r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+    "shippo-token": r"shippo_(?:live|test)_[0-9a-fA-F]{40}",
+    "square-token": r"sq0[a-z]{3}-[\w-]{22,}",
+    "easypost-key": r"EZ[AT]K[A-Za-z0-9]{50,}",
+    "flutterwave-key": r"FLW(?:SECK|PUBK)(?:_TEST)?-[0-9A-Za-z]{12,}(?:-X)?",
+    "duffel-token": r"duffel_(?:test|live)_[\w=-]{36,}",
+    "facebook-token": r"EAA[A-Z][A-Za-z0-9]{90,}",
+    "twilio-key": r"SK[0-9a-f]{32}\b",
+    "telegram-token": r"\d{8,10}:AA[\w-]{33}",
+    "discord-token": r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}",
+    "adobe-secret": r"p8e-[A-Za-z0-9]{32}",
+    "frameio-token": r"fio-u-[\w=-]{40,}",
+    "infracost-key": r"ico-[A-Za-z0-9]{32}\b",
+    "intra42-secret": r"s-s4t2(?:ud|af)-[0-9a-f]{64}",
+    "maxmind-key": r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk",
+    "readme-key": r"rdme_[a-z0-9]{60,}",
+    "settlemint-token": r"sm_[aps]at_[A-Za-z0-9]{16}",
+    "authress-key": r"(?:sc|ext|scauth|authress)_\w{5,30}\.\w{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}",
     "fly-token": r"fo1_[\w-]{40,}|fm[12][ar]?_[A-Za-z0-9+/]{60,}",
     "age-key": r"AGE-SECRET-KEY-1[0-9A-Z]{50,}",
+    # As a system keeps the passwords of its users: crypt(5).
+    "password-hash": (
+        r"\$(?:[156]|apr1|y|7)\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9$]{1,100}\$[./A-Za-z0-9]{22,}"
+        r"|\$2[abxy]?\$\d\d\$[./A-Za-z0-9]{53}|\$argon2i?d?\$[\w=,$+/]{30,}"
+    ),
 }
 # The secret of a hook is the end of its path.
 _HOOKS = (
@@ -70,48 +134,39 @@ _PUTTY = re.compile(
 # Lines of sixteen characters and more, the last one before the end apart; headers of the key before them.
 _BODY = re.compile(r"(?:(?:\s|\\[nr])*(?:[A-Za-z0-9+/=]{16,}(?![\w.:])|(?:Proc-Type|DEK-Info): [^\n\\]*))*")
 _BODY_LINE = re.compile(r"[ \t]*[A-Za-z0-9+/=]{16,}[ \t]*")
-# Letters that every form above begins with or holds; most lines have none of them.
-_SIGNS = re.compile(
-    r"hf_|_org_|sk-|gh[opsur]_|_pat_|gl[a-z]+[-_]|A(?:KIA|SIA|BIA|CCA|3T)|xox|xapp|nvapi|AIza|ya29|GOCSPX|ms-|eyJ|wandb_v|LTAI|k_(?:test|live|prod)"
-    r"|npm_|pypi-|dckr|dapi|_v1_|gsk_|r8_|pplx|tvly|fw_|xai-|hv[bs]\.|SG\.|pn[bu]_|ntn_|pul-|sntry|shp|fo1_|fm[12]|AGE-|hook|Hook|telegram|/key/|ftqq|day\.app"
-)
+# No form is shorter; most words are.
+_LONG_WORD = re.compile(r"[^\s\"'`<>;(){}\[\]]{15,}")
 
 # The last resort: what no person and no program would name anything, with letters of both cases and digits in turn.
 # Digests and UUIDs have one case, names of classes and models have words, names that C++ mangles begin with _Z.
-_RUN = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z0-9]{20,512}(?![A-Za-z0-9])")
-_WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}|\d{5,}")
-_CHANGE = re.compile(r"(?<=[a-z])[^a-z]|(?<=[A-Z])[^A-Z]|(?<=\d)\D")
-_EACH = 3
+# An issuer's prefix may stand before it.
+_RUN = re.compile(r"(?<!\w)(?:[a-z][a-z0-9]{1,15}_){0,3}(?P<run>[A-Za-z0-9]{20,512})(?![A-Za-z0-9])")
+# SHA256:uNiVztksCsDhcc0u9e8BjrJXVGDE0nPMzV6vmQ2GUtI, sha512-...: digests that ssh and npm write in base64.
+_FINGERPRINT = re.compile(r"(?i:sha\d{1,3}|md5)[:=-][A-Za-z0-9+/]{0,128}\Z")
 
 
 @cache
 def _forms() -> re.Pattern[str]:
-    named = "|".join(f"(?P<{name.replace('-', '_')}>{form})" for name, form in _FORMS.items())
+    named = "|".join(f"(?P<_{name.replace('-', '_')}>{form})" for name, form in _FORMS.items())
     return re.compile(rf"(?<![A-Za-z0-9])(?:{named})|(?P<webhook>{_HOOKS})")
 
 
 def find(text: str) -> Iterator[Span]:
     """Where tokens stand that are known by their form, private keys and what follows ``Bearer``."""
-    if _SIGNS.search(text):
-        for hit in _forms().finditer(text):
-            yield Span(hit.start(), hit.end(), (hit.lastgroup or "").replace("_", "-"))
+    for word in _LONG_WORD.finditer(text):
+        for hit in _forms().finditer(text, *word.span()):
+            yield Span(hit.start(), hit.end(), (hit.lastgroup or "").lstrip("_").replace("_", "-"))
     for hit in _BEARER.finditer(text):
         if _HAS_A_DIGIT.search(hit[1]) or len(hit[1]) >= 24:
             yield Span(hit.start(1), hit.end(1), "bearer")
     for hit in _RUN.finditer(text):
-        if _is_random(hit[0]):
+        if is_random(hit["run"]) and not _FINGERPRINT.search(text, max(0, hit.start() - 136), hit.start()):
             yield Span(hit.start(), hit.end(), LAST_RESORT)
     if "Private-" in text:
         for hit in _PUTTY.finditer(text):
             yield Span(hit.start(), hit.end(), "private-key")
     if "PRIVATE KEY" in text:
         yield from _private_keys(text)
-
-
-def _is_random(run: str) -> bool:
-    each = (sum(map(kind, run)) for kind in (str.islower, str.isupper, str.isdigit))
-    words = sum(len(word) for word in _WORD.findall(run))
-    return min(each) >= _EACH and len(_CHANGE.findall(run)) >= 0.4 * (len(run) - 1) and words <= 0.45 * len(run)
 
 
 def _private_keys(text: str) -> Iterator[Span]:

@@ -24,7 +24,12 @@ _OPTIONS = {
     r"openssl[ \t]{1,4}enc": "-k",
     r"ossutil(?:64)?": "-[ik]",
     r"ldapsearch|ldapadd|ldapmodify": "-w",
-    r"net[ \t]{1,4}use": r"/user:\S{1,64}[ \t]",
+    r"net[ \t]{1,4}use": r"/user:\S{1,64}[ \t]|\\\\\S{1,128}[ \t]",
+    r"snmp[a-z]{2,8}": "-[AX]",
+    r"htpasswd": r"-[a-zA-Z]{0,6}b[a-zA-Z]{0,6}[ \t]{1,4}\S{1,128}[ \t]{1,4}\S{1,64}[ \t]",
+    r"rabbitmqctl[ \t]{1,4}(?:add_user|change_password)": r"[\w.@-]{1,64}[ \t]",
+    r"ngrok": r"(?:add-)?authtoken[ \t]",
+    r"skopeo|buildah|crictl|podman": rf"--(?:src-|dest-)?creds[= \t]{{1,4}}{_USER}",
     r"smbclient|rpcclient|net": r"(?:-U|--user=?)[ \t]{0,4}[\"']?[\w\\/.@-]{1,64}%",
     r"lftp": r"-u[ \t]{1,4}[\"']?[\w.@-]{1,64},",
     r"curl": rf"(?:-u|--user=|--proxy-user=){_USER}|(?:-b|--cookie)[ \t]{{0,4}}{_QUOTE}[^\s\"'=]{{1,64}}=",
@@ -53,6 +58,10 @@ _CERTAIN = tuple(
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
         # What a program of expect sends when it is asked.
         rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
+        # As Subversion and Kaggle keep them.
+        rf"\bpassword\s{{1,80}}V \d{{1,3}}\s{{1,80}}{_VALUE}",
+        r"[\"']username[\"']:[ \t]{0,4}[\"'][^\"'\n]{1,64}[\"'],\s{0,16}[\"']key[\"']:[ \t]{0,4}"
+        r"[\"'](?P<value>[0-9a-f]{32})\b",
         # Connection strings that are no URLs, and proxies without their scheme.
         r"\bUID=[^;\s]{1,64};[ \t]?PWD=(?P<value>[^;\s\"']{1,256})",
         r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}/(?P<value>[^\s\"']{1,256}?)@",
@@ -69,7 +78,7 @@ _LIKELY = tuple(
         rf":?[ \t]{{1,4}}{_QUOTE}(?P<value>[\w+/=-]{{16,256}})",
         # What is written to the standard input of a command that asks for one, or to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
-        r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bchpasswd\b|\bsudo\b[^\n|;]{0,40}?-S)"
+        r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bchpasswd\b|\bkinit\b|\bsudo\b[^\n|;]{0,40}?-S)"
         r"|>{1,2}[ \t]{0,4}[^\s|;]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b))",
         rf"(?:\blogin\b|--with-token|-stdin\b)[^\n|;]{{0,80}}?<<<[ \t]{{0,4}}{_QUOTE}{_VALUE}",
         rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}",
@@ -98,7 +107,7 @@ _ENTRY = re.compile(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 # Words that all of them hold; most texts have none.
 _SIGNS = re.compile(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
-    r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|-x\b|username|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 

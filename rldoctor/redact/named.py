@@ -20,7 +20,7 @@ from rldoctor.redact.spans import Span
 
 _STEM = re.compile(
     r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
-    rf"|(?<![a-z])(?:pat|pw|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
+    rf"|(?<![a-z])(?:pat|pw|psk|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
@@ -66,8 +66,18 @@ _DEFAULT = re.compile(
     rf"{_QUOTE}[ \t]{{0,8}}(?:\{{[^{{}}]{{0,400}}?|,[^\n]{{0,160}}?)"
     rf"\b(?:default|value)[ \t]{{0,8}}=[ \t]{{0,8}}(?={_QUOTE})"
 )
+# name\n  What is wrong with it [type=..., input_value='value', as pydantic says it.
+_REFUSED = re.compile(
+    rf"(?:\n[ \t]{{1,80}}|[ \t]{{3,80}})[A-Z][^\n]{{1,400}}\[type=\w{{1,60}}, input_value=(?={_QUOTE})"
+)
 # <name>value</name>
 _ELEMENT = re.compile(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
+# The rest of a value that a terminal or a program broke off where the line was full.
+_REST = re.compile(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
+_FULL_LINE = range(60, 512)
+_PIECES = re.compile(r"[A-Za-z]+|\d+")
+# What loosely follows the name of somebody's variable.
+_MIXED = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9_-]{20,512}")
 # name = <<END\nvalue\nEND
 _HEREDOC = re.compile(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^\0]{1,4096}?)\s{1,80}(?P=end)\b")
 # What a call, an alternative or a collection holds; a shell's substitution also without quotes.
@@ -84,6 +94,8 @@ _LOOSE = re.compile(
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4}\(?)"
 )
 _SENTENCE = re.compile(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|\()")
+# What a sentence says a password to be.
+_TOLD = re.compile(r"(?:\b(?:is|was|to)|->|→)[ \t:(]*\Z")
 # A row of a file of columns, and a line that is the value of the one before.
 _COLUMN = re.compile(
     rf"{_QUOTE}?(?:[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{7,511}}[^\s,;\"'`:]){_QUOTE}?:?(?=[,;\s}}\]]|$)"
@@ -156,6 +168,7 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
             yield from _held(text, joined.end(), line.end() if line else joined.end(), name)
         return
     yield span
+    yield from _broken_off(text, span)
     # The further values of an option that takes several.
     while option and (word := _FURTHER.match(text, span.end)) and _drawn(word["value"]):
         span = Span(word.start("value"), word.end("value"), name)
@@ -168,6 +181,22 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
             return
         span = following
         yield span
+
+
+def _broken_off(text: str, span: Span) -> Iterator[Span]:
+    """What stands in the next lines of a value that fills its own up to a certain width."""
+    width = span.end - text.rfind("\n", max(0, span.end - _FULL_LINE.stop), span.end) - 1
+    full = width in _FULL_LINE
+    end = span.end
+    while full and (rest := _REST.match(text, end)) and _goes_on(rest["value"]):
+        yield Span(rest.start("value"), end := rest.end("value"), span.name)
+        full = len(rest["value"]) == width
+
+
+def _goes_on(rest: str) -> bool:
+    """Whether this is no word that a line begins with."""
+    pieces = _PIECES.findall(rest)
+    return _drawn(rest) or (rest.isalnum() and len(pieces) > 3 and sum(map(str.isdigit, rest)) > 1)
 
 
 def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span | None:
@@ -195,7 +224,7 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
     ):
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
         return None if span is not None and _is_a_name(text[span.start : span.end]) else span
-    if default := _DEFAULT.match(text, end):
+    if default := _DEFAULT.match(text, end) or _REFUSED.match(text, end):
         return _after_a_name(text, default.end(), name, closed=True, joint="=")
     sets = not option and _SETS.search(text, max(0, begin - 24), begin)
     if (option or sets) and (spaced := _SPACED.match(text, end)):
@@ -228,8 +257,11 @@ def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
         return None
     stop = _STOP.search(plain[0])
     value = (plain[0][: stop.start()] if stop else plain[0]).partition("|")[0].rstrip(".,:;")
-    made = looks_made if gap.groupdict().get("table") is not None else _drawn
-    return Span(plain.start(), plain.start() + len(value), name) if made(value) else None
+    in_a_table = gap.groupdict().get("table") is not None
+    told = is_password(name) and _TOLD.search(gap[0])
+    made = looks_made if in_a_table or told else _drawn
+    mixed = name.isupper() and _MIXED.fullmatch(value)
+    return Span(plain.start(), plain.start() + len(value), name) if mixed or made(value) else None
 
 
 def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str) -> Span | None:

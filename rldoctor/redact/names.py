@@ -20,7 +20,7 @@ def _set(text: str) -> frozenset[str]:
 _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
     "jwt webhook webhooks apikey apikeys accesskey secretkey privatekey apitoken authtoken accesstoken pswd sshpass "
-    "csrftoken xsrftoken dockerconfigjson identitytoken registrytoken refreshtoken authkey passwort"
+    "csrftoken xsrftoken dockerconfigjson identitytoken registrytoken refreshtoken authkey passwort psk"
 )
 # Password, key and token in the languages of those who ask for help.
 IN_OTHER_LANGUAGES = "密码|口令|密钥|令牌|パスワード|비밀번호|토큰|пароль|токен|contraseña|mot de passe|senha|hasło"
@@ -50,8 +50,12 @@ _NO_SUM = _PERHAPS - {"key", "sig", "signature"}
 _VARIABLES_END = re.compile(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold")
-# Where a secret is kept.
+# Where a secret is kept; the last ones where the value is a path, or another name.
 _KEPT = _set("name names ref refs helper template")
+_KEPT_IN = _set("path paths file files filename dir env var variable location")
+_A_PLACE = re.compile(
+    r"[~.]{0,2}/[^\s:@]*|[A-Z]{2,}(?:_[A-Z0-9]+)+|[\w./-]{1,200}\.(?:pem|key|crt|cer|json|ya?ml|txt|p12|pfx)"
+)
 # A password, or one of several passes over something.
 _PASS = _set("pass pwd pw")
 _PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
@@ -84,6 +88,9 @@ _FOLDERS = 5
 _FILE = re.compile(r"\.(?:py|json|ya?ml|txt|sh|pt|pem|log|bin|safetensors)$")
 _MADE = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*-]{8,1024}")
 _LONG = 128
+# What a person or a program would name something has words.
+_WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}|\d{5,}")
+_CHANGE = re.compile(r"(?<=[a-z])[^a-z]|(?<=[A-Z])[^A-Z]|(?<=\d)\D")
 
 
 def words(name: str) -> list[str]:
@@ -114,6 +121,8 @@ def is_secret_option(name: str, value: str) -> bool:
     if _IN_OTHER_LANGUAGES.search(name):
         return looks_made(value)
     if not found or is_nothing(value) or found[-1] in _KEPT:
+        return False
+    if found[-1] in _KEPT_IN and _A_PLACE.fullmatch(value):
         return False
     if name.isupper() and _VARIABLES_END.search(name):
         return is_secret_variable(name, value)
@@ -149,6 +158,13 @@ def looks_drawn(value: str) -> bool:
     letters = sum(character.isalpha() for character in value)
     runs = re.findall(r"[A-Za-z]+|\d+", value)
     return digits >= 3 and letters >= 3 and len(runs) >= 5 and not _FILE.search(value)
+
+
+def is_random(run: str, each: int = 3) -> bool:
+    """Whether letters of both cases and digits, so many of each, take turns as in no word."""
+    least = min(sum(map(kind, run)) for kind in (str.islower, str.isupper, str.isdigit))
+    words = sum(len(word) for word in _WORD.findall(run))
+    return least >= each and len(_CHANGE.findall(run)) >= 0.4 * (len(run) - 1) and words <= 0.45 * len(run)
 
 
 def looks_made(value: str) -> bool:

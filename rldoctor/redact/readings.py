@@ -23,7 +23,7 @@ _LEVELS = 5
 # Colours, characters without a width, and what a line has before what a program says: a quotation's sign, a side of a
 # difference or of a table; the rank, process or container, the time, the level and the place that speak.
 _LAYER = re.compile(
-    r"\x1b\[[\d;:?]{0,32}[A-Za-z]|[\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
+    r"\x1b\[[\d;:?]{0,32}[A-Za-z]|[\x00\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
     r"|^(?:>[ \t]?(?!>)|[+<-](?![+<-]|removed:))?(?:[│┃|][ \t]?)?"
     r"(?:\[[^\[\]\n]{1,60}\]:?[ \t]?|\([^()\n]{1,80}\)[ \t]|\d{1,5}:[ \t]|[\w.-]{1,64}[ \t]{1,8}\|[ \t]"
     r"|(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,:]{0,10}(?:Z|[+-]\d\d:?\d\d)?[ \t]{0,2}"

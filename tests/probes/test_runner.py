@@ -456,6 +456,26 @@ def test_sockets_of_an_engine_go_with_its_folder(tmp_path: Path, monkeypatch: py
         assert run_child(tmp_path, source).records["seen"][0] == "/run/mine"
 
 
+def test_temporary_files_of_a_child_go_with_its_folder_and_what_programs_share_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+def main(arguments):
+    import tempfile
+    emit("made", tempfile.mkstemp()[1])
+    emit("shared", [os.environ["RAY_TMPDIR"], os.environ.get("TORCHINDUCTOR_CACHE_DIR")])
+run(main)"""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        monkeypatch.setattr("tempfile.tempdir", short)
+        monkeypatch.setenv("TMPDIR", short)
+        records = run_child(tmp_path, source).records
+        made, (ray, compiled) = Path(records["made"]), records["shared"]
+        assert made.is_relative_to(short) and not made.parent.exists()
+        assert ray == short and Path(compiled).parent == Path(short)
+        monkeypatch.setenv("RAY_TMPDIR", "/run/ray")
+        assert run_child(tmp_path, source).records["shared"][0] == "/run/ray"
+
+
 def test_a_folder_whose_name_is_too_long_for_sockets_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ("long" * 20)).mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("long" * 20)))

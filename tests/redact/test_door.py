@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import html
 import json
+import random
+import re
 import shlex
+import string
 import urllib.parse
 
 import pytest
@@ -94,6 +97,46 @@ def test_a_secret_inside_a_value_is_cut_out(name: str, value: str, kept: str) ->
 )
 def test_issuers_prefixes_give_tokens_away(token: str, kind: str) -> None:
     assert redact.text(f"loading with {token}, done") == f"loading with <removed:{kind}>, done"
+
+
+# As the issuers write them; a hole is filled with so many hexadecimal digits (0), letters and digits (x), of one case
+# (a, A).
+ISSUED = """
+gitlab-token GR1348941{x20} | aws-key ABSK{x80} | azure-secret {x3}8Q~{x33} | jwt ZXlK{x60}
+langsmith-key lsv2_pt_{032}_{010} | kaggle-token KGAT_{032} | runpod-key rpa_{A44} | modal-token as-{x22}
+together-key tgp_v1_{x43} | cerebras-key csk-{a48} | pinecone-key pcsk_{x5}_{x63} | jina-key jina_{032}{x28}
+e2b-key e2b_{040} | rubygems-token rubygems_{048} | clojars-token CLOJARS_{a60} | artifactory-key AKCp{x69}
+artifactory-key cmVmd{x59} | databricks-token dose{032} | grafana-token eyJrIjoi{x80}
+terraform-token {x14}.atlasv1.{x67} | sendgrid-key SG.{x22}.{x43} | brevo-key xkeysib-{064}-{x16}
+linear-key lin_api_{x40} | figma-token figd_{x40} | airtable-token pat{x14}.{064} | atlassian-token ATATT3xFfGF0{x180}
+postman-key PMAK-{024}-{034} | doppler-token dp.pt.{x43} | 1password-key A3-{A6}-{A6}-{A5}-{A5}-{A5}-{A5}
+1password-key ops_eyJ{x200} | newrelic-key NRAK-{A27} | dynatrace-token dt0c01.{A24}.{A64}
+circleci-token CCIPAT_{x22}_{040} | buildkite-token bkua_{040} | harness-token pat.{x22}.{x24}.{x20}
+octopus-key API-{A26} | openshift-token sha256~{x43} | tailscale-key tskey-auth-{x12}CNTRL-{x32}
+defined-key dnkey-{a26}-{a52} | cloudflare-key v1.0-{024}-{0146} | heroku-key HRKU-AA{x58} | netlify-token nfp_{x40}
+scalingo-token tk-us-{x48} | supabase-key sbp_{040} | supabase-key sb_secret_{x31} | planetscale-token pscale_pw_{x43}
+clickhouse-key 4b1d{x38} | shippo-token shippo_live_{040} | square-token sq0atp-{x22} | easypost-key EZAK{a54}
+flutterwave-key FLWSECK_TEST-{012} | duffel-token duffel_test_{x43} | facebook-token EAAM{x100} | twilio-key SK{032}
+telegram-token 1234567890:AA{x33} | discord-token MT{x24}.G{x5}.{x38} | adobe-secret p8e-{a32}
+frameio-token fio-u-{x64} | infracost-key ico-{x32} | intra42-secret s-s4t2ud-{064} | maxmind-key {x6}_{x29}_mmk
+readme-key rdme_{a70} | settlemint-token sm_pat_{x16} | authress-key sc_{a10}.{a5}.acc_{a20}.{x40}
+password-hash $6${x8}${x86} | password-hash $2y$05${x53} | password-hash $y$j9T${x22}${x43}
+password-hash $apr1${x8}${x22} | password-hash $argon2id$v=19$m=65536,t=3,p=4${x22}${x43}
+"""
+DRAWN_FROM = {
+    "0": "0123456789abcdef",
+    "a": string.ascii_lowercase + string.digits,
+    "A": string.ascii_uppercase + string.digits,
+    "x": string.ascii_letters + string.digits,
+}
+
+
+@pytest.mark.parametrize("issued", re.split(r"\s*[|\n]\s*", ISSUED.strip()))
+def test_every_issuer_is_known_by_its_form(issued: str) -> None:
+    kind, form = issued.split(" ", 1)
+    drawn = random.Random(issued)
+    token = re.sub(r"\{(\w)(\d+)\}", lambda hole: "".join(drawn.choices(DRAWN_FROM[hole[1]], k=int(hole[2]))), form)
+    assert redact.text(f"sent {token} there") == f"sent <removed:{kind}> there"
 
 
 @pytest.mark.parametrize(
@@ -215,6 +258,13 @@ def test_base64_with_slashes_is_no_path() -> None:
         "the access key (see the documentation) is rotated; API key must be given, got None; got 'bfloat16'",
         "cache key 9f86d081884c7d659a2feaa0c55ad015; key: 3c9a0b1f2e; signature=9f86d081884c7d659a2feaa0c55ad015a3b",
         "s3://bucket/key/prefix/Users2/train42.parquet jdbc:mysql://h:3306/db jdbc:oracle:thin:@h:1521:orcl",
+        # Where a secret is kept, digests in base64, a value that fills its line, what lines begin with.
+        "private_key_path: /etc/ssl/x.pem; api_key_env_var=WANDB_API_KEY; token_file=~/.token",
+        "ssh-ed25519 key fingerprint SHA256:uNiVztksCsDhcc0u9e8BjrJXVGDE0nPMzV6vmQ2GUtI",
+        "the password is required; the password was reset; HF_TOKEN -> required; a password is 8 characters long",
+        "past_key_values=None sort_key=lambda x: x[0] missing_keys=['lm_head.weight'] token-level loss: 0.412",
+        "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8 ampere_bf16_s16816gemm_bf16_128x64_ldg8",
+        "chatcmpl-8f3d2a1b4c5e6f708192a3b4c5d6e7f8 BlockHash(hash_value=-3498273498237498) exp_lr1e6_bs1024_n16_kl1e3",
         '{"log": "{\\"m\\": \\"token: str | None = None, api_key: Optional[str] = None):\\"}"}',
     ],
 )
@@ -330,6 +380,17 @@ def test_a_text_that_was_cut_off_shows_no_piece_of_a_secret() -> None:
     for shown in ("got Zq81xxyy77w...", "got Zq81xxyy\u2026", "...yy77wwvv55 was refused", "Zq81xx\\\n  yy77wwvv55"):
         left = redact.text(shown)
         assert "<removed:HF_TOKEN>" in left and "xx" not in left and "yy" not in left
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 120])
+def test_a_secret_goes_on_where_a_line_was_full(width: int) -> None:
+    drawn = random.Random(width)
+    secret = "".join(drawn.choices(DRAWN_FROM["x"], k=3 * width // 2))
+    said = f"export OPENAI_API_KEY={secret}"
+    wrapped = "\n".join(said[at : at + width] for at in range(0, len(said), width))
+    shown = redact.text(f"{wrapped}\nstep_1000 of 2000")
+    assert not any(secret[at : at + 8] in shown for at in range(len(secret) - 7))
+    assert shown.endswith("\nstep_1000 of 2000") and shown.count("\n") == wrapped.count("\n") + 1
 
 
 def test_so_much_of_a_secret_that_it_is_no_word_goes_wherever_it_stands() -> None:
