@@ -157,14 +157,25 @@ def looks_drawn(value: str) -> bool:
     digits = sum(character.isdigit() for character in value)
     letters = sum(character.isalpha() for character in value)
     runs = re.findall(r"[A-Za-z]+|\d+", value)
-    return digits >= 3 and letters >= 3 and len(runs) >= 5 and not _FILE.search(value)
+    mixed = digits >= 3 and letters >= 3 and len(runs) >= 5
+    return (mixed or _is_long_and_random(value)) and not _FILE.search(value)
 
 
-def is_random(run: str, each: int = 3) -> bool:
-    """Whether letters of both cases and digits, so many of each, take turns as in no word."""
-    least = min(sum(map(kind, run)) for kind in (str.islower, str.isupper, str.isdigit))
+def is_random(run: str) -> bool:
+    """Whether letters of both cases and digits take turns as in no word."""
     words = sum(len(word) for word in _WORD.findall(run))
-    return least >= each and len(_CHANGE.findall(run)) >= 0.4 * (len(run) - 1) and words <= 0.45 * len(run)
+    return _takes_turns(run, 3) and words <= 0.45 * len(run)
+
+
+def _is_long_and_random(value: str) -> bool:
+    """Whether a value is as long as keys in base64 are, of which some have few digits."""
+    return len(value) >= 32 and _takes_turns(value, 1)
+
+
+def _takes_turns(run: str, each: int) -> bool:
+    """Whether there are so many letters of each case and digits, and they change as often as what is drawn does."""
+    least = min(sum(map(kind, run)) for kind in (str.islower, str.isupper, str.isdigit))
+    return least >= each and len(_CHANGE.findall(run)) >= 0.4 * (len(run) - 1)
 
 
 def looks_made(value: str) -> bool:
