@@ -470,3 +470,33 @@ class TestTimeout:
     def test_what_is_no_time_is_refused(self, seconds: str) -> None:
         done = run("triage", "run.log", "--timeout", seconds)
         assert done.returncode == 2 and done.stderr.startswith(f"rldoctor: --timeout {float(seconds):g}: more than 0")
+
+
+class TestOptions:
+    """What is read by the commands themselves reaches them as typer's own reading would, and so does what is wrong."""
+
+    def test_texts_and_paths_given_once_and_several_times(self, launch: Path) -> None:
+        (launch / "other.sh").write_text(VERL)
+        arguments = ("--assume", "machine.json", "--select", "RLD202", "--select", "RLD203,RLD205", "--format", "json")
+        done = run("check", "run.sh", "other.sh", *arguments, "--output", "out.json", cwd=launch)
+        report = json.loads((launch / "out.json").read_text())
+        assert done.returncode == 1
+        assert {f["code"] for f in report["findings"]} == {"RLD202"}
+        assert {one["code"] for one in report["checks"]} == {"RLD202", "RLD203", "RLD205"}
+
+    @pytest.mark.parametrize(
+        "arguments, said",
+        [
+            (("explain",), "Missing argument"),
+            (("diff", "a.json"), "Missing argument"),
+            (("triage",), "Missing argument"),
+            (("check", "--time-limit", "soon"), "--time-limit"),
+            (("check", "--levle", "static"), "--levle"),
+            (("hang", "all"), "'pid'"),
+            (("chek",), "chek"),
+        ],
+    )
+    def test_what_is_missing_or_no_number_is_one_line(self, arguments: tuple[str, ...], said: str) -> None:
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr and len(done.stderr.splitlines()) == 1

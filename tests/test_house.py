@@ -30,6 +30,17 @@ def test_the_doctor_does_not_import_the_patient() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_static_check_makes_no_models_of_its_options() -> None:
+    """typer from 0.29 on has pydantic make one of each: a fifth of the start-up."""
+    probe = (
+        "import atexit, sys, rldoctor.cli\n"
+        "atexit.register(lambda: print('pydantic' in sys.modules))\n"
+        "rldoctor.cli.main(['check', '--level', 'static', '--assume', 'vllm==0.11.0', '--fail-on', 'never'])"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "False"
+
+
 def test_only_children_import_the_patient() -> None:
     importing = {
         str(file.relative_to(ROOT))

@@ -8,14 +8,16 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from copy import copy
 from typing import Annotated
 
 import typer
+from typer.models import CommandInfo
 
 from rldoctor import __version__, redact, streams
 from rldoctor.cli import catalogue, facts, gate, judging, timeout, watching
+from rldoctor.cli.commands import Command, Group, TakesArguments
 from rldoctor.cli.exits import ExitCode
-from rldoctor.cli.options import TakesArguments
 from rldoctor.errors import InputError, one_line
 from rldoctor.streams import progress
 
@@ -35,6 +37,7 @@ ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="rldoctor",
+    cls=Group,
     help="Finds what will break, or broke, your RL run with vLLM rollouts, and prints the fix.",
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,14 +46,14 @@ app = typer.Typer(
 
 app.command(cls=TakesArguments)(judging.check)
 for _command in (judging.triage, judging.hang, facts.bundle, facts.diff, facts.fleet, facts.compat):
-    app.command()(_command)
-app.command()(watching.watch)
+    app.command(cls=Command)(_command)
+app.command(cls=Command)(watching.watch)
 app.command(cls=TakesArguments)(facts.plan)
-app.command()(gate.baseline)
-app.command()(gate.init)
-app.command()(gate.machine)
-app.command()(catalogue.explain)
-app.command(name="list")(catalogue.list_checks)
+app.command(cls=Command)(gate.baseline)
+app.command(cls=Command)(gate.init)
+app.command(cls=Command)(gate.machine)
+app.command(cls=Command)(catalogue.explain)
+app.command(name="list", cls=Command)(catalogue.list_checks)
 
 
 @app.callback(invoke_without_command=True)
@@ -79,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         signal.signal(signal.SIGTERM, _terminated)
         _refuse_empty(arguments)
-        code = app(args=arguments, prog_name="rldoctor", standalone_mode=False)
+        code = _with_what_is_asked(arguments)(args=arguments, prog_name="rldoctor", standalone_mode=False)
     except InputError as error:
         progress(str(error))
         code = ExitCode.CANNOT_JUDGE
@@ -117,6 +120,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(int(code or 0))
 
 
+def _with_what_is_asked(arguments: Sequence[str]) -> typer.Typer:
+    """The application, with the one command that is asked for: typer works out the options of all that it has."""
+    asked = copy(app)
+    asked.registered_commands = [one for one in app.registered_commands if _name(one) in arguments[:1]]
+    return asked if asked.registered_commands else app
+
+
+def _name(command: CommandInfo) -> str:
+    return command.name or str(getattr(command.callback, "__name__", ""))
+
+
 def _refuse_empty(arguments: Sequence[str]) -> None:
     """Raises :class:`InputError` for an empty argument, which would be read as the folder one is in, or as all codes.
     What stands behind ``--`` is the launch's own."""
@@ -130,7 +144,7 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
 def _meant(arguments: Sequence[str]) -> str:
     """What to type where a file stands in the place of the command."""
     given = next((argument for argument in arguments if not argument.startswith("-")), "")
-    if given in {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}:
+    if given in {_name(command) for command in app.registered_commands}:
         return ""
     if not os.path.exists(given):  # noqa: PTH110 (Path's own may raise)
         return ""

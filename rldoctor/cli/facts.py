@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rldoctor import redact
+from rldoctor.cli.commands import script_arguments
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import (
     Assume,
@@ -22,7 +23,6 @@ from rldoctor.cli.options import (
     Python,
     Target,
     TimeLimit,
-    script_arguments,
 )
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rldoctor import redact
+from rldoctor.cli.commands import script_arguments
 from rldoctor.cli.exits import OF_STATE, threshold_of
 from rldoctor.cli.options import (
     Assume,
@@ -33,7 +34,6 @@ from rldoctor.cli.options import (
     Targets,
     TimeLimit,
     Verbose,
-    script_arguments,
     split,
 )
 from rldoctor.cli.timeout import Timeout

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from rldoctor.cli import completing
 
@@ -77,31 +76,6 @@ Framework = Annotated[
     str | None,
     typer.Option(help="Read the launch file as this framework's.", autocompletion=completing.frameworks),
 ]
-
-
-_ARGUMENTS = "rldoctor.arguments"
-
-
-class TakesArguments(TyperCommand):
-    """A command of which what stands behind ``--`` goes to the launch script, as it is."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keeps the script's arguments back from the parser."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_ARGUMENTS] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The usage line, with them."""
-        return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS OF THE SCRIPT]"]
-
-
-def script_arguments(context: typer.Context) -> tuple[str, ...] | None:
-    """What stands behind ``--``, None where nothing does."""
-    found: tuple[str, ...] | None = context.meta.get(_ARGUMENTS)
-    return found
 
 
 def split(codes: list[str] | None) -> tuple[str, ...]:

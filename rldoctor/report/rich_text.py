@@ -13,8 +13,6 @@ from rldoctor.model import CheckResult, Evidence, Finding, Fix, Incident, Outcom
 from rldoctor.report import words
 from rldoctor.report.console import drawn
 from rldoctor.report.detail import Detail
-from rldoctor.report.lanes import timeline
-from rldoctor.report.pictures import print_lanes, print_pictures
 from rldoctor.report.summary import sentence
 
 COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
@@ -54,6 +52,8 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
     if detail is Detail.ALL:
+        from rldoctor.report.pictures import print_pictures
+
         _print_rest(console, report)
         for one in report.exhibits:
             print_pictures(console, one)
@@ -131,17 +131,27 @@ def _print_alternative(console: Console, fix: Fix) -> None:
         _verbatim(console, text)
 
 
+def _print_cascades(console: Console, incident: Incident) -> None:
+    """What failed after the first failure: along the time where that is known, else one line each."""
+    from rldoctor.report.lanes import timeline
+    from rldoctor.report.pictures import print_lanes
+
+    lanes = timeline(incident)
+    if lanes is not None:
+        print_lanes(console, lanes)
+        return
+    for cascade in incident.cascades:
+        _indented(console, Text(f"then: {cascade}", style="dim"))
+
+
 def _print_incident(console: Console, incident: Incident, cause: Finding, detail: Detail) -> None:
     """What followed from the first failure, and where in the code that was."""
     if incident.cascades and detail is not Detail.ALL:
         first, *others = incident.cascades
         more = f", and {len(others)} more kind{'s' if len(others) > 1 else ''} of failure" if others else ""
         _indented(console, Text(f"then: {words.followed(first, incident, cause)}{more}", style="dim"))
-    lanes = timeline(incident) if detail is Detail.ALL else None
-    if lanes is not None:
-        print_lanes(console, lanes)
-    for cascade in incident.cascades if detail is Detail.ALL and lanes is None else ():
-        _indented(console, Text(f"then: {cascade}", style="dim"))
+    if detail is Detail.ALL:
+        _print_cascades(console, incident)
     frames = incident.frames if detail is Detail.ALL else incident.frames[-1:]
     own = incident.user_frame
     for frame in (*((own,) if own and own not in frames else ()), *frames):
