@@ -75,8 +75,9 @@ def _signed(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption |
 
 
 def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
-    """An override with a ``+`` that Hydra refuses, since the config has the key, or without the one that it needs; and
-    a new key in a section whose class refuses it when it is made."""
+    """An override with a ``+`` that Hydra refuses, since the config has the key, or without the one that it needs, as
+    for all that stands below an empty mapping (``kwargs: {}``); and a new key in a section whose class refuses it when
+    it is made."""
     options = launch.options(dialect.main_group(launch)) if dialect.composes else None
     renamed = native.spelled and native.spelled.lstrip("+") != native.key  # an entry with a configuration of its own
     if options is None or renamed:
@@ -89,7 +90,8 @@ def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | N
     if refused and not isinstance(native.value, dict | list) and dialect.option_group(launch, native) is not None:
         nearest = tuple(options.nearest(native.key))
         return native.as_unknown(owner=options.source, key=f"{native.operator}{native.key}", nearest=nearest)
-    if not native.operator and option is not None and option.added:
+    without = dialect.option_group(launch, native) is not None and options.declared_above(native.key) is not None
+    if not native.operator and (without if option is None else option.added):
         return native.as_unknown(owner=options.source, key=native.key, nearest=(f"+{native.key}",))
     return None
 

@@ -209,6 +209,10 @@ class Dialect:
                 launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")
         for unknown in draft.unknown:
             self.doubt(draft, unknown)
+        for cut in launch.cut_off:
+            key = cut.key.lstrip("-").replace("-", "_") if cut.key.startswith("-") else cut.key
+            if (found := self.rule(key)) is not None:
+                draft.doubts.setdefault(found[0], f"not set, since the command ends above {cut.key}")
         processes(draft)
         devices(draft, self.role(launch))
         self.defaults(draft)
@@ -314,7 +318,9 @@ class Dialect:
         """Notes an option that the framework's version does not know, with the nearest real names, and a value that it
         refuses."""
         unknown = unknown_option(self, draft.launch, native)
-        if unknown is not None:
+        # A configuration of the launch's own, or an override before it, may have made the place.
+        made = unknown is not None and unknown.nearest == (f"+{native.key}",) and native.key in draft.natives
+        if unknown is not None and not made:
             draft.unknown.append(unknown)
         refused = refused_value(self, draft.launch, native)
         if refused is not None:

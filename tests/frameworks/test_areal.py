@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rldoctor.frameworks import by_name
 from rldoctor.frameworks.areal.allocation import role, roles
+from rldoctor.model import Edit
 from rldoctor.plan.model import Source
 from tests.frameworks.conftest import Launches
 
@@ -65,6 +67,26 @@ def test_one_text_for_all_devices_of_older_releases(launches: Launches) -> None:
     (plan,) = launches({"grpo.yaml": old + "allocation_mode: sglang:d2t2+megatron:d1t4\n"}, areal="0.5.1")
     assert (plan.value("placement.engines"), plan.value("engine.tensor_parallel_size")) == (2, 2)
     assert (plan.value("trainer.strategy"), plan.value("parallel.tensor")) == ("megatron", 4)
+
+
+@pytest.mark.parametrize(
+    ("option", "size", "text"),
+    [
+        ("placement.engine_gpus", 2, "sglang:d2p1t1"),
+        ("engine.tensor_parallel_size", 2, "sglang:d4p1t2"),
+        ("parallel.context", 2, "fsdp:d4p1t1c2"),
+    ],
+)
+def test_a_size_is_a_letter_of_the_allocation(launches: Launches, option: str, size: int, text: str) -> None:
+    (plan,) = launches({"grpo.yaml": CONFIG}, areal="1.0.4")
+    dialect = by_name("AReaL")
+    assert dialect is not None
+    spelling = dialect.spell(Edit(option=option, value=size), plan)
+    assert spelling.write is not None and spelling.write.value is not None and text in spelling.write.value
+    old = CONFIG.replace('  backend: "sglang:d4p1t1"\n', "").replace('  backend: "fsdp:d4p1t1"\n', "")
+    (plan,) = launches({"grpo.yaml": old + "allocation_mode: sglang:d4p1t1+fsdp:d4p1t1\n"}, areal="0.5.1")
+    other = "fsdp:d4p1t1" if text.startswith("sglang") else "sglang:d4p1t1"
+    assert {*dialect.spell(Edit(option=option, value=size), plan).text.split(": ")[1].split("+")} == {text, other}
 
 
 def test_an_unknown_key_is_reported_where_the_scripts_configuration_is_areals_own(launches: Launches) -> None:

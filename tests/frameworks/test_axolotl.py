@@ -67,6 +67,11 @@ def test_the_plugin_of_nemo_gym_hands_on_more(launches: Launches) -> None:
 def test_the_mode_that_is_not_given_is_a_server(launches: Launches) -> None:
     (plan,) = launches({"config.yaml": SERVER}, **VERSIONS)
     assert plan.value("placement.mode") == "server" and plan.unknown == ()
+    # The server reads the same file: what it says of the engine, and no default.
+    assert {name: s.key for name, s in plan.settings.items() if name.startswith("engine.")} == {
+        f"engine.{name}": f"vllm.{name}" for name in ("gpu_memory_utilization", "tensor_parallel_size", "max_model_len")
+    }
+    (plan,) = launches({"run.sh": "axolotl train config.yaml\n", "config.yaml": SERVER}, **VERSIONS)
     assert not [name for name in plan.settings if name.startswith("engine.")]
 
 

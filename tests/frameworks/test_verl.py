@@ -168,6 +168,7 @@ def known(owner: str, group: str | None) -> OptionSet | None:
         Option("data.max_prompt_length", 512),
         Option("data.max_response_length", 512),
         Option("actor_rollout_ref.model.override_config", {}, "dict"),
+        Option(f"{ROLLOUT}.engine_kwargs.vllm", {}, "dict"),
     ]
     return OptionSet({option.name: option for option in options}, source="verl 0.6.1")
 
@@ -175,12 +176,21 @@ def known(owner: str, group: str | None) -> OptionSet | None:
 def test_an_unknown_key_is_named_with_the_nearest_real_one_unless_it_is_added(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text(
         f"python3 -m verl.trainer.main_ppo \\\n  {ROLLOUT}.gpu_memory_utilisation=0.7 \\\n  +{ROLLOUT}.my_own=1 \\\n"
-        "  actor_rollout_ref.model.override_config.anything=1 data.max_prompt_length=8\n"
+        "  ++actor_rollout_ref.model.override_config.anything=1 data.max_prompt_length=8\n"
     )
     (found,) = read(tmp_path / "run.sh", known=known)
     assert [(u.key, u.line, u.nearest[:1]) for u in found.unknown] == [
         (f"{ROLLOUT}.gpu_memory_utilisation", 2, (f"{ROLLOUT}.gpu_memory_utilization",))
     ]
+
+
+@pytest.mark.parametrize("sign", ["", "+", "++"])
+def test_below_an_empty_mapping_hydra_takes_a_key_with_a_plus_alone(sign: str, tmp_path: Path) -> None:
+    # https://github.com/verl-project/verl/issues/7319
+    key = "actor_rollout_ref.model.override_config.attn_implementation"
+    (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {sign}{key}=sdpa {key}=eager\n")
+    (found,) = read(tmp_path / "run.sh", known=known)
+    assert [(u.key, u.nearest) for u in found.unknown] == ([] if sign else [(key, (f"+{key}",))])
 
 
 def test_defaults_follow_what_they_refer_to(tmp_path: Path) -> None:

@@ -49,18 +49,13 @@ from ...declared.allocation import EACH as ALLOCATED_EACH
 from ...declared.allocation import SHAPES, more_nodes, named, nodes_there
 from ...declared.devices import LOOPBACK, Visible, machine_devices, machine_evidence, visible
 from ...observed.endings import unfinished
+from .fixes import EACH, NODES, RANKS, STATUS, all_devices, groups_of, smaller
 
 check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
 
-_STATUS = Fix(
-    title="compare what is asked for with what the cluster has, and start the missing nodes before the job",
-    commands=("ray status",),
-)
-
 # single_controller/ray/base.py: a pool has one group for each node, STRICT_PACK.
 PACKED = ("verl", "EasyR1")
-NEEDED, EACH, NODES = "ray.gpus_needed", "placement.gpus_per_node", "placement.nodes"
-_RANKS = "engine.tensor_parallel_size"
+NEEDED = "ray.gpus_needed"
 GROUPS = "ray.groups"
 LIVE = "ray_cluster"
 # train_ppo_ray.py indexes the bundles, and asserts since 0.5.9; utils.py validate_cfg, trainer.py before.
@@ -109,7 +104,7 @@ def engines_of_the_group(case: Case) -> Iterator[Finding | Reach]:
     if plan.framework not in _SHARES or plan.value("placement.mode") != "colocate":
         raise NotApplicable("the engines have a placement group of their own")
     engines, bundles = plan.value("placement.engines"), plan.value("placement.trainer_gpus")
-    taken = plan.value("placement.engine_gpus") or engines * plan.value(_RANKS, 1)
+    taken = plan.value("placement.engine_gpus") or engines * plan.value(RANKS, 1)
     each = taken // engines
     # Before, OpenRLHF left over what the engines did not index.
     if taken == bundles or (taken < bundles and installed_within(case, "openrlhf", "<0.5.9")):
@@ -118,7 +113,7 @@ def engines_of_the_group(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"{engines} colocated engines of {each} GPU{'s' if each > 1 else ''} need {taken} bundles, and the trainer's "
         f"placement group has {bundles}: {plan.framework} wants the same number",
-        evidence=cite(plan, "placement.engines", _RANKS, "placement.trainer_gpus"),
+        evidence=cite(plan, "placement.engines", RANKS, "placement.trainer_gpus"),
         fixes=tuple(
             Fix.safe(f"{bundles // each} engines", {"placement.engines": bundles // each})
             for _ in range(bundles % each == 0)
@@ -159,63 +154,24 @@ def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
 
 
 def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case) -> Finding:
-    roles = _groups(plan)
+    roles = groups_of(plan)
     parts = " + ".join(f"{role} {size}" for role, size in roles.items()) if "node" not in asked else ""
     there, nodes = nodes_there(case, plan)
     return check.finding(
         f"the run asks Ray for {asked}{f' ({parts})' if parts else ''}, and {has}: it stays pending, or is refused",
         evidence=(
-            *cite(plan, NEEDED, EACH, NODES, *(("placement.engines", _RANKS) if "engine" in roles else ())),
+            *cite(plan, NEEDED, EACH, NODES, *(("placement.engines", RANKS) if "engine" in roles else ())),
             *seen.evidence,
             *nodes,
         ),
         fixes=(
-            *_smaller(plan, len(seen), there or 1),
+            *smaller(plan, len(seen), there or 1),
+            *all_devices(plan, seen, machine_devices(case)),
+            STATUS,
             *(more_nodes(plan, plan.value(NODES, 1)) if named(case) is None and there else ()),
         ),
         url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
     )
-
-
-def _groups(plan: RolloutPlan) -> dict[str, int]:
-    """The devices of each role; roles that share theirs are one."""
-    roles = dict(plan.value("placement.roles") or {})
-    shared = [role for role in plan.value("placement.colocated_roles") or () if role in roles]
-    if len(shared) < 2:
-        return roles
-    together = {" with ".join(shared): max(roles[role] for role in shared)}
-    return together | {role: size for role, size in roles.items() if role not in shared}
-
-
-def _smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
-    """Ways to ask for less: share devices between roles, or take the devices that are there."""
-    roles, shared = _groups(plan), plan.value("placement.colocated_roles") or []
-    engines = roles.get("engine")
-    if engines is not None and not shared and roles.get("actor") == engines:
-        yield Fix.unsafe(
-            "let all models and the engines share the actor's devices",
-            {"placement.mode": "colocate"},
-            side_effects="the engine's share of memory must be smaller, or it must sleep",
-        )
-    size = plan.value(_RANKS, 1)
-    others = sum(count for role, count in roles.items() if role != "engine")
-    left = (each * nodes - others) // size
-    if engines and left > 0:
-        counted = plan.get("placement.engine_gpus")
-        by_devices = counted is not None and counted.source == "given"
-        fewer = {"placement.engine_gpus": left * size} if by_devices else {"placement.engines": left}
-        yield Fix.unsafe(f"{left} engines", fewer)
-    if not roles and plan.value(EACH) and plan.value(EACH) > each:
-        yield Fix.unsafe(
-            f"take the {each} GPUs of a node", {EACH: each}, side_effects="batch sizes must divide by the new number"
-        )
-    if not roles and plan.value(NODES, 1) > nodes:
-        yield Fix.unsafe(
-            f"take {nodes} node{'s' if nodes > 1 else ''}",
-            {NODES: nodes},
-            side_effects="batch sizes must divide by the new number",
-        )
-    yield _STATUS
 
 
 # What the autoscaler and the scheduler say of a request that fits nowhere.
@@ -282,7 +238,7 @@ check.signature(
     details=(r"available GPUs (?P<available>[\d.]+) is less than total desired GPUs (?P<desired>\d+)",),
     says="[[Ray has {available} GPUs, the resource pools ask for {desired}||a resource pool does not fit]]",
     fixes=(
-        _STATUS,
+        STATUS,
         Fix(title="ask for the nodes and GPUs that are there (trainer.nnodes, trainer.n_gpus_per_node)"),
     ),
     url="https://github.com/verl-project/verl/issues/2515",
@@ -325,7 +281,7 @@ def group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
         if wanted
         else ""
     )
-    yield check.finding(f"Ray cannot place a group{asked}", fixes=(_STATUS,))
+    yield check.finding(f"Ray cannot place a group{asked}", fixes=(STATUS,))
 
 
 # vLLM wants one of its workers on the node of the process that builds the engine.

@@ -22,7 +22,8 @@ from rldoctor.api import (
 )
 from rldoctor.api.hang import live_cluster
 
-from . import EACH, GROUPS, LIVE, NEEDED, NODES, check
+from . import GROUPS, LIVE, NEEDED, check
+from .fixes import EACH, NODES
 from .placing import Group, Placement, place, together
 from .room import SHOWN, count, lacks, listed, nodes, said, whole
 

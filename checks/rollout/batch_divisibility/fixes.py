@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rldoctor.api import Fix, RolloutPlan
 
-from .operands import EXPERIENCE, GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN, data_ranks
+from .operands import CRITIC_MINI, EXPERIENCE, GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN, data_ranks
 
 
 def a_micro_batch(plan: RolloutPlan, whole: int, micro: int) -> Iterator[Fix]:
@@ -14,6 +14,26 @@ def a_micro_batch(plan: RolloutPlan, whole: int, micro: int) -> Iterator[Fix]:
     fitting = max(size for size in range(1, micro + 1) if whole % size == 0)
     option = EXPERIENCE if plan.value(EXPERIENCE) == micro and plan.value(PER_DEVICE) != micro else PER_DEVICE
     yield Fix.safe(f"micro batches of {fitting}", {option: fitting}, side_effects="more, smaller micro steps")
+
+
+def a_critics_batch(plan: RolloutPlan, prompts: int, mini: int) -> Iterator[Fix]:
+    """The nearest mini batch of the value model that divides the prompts of a step."""
+    nearest = min((n for n in range(1, prompts + 1) if prompts % n == 0), key=lambda n: (abs(n - mini), n))
+    yield Fix.safe(
+        f"train the value model on batches of {nearest} prompts, which divide {prompts}",
+        {CRITIC_MINI: nearest},
+        side_effects="another number of its optimizer steps per rollout",
+    )
+
+
+def a_critics_micro_batch(option: str) -> Callable[[RolloutPlan, int, int], Iterator[Fix]]:
+    """The largest micro batch below the given one that divides what one rank of the value model has to do."""
+
+    def remedy(plan: RolloutPlan, whole: int, micro: int) -> Iterator[Fix]:
+        fitting = max(size for size in range(1, micro + 1) if whole % size == 0)
+        yield Fix.safe(f"micro batches of {fitting}", {option: fitting}, side_effects="more, smaller micro steps")
+
+    return remedy
 
 
 def more_prompts(plan: RolloutPlan, whole: int, parts: int) -> Iterator[Fix]:

@@ -14,6 +14,8 @@ STEPS = "batch.steps_per_generation"
 ACCUMULATION = "batch.accumulation"
 PROMPTS = "batch.prompts"
 MINI = "batch.mini_prompts"
+CRITIC_MINI = "batch.critic_mini_prompts"
+CRITIC_EACH = "batch.critic_per_device"
 TRAIN = "batch.train"
 POOL = "batch.pool"
 EXPERIENCE = "batch.logprob_per_device"
@@ -152,6 +154,22 @@ def share(plan: RolloutPlan) -> tuple[int, str] | None:
         return None
     share = mini * group // ranks
     return (share, f"{mini} prompts x {group} / {ranks} ranks") if share else None
+
+
+def critics_mini(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The prompts of a mini batch of the value model, where one is trained."""
+    return one_number(CRITIC_MINI, "mini batch of the value model")(plan) if plan.value("trainer.critic") else None
+
+
+def critics_share(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The completions of a mini batch of the value model that one of its ranks trains on."""
+    mini, group = critics_mini(plan), plan.value(GROUP, 1) or 1
+    ranks = (plan.value("placement.roles") or {}).get("critic") or plan.value("placement.trainer_gpus")
+    sequence = plan.value("parallel.critic_sequence", 1) or 1
+    if mini is None or not ranks or ranks % sequence or (plan.framework == "verl" and replaced_workers(plan)):
+        return None
+    share = mini[0] * group // (ranks // sequence)
+    return (share, f"{mini[0]} prompts x {group} / {ranks // sequence} ranks of the value model") if share else None
 
 
 def fed(plan: RolloutPlan) -> tuple[int, str] | None:

@@ -9,6 +9,8 @@ from rldoctor.api import Fix, RolloutPlan
 from rldoctor.api.releases import Scope
 
 from .fixes import (
+    a_critics_batch,
+    a_critics_micro_batch,
     a_micro_batch,
     a_training_batch,
     an_evaluation_batch,
@@ -18,6 +20,8 @@ from .fixes import (
 )
 from .operands import (
     ACCUMULATION,
+    CRITIC_EACH,
+    CRITIC_MINI,
     ENGINES,
     EXPERIENCE,
     GENERATION,
@@ -32,6 +36,8 @@ from .operands import (
     accumulated,
     actors,
     balanced,
+    critics_mini,
+    critics_share,
     devices,
     evaluated_group,
     evaluation,
@@ -59,6 +65,7 @@ class Rule(Scope):
     remedy: Callable[[RolloutPlan, int, int], Iterable[Fix]] | None = None
 
 
+CRITICS = (CRITIC_MINI, GROUP, "parallel.critic_sequence", "placement.gpus_per_node", "placement.nodes")
 SHARED = (MINI, GROUP, PER_DEVICE, "parallel.sequence", "placement.gpus_per_node", "placement.nodes")
 
 RULES = (
@@ -271,5 +278,39 @@ RULES = (
             a_micro_batch,
         )
         for package in ("skyrl-train", "skyrl")
+    ),
+    # Of the value model, where one is trained: fsdp_workers.py (CriticWorker), EasyR1's ray_trainer.py, SkyRL's
+    # validate_batch_sizes.
+    *(
+        Rule(
+            (framework,),
+            package,
+            ">=0",
+            one_number(PROMPTS, batch),
+            critics_mini,
+            (CRITIC_MINI, PROMPTS),
+            a_critics_batch,
+        )
+        for framework, package, batch in (
+            ("EasyR1", "easyr1", "rollout batch"),
+            ("SkyRL", "skyrl-train", "train_batch_size"),
+            ("SkyRL", "skyrl", "train_batch_size"),
+        )
+    ),
+    *(
+        Rule(
+            (framework,),
+            package,
+            versions,
+            critics_share,
+            one_number(micro, f"micro batch {of}"),
+            (micro, *CRITICS),
+            a_critics_micro_batch(micro),
+        )
+        for framework, package, versions, micro, of in (
+            ("verl", "verl", ">=0.4,<0.8", CRITIC_EACH, "of the value model"),
+            ("SkyRL", "skyrl-train", ">=0", PER_DEVICE, "of every model"),
+            ("SkyRL", "skyrl", ">=0", PER_DEVICE, "of every model"),
+        )
     ),
 )

@@ -151,7 +151,75 @@ def _offline_not_batched(plan: RolloutPlan) -> bool:
     return plan.value("rollout.async_engine") is False and _given(plan, "generator.batched") is not True
 
 
+def _both(one: str, other: str) -> Callable[[RolloutPlan], bool]:
+    """Whether two switches are on."""
+    return lambda plan: _given(plan, one) is True and _given(plan, other) is True
+
+
+def _not_one_batch(plan: RolloutPlan) -> bool:
+    """On-policy steps by force, and not one training batch for all that is sampled (nemo_rl/algorithms/grpo.py)."""
+    prompts, group, batch = plan.value("batch.prompts"), plan.value("batch.generations"), plan.value("batch.train")
+    known = bool(prompts and group and batch)
+    return _given(plan, "loss_fn.force_on_policy_ratio") is True and known and prompts * group != batch
+
+
+_PACKED, _DYNAMIC = "policy.sequence_packing.enabled", "policy.dynamic_batching.enabled"
+
 WRITTEN = (
+    # nemo_rl/models/policy/lm_policy.py
+    Conflict(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0.3",
+        _both(_PACKED, _DYNAMIC),
+        "policy.sequence_packing and policy.dynamic_batching are both on: NeMo-RL asserts that one of them is off",
+        ("batch.packing", DYNAMIC),
+        (
+            Fix.safe("pack sequences, and cut no micro batches by tokens", {DYNAMIC: False}),
+            Fix.unsafe("or cut micro batches by tokens, and pack nothing", {"batch.packing": False}),
+        ),
+    ),
+    Conflict(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0.4",
+        _both("policy.megatron_cfg.enabled", "policy.dtensor_cfg.enabled"),
+        "policy.megatron_cfg and policy.dtensor_cfg are both on: NeMo-RL takes one of them (`Configure either Megatron`"
+        ")",
+        ("trainer.strategy",),
+        (
+            Fix(title="train with Megatron: policy.dtensor_cfg.enabled=false"),
+            Fix(title="or with DTensor: policy.megatron_cfg.enabled=false"),
+        ),
+    ),
+    Conflict(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0.3",
+        lambda plan: _given(plan, _DYNAMIC) is True and (plan.value("parallel.pipeline") or 1) > 1,
+        "dynamic batching with pipeline parallel stages: NeMo-RL asserts that there is one stage",
+        (DYNAMIC, "parallel.pipeline"),
+        (
+            Fix(title=f"pack sequences instead: {_DYNAMIC}=false, {_PACKED}=true"),
+            Fix.unsafe("or train in one pipeline stage", {"parallel.pipeline": 1}, side_effects="more memory per rank"),
+        ),
+    ),
+    Conflict(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0.5",
+        _not_one_batch,
+        "loss_fn.force_on_policy_ratio with a training batch that is not all prompts times their completions: NeMo-RL "
+        "asserts that they are equal",
+        ("batch.train", "batch.prompts", "batch.generations"),
+        (
+            Fix(
+                title="train on all that a step samples at once: policy.train_global_batch_size = "
+                "grpo.num_prompts_per_step x grpo.num_generations_per_prompt"
+            ),
+            Fix(title="or let the ratio be computed: loss_fn.force_on_policy_ratio=false"),
+        ),
+    ),
     Conflict(
         ("ms-swift",),
         "ms-swift",

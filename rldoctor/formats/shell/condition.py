@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.arithmetic import computed
@@ -22,6 +23,7 @@ _NUMERIC = {
     "-gt": lambda a, b: a > b,
     "-ge": lambda a, b: a >= b,
 }
+_EQUAL = ("=", "==", "!=")
 _QUOTED = frozenset({"string", "raw_string", "ansi_c_string", "translated_string"})
 
 
@@ -67,16 +69,36 @@ def plain_words(expander: Expander, node: Node) -> list[str] | None:
     return found
 
 
-def fits(expander: Expander, value: str, node: Node) -> bool | None:
-    """Whether a text fits the pattern that ``node`` writes, or None where reading does not tell."""
+def fits(expander: Expander, value: str, nodes: Sequence[Node]) -> bool | None:
+    """Whether a text fits the pattern that ``nodes`` write one after the other, or None where reading does not tell."""
+    parts = [_expression(expander, node) for node in nodes]
+    known = [part for part in parts if part is not None]
+    return re.fullmatch("".join(known), value) is not None if len(known) == len(parts) else None
+
+
+def alternatives(nodes: Iterable[Node]) -> list[list[Node]]:
+    """The patterns of a branch: what is written without a gap is one of them."""
+    found: list[list[Node]] = []
+    for node in nodes:
+        if found and found[-1][-1].end_byte == node.start_byte:
+            found[-1].append(node)
+        else:
+            found.append([node])
+    return found
+
+
+def _expression(expander: Expander, node: Node) -> str | None:
+    """A piece of a pattern as a regular expression; what is quoted in it stands for itself."""
     text = expander.text(node)
+    if node.type == "concatenation":
+        parts = [_expression(expander, child) for child in node.children]
+        return None if None in parts else "".join(part for part in parts if part is not None)
     if node.type in _QUOTED or re.search(r"[$`\\'\"]", text):
         literal = expander.word(node).value
         if isinstance(literal, Unresolved) or (node.type not in _QUOTED and re.search(r"[*?\[]", literal)):
             return None
-        return value == literal
-    expression = pattern(text)
-    return None if expression is None else re.fullmatch(expression, value) is not None
+        return re.escape(literal)
+    return pattern(text)
 
 
 def _arithmetic(expander: Expander, named: list[Node]) -> bool | None:
@@ -95,23 +117,24 @@ def _test(expander: Expander, node: Node, double: bool) -> bool | None:
             return None
         value = _value(expander, node.children[1], double, empty=sign == "-z")
         return None if value is None else (value == "") == (sign == "-z")
-    if node.type == "binary_expression" and len(node.children) == 3:
-        return _binary(expander, node.children[0], node.children[1], node.children[2], double)
+    if node.type == "binary_expression":
+        left, sign_node, *right = node.children
+        return _binary(expander, left, sign_node, right, double) if len(alternatives(right)) == 1 else None
     value = _value(expander, node, double, empty=True)
     return None if value is None else value != ""
 
 
-def _binary(expander: Expander, left: Node, sign_node: Node, right: Node, double: bool) -> bool | None:
-    sign = expander.text(sign_node)
+def _binary(expander: Expander, left: Node, sign_node: Node, rest: Sequence[Node], double: bool) -> bool | None:
+    sign, right = expander.text(sign_node), rest[0]
     if sign in ("&&", "||", "-a", "-o"):
         one, two = _test(expander, left, double), _test(expander, right, double)
         return _joined(one, two, {"-a": "&&", "-o": "||"}.get(sign, sign))
     one_value = _value(expander, left, double)
-    if one_value is None:
+    if one_value is None or (len(rest) > 1 and not (double and sign in _EQUAL)):
         return None
-    if sign in ("=", "==", "!="):
+    if sign in _EQUAL:
         if double:
-            verdict = fits(expander, one_value, right)
+            verdict = fits(expander, one_value, rest)
         else:
             other = _value(expander, right, double)
             verdict = None if other is None else one_value == other

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.arithmetic import assigned
 from rldoctor.formats.shell.builtins import Builtins
-from rldoctor.formats.shell.condition import case_choices, condition, fits, if_choices
+from rldoctor.formats.shell.condition import alternatives, case_choices, condition, fits, if_choices
 from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Command, Script, Variable, Word
 from rldoctor.formats.shell.redirects import here_document, written_files
@@ -127,10 +127,15 @@ class Runner(Builtins):
         if verdict is not None:
             if verdict == run:
                 self._on_demand(node, asked, lambda: self._statement(right, background))
-        elif run and left.type not in ("test_command", "negated_command", "compound_statement"):
+        elif run and not self._asks(left):
             self._statement(right, background)  # a command before && is taken to succeed
         else:
             self.maybe([lambda: self._statement(right, background), lambda: None])
+
+    def _asks(self, node: Node) -> bool:
+        """Whether a statement is there for its answer alone."""
+        asking = ("test_command", "negated_command", "compound_statement")
+        return node.type in asking or self.expander.text(node).startswith("test ")
 
     def _verdict(self, node: Node) -> tuple[bool | None, set[str]]:
         """Whether a condition holds, and the variables it asks for that nothing sets."""
@@ -183,9 +188,10 @@ class Runner(Builtins):
             return verdict, asked
         subject = node.child_by_field_name("value")
         value = self.expander.word(subject).value if subject is not None else Unresolved("", "")
-        if any(self.expander.text(pattern) == "*" for pattern in test):
+        patterns = alternatives(test)
+        if any([self.expander.text(part) for part in one] == ["*"] for one in patterns):
             return True, set()
-        verdicts = [None if isinstance(value, Unresolved) else fits(self.expander, value, part) for part in test]
+        verdicts = [None if isinstance(value, Unresolved) else fits(self.expander, value, one) for one in patterns]
         return (True if True in verdicts else None if None in verdicts else False), set()
 
     def _loop(self, node: Node) -> None:

@@ -49,6 +49,18 @@ def roles(text: Any) -> tuple[Role | None, Role | None]:
     return engine, trainer
 
 
+def resized(text: str, letter: str, size: int, engine: bool) -> str | None:
+    """The text with another size of the engine's role or the trainer's; None where it has no plain letters for it."""
+    for part in re.split(r"[+|](?![^(]*\))", text):
+        found = _ROLE.fullmatch(part.strip())
+        if found is None or "(" in part or ((found["backend"] or "") in ENGINES) is not engine:
+            continue
+        sizes = found["sizes"]
+        new, count = re.subn(rf"{letter}\d+", f"{letter}{size}", sizes, count=1)
+        return text.replace(part, part.replace(sizes, new if count else f"{sizes}{letter}{size}"), 1)
+    return None
+
+
 def _of(found: re.Match[str]) -> Role:
     text = found["attention"] or found["sizes"]
     sizes = {letter: int(number) for letter, number in _SIZE.findall(text)}

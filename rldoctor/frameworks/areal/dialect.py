@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
-from rldoctor.frameworks.areal.allocation import Role, role, roles
+from rldoctor.frameworks.areal.allocation import Role, resized, role, roles
 from rldoctor.frameworks.defaults import fill_defaults
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
@@ -19,7 +20,7 @@ from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.frameworks.rules import Deciding, decided
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
-from rldoctor.plan.model import Form, RolloutPlan
+from rldoctor.plan.model import Form, RolloutPlan, Setting, Source
 
 _COMMON: dict[str, str | Rule] = {
     "rollout.backend": decided("rollout.backend"),
@@ -229,9 +230,12 @@ class AReaL(Deciding):
         fill_defaults(_ON.get(engine.backend, _PLAIN) if engine is not None else _PLAIN, draft)
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
+        """Also the letters of an allocation, of which each stands for a size."""
         from rldoctor.frameworks.spelling import spell
 
-        return spell(_ON.get(plan.value("rollout.backend", ""), _PLAIN), edit, plan)
+        dialect = _ON.get(plan.value("rollout.backend", ""), _PLAIN)
+        sized = _sized(edit, plan)
+        return spell(dialect, edit, plan) if sized is None else spell(dialect, *sized)
 
 
 def _engine_of(natives: list[Native]) -> str | None:
@@ -254,6 +258,41 @@ def _configurations(launch: Launch) -> set[str]:
     calls = launch.python.calls("load_expr_config")
     loaded = {value.raw for call in calls for value in call.positionals[1:] if isinstance(value, Unresolved)}
     return loaded - own
+
+
+# The letter of each size, in the allocation of the engine or of the trainer.
+_LETTERS = {
+    "placement.engines": ("rollout.backend", "d"),
+    "engine.tensor_parallel_size": ("rollout.backend", "t"),
+    "engine.pipeline_parallel_size": ("rollout.backend", "p"),
+    "parallel.data": ("actor.backend", "d"),
+    "parallel.tensor": ("actor.backend", "t"),
+    "parallel.pipeline": ("actor.backend", "p"),
+    "parallel.context": ("actor.backend", "c"),
+    "parallel.expert": ("actor.backend", "e"),
+}
+
+
+def _sized(edit: Edit, plan: RolloutPlan) -> tuple[Edit, RolloutPlan] | None:
+    """A size as an edit of the allocation that its letter stands in; None where the launch has none."""
+    option, size = edit.option, edit.value
+    ranks = 1
+    if option == "placement.engine_gpus":
+        ranks = plan.value("engine.tensor_parallel_size", 1) * plan.value("engine.pipeline_parallel_size", 1)
+        option = "placement.engines"
+    if option not in _LETTERS or not isinstance(size, int) or size % ranks:
+        return None
+    key, letter = _LETTERS[option]
+    given = next((g for g in reversed(plan.given) if g.key in (key, "allocation_mode")), None)
+    engine = key == "rollout.backend"
+    text = resized(given.value, letter, size // ranks, engine) if given and isinstance(given.value, str) else None
+    if given is None or text is None:
+        return None
+    name = "rollout.backend" if engine else "trainer.strategy"
+    asked = Setting(
+        value=given.value, source=Source.GIVEN, key=given.key, file=given.file, line=given.line, form=given.form
+    )
+    return Edit(option=name, value=text), replace(plan, settings={**plan.settings, name: asked})
 
 
 class _Plain(AReaL):

@@ -215,6 +215,16 @@ def _trainer(draft: Draft) -> None:
         return
     for derivation in (_launched, start, _vllm, placement, _lengths, batch, engine, sampling, strategy, adapters):
         derivation(draft)
+    if not draft.launch.entry and draft.value("placement.mode") == "server":
+        _its_server(draft)
+
+
+def _its_server(draft: Draft) -> None:
+    """A configuration by itself is the server's, too: what its section says of the engine, and no more."""
+    for key, row in _SERVE.items():
+        native = draft.natives.get(key)
+        if native is not None and native.value is not None and str(row).startswith("engine."):
+            draft.take(native, str(row), native.value)
 
 
 class Axolotl(Dialect):

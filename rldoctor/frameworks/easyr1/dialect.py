@@ -105,6 +105,7 @@ _TRAINER: dict[str, str | Rule] = {
     f"{_REF}.offload.offload_params": "trainer.reference_offload",
     f"{_REF}.fsdp.enable_cpu_offload": Rule("trainer.reference_offload", spelled=False),
     f"{_CRITIC}.model.model_path": "model.critic_path",
+    f"{_CRITIC}.ulysses_size": "parallel.critic_sequence",
     "algorithm.adv_estimator": "trainer.algorithm",
     "algorithm.disable_kl": inverted("trainer.reference"),
     "algorithm.kl_coef": "trainer.kl_coefficient",

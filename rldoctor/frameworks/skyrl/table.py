@@ -134,6 +134,7 @@ _TRAINER: dict[str, str | Rule] = {
     f"{POLICY}.model.path": "model.path",
     f"{REF}.model.path": "model.reference_path",
     f"{CRITIC}.model.path": "model.critic_path",
+    f"{CRITIC}.sequence_parallel_size": "parallel.critic_sequence",
     "trainer.reward.model.path": "model.reward_path",
     f"{POLICY}.model.lora.rank": "lora.rank",
     f"{POLICY}.model.lora.alpha": "lora.alpha",

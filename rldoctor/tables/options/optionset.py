@@ -114,9 +114,11 @@ class OptionSet(Mapping[str, Option]):
         return next(iter(found)) if len(found) == 1 else None
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
-        """The real names that ``name`` was most likely meant to be, likeliest first."""
+        """The real names that ``name`` was most likely meant to be, likeliest first: certain ones, else those of some
+        of the releases in question."""
         names = [o for o, option in self._options.items() if not option.deprecated and option.alias is None]
-        return nearest_names(name.removeprefix("--").replace("-", "_"), names, count)
+        bare = name.removeprefix("--").replace("-", "_")
+        return nearest_names(bare, names, count) or nearest_names(bare, self.uncertain, count)
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -131,6 +133,14 @@ class OptionSet(Mapping[str, Option]):
                 name = name.rpartition(".")[0]
                 found.add(name)
         return frozenset(found)
+
+    def declared_above(self, name: str) -> str | None:
+        """The option above ``name`` under which a framework takes any key, where the release certainly has it and
+        ``name`` is no key that it declares there."""
+        if name in self._sections or self.spelled(name) is not None:
+            return None
+        above = self._open_above(name)
+        return above if above in self._options else None
 
     def _open_above(self, name: str) -> str | None:
         while "." in name:

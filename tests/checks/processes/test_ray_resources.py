@@ -75,6 +75,42 @@ def test_more_devices_than_a_node_has() -> None:
     assert launches.quiet(check, "verl", gpus=8, nodes=1, **hidden, ray__address="http://127.0.0.1:8265")
 
 
+def test_devices_that_a_variable_hides_and_a_share_of_a_node() -> None:
+    hidden = {**VERL, "placement__gpus_per_node": 8, "ray__gpus_needed": 8, "env__CUDA_VISIBLE_DEVICES": "0,1"}
+    found = launches.finding(check, "verl", gpus=8, **hidden)
+    assert {"env.CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"} in [
+        {edit.option: edit.value for edit in fix.edits} for fix in found.fixes
+    ]
+    parts = {**VERL, "placement__gpus_per_node": 4, "placement__engine_gpus_per_node": 8, "ray__gpus_needed": 12}
+    found = launches.finding(check, "verl", gpus=8, nodes=1, **parts)
+    assert [(edit.option, edit.value) for fix in found.fixes for edit in fix.edits] == [
+        ("placement.engine_gpus_per_node", 4)
+    ]
+
+
+def test_models_that_share_take_the_devices_of_a_node_together(tmp_path: Path) -> None:
+    text = (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 8 --ref_num_nodes 1 "
+        "--ref_num_gpus_per_node 8 --vllm_num_engines 4 --vllm_tensor_parallel_size 2 --colocate_all_models "
+        "--pretrain m --remote_rm_url r.py --advantage_estimator group_norm --init_kl_coef 0.01\n"
+    )
+    (finding,) = LaunchFile(tmp_path, text, {"openrlhf": "0.9.3"}, gpus=4, nodes=1).findings(check)
+    assert "with as many for reference" in finding.fixes[0].title
+    assert {edit.option: edit.value for edit in finding.fixes[0].edits} == {
+        "placement.gpus_per_node": 4,
+        "placement.engines": 2,
+    }
+
+
+def test_trainer_and_engines_share_out_what_there_is() -> None:
+    plan: dict[str, Any] = {"process__launcher": "ray", "ray__gpus_needed": 8, "placement__gpus_per_node": 4}
+    plan |= {"placement__roles": {"actor": 4, "engine": 4}, "placement__engine_gpus": 4, "placement__engines": 4}
+    found = launches.finding(check, "SkyRL", gpus=4, nodes=1, **plan)
+    assert {"placement.gpus_per_node": 2, "placement.engines": 2} in [
+        {edit.option: edit.value for edit in fix.edits} for fix in found.fixes
+    ]
+
+
 def test_roles_that_share_are_counted_once() -> None:
     roles = {"actor": 4, "reference": 4, "engine": 8}
     shared: dict[str, Any] = {"placement__roles": roles, "placement__colocated_roles": ["actor", "reference"]}

@@ -61,6 +61,13 @@ SKYRL = (
     "generator.n_samples_per_prompt=1 trainer.algorithm.advantage_estimator='reinforce++' "
 )
 
+CRITIC = (
+    "trainer.critic.model.path=Qwen/Qwen2.5-1.5B trainer.algorithm.advantage_estimator=gae "
+    "trainer.placement.policy_num_gpus_per_node=8 trainer.placement.critic_num_gpus_per_node=8 "
+    "trainer.placement.policy_num_nodes=1 trainer.placement.critic_num_nodes=1 generator.n_samples_per_prompt=1 "
+    "trainer.train_batch_size=256 trainer.policy_mini_batch_size=256"
+)
+
 LAUNCHES = [
     # TRL: completions of a step, of a generation, of an evaluation step; groups of one.
     Launch("trl", "0.16.0", TRL + "--per_device_train_batch_size 4 --num_generations 8", ("size 4", "size 8")),
@@ -290,6 +297,38 @@ LAUNCHES = [
         "0.7.1",
         VERL.replace("remax", "grpo") + "data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64",
         ("rollout.n=1", "rollout.n=8"),
+    ),
+    # The value model's mini and micro batches.
+    Launch(
+        "easyr1",
+        "0.3.2",
+        EASYR1.replace("grpo", "gae") + "data.rollout_batch_size=512 worker.critic.global_batch_size=192 "
+        "worker.actor.global_batch_size=128",
+        ("critic.global_batch_size=192", "critic.global_batch_size=256"),
+    ),
+    *(
+        Launch(
+            package,
+            version,
+            entry + f"trainer.policy.model.path=Qwen/Qwen2.5-1.5B {CRITIC} trainer.critic_mini_batch_size={mini} "
+            f"trainer.micro_train_batch_size_per_gpu={micro}",
+            change,
+        )
+        for package, version, entry in (
+            ("skyrl-train", "0.4.0", "python -m skyrl_train.entrypoints.main_base "),
+            ("skyrl", "0.3.0", "python -m skyrl.train.entrypoints.main_base "),
+        )
+        for mini, micro, change in (
+            (192, 1, ("critic_mini_batch_size=192", "critic_mini_batch_size=256")),
+            (32, 8, ("critic_mini_batch_size=32", "critic_mini_batch_size=64")),
+        )
+    ),
+    Launch(
+        "verl",
+        "0.6.1",
+        VERL.replace("remax", "gae") + "data.train_batch_size=1024 actor_rollout_ref.actor.ppo_mini_batch_size=256 "
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16 critic.ppo_micro_batch_size_per_gpu=24",
+        ("critic.ppo_micro_batch_size_per_gpu=24", "critic.ppo_micro_batch_size_per_gpu=32"),
     ),
 ]
 

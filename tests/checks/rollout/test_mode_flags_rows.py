@@ -237,6 +237,36 @@ LAUNCHES = [
             ),
         )
     ),
+    Launch(
+        "one of them is off",
+        "nemo-rl",
+        "0.7.0",
+        NEMO + "policy.sequence_packing.enabled=true policy.dynamic_batching.enabled=true",
+        ("dynamic_batching.enabled=true", "dynamic_batching.enabled=false"),
+    ),
+    Launch(
+        "takes one of them",
+        "nemo-rl",
+        "0.5.0",
+        NEMO + "policy.megatron_cfg.enabled=true policy.dtensor_cfg.enabled=true",
+        ("dtensor_cfg.enabled=true", "dtensor_cfg.enabled=false"),
+    ),
+    Launch(
+        "that there is one stage",
+        "nemo-rl",
+        "0.4.0",
+        NEMO + "policy.dtensor_cfg.enabled=false policy.megatron_cfg.enabled=true policy.sequence_packing.enabled=false"
+        " policy.dynamic_batching.enabled=true policy.megatron_cfg.pipeline_model_parallel_size=2",
+        ("pipeline_model_parallel_size=2", "pipeline_model_parallel_size=1"),
+    ),
+    Launch(
+        "asserts that they are equal",
+        "nemo-rl",
+        "0.7.0",
+        NEMO + "loss_fn.force_on_policy_ratio=true grpo.num_prompts_per_step=32 grpo.num_generations_per_prompt=16 "
+        "policy.train_global_batch_size=256",
+        ("batch_size=256", "batch_size=512"),
+    ),
 ]
 
 

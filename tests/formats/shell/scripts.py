@@ -128,6 +128,7 @@ class Writer:
         return self.pick("run ", "run ", "train ", "N=9 run ") + self.words()
 
     def test(self) -> str:
+        pattern = self.pick('*"a"*', '"a"*', "*'1'", 'a"*"', '*"$N"*')
         return self.pick(
             f'[ "${self.name()}" = 1 ]', f'[ -z "${self.name()}" ]', f"[[ -n ${self.name()} ]]", '[ "$N" -gt 2 ]',
             "[[ $# -lt 2 ]]",
@@ -135,6 +136,7 @@ class Writer:
             "(( N > 2 ))", f"! [ -z ${self.name()}x ]",
             f"[ ${{{self.name()}:+x}} ]", f'test "${self.name()}" = 1', f"[[ ${self.name()} =~ ^[0-9]+$ ]]",
             '[ -n "$N" -a "$N" = 3 ]',
+            f"[[ ${self.name()} == {pattern} ]]",
         )  # fmt: skip
 
     def statement(self, depth: int) -> str:
