@@ -1,4 +1,4 @@
-"""Thirty-six placement shapes on Ray's own multi-node cluster with simulated devices: whether what ``check --ray`` says
+"""Forty-one placement shapes on Ray's own multi-node cluster with simulated devices: whether what ``check --ray`` says
 of a launch is what Ray does with the placement groups of its framework.
 
 python -m benchmarks.placement [--only NAME] PYTHON_WITH_RAY
@@ -31,7 +31,8 @@ STARVED: Nodes = ({"CPU": 4}, {"GPU": 8, "CPU": 16}, {"GPU": 8, "CPU": 16})
 UNEVEN: Nodes = ({"GPU": 8, "CPU": 32}, {"GPU": 4, "CPU": 32}, {"GPU": 4, "CPU": 8})
 SMALL: Nodes = ({"GPU": 4, "CPU": 8}, {"GPU": 4, "CPU": 8}, {"GPU": 2, "CPU": 64})
 SINGLE: Nodes = ({"GPU": 8, "CPU": 24},)
-CLUSTERS = {"two": TWO, "starved": STARVED, "uneven": UNEVEN, "small": SMALL, "single": SINGLE}
+ROOMY: Nodes = ({"CPU": 16}, {"GPU": 8, "CPU": 64}, {"GPU": 8, "CPU": 64})
+CLUSTERS = {"roomy": ROOMY, "two": TWO, "starved": STARVED, "uneven": UNEVEN, "small": SMALL, "single": SINGLE}
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,25 @@ def verl(cluster: str, nodes: int, each: int, cores: int = 3, more: str = "", he
     if more:
         pools = [*pools, ("STRICT_PACK", [{"GPU": 1, "CPU": cores}] * 4)]
     return Shape(cluster, "verl==0.7.1" if cores == 3 else "verl==0.6.1", launch, pools, held)
+
+
+def apart(cluster: str, trainer: int, engines: int, fully: bool = True, version: str = "0.9.0") -> Shape:
+    """verl's engines of two ranks on devices of their own: with a loop for each side, or one for both."""
+    entry = "fully_async_policy.fully_async_main" if fully else "one_step_off_policy.main_ppo"
+    launch = (
+        f"python3 -m verl.experimental.{entry} trainer.nnodes=1 trainer.n_gpus_per_node={trainer} rollout.nnodes=1 "
+        f"rollout.n_gpus_per_node={engines} actor_rollout_ref.rollout.tensor_model_parallel_size=2 "
+        "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.model.path=m"
+    )
+    pools: Groups = [("STRICT_PACK", [{"GPU": 1, "CPU": 3}] * trainer)]
+    theirs: Groups = [("STRICT_PACK", [{"GPU": 1, "CPU": 2}] * 2)] * (engines // 2)
+    first, second, last = ((1, 10), (10,), (2,)) if fully else ((10,), (), ())
+    groups = [*_loops(*first), *pools, *_loops(*second), *theirs, *_loops(*last)]
+    return Shape(cluster, f"verl=={version}", launch, groups)
+
+
+def _loops(*cores: float) -> Groups:
+    return [("ACTOR", [{"CPU": one}]) for one in cores]
 
 
 REWARDS = "reward_model.enable_resource_pool=True reward_model.nnodes=1 reward_model.n_gpus_per_node=4"
@@ -108,6 +128,11 @@ SHAPES = {
     "verl while another job holds a node": verl("two", 2, 8, held=([{"GPU": 8, "CPU": 8}],)),
     "verl while another job holds cores alone": verl("two", 2, 8, held=([{"CPU": 12}, {"CPU": 12}],)),
     "verl while another job holds the head": verl("two", 2, 8, held=([{"CPU": 4}],)),
+    "verl fully async": apart("roomy", 8, 8),
+    "verl fully async, cores of the loops": apart("two", 8, 8),
+    "verl fully async, half a node each": apart("two", 4, 4),
+    "verl one step off": apart("roomy", 8, 8, fully=False),
+    "verl one step off, cores of the loop": apart("two", 8, 8, fully=False),
     "verl single node without a core to spare": verl("single", 1, 8),
     "verl single node, a core is held": verl("single", 1, 8, held=([{"CPU": 1}],)),
     "verl four while fractions are held": verl("single", 1, 4, held=([{"GPU": 0.5, "CPU": 1}] * 2,)),

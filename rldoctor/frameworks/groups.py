@@ -6,8 +6,9 @@ from typing import Any
 
 
 def placement_group(strategy: str, bundles: int, gpus: float = 1, cpus: float = 1, count: int = 1) -> dict[str, Any]:
-    """``count`` groups of ``bundles`` bundles, each of so many devices and cores."""
-    return {"strategy": strategy, "bundles": bundles, "each": {"GPU": gpus, "CPU": cpus}, "count": count}
+    """``count`` groups of ``bundles`` bundles, each of so many devices and cores (none where no launch tells them)."""
+    each = {"GPU": gpus, "CPU": cpus} if cpus else {"GPU": gpus}
+    return {"strategy": strategy, "bundles": bundles, "each": each, "count": count}
 
 
 def driver(cpus: float = 1) -> dict[str, Any]:

@@ -51,7 +51,9 @@ class Pace:
 
 def pace(hang: Hang) -> Pace:
     """The pace of the run as the logs of its processes have it."""
-    logs = {seen.log.file: seen.log for seen in hang.processes if seen.log is not None and seen.role in _TRAINS}
+    written = [seen.log for seen in hang.processes if seen.log is not None and seen.role in _TRAINS]
+    # A child that was started late writes to the same file, and knows little or nothing of how long it took.
+    logs = {log.file: log for log in sorted(written, key=lambda log: log.limit or 0.0)}
     timed = [log for log in logs.values() if log.limit is not None]
     if not timed:
         return Pace(quiet=min((log.quiet for log in logs.values()), default=hang.seconds))

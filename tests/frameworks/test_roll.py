@@ -78,6 +78,8 @@ def test_devices_of_their_own(launches: Launches) -> None:
     (plan,) = launches({"rlvr.yaml": apart}, roll="0.3.0")
     assert (plan.value("placement.mode"), plan.value("placement.engine_gpus")) == ("async", 6)
     assert plan.value("ray.gpus_needed") == 22
+    # Up to device 25: four nodes, each with all that it has.
+    assert plan.value("ray.groups") == [{"strategy": "PACK", "bundles": 1, "each": {"GPU": 8}, "count": 4}]
     assert plan.value("batch.per_request") == 1
 
 

@@ -225,6 +225,14 @@ SGLANG = (
 )
 
 
+def test_variables_have_the_types_that_hydra_gives_them(tmp_path: Path) -> None:
+    where = "+ray_kwargs.ray_init.runtime_env.env_vars"
+    found = plan(tmp_path, f"{where}.VLLM_USE_V1=1 {where}.NCCL_DEBUG=WARN", "0.9.0")
+    assert found.value("ray.runtime_env") == {"env_vars": {"VLLM_USE_V1": 1, "NCCL_DEBUG": "WARN"}}
+    texts = plan(tmp_path, f"{where}.VLLM_USE_V1=\\'1\\' {where}.NCCL_DEBUG=WARN", "0.9.0")
+    assert texts.value("ray.runtime_env") is None and texts.value("env.VLLM_USE_V1") == "1"
+
+
 def test_sglang_is_said_only_what_it_is_given(launches: Launches) -> None:
     (plan,) = launches({"run.sh": SGLANG.format(more="")}, verl="0.7.0", vllm="0.12.0")
     engine = {name for name in plan.settings if name.startswith("engine.")}

@@ -40,6 +40,13 @@ def test_the_log_that_still_goes_on_counts() -> None:
     assert not pace(both).stands
 
 
+def test_a_child_that_writes_to_the_same_file_knows_less() -> None:
+    child = LogTail(file=STANDS.file, quiet=STANDS.quiet)
+    for order in (1, -1):
+        both = [seen(1, REWARD, log=STANDS), seen(2, REWARD, role="other", log=child)]
+        assert pace(hang(*both[::order])).stands
+
+
 def test_a_server_that_writes_says_nothing_of_the_training() -> None:
     chatty = LogTail(file="/srv/server.log", quiet=1.0, limit=10.0)
     both = hang(seen(1, REWARD, log=STANDS), seen(2, REWARD, role="server", log=chatty))

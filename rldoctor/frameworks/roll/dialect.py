@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
+from rldoctor.frameworks.groups import placement_group
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, chosen, inverted
@@ -156,10 +157,24 @@ def _placement(draft: Draft) -> None:
     draft.derive("rollout.async", bool(late), f"async_generation_ratio {late}", "rollout.staleness")
     draft.derive("sleep.enabled", bool(shared), how)
     draft.derive("ray.gpus_needed", len({*engine, *trainer}), "devices of actor_train and actor_infer")
+    _groups(draft)
     model = [draft.value(f"parallel.{name}", 1) for name in ("tensor", "pipeline", "context", "sequence")]
     ranks = model[0] * model[1] * model[2] * model[3]
     if len(trainer) % ranks == 0:
         draft.derive("parallel.data", len(trainer) // ranks, f"{len(trainer)} devices / {ranks}")
+
+
+def _groups(draft: Draft) -> None:
+    """scheduler/resource_manager.py: for each node up to the last device that a role names a group of one bundle, with
+    all devices of the node and half of its cores. How many these are is the driver's own count of devices from 0.1.3
+    on, whatever num_gpus_per_node says: the launch tells it where it gives both alike."""
+    each = draft.native("num_gpus_per_node")
+    mapped = [devices(one.value) for key, one in draft.natives.items() if key.endswith(".device_mapping")]
+    if not isinstance(each, int) or each < 1 or None in mapped:
+        return
+    last = max(number for numbers in mapped if numbers for number in numbers)
+    groups = [placement_group("PACK", 1, gpus=each, cpus=0, count=last // each + 1)]
+    draft.derive("ray.groups", groups, "a group for each node, with all its devices", "placement.gpus_per_node")
 
 
 def _lengths(draft: Draft) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
+from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
@@ -19,6 +20,7 @@ from rldoctor.frameworks.verl.table import BESIDE, TABLE
 from rldoctor.plan.model import Form
 
 _ACTOR = "actor_rollout_ref.actor"
+_VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."
 _ROLLOUT = "actor_rollout_ref.rollout"
 # Sizes that vLLM accepts as max_lora_rank (vllm/config/lora.py; through 0.11 without 1).
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -63,7 +65,7 @@ def _placement(draft: Draft) -> None:
     rewards = _reward_pool(draft)
     needed = (draft.value("placement.trainer_gpus") or 0) + (draft.value("placement.engine_gpus") or 0) * separate
     how = "trainer and separate engines" if separate else "trainer and engines on the same devices"
-    if rewards:
+    if rewards[0]:
         how += f", {rewards[0]} nodes x {rewards[1]} of the reward model"
     draft.derive("ray.gpus_needed", needed + rewards[0] * rewards[1] or None, how, "placement.gpus_per_node")
     devices = draft.value("placement.engine_gpus")
@@ -74,6 +76,15 @@ def _placement(draft: Draft) -> None:
         # llm_server.py: replicas = world // (tp * dp * pp)
         draft.derive("placement.engines", devices // size, f"{devices} devices / {size}", "engine.tensor_parallel_size")
     _groups(draft, rewards, size if separate else 0)
+
+
+def _environment(draft: Draft) -> None:
+    """The variables that ray.init is handed, with the types that Hydra gives them: Ray takes texts alone."""
+    given = {key: native.value for key, native in draft.natives.items() if key.startswith(_VARIABLES)}
+    values = {key.removeprefix(_VARIABLES): value for key, value in given.items() if not isinstance(value, Unresolved)}
+    odd = [name for name, value in values.items() if not isinstance(value, str)]
+    if odd:
+        draft.derive("ray.runtime_env", {"env_vars": values}, "what ray.init is handed", *(f"env.{one}" for one in odd))
 
 
 def _reward_pool(draft: Draft) -> tuple[int, int]:
@@ -93,9 +104,8 @@ def _groups(draft: Draft, rewards: tuple[int, int], replica: int) -> None:
     cores = 3 if between(draft, "verl", "0.7") else 1 if between(draft, "verl", "0") else None
     if not nodes or not each or not cores:
         return
-    # main_ppo.py: TaskRunner, which from 0.9.0 keeps no core for itself.
-    runner = [driver()] if draft.launch.entry.endswith("main_ppo") and between(draft, "verl", "0.3", "0.9") else []
-    groups = [*runner, placement_group("STRICT_PACK", each, cpus=cores, count=nodes)]
+    first, second, last = _loops(draft)
+    groups = [*map(driver, first), placement_group("STRICT_PACK", each, cpus=cores, count=nodes)]
     if rewards[0] and rewards[1]:
         groups.append(placement_group("STRICT_PACK", rewards[1], cpus=cores, count=rewards[0]))
     if replica:
@@ -103,8 +113,21 @@ def _groups(draft: Draft, rewards: tuple[int, int], replica: int) -> None:
         if not between(draft, "verl", "0.7") or not engines or engines % replica:
             return
         part = min(theirs, replica)
-        groups.append(placement_group("STRICT_PACK", part, cpus=2, count=engines // part))
+        groups += [*map(driver, second), placement_group("STRICT_PACK", part, cpus=2, count=engines // part)]
+        groups += map(driver, last)
     draft.derive("ray.groups", groups, "a group for each node of a pool", "placement.gpus_per_node", "placement.nodes")
+
+
+def _loops(draft: Draft) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The cores of actors that have no group and stay: before the trainer's pool, before the engines, and last."""
+    entry = draft.launch.entry
+    if entry.endswith("fully_async_main"):
+        # FullyAsyncTaskRunner and FullyAsyncTrainer, FullyAsyncRollouter, MessageQueue
+        return (1, 10), (10,), (2,)
+    if "one_step_off_policy" in entry:
+        return (10 if between(draft, "verl", "0.7") else 1,), (), ()
+    # main_ppo.py: TaskRunner, which from 0.9.0 keeps no core for itself.
+    return ((1,) if entry.endswith("main_ppo") and between(draft, "verl", "0.3", "0.9") else ()), (), ()
 
 
 def _lengths(draft: Draft) -> None:
@@ -315,7 +338,7 @@ class Verl(Dialect):
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
     owners: ClassVar[Mapping[str, str]] = {f"{_ROLLOUT}.engine_kwargs.vllm.": "vllm:EngineArgs"}
-    derivations = (_dropped, _trainer, _joins, _placement, _lengths, _seeds, _engine, _sleep, _batch)
+    derivations = (_dropped, _trainer, _joins, _environment, _placement, _lengths, _seeds, _engine, _sleep, _batch)
 
     def natives(self, launch: Launch) -> Iterator[Native]:
         """``main_generation`` has the sections of ``actor_rollout_ref`` at the top."""
