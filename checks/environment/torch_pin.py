@@ -124,18 +124,18 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Torch not compiled with CUDA enabled")
-def build_without_cuda(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A CPU build of torch is asked for a GPU."""
-    yield check.finding(
-        f"{named('torch', case)} is a build without CUDA, and the run wants a GPU",
-        fixes=(
-            Fix(
-                title="install a torch with CUDA (the one that vLLM pins), from the index that serves CUDA builds",
-                commands=("uv pip install vllm --torch-backend=auto --reinstall",),
-                applicability=Applicability.UNSAFE,
-                side_effects="downloads CUDA's libraries, several GB",
-            ),
-            Fix(title="or, on a machine without a GPU, run with device cpu"),
+# A CPU build of torch is asked for a GPU.
+check.signature(
+    "Torch not compiled with CUDA enabled",
+    when=lambda case, event: {"torch": named("torch", case)},
+    says="{torch} is a build without CUDA, and the run wants a GPU",
+    fixes=(
+        Fix(
+            title="install a torch with CUDA (the one that vLLM pins), from the index that serves CUDA builds",
+            commands=("uv pip install vllm --torch-backend=auto --reinstall",),
+            applicability=Applicability.UNSAFE,
+            side_effects="downloads CUDA's libraries, several GB",
         ),
-    )
+        Fix(title="or, on a machine without a GPU, run with device cpu"),
+    ),
+)

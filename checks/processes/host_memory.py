@@ -90,6 +90,14 @@ check.signature(
 )
 
 
+def _at_the_limit_of_pbs(case: Case, event: LogEvent) -> dict[str, str] | None:
+    ended = event.search(r"=>> PBS: job killed: v?mem (\d+)kb exceeded limit (\d+)kb")
+    if ended is None:
+        return None
+    used, most = (f"{int(kilobytes) / 1024**2:.1f}" for kilobytes in ended.groups())
+    return {"used": used, "most": most}
+
+
 @check.logged(
     "Out of memory: Killed process ",
     "out of memory: Killed process ",
@@ -98,39 +106,44 @@ check.signature(
     "oom-kill event",
     "OOMKilled",
     "have been OOM Killed",
-    "The node was low on resource: memory",
     "Exceeded job memory limit",
     "Exceeded step memory limit",
-    "TERM_MEMLIMIT: job killed",
-    "=>> PBS: job killed: mem ",
-    "=>> PBS: job killed: vmem ",
-    "Job has gone over cgroup memory limit of ",
-    "Job has gone over memory limit of ",
     " ran out-of-memory and exited ",
 )
 def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The kernel's, the cgroup's, the pod's or the job's limit."""
-    ended = event.search(r"=>> PBS: job killed: v?mem (\d+)kb exceeded limit (\d+)kb")
-    if ended is not None:
-        used, most = (int(number) / 1024**2 for number in ended.groups())
-        text = f"PBS ended the job at its memory limit: {used:.1f} GiB used of {most:.1f} GiB"
-    elif event.literal.startswith("Job has gone over"):
-        limit = event.search(r"memory limit of (\d+) megabytes")
-        text = f"HTCondor put the job on hold at its memory limit{f' of {limit[1]} MiB' if limit else ''}"
-    elif event.literal.startswith("TERM_MEMLIMIT"):
-        text = "LSF ended the job at its memory limit"
-    elif event.literal.startswith("The node was low"):
-        text = "Kubernetes evicted the pod: its node ran low on memory"
-    else:
-        text = _killed(event)
-    yield check.finding(text, fixes=(_LESS, _MORE))
-
-
-def _killed(event: LogEvent) -> str:
+    """The kernel's limit, the cgroup's, the pod's or the job's."""
     process = event.search(r"Killed process (\d+) \(([^)]+)\)(?:.{0,80}anon-rss:(\d+)kB)?")
     name = f"{process[2]} (pid {process[1]})" if process else "a process"
     size = f", {int(process[3]) / 1024**2:.1f} GiB resident" if process and process[3] else ""
-    return f"the kernel killed {name}{size} because the host's memory was used up"
+    text = f"the kernel killed {name}{size} because the host's memory was used up"
+    yield check.finding(text, fixes=(_LESS, _MORE))
+
+
+# What schedulers say where a job is beyond the memory that it asked for.
+check.signature(
+    "The node was low on resource: memory",
+    says="Kubernetes evicted the pod: its node ran low on memory",
+    fixes=(_LESS, _MORE),
+)
+check.signature(
+    "TERM_MEMLIMIT: job killed",
+    says="LSF ended the job at its memory limit",
+    fixes=(_LESS, _MORE),
+)
+check.signature(
+    "=>> PBS: job killed: mem ",
+    "=>> PBS: job killed: vmem ",
+    when=_at_the_limit_of_pbs,
+    says="PBS ended the job at its memory limit: {used} GiB used of {most} GiB",
+    fixes=(_LESS, _MORE),
+)
+check.signature(
+    "Job has gone over cgroup memory limit of ",
+    "Job has gone over memory limit of ",
+    details=(r"memory limit of (?P<limit>\d+) megabytes",),
+    says="HTCondor put the job on hold at its memory limit[[ of {limit} MiB]]",
+    fixes=(_LESS, _MORE),
+)
 
 
 @check.logged(

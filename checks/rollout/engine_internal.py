@@ -227,9 +227,6 @@ def _remedies(job: Job) -> Iterator[Fix]:
     yield _RELEASE
 
 
-_EAGER = _off("CUDA graphs and compilation", "engine.enforce_eager", True, "decoding is slower")
-
-
 @dataclass(frozen=True)
 class Assertion:
     """A line that only the fault prints, what it says of the engine, and what helped others."""

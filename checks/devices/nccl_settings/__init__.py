@@ -230,17 +230,21 @@ def _spelled_here(plan: RolloutPlan, option: str) -> bool:
     return ours.line is not None and (theirs is None or (ours.file, ours.line) != (theirs.file, theirs.line))
 
 
-@check.logged("NCCL error: unhandled cuda error", "NCCL error: unhandled system error")
-def sync_group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """pynccl's words where trainer and engine on one node disagree about their transport."""
-    ray = event.incident.framework in ("nemo-rl", "skyrl")
-    if ray or event.search(r"(?i)cumem|invalid argument|transport/(?:p2p|nvls|shm)"):
-        yield check.finding(
-            "the NCCL group of trainer and engine cannot be built: the two ends differ in their NCCL settings "
-            "(CUMEM, P2P)",
-            fixes=(NEWER_VLLM, SAME_CUMEM, NO_DIRECT_TRANSFERS, DEBUG),
-            url="https://github.com/NVIDIA-NeMo/RL/issues/722",
-        )
+def _disagree(case: Case, event: LogEvent) -> bool:
+    in_ray = event.incident.framework in ("nemo-rl", "skyrl")
+    return in_ray or event.search(r"(?i)cumem|invalid argument|transport/(?:p2p|nvls|shm)") is not None
+
+
+# pynccl's words where trainer and engine on one node disagree about their transport.
+check.signature(
+    "NCCL error: unhandled cuda error",
+    "NCCL error: unhandled system error",
+    when=_disagree,
+    says="the NCCL group of trainer and engine cannot be built: the two ends differ in their NCCL settings "
+    "(CUMEM, P2P)",
+    fixes=(NEWER_VLLM, SAME_CUMEM, NO_DIRECT_TRANSFERS, DEBUG),
+    url="https://github.com/NVIDIA-NeMo/RL/issues/722",
+)
 
 
 @check.logged(

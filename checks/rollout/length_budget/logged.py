@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
@@ -77,22 +77,23 @@ def longer_than_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("Sampled token IDs exceed the max model length")
-def filled_to_the_last_token(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """V1 before 0.11.1 takes a prompt of exactly its context, and the worker asserts when it samples."""
-    limit, response = event.search(r"> max_model_len: (\d+)"), response_of(case)
-    room = f" {limit[1]}" if limit else ""
-    yield check.finding(
-        f"a prompt fills the engine's max_model_len{room} to the last token, and the engine ends when it samples",
-        fixes=(
-            FILTER,
-            context(int(limit[1]) + response if limit and response else None, f"or {LONGER}"),
-            Fix(
-                title="or vLLM 0.11.1 and later, which refuses such a prompt", commands=("pip install 'vllm>=0.11.1'",)
-            ),
-        ),
-        url="https://github.com/vllm-project/vllm/issues/25120",
+def _room_to_sample(case: Case, event: LogEvent, words: Mapping[str, str]) -> tuple[Fix, ...]:
+    limit, response = words.get("limit"), response_of(case)
+    return (
+        FILTER,
+        context(int(limit) + response if limit and response else None, f"or {LONGER}"),
+        Fix(title="or vLLM 0.11.1 and later, which refuses such a prompt", commands=("pip install 'vllm>=0.11.1'",)),
     )
+
+
+# V1 before 0.11.1 takes a prompt of exactly its context, and the worker asserts when it samples.
+check.signature(
+    "Sampled token IDs exceed the max model length",
+    details=(r"> max_model_len: (?P<limit>\d+)",),
+    says="a prompt fills the engine's max_model_len[[ {limit}]] to the last token, and the engine ends when it samples",
+    fixes=_room_to_sample,
+    url="https://github.com/vllm-project/vllm/issues/25120",
+)
 
 
 # A dialogue, or a prompt, that fills the context: what is left to generate is nothing.
@@ -109,27 +110,27 @@ check.signature(
 )
 
 
-@check.logged(
+# verl's and EasyR1's assertions on the model's context and on tokenized prompts.
+check.signature(
     "model context length should be greater than total sequence length",
     "should be less than or equal to max_position_embeddings",
-    "is larger than max_length=",
-    "Prompt length exceeds model's maximum token limit",
+    says="prompt plus response (or max_model_len) exceed the model's max_position_embeddings",
+    fixes=(
+        Fix(title="shorten prompt or response until both fit into the model's context"),
+        Fix(title="or stretch the model with rope_scaling in its config.json"),
+    ),
 )
-def refused_by_the_framework(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """verl's and EasyR1's assertions on the model's context and on tokenized prompts."""
-    numbers = event.search(r"sequence_length=(\d+) is larger than max_length=(\d+)")
-    if numbers:
-        said = f"a prompt of {numbers[1]} tokens is longer than the prompt limit {numbers[2]}"
-        fixes = (prompts(int(numbers[1])), FILTER)
-    elif "limit" in event.literal:
-        said, fixes = "a prompt is longer than the model's limit", (FILTER, context(None, "or a longer context"))
-    else:
-        said = "prompt plus response (or max_model_len) exceed the model's max_position_embeddings"
-        fixes = (
-            Fix(title="shorten prompt or response until both fit into the model's context"),
-            Fix(title="or stretch the model with rope_scaling in its config.json"),
-        )
-    yield check.finding(said, fixes=fixes)
+check.signature(
+    "is larger than max_length=",
+    pattern=r"sequence_length=(?P<tokens>\d+) is larger than max_length=(?P<limit>\d+)",
+    says="a prompt of {tokens} tokens is longer than the prompt limit {limit}",
+    fixes=lambda case, event, words: (prompts(int(words["tokens"])), FILTER),
+)
+check.signature(
+    "Prompt length exceeds model's maximum token limit",
+    says="a prompt is longer than the model's limit",
+    fixes=(FILTER, context(None, "or a longer context")),
+)
 
 
 # The data set of verl and EasyR1 with truncation `error`: `Prompt length 1377 is longer than 1024.`

@@ -10,9 +10,27 @@ from . import check
 from .fixes import COMPLETE, ORIGINAL
 from .live import ROTARY_CODE
 
+_OTHER_RELEASES = Fix(title="or take a transformers and vLLM that know this model's settings")
 
-@check.logged(
+
+def _refuses(case: Case, event: LogEvent) -> bool:
+    return event.exception is not None or event.level in ("ERROR", None)
+
+
+check.signature(
     "KeyError: 'original_max_position_embeddings'",
+    when=_refuses,
+    says=f"the model's rope scaling lacks {ORIGINAL}",
+    fixes=(
+        Fix(
+            title=f"add {ORIGINAL} (the model's length before scaling) to rope_scaling in the model's config.json, or "
+            "to the rope_scaling or hf_overrides of the launch"
+        ),
+        _OTHER_RELEASES,
+    ),
+)
+# What vLLM and transformers say of rope settings.
+check.signature(
     "should have a 'rope_type' key",
     "rope_scaling must have a 'type' or 'rope_type' key",
     'assert "factor" in rope_scaling',
@@ -24,20 +42,10 @@ from .live import ROTARY_CODE
     "Missing required keys in `rope_scaling` for",
     "Missing required keys in `rope_parameters` for",
     "`rope_scaling` must be a dictionary",
+    when=_refuses,
+    says="the model's rope settings are refused: {line}",
+    fixes=(COMPLETE, _OTHER_RELEASES),
 )
-def settings_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """What vLLM and transformers say of rope settings."""
-    if event.exception is None and event.level not in ("ERROR", None):
-        return
-    if event.literal == "KeyError: 'original_max_position_embeddings'":
-        said = f"the model's rope scaling lacks {ORIGINAL}"
-        fix = Fix(
-            title=f"add {ORIGINAL} (the model's length before scaling) to rope_scaling in the model's config.json, or "
-            "to the rope_scaling or hf_overrides of the launch"
-        )
-    else:
-        said, fix = f"the model's rope settings are refused: {event.line.strip()[:200]}", COMPLETE
-    yield check.finding(said, fixes=(fix, Fix(title="or take a transformers and vLLM that know this model's settings")))
 
 
 @check.logged("must match the size of tensor b", "is out of bounds for dimension 0 with size")

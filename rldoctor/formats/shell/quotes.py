@@ -6,70 +6,106 @@ import re
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][\w-]*)\1")
 _CLOSES = {"(": ")", "{": "}"}
+_NAMES = {"'": "the quote '", '"': 'the quote "', "(": "the bracket $(", "{": "the brace ${"}
 
 
 def unclosed(text: str) -> tuple[str, int] | None:
     """What is left open at the end of ``text`` and its line (from 1), or None where all is closed."""
-    stack: list[tuple[str, int]] = []
-    waiting: list[str] = []
-    line, i, word_start = 1, 0, True
-    while i < len(text):
-        char = text[i]
-        top = stack[-1][0] if stack else ""
-        if char == "\n":
-            line += 1
-            if waiting and top != "'":
-                i, line, left = _skip_heredocs(text, i + 1, line, waiting)
-                if left:
-                    return f"the here-document {left}", line
-                waiting, word_start = [], True
+    return _Scan(text).left_open()
+
+
+class _Scan:
+    """One pass over a script. ``open`` are the quotes and brackets that it is in with their lines, ``waiting`` the
+    here-documents that begin behind the line."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.line = 1
+        self.open: list[tuple[str, int]] = []
+        self.waiting: list[str] = []
+        self.begins_a_word = True
+
+    def left_open(self) -> tuple[str, int] | None:
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            within = self.open[-1][0] if self.open else ""
+            if char == "\n":
+                self.line += 1
+                if self.waiting and within != "'":
+                    left = self._skip_heredocs()
+                    if left:
+                        return f"the here-document {left}", self.line
+                    continue
+            if within == "'":
+                self._plainly_quoted(char)
+            elif char == "\\":
+                self.line += self.text[self.at + 1 : self.at + 2] == "\n"
+                self.at += 1
+            elif within == '"':
+                self._quoted(char)
+            elif self._skipped(char, within):
                 continue
-        if top == "'":
-            if char == "'":
-                stack.pop()
-        elif char == "\\":
-            line += text[i + 1 : i + 2] == "\n"
-            i += 1
-        elif top == '"':
-            if char == '"':
-                stack.pop()
-            elif text.startswith("$(", i) or text.startswith("${", i):
-                stack.append((text[i + 1], line))
-                i += 1
-        elif char in "'\"":
-            stack.append((char, line))
-        elif char == "#" and word_start:
-            end = text.find("\n", i)
-            i = len(text) if end < 0 else end
-            continue
-        elif char == "<" and top in ("", "{") and (found := _HEREDOC.match(text, i)) and text[i : i + 3] != "<<<":
-            waiting.append(found[2])
-            i = found.end()
-            continue
-        elif char == "$" and text[i + 1 : i + 2] in ("(", "{"):
-            stack.append((text[i + 1], line))
-            i += 1
-        elif char == "(" and top == "(":
-            stack.append((char, line))
-        elif top and char == _CLOSES.get(top):
-            stack.pop()
-        word_start = char in " \t\n;&|("
-        i += 1
-    if not stack:
-        return None
-    what = {"'": "the quote '", '"': 'the quote "', "(": "the bracket $(", "{": "the brace ${"}[stack[-1][0]]
-    return what, stack[-1][1]
+            else:
+                self._bare(char, within)
+            self.begins_a_word = char in " \t\n;&|("
+            self.at += 1
+        if not self.open:
+            return None
+        what, line = self.open[-1]
+        return _NAMES[what], line
 
+    def _plainly_quoted(self, char: str) -> None:
+        if char == "'":
+            self.open.pop()
 
-def _skip_heredocs(text: str, start: int, line: int, names: list[str]) -> tuple[int, int, str]:
-    for name in names:
-        while True:
-            end = text.find("\n", start)
-            row = text[start : end if end >= 0 else len(text)]
-            line += end >= 0
-            start = end + 1 if end >= 0 else len(text)
-            if row.strip("\t ") == name:
-                break
-            if end < 0:
-                return start, line, name
-    return start, line, ""
+    def _quoted(self, char: str) -> None:
+        if char == '"':
+            self.open.pop()
+        elif char == "$":
+            self._substitution()
+
+    def _bare(self, char: str, within: str) -> None:
+        if char in "'\"" or char == within == "(":
+            self.open.append((char, self.line))
+        elif char == "$":
+            self._substitution()
+        elif within and char == _CLOSES.get(within):
+            self.open.pop()
+
+    def _substitution(self) -> None:
+        """Enters ``$(`` or ``${`` where that stands here."""
+        opens = self.text[self.at + 1 : self.at + 2]
+        if opens and opens in _CLOSES:
+            self.open.append((opens, self.line))
+            self.at += 1
+
+    def _skipped(self, char: str, within: str) -> bool:
+        """Goes behind a comment, or the operator of a here-document, where one begins here."""
+        if char == "#" and self.begins_a_word:
+            end = self.text.find("\n", self.at)
+            self.at = len(self.text) if end < 0 else end
+            return True
+        if char == "<" and within in ("", "{") and not self.text.startswith("<<<", self.at):
+            found = _HEREDOC.match(self.text, self.at)
+            if found is not None:
+                self.waiting.append(found[2])
+                self.at = found.end()
+                return True
+        return False
+
+    def _skip_heredocs(self) -> str:
+        """Goes behind the here-documents that begin with the next line. Returns the word that one of them lacks."""
+        self.at += 1
+        for name in self.waiting:
+            while True:
+                end = self.text.find("\n", self.at)
+                row = self.text[self.at : end if end >= 0 else len(self.text)]
+                self.line += end >= 0
+                self.at = end + 1 if end >= 0 else len(self.text)
+                if row.strip("\t ") == name:
+                    break
+                if end < 0:
+                    return name
+        self.waiting, self.begins_a_word = [], True
+        return ""

@@ -73,39 +73,44 @@ class Runner(Builtins):
                 self.note(node, "the script is too long to be read to its end", unread=True)
             self.left = "exit"
             return
-        kind = node.type
-        if kind == "command":
-            self._command(node, background, stdin)
-        elif kind == "compound_statement" and self.expander.text(node.children[0]) == "((":
-            self.compute(node)
-        elif kind in ("program", "compound_statement", "do_group", "else_clause", "ERROR"):
-            self.sequence(node.children)
-        elif kind == "list":
-            self._list(node, background)
-        elif kind == "pipeline":
-            self._pipeline([child for child in node.children if child.is_named], background, stdin)
-        elif kind == "redirected_statement":
-            self._redirected(node, background, stdin)
-        elif kind == "subshell":
-            self.apart(lambda: self.sequence(node.children))
-        elif kind == "negated_command":
-            self.sequence(node.children[1:])
-        elif kind in ("variable_assignment", "variable_assignments"):
-            for child in [node] if kind == "variable_assignment" else node.children:
-                self.assign(child)
-        elif kind == "declaration_command":
-            self.declare(node)
-        elif kind == "unset_command":
-            self._unset(node)
-        elif kind == "function_definition":
-            body = node.child_by_field_name("body")
-            name = node.child_by_field_name("name")
-            if body is not None and name is not None:
-                self.functions[self.expander.text(name)] = (body, self.expander)
-        elif kind in ("if_statement", "case_statement"):
-            self._branches(node)
-        elif kind in ("for_statement", "c_style_for_statement", "while_statement"):
-            self._loop(node)
+        match node.type:
+            case "command":
+                self._command(node, background, stdin)
+            case "compound_statement" if self.expander.text(node.children[0]) == "((":
+                self.compute(node)
+            case "program" | "compound_statement" | "do_group" | "else_clause" | "ERROR":
+                self.sequence(node.children)
+            case "list":
+                self._list(node, background)
+            case "pipeline":
+                self._pipeline([child for child in node.children if child.is_named], background, stdin)
+            case "redirected_statement":
+                self._redirected(node, background, stdin)
+            case "subshell":
+                self.apart(lambda: self.sequence(node.children))
+            case "negated_command":
+                self.sequence(node.children[1:])
+            case "variable_assignment":
+                self.assign(node)
+            case "variable_assignments":
+                for child in node.children:
+                    self.assign(child)
+            case "declaration_command":
+                self.declare(node)
+            case "unset_command":
+                self._unset(node)
+            case "function_definition":
+                self._define(node)
+            case "if_statement" | "case_statement":
+                self._branches(node)
+            case "for_statement" | "c_style_for_statement" | "while_statement":
+                self._loop(node)
+
+    def _define(self, node: Node) -> None:
+        body = node.child_by_field_name("body")
+        name = node.child_by_field_name("name")
+        if body is not None and name is not None:
+            self.functions[self.expander.text(name)] = (body, self.expander)
 
     def _unset(self, node: Node) -> None:
         for child in node.children[1:]:

@@ -34,30 +34,21 @@ def _lengths(draft: Draft) -> None:
     draft.derive("sampling.max_tokens", response, "the longest response", "lengths.response")
 
 
+# What the correction of importance sampling asks of the engine.
+_CORRECTED: dict[str, object] = {
+    "engine.logprobs_mode": "processed_logprobs",
+    "engine.max_logprobs": 1,
+    "sampling.logprobs": 1,
+    "rollout.engine_logprobs": True,
+}
+
+
 def _engine(draft: Draft) -> None:
     """``create_vllm_engines`` (trainer/ray/vllm_engine.py)."""
-    colocated = draft.value("placement.mode") == "colocate"
-    if draft.value("engine.enable_sleep_mode") and not colocated:
-        draft.override(
-            "engine.enable_sleep_mode", False, "switched off: not all models are colocated", "placement.mode"
-        )
-    sleeping = draft.value("engine.enable_sleep_mode")
-    draft.derive("sleep.enabled", sleeping, "the engine's sleep mode", "engine.enable_sleep_mode")
-    draft.derive(
-        "sleep.level", None if sleeping is None else int(sleeping), "sleep(level=1)", "engine.enable_sleep_mode"
-    )
+    _sleep(draft)
     if not with_ray(draft) or draft.value("placement.mode") == "none":
         return
-    share = draft.value("engine.gpu_memory_utilization")
-    if between(draft, "openrlhf", "0.5.8", "0.6.0.post1") and colocated and isinstance(share, float) and share >= 0.9:
-        draft.override(
-            "engine.gpu_memory_utilization",
-            0.4,
-            "OpenRLHF replaces 0.9 and more when all models are colocated",
-            "placement.mode",
-        )
-    if between(draft, "openrlhf", "0.5", "0.5.8"):
-        draft.override("engine.enable_prefix_caching", False, "switched off by OpenRLHF")
+    _replaced(draft)
     ranks = draft.value("engine.tensor_parallel_size") or 1
     if between(draft, "openrlhf", "0.5.6"):
         draft.derive(
@@ -74,21 +65,41 @@ def _engine(draft: Draft) -> None:
     draft.derive("engine.dtype", "bfloat16", "fixed by OpenRLHF")
     draft.derive("engine.trust_remote_code", True, "fixed by OpenRLHF")
     if draft.value("rollout.importance_correction") and between(draft, "openrlhf", "0.8.9"):
-        draft.derive(
-            "engine.logprobs_mode",
-            "processed_logprobs",
-            "importance sampling correction",
-            "rollout.importance_correction",
-        )
-        draft.derive("engine.max_logprobs", 1, "importance sampling correction", "rollout.importance_correction")
-        draft.derive("sampling.logprobs", 1, "importance sampling correction", "rollout.importance_correction")
-        draft.derive("rollout.engine_logprobs", True, "importance sampling correction", "rollout.importance_correction")
+        for option, value in _CORRECTED.items():
+            draft.derive(option, value, "importance sampling correction", "rollout.importance_correction")
     agent = bool(draft.value("rollout.tools")) and between(draft, "openrlhf", "0.8")
-    draft.derive(
-        "rollout.async_engine", agent or between(draft, "openrlhf", "0.9.1"), "the engine's asynchronous interface"
-    )
-    if agent or between(draft, "openrlhf", "0.9.1"):
+    asynchronous = agent or between(draft, "openrlhf", "0.9.1")
+    draft.derive("rollout.async_engine", asynchronous, "the engine's asynchronous interface")
+    if asynchronous:
         draft.override("env.VLLM_USE_V1", "1", "OpenRLHF sets it in the engine's process")
+
+
+def _sleep(draft: Draft) -> None:
+    """Sleep mode, which only colocated models have."""
+    if draft.value("engine.enable_sleep_mode") and draft.value("placement.mode") != "colocate":
+        draft.override(
+            "engine.enable_sleep_mode", False, "switched off: not all models are colocated", "placement.mode"
+        )
+    sleeping = draft.value("engine.enable_sleep_mode")
+    draft.derive("sleep.enabled", sleeping, "the engine's sleep mode", "engine.enable_sleep_mode")
+    draft.derive(
+        "sleep.level", None if sleeping is None else int(sleeping), "sleep(level=1)", "engine.enable_sleep_mode"
+    )
+
+
+def _replaced(draft: Draft) -> None:
+    """What releases of OpenRLHF put in the place of what is given."""
+    colocated = draft.value("placement.mode") == "colocate"
+    share = draft.value("engine.gpu_memory_utilization")
+    if between(draft, "openrlhf", "0.5.8", "0.6.0.post1") and colocated and isinstance(share, float) and share >= 0.9:
+        draft.override(
+            "engine.gpu_memory_utilization",
+            0.4,
+            "OpenRLHF replaces 0.9 and more when all models are colocated",
+            "placement.mode",
+        )
+    if between(draft, "openrlhf", "0.5", "0.5.8"):
+        draft.override("engine.enable_prefix_caching", False, "switched off by OpenRLHF")
 
 
 def _seeds(draft: Draft) -> None:

@@ -20,7 +20,6 @@ _PROCESS = ("kubernetes.pod_name", "resource.labels.pod_name", "labels.pod", "po
             "host", "instance", "result.host")  # fmt: skip
 # Besides its text a record has one of these; what trainers log of a step has not.
 _MARKS = (*_TIME, *_LEVEL, "severity", "stream", "stream_name", "labels", "_PID", "logName")
-_FEWEST = 2
 
 
 def json_records(lines: Sequence[bytes]) -> Strip | None:
