@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rldoctor.api import Case, Check, Evidence, Finding, NotApplicable, Reach, Severity, find
+from rldoctor.api import Case, Check, Evidence, Finding, NotApplicable, NotChecked, Reach, Severity, find
 from rldoctor.api.packages import needs_of
 
 from .version_fixes import declared_fixes, releases_with
@@ -21,6 +21,7 @@ _ASKS = {
     "missing-argument": "calls {owner} without {name}; that of {of} requires it",
 }
 _SHOWN = 6  # problems cited as evidence
+_UNREAD = 3  # modules named that could not be read
 
 
 def judge_links(case: Case, check: Check, belongs: Callable[[str], bool]) -> Iterator[Finding | Reach]:
@@ -43,6 +44,8 @@ def judge_links(case: Case, check: Check, belongs: Callable[[str], bool]) -> Ite
             read.append(_reach(case, framework, later))
     if found:
         return
+    if not read and case.links.get("unread"):
+        raise NotChecked(f"the launch's own modules cannot be followed{_unread(case)}")
     if not read:
         raise NotApplicable("no module is known that every launch of this framework imports")
     yield from (Reach(text) for text in read)
@@ -67,11 +70,20 @@ def _asks(case: Case, problem: dict[str, Any]) -> str:
 
 def _reach(case: Case, framework: dict[str, Any], later: list[dict[str, Any]]) -> str:
     text = f"{framework['modules']} modules of {framework['name']} {framework['version']} find what they import"
+    text += _unread(case)
     if not later:
         return text
     first = later[0]
     reported = f"{first['file']}:{first['line']} {_asks(case, first)}"
     return f"{text}; {len(later)} names only on ways that need not be taken are missing, such as {reported}"
+
+
+def _unread(case: Case) -> str:
+    """Which modules were asked for and not read, and why, for a pass."""
+    assert case.links is not None
+    said = list(dict.fromkeys(case.links.get("unread", {}).values()))
+    more = f" and {len(said) - _UNREAD} more" if len(said) > _UNREAD else ""
+    return f"; not read: {', '.join(said[:_UNREAD])}{more}" if said else ""
 
 
 def _named(case: Case, module: str) -> str:

@@ -70,6 +70,7 @@ def read(path: tuple[str, ...]) -> tuple[tuple[Distribution, ...], dict[str, str
     found: list[Distribution] = []
     broken: dict[str, str] = {}
     for directory in _directories(path):
+        found += _in_archive(directory)
         names = _listing(directory)
         links.update(_egg_links(directory, names))
         for entry in _in_order(directory, names):
@@ -105,6 +106,23 @@ def _listing(directory: str) -> list[str]:
         return []
 
 
+def _in_archive(file: str) -> Iterator[Distribution]:
+    """The distributions of an archive on the path, by the names of their metadata directories."""
+    if not untrusted.is_file(file) or not file.endswith((".zip", ".egg", ".whl")):
+        return
+    import zipfile  # few have one, and none but Python's own is usual
+
+    try:
+        with zipfile.ZipFile(file) as archive:
+            tops = sorted({name.partition("/")[0] for name in archive.namelist()})
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return
+    for top in (Path(file).name if top == "EGG-INFO" else top for top in tops):
+        name, version = metadata.split_name(top)
+        if top.endswith((".dist-info", ".egg")) and _is_version(version):
+            yield Distribution(name=canonical(name), version=version, location=file)
+
+
 def _in_order(directory: str, names: list[str]) -> list[_Entry]:
     """The entries of one directory; of several with one name, that which describes the modules there comes first."""
     by_name: dict[str, list[_Entry]] = {}
@@ -114,7 +132,7 @@ def _in_order(directory: str, names: list[str]) -> list[_Entry]:
         if name.endswith(metadata.SUFFIXES) and not name.startswith("~") and name.isascii():
             entry = _Entry(*metadata.split_name(name), directory, Path(directory, name))
             by_name.setdefault(canonical(entry.name), []).append(entry)
-    if directory.endswith(".egg"):  # an old-style install is an entry of the path itself
+    if directory.endswith(".egg") and Path(directory).is_dir():  # an old-style install is an entry of the path itself
         name, version = metadata.split_name(Path(directory).name)
         by_name.setdefault(canonical(name), []).append(_Entry(name, version, directory, Path(directory)))
     for entries in by_name.values():

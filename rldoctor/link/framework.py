@@ -45,8 +45,11 @@ def link(
     own = frozenset({*record.modules, *built_on})
     follower = Follower(sources, own, OTHERS - own, versions, case.environment)
     entries = [e for e in wanted if sources.search.find(e).kind is Kind.SOURCE]
-    for entry in entries:
-        follower.enter(entry)
+    for entry in wanted:
+        if entry in entries:
+            follower.enter(entry)
+        else:
+            sources.whole(entry)  # notes one that is there without source
     follow_functions(follower)
     problems = [p for p in follower.problems if not _replaced(p, record, follower)]
     return {

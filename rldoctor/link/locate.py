@@ -30,8 +30,8 @@ class Found:
 
 
 class SearchPath:
-    """The folders of a ``sys.path``; zip files among them are not looked into. ``assumed`` are top-level packages that
-    are taken to be there although nothing of them is."""
+    """The folders of a ``sys.path``; archives among them are not looked into. ``assumed`` are top-level packages that
+    are taken to be there although nothing of them is in these folders."""
 
     def __init__(self, roots: list[Path], assumed: frozenset[str] = frozenset()) -> None:
         self.roots = [str(root) for root in roots]

@@ -30,7 +30,7 @@ from rldoctor.plan.handed import handed
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots
 
-_FORMAT = 6  # of what the cache keeps
+_FORMAT = 7  # of what the cache keeps
 _KEPT = 64  # results in the cache folder
 
 
@@ -66,7 +66,7 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     collecting = gc.isenabled()
     gc.disable()  # a syntax tree is many small objects without circles: looking for these takes a third of the time
     try:
-        search = SearchPath([Path(root) for root in roots])
+        search = SearchPath([Path(root) for root in roots], _archived(case.packages))
         sources = Sources(search)
         judged = [engine(*one, case, sources, versions) for one in engines]
         linked = [link(*one, modules, case, sources, versions) for one, modules in zip(wanted, entries, strict=True)]
@@ -120,15 +120,25 @@ def _roots(packages: Packages) -> list[str]:
     return [root for root in dict.fromkeys(roots) if Path(root).is_dir()]
 
 
+def _archived(packages: Packages) -> frozenset[str]:
+    """The top-level modules of distributions that lie in an archive, from which Python imports as from a folder."""
+    names = (d.name for d in packages.distributions if d.location and Path(d.location).is_file())
+    return frozenset(module for name in names for module in _modules_of(name))
+
+
+def _modules_of(distribution: str) -> tuple[str, ...]:
+    """What the modules of a distribution may be called: as its framework's record says, and as it is called itself."""
+    owned = (p.modules[0] for record in frameworks() for p in record.packages if p.modules and p.name == distribution)
+    engine = ("vllm",) if distribution.startswith("vllm-") else ()
+    return (*owned, *engine, distribution.replace("-", "_"))
+
+
 def _versions(packages: Packages) -> dict[str, str]:
     """The version of each top-level module, and of each distribution under its own name."""
-    owners = {p.name: p.modules[0] for record in frameworks() for p in record.packages if p.modules}
     found: dict[str, str] = {}
     for distribution in packages.distributions:
-        name = distribution.name
-        for module in (owners.get(name), "vllm" if name.startswith("vllm-") else None, name.replace("-", "_")):
-            if module is not None:
-                found.setdefault(module, distribution.version)
+        for module in _modules_of(distribution.name):
+            found.setdefault(module, distribution.version)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from dataclasses import dataclass
 
 from rldoctor import untrusted
@@ -11,6 +12,8 @@ from rldoctor.link.locate import Kind, SearchPath
 from rldoctor.tables.options.outline import outline
 
 LARGEST = 4 * 1024 * 1024  # bytes; larger files are generated tables
+# What protects its source decodes it while it is imported; the text shows nothing of what the module has.
+_OBFUSCATED = re.compile(r"^(?:__pyarmor\w*|exec)\(.*?(?:\\x|__file__|marshal|b64decode|zlib)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,15 @@ class Sources:
 
     def _read(self, name: str, bodies: bool) -> Source | None:
         found = self.search.find(name)
+        if found.kind is Kind.COMPILED:
+            self._note_compiled(name)
         if found.kind is not Kind.SOURCE:
             return None
         text = self._text(name, found.path)
         if text is None:
+            return None
+        if ("exec(" in text or "__pyarmor" in text) and _OBFUSCATED.search(text):
+            self.unreadable[name] = f"{self.search.relative(found.path)} is obfuscated"
             return None
         short = None if bodies else outline(text)
         tree = _parsed(short) if short is not None else None
@@ -79,6 +87,14 @@ class Sources:
             self.unreadable[name] = f"{self.search.relative(found.path)} is not Python that this interpreter can parse"
             return None
         return Source(name, found.path, text, tree, found.package, whole)
+
+    def _note_compiled(self, name: str) -> None:
+        """Notes a module that has no source to read, but for extensions behind modules that have, as ``torch._C``."""
+        top, *rest = name.split(".")
+        if top in self.search.assumed:
+            self.unreadable[name] = f"{name} is in an archive"
+        elif not any(part == top or part.startswith("_") for part in rest):
+            self.unreadable[name] = f"{name} is compiled"
 
     def _text(self, name: str, path: str) -> str | None:
         try:

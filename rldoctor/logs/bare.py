@@ -21,6 +21,8 @@ _NAMED = re.compile(
     r"(?<=\w)(?:Error|Exception|Timeout|NotMet)(?:\(\w+\))?$|"
     r"^(?:\w+\.)*(?:exc|exceptions?|errors?|lib)\.(?:\w+\.)*[A-Z]\w+$"
 )
+# As a log's very last words, the plainest one is due as well.
+_NAMED_LAST = re.compile(rf"{_NAMED.pattern}|^Exception$")
 # So many frames are what is left of a traceback whose beginning and end are cut away, where only a few lines follow, of
 # which none shows that work goes on.
 _FRAMES = 3
@@ -39,6 +41,7 @@ def add_endings(record: FileRecord) -> None:
         return
     lines, samples = record.tail[-_LINES:], Samples()
     open_: dict[Origin, TracebackParser] = {}
+    last = max((number for number, line in lines if line.text.strip()), default=0)
     for number, line in lines:
         samples.follow(line)
         parser = open_.get(line.origin)
@@ -46,9 +49,10 @@ def add_endings(record: FileRecord) -> None:
             continue
         if parser is not None:
             _store(record, open_.pop(line.origin), lines)
-        if samples.shower is None and _names_one(line):
+        named = _NAMED_LAST if number == last else _NAMED
+        if samples.shower is None and _names_one(line, named):
             parser = open_[line.origin] = TracebackParser(line.origin, record.name)
-            parser.begin_bare(line, number, _NAMED)
+            parser.begin_bare(line, number, named)
     for parser in open_.values():
         _store(record, parser, lines)
     if not record.exceptions:
@@ -95,11 +99,11 @@ def _add_told(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
                 return
 
 
-def _names_one(line: Line) -> bool:
+def _names_one(line: Line, named: re.Pattern[str]) -> bool:
     text = line.text.strip()
     match = EXCEPTION.match(text)
-    named = match is not None and match["message"] and _NAMED.search(match["type"])
-    return bool(named) and line.level not in _QUIET and not is_quoted(text, 0)
+    found = match is not None and match["message"] and named.search(match["type"])
+    return bool(found) and line.level not in _QUIET and not is_quoted(text, 0)
 
 
 def _store(record: FileRecord, parser: TracebackParser, lines: list[tuple[int, Line]]) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import venv
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -158,6 +159,22 @@ def test_zip_files_hooks_and_nonsense_on_the_path_are_passed_over(tmp_path: Path
     dist_info(tmp_path / "site", "torch", "2.7.0")
     path = (str(tmp_path / "python311.zip"), "__editable__.x.finder.__path_hook__", "a\0b", str(tmp_path / "site"))
     assert [d.name for d in packages.read(path)[0]] == ["torch"]
+
+
+def test_what_lies_in_an_archive_is_installed(tmp_path: Path, dist_info: MakeDist) -> None:
+    """Python imports from an archive on the path as from a folder."""
+    with zipfile.ZipFile(tmp_path / "site.zip", "w") as archive:
+        archive.writestr("trl-0.20.0.dist-info/METADATA", "Name: trl\nVersion: 0.20.0\n")
+        archive.writestr("trl/__init__.py", "")
+    with zipfile.ZipFile(tmp_path / "vllm-0.12.0-py3.11.egg", "w") as archive:
+        archive.writestr("EGG-INFO/PKG-INFO", "Name: vllm\nVersion: 0.12.0\n")
+    dist_info(tmp_path / "site", "torch", "2.7.0")
+    found = read(tmp_path / "site.zip", tmp_path / "vllm-0.12.0-py3.11.egg", tmp_path / "site")
+    assert [(d.name, d.version, Path(d.location).name) for d in found.distributions] == [
+        ("trl", "0.20.0", "site.zip"),
+        ("vllm", "0.12.0", "vllm-0.12.0-py3.11.egg"),
+        ("torch", "2.7.0", "site"),
+    ]
 
 
 def test_another_interpreters_real_environment(tmp_path: Path, dist_info: MakeDist) -> None:

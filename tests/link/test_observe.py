@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,10 +80,87 @@ def test_a_cache_that_cannot_be_used_costs_only_time(site: Site, cache: Path) ->
     assert missing(observe(case(root, "trl", "vllm"))) == ["GuidedDecodingParams"]
 
 
-def test_sources_that_do_not_parse_are_said(site: Site) -> None:
-    found = observe(case(site({**ENGINE, "trl/trainer/grpo_trainer.py": "def (:\n"}), "trl", "vllm"))
-    assert isinstance(found, dict)
-    assert "not Python that this interpreter can parse" in found["unread"]["trl.trainer.grpo_trainer"]
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def (:\n", "is not Python that this interpreter can parse"),
+        ("x = 1\n\0\0", "is not Python that this interpreter can parse"),
+        ('print "Python 2"\n', "is not Python that this interpreter can parse"),
+        ("x = " + "(" * 2000 + ")" * 2000 + "\n", "is not Python that this interpreter can parse"),
+        ("from runtime import __pyarmor__\n__pyarmor__(__name__, __file__, b'xx')\n", "is obfuscated"),
+        ("import base64\nexec(base64.b64decode('eD0x'))\n", "is obfuscated"),
+        ("x = [\n" + "1,\n" * 1_500_000 + "]\n", "has 4 MiB"),
+    ],
+    ids=["syntax", "zeros", "python2", "deep", "protected", "encoded", "large"],
+)
+def test_what_cannot_be_read_is_said_and_the_rest_is_linked(site: Site, text: str, why: str) -> None:
+    root = site({**ENGINE, "trl/trainer/grpo_trainer.py": "import trl.odd\n" + GONE, "trl/odd.py": ""})
+    (root / "trl/odd.py").write_text(text)
+    found = observe(case(root, "trl", "vllm"))
+    assert isinstance(found, dict) and why in found["unread"]["trl.odd"]
+    assert missing(found) == ["GuidedDecodingParams"]
+    (root / "vllm/sampling_params.py").write_text(text)  # nobody knows then what the engine has
+    assert missing(observe(case(root, "trl", "vllm"))) == []
+
+
+def test_a_compiled_module_may_have_whatever_is_asked_of_it(site: Site) -> None:
+    root = site({**ENGINE, "trl/trainer/grpo_trainer.py": "import vllm._C\nfrom vllm._C import ops\n" + GONE})
+    (root / "vllm/_C.abi3.so").write_bytes(b"\x7fELF")
+    found = observe(case(root, "trl", "vllm"))
+    assert isinstance(found, dict) and missing(found) == ["GuidedDecodingParams"] and not found["unread"]
+    (root / "vllm/sampling_params.py").rename(root / "vllm/sampling_params.cpython-312-x86_64-linux-gnu.so")
+    found = observe(case(root, "trl", "vllm"))
+    assert isinstance(found, dict) and missing(found) == []
+    assert found["unread"] == {"vllm.sampling_params": "vllm.sampling_params is compiled"}
+
+
+def test_an_engine_without_its_own_init_is_linked(site: Site) -> None:
+    root = site({**ENGINE, "trl/trainer/grpo_trainer.py": GONE})
+    (root / "vllm/__init__.py").unlink()
+    assert missing(observe(case(root, "trl", "vllm"))) == ["GuidedDecodingParams"]
+
+
+def test_a_package_in_an_archive_is_there_and_not_read(site: Site, tmp_path: Path) -> None:
+    root = site({"trl/trainer/grpo_trainer.py": GONE})
+    (tmp_path / "vllm.egg").write_bytes(b"PK")
+    engine = Distribution(name="vllm", version="0.12.0", location=str(tmp_path / "vllm.egg"))
+    one = case(root, "trl")
+    assert one.packages is not None
+    packages = replace(one.packages, distributions=(*one.packages.distributions, engine))
+    found = observe(replace(one, packages=packages))
+    assert isinstance(found, dict) and missing(found) == []
+    assert found["unread"] == {"vllm.sampling_params": "vllm.sampling_params is in an archive"}
+
+
+@pytest.mark.parametrize(("first", "found"), [("new", ["GuidedDecodingParams"]), ("old", [])])
+def test_of_two_installs_that_which_is_imported_is_linked(
+    site: Site, tmp_path: Path, first: str, found: object
+) -> None:
+    new, old, trainer = site(ENGINE), tmp_path / "old", tmp_path / "own"
+    for file, text in (
+        (old / "vllm/__init__.py", ""),
+        (old / "vllm/sampling_params.py", "class GuidedDecodingParams: ...\n"),
+        (trainer / "trl/__init__.py", ""),
+        (trainer / "trl/trainer/grpo_trainer.py", GONE),
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    engines = [Distribution(name="vllm", version=v, location=str(p)) for v, p in (("0.12.0", new), ("0.11.0", old))]
+    own = Distribution(name="trl", version="0.20.0", location=str(trainer))
+    installed = (own, *(engines if first == "new" else reversed(engines)))
+    assert missing(observe(Case(packages=Packages(python="3.12.1", distributions=installed)))) == found
+
+
+def test_of_a_package_of_ten_thousand_files_only_those_that_are_asked_for_are_read(site: Site) -> None:
+    root = site({**ENGINE, "trl/trainer/grpo_trainer.py": "import vllm.gen.p1.m100\n" + GONE})
+    for folder in range(10):
+        (root / f"vllm/gen/p{folder}").mkdir(parents=True)
+        for number in range(1000):
+            (root / f"vllm/gen/p{folder}/m{number}.py").touch()
+    start = time.process_time()
+    found = observe(case(root, "trl", "vllm"))
+    assert missing(found) == ["GuidedDecodingParams"]
+    assert time.process_time() - start < 2
 
 
 def test_what_the_argument_class_refuses_of_the_launch(site: Site) -> None:

@@ -108,6 +108,13 @@ def test_an_exception_alone_by_the_module_that_holds_it() -> None:
     assert incident(HEALTHY + "acme.models.Qwen2: loaded in 3 s\n").kind == "finished"
 
 
+def test_the_plainest_exception_counts_as_a_logs_last_words() -> None:
+    line = "Exception: Could not find the transformer layer class to wrap in the model.\n"
+    assert incident("INFO 11-20 21:24:33 [core.py:133] Initializing\n" + line).exception == line.strip()
+    assert incident(line + HEALTHY).kind == "finished"
+    assert incident(line + "INFO 11-20 21:24:33 [core.py:133] Initializing\n").kind != "crashed"
+
+
 SUMMARY = """\
   time      : 2025-12-23_05:17:58
   host      : node-7

@@ -253,6 +253,17 @@ def test_linked_packages_that_find_each_other() -> None:
     assert judged(check, linked()).outcome is Outcome.PASS
 
 
+def test_what_could_not_be_read_is_no_silent_pass() -> None:
+    case = linked()
+    assert case.links is not None
+    unread = {"trl.extras.odd": "trl/extras/odd.py is obfuscated"}
+    some = judged(check, replace(case, links={**case.links, "unread": unread}))
+    assert some.outcome is Outcome.PASS and "not read: trl/extras/odd.py is obfuscated" in (some.reason or "")
+    nothing = [{**framework, "entries": []} for framework in case.links["frameworks"]]
+    none = judged(check, replace(case, links={"frameworks": nothing, "unread": {"trl": "trl is in an archive"}}))
+    assert "cannot be followed; not read: trl is in an archive" in (none.reason or "")
+
+
 @pytest.mark.parametrize(
     ("type_", "message", "says"),
     [
