@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +57,7 @@ def _read_again(case: Case, options: Options) -> Iterator[Case]:
 def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
     from rldoctor import facts
     from rldoctor.facts import assume
+    from rldoctor.probes.ray_cluster import ray_cluster
 
     options = session.options
     devices = devices_named(options.devices)
@@ -84,7 +85,9 @@ def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]
             require_devices(devices, case.gpus)
         for one in launches(assume.apply(case, options.assume), options):
             if options.assume:
-                yield _not_probed(one, session, "judged for an assumed machine"), request
+                # The cluster that was named is none of what is assumed.
+                but = (ray_cluster.name,) if options.ray else ()
+                yield _not_probed(one, session, "judged for an assumed machine", but), request
             else:
                 yield _linked(one, session), request
 
@@ -173,9 +176,11 @@ def _with_model(case: Case, file: Path, options: Options) -> Case:
     return case
 
 
-def _not_probed(case: Case, session: Session, why: str) -> Case:
-    """Explains the observations that the case lacks: nothing is run for a machine that is not this one."""
-    names = (f"observations.{probe.name}" for probe in session.probes if probe.name not in case.observations)
+def _not_probed(case: Case, session: Session, why: str, but: Collection[str] = ()) -> Case:
+    """Explains the observations that the case lacks: nothing is run for a machine that is not this one, ``but`` these
+    probes, which ask another."""
+    there = {*case.observations, *but}
+    names = (f"observations.{probe.name}" for probe in session.probes if probe.name not in there)
     return replace(case, unknown={**{name: Unknown(reason=why) for name in names}, **case.unknown})
 
 

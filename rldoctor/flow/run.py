@@ -225,7 +225,8 @@ def gather(session: Session, progress: Progress) -> Case:
 
 def _depth(session: Session, case: Case, request: Request) -> depth.Depth:
     if session.options.bundles or session.options.assume:
-        return depth.Depth(Level.STATIC)
+        asks = session.options.ray is not None
+        return depth.Depth(Level.IMPORTS if asks else Level.STATIC)
     if session.level is not None:
         return depth.Depth(session.level)
     if session.options.soak is not None:  # whoever asks for it has chosen a device for it

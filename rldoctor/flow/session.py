@@ -146,8 +146,8 @@ def _verify_options(options: Options, level: Level | None) -> None:
             raise InputError("--step runs a function on this machine, from --level devices on")
     if options.ray is not None:
         cluster_named(options.ray)
-        if elsewhere or level is Level.STATIC:
-            raise InputError("--ray asks a running cluster, from --level imports on; --from and --assume ask nobody")
+        if options.bundles or level is Level.STATIC:
+            raise InputError("--ray asks a running cluster, from --level imports on; --from asks nobody")
 
 
 def _verify_thresholds(project: Settings, found: Registry) -> None:

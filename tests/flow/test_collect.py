@@ -146,3 +146,15 @@ def test_a_projects_level_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.Mon
     assert from_bundle(tmp_path / "case.json", Case())
     with pytest.raises(InputError, match="--level compare runs probes on this machine"):
         from_bundle(tmp_path / "case.json", Case(), level="compare")
+
+
+def test_a_cluster_that_was_named_is_asked_for_an_assumed_machine_too(tmp_path: Path) -> None:
+    launch = tmp_path / "run.sh"
+    launch.write_text("python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=m trainer.nnodes=1\n")
+    options = session.Options(target=launch, assume=("verl==0.9.0",), ray="10.0.0.1:6379")
+    ((case, _),) = cases(session.open_session(options), {"packages"})
+    assert "observations.imports" in case.unknown and "observations.ray_cluster" not in case.unknown
+    ((case, _),) = cases(session.open_session(replace(options, ray=None)), {"packages"})
+    assert "observations.ray_cluster" in case.unknown
+    with pytest.raises(InputError, match="--from asks nobody"):
+        session.open_session(replace(options, assume=(), bundles=(launch,)))

@@ -3,7 +3,8 @@
 What it looks for
     The devices that the launch's placement groups ask for, in all and on one node, against those of the cluster or of
     the allocation that the file asks Slurm or Kubernetes for. A cluster that runs already (``--ray ADDRESS``, or
-    ``RAY_ADDRESS``) is asked what each node has and what is free of it, and the groups are placed there as Ray would.
+    ``RAY_ADDRESS``) is asked what each node has and what is free of it, its object store included, and the groups are
+    placed there as Ray would.
     Further colocated engines of OpenRLHF and SkyRL that take more or less than the trainer's devices. In a log: a
     resource request that no node type can fulfil (the autoscaler repeats it), placement groups that stay pending,
     bundle indexes that do not exist, and the frameworks' own comparison of available and desired GPUs.

@@ -65,6 +65,47 @@ def place_on_it(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{asked} find a place on {where}" + ("" if sure else ", were they empty"))
 
 
+STORE = "object_store_memory"
+# Ray spills to disk from 80% on (object_spilling_threshold, ray_config_def.h): with less free than this, at once.
+_LITTLE = 1 / 3
+
+
+@check.observed(needs=[f"observations.{LIVE}"])
+def room_in_the_store(case: Case) -> Iterator[Finding | Reach]:
+    """What is free of each node's object store before the run puts its batches there."""
+    cluster = live_cluster(case)
+    stores = [
+        (address, node[STORE], left.get(STORE, 0.0))
+        for node, left, address in zip(cluster.nodes, cluster.free, cluster.addresses, strict=False)
+        if node.get(STORE)
+    ]
+    if not stores:
+        raise NotApplicable(f"Ray at {cluster.address} does not tell what is free of its object stores")
+    full = [(address, total, left) for address, total, left in stores if left < _LITTLE * total]
+    if not full:
+        yield Reach(f"{min(left / total for _, total, left in stores):.0%} of every object store is free at least")
+        return
+    yield check.finding(
+        f"others hold most of the object store of {count(len(full), 'node')} of the cluster at {cluster.address} "
+        "before the run begins: from 80% on Ray spills batches to disk, and fails where that is full too",
+        severity=Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=tuple(
+            Evidence(
+                text=f"node {address} has free {said({STORE: left})} of {said({STORE: total})}", source="ray status"
+            )
+            for address, total, left in full[:SHOWN]
+        ),
+        fixes=(
+            Fix(
+                title="see which jobs and actors hold the objects, and end those of runs that are over",
+                commands=("ray memory --stats-only", "ray list actors --filter state=ALIVE"),
+            ),
+        ),
+        url="https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html",
+    )
+
+
 _PENDING = "it stays pending for ever"
 _URL = "https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html"
 _START = Fix(

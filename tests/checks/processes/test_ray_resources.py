@@ -366,6 +366,14 @@ def test_a_group_that_an_ended_job_has_left_is_named_and_can_be_removed() -> Non
     assert "have ended" not in found.message and found.fixes[0].commands[0] == "ray status -v"
 
 
+def test_an_object_store_that_is_full_before_the_run() -> None:
+    store = {**BIG, "object_store_memory": 10 * 1024.0**3}
+    (found,) = judge_one(check, running(store, store, free=[store, {**store, "object_store_memory": 0.2e9}])).findings
+    assert found.severity is Severity.WARNING and "most of the object store of 1 node" in found.message
+    assert found.evidence[0].text.startswith("node 10.0.0.1 has free 0.2 GiB object_store_memory of 10.0 GiB")
+    assert judge_one(check, running(store, store, free=[store, {**store, "object_store_memory": 5e9}])).findings == ()
+
+
 def test_a_cluster_that_does_not_tell_or_is_the_launchs_own() -> None:
     silent = {"cluster": {"ended": "timed-out", "records": {}}}
     assert judge_one(check, replace(running(BIG), observations={"ray_cluster": silent})).outcome is Outcome.NOT_CHECKED
