@@ -14,6 +14,7 @@ from rldoctor.plan.vocabulary import terms
 
 if TYPE_CHECKING:
     from rldoctor.frameworks.dialect import Dialect
+    from rldoctor.tables.options.optionset import OptionSet
 
 
 def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
@@ -31,6 +32,9 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
     if native.form is Form.KEYWORD:
         key = key.removeprefix(dialect.calls.get(native.group, ""))
     options = launch.options(group) if group is not None else None
+    exactly = options is not None and dialect.exact and native.form is Form.OPTION
+    if options is not None and exactly and (declared := _declared_as(native, options)) is not None:
+        return replace(native.as_unknown(owner=options.source, nearest=(declared,)), exact=True)
     if options is None or options.known(key) is not False:
         return None
     if native.form is Form.OPTION and options.completed(key) is not None:
@@ -40,7 +44,14 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
     since, until = other_releases(launch, group or "", key)
     unknown = native.as_unknown(owner=options.source, nearest=nearest, ignored=not options.rejects)
     here = _renamed(dialect, launch, group or "", key) if since or until else None
-    return replace(unknown, since=since, until=until, renamed=None if here is None else before + here)
+    return replace(unknown, since=since, until=until, renamed=None if here is None else before + here, exact=exactly)
+
+
+def _declared_as(native: Native, options: OptionSet) -> str | None:
+    """How an option is declared that is spelled with dashes for underscores, or the other way round."""
+    written = native.spelled.removeprefix("--")
+    other = written.replace("-", "_")
+    return other if written not in options and other != written and other in options else None
 
 
 def _renamed(dialect: Dialect, launch: Launch, group: str, key: str) -> str | None:

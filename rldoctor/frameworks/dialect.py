@@ -16,8 +16,9 @@ from rldoctor.frameworks.draft import Draft, variables
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.processes import devices, processes
-from rldoctor.frameworks.refusals import refused_value
+from rldoctor.frameworks.refusals import no_name, refused_value
 from rldoctor.frameworks.rule import Boolean, Rule
+from rldoctor.frameworks.strays import strays
 from rldoctor.frameworks.table import Rows, parents
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Source, UnknownOption
@@ -85,6 +86,13 @@ class Dialect:
     several keys for one name the first is written."""
     beside: ClassVar[tuple[str, ...]] = ()
     """Patterns (``fnmatch``) of native keys that do not concern a plan: learning rate, logging, rewards, data files."""
+    words: ClassVar[Mapping[str, str]] = {}
+    """Native key to the names that the framework brings along for its value (``gae grpo rloo``); a launch may register
+    others, so that only a slip of one of them is called wrong."""
+    closed: ClassVar[frozenset[str]] = frozenset()
+    """Those of them whose value is one of the names, unless a launch :meth:`registers` its own."""
+    exact: ClassVar[bool] = False
+    """Whether its command takes options as they are declared alone: a dash is no underscore for it."""
     groups: ClassVar[Mapping[str, str]] = {}
     """Which option table (``owner:group``) lists the options of an entry (pattern) or a call: ``{"trl vllm-serve":
     "trl:vllm-serve", "GRPOConfig": "trl:GRPOConfig"}``. Without a row: the owner's main one, and none for a call."""
@@ -110,6 +118,10 @@ class Dialect:
     def role(self, launch: Launch) -> str:
         """``trainer``, or ``server`` for a launch that only serves rollouts."""
         return "trainer"
+
+    def registers(self, launch: Launch) -> bool:
+        """Whether code of the launch's own may add to the names that the framework knows."""
+        return False
 
     def place(self, launch: Launch) -> Place | None:
         """Where a new setting would stand: in the Python call that makes the configuration, in the YAML file that was
@@ -207,6 +219,8 @@ class Dialect:
         for native in draft.natives.values():
             if isinstance(native.value, Unresolved) and self._is_flag(launch, native):
                 launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")
+        if self.composes:
+            draft.refused += strays(launch)
         for unknown in draft.unknown:
             self.doubt(draft, unknown)
         for cut in launch.cut_off:
@@ -243,6 +257,7 @@ class Dialect:
         """Files one native setting: understood, beside the matter, a dictionary to look into, or unread."""
         native = self._unpaired(draft.launch, native)
         self.check_known(draft, native)
+        self.check_name(draft, native)
         native = self._completed(draft.launch, native)
         found = self.rule(native.key)
         if found is not None:
@@ -323,6 +338,12 @@ class Dialect:
         if unknown is not None and not made:
             draft.unknown.append(unknown)
         refused = refused_value(self, draft.launch, native)
+        if refused is not None:
+            draft.refused.append(refused)
+
+    def check_name(self, draft: Draft, native: Native) -> None:
+        """Notes a value that is none of the names which the framework knows."""
+        refused = no_name(self, draft.launch, native)
         if refused is not None:
             draft.refused.append(refused)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +57,56 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
     return None
 
 
+def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:
+    """A value that must be a name which the framework knows, and is none."""
+    if native.key not in dialect.words or not isinstance(native.value, str):
+        return None
+    names, key = dialect.words[native.key].split(), native.key
+    meant = _slip(native.value, names)
+    options = launch.options(dialect.main_group(launch))
+    covered = options is not None and options.gap is None  # a release of which the names are known
+    if meant is None and not (key in dialect.closed and covered and native.value and not dialect.registers(launch)):
+        return None
+    if native.value in names or native.operator == "~":
+        return None
+    rule = dialect.rule(key)
+    likest = sorted(names, key=lambda name: (name != meant, -SequenceMatcher(None, name, native.value).ratio()))
+    return RefusedValue(
+        key=native.spelled or key,
+        value=native.value,
+        file=native.file,
+        line=native.line,
+        form=native.form,
+        owner=dialect.name,
+        accepted=tuple(likest),
+        option=None if rule is None else rule[0],
+    )
+
+
+def _slip(word: str, names: Sequence[str]) -> str | None:
+    """The one of ``names`` that ``word`` is a slip of: a letter left out, put in or doubled, or two that changed
+    places."""
+    if word in names:
+        return None
+
+    def shorter(text: str) -> set[str]:
+        return {text[:i] + text[i + 1 :] for i in range(len(text))}
+
+    def swapped(text: str) -> set[str]:
+        return {text[:i] + text[i + 1] + text[i] + text[i + 2 :] for i in range(len(text) - 1)}
+
+    found = [name for name in names if word in shorter(name) | swapped(name) or name in shorter(word)]
+    return found[0] if found and len(word) > 2 else None
+
+
 def _declared(dialect: Dialect, launch: Launch, native: Native) -> tuple[OptionSet, Option] | None:
     """The option that a setting is one of, and the set it stands in."""
-    if native.operator or native.form is Form.VARIABLE:
-        return None
     key, group = native.key, dialect.option_group(launch, native)
-    for prefix, other in dialect.owners.items():
-        if key.startswith(prefix):
-            key, group = key[len(prefix) :], other
+    owned = next((prefix for prefix in dialect.owners if key.startswith(prefix)), None)
+    if native.form is Form.VARIABLE or native.operator == "~" or (native.operator and owned is None):
+        return None
+    if owned is not None:
+        key, group = key[len(owned) :], dialect.owners[owned]
     options = launch.options(group) if group is not None else None
     if options is None:
         return None

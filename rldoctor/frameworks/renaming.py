@@ -27,8 +27,8 @@ def rename(old: str, new: str, plan: RolloutPlan) -> Spelling:
 def _spelled(unknown: UnknownOption, new: str) -> str:
     if unknown.form is not Form.OPTION:
         return new
-    bare = unknown.key.lstrip("-")
-    return "--" + (new.replace("_", "-") if "-" in bare else new)
+    dashes = "-" in unknown.key.lstrip("-") and not unknown.exact
+    return "--" + (new.replace("_", "-") if dashes else new)
 
 
 def _text(unknown: UnknownOption, name: str, plan: RolloutPlan) -> str:

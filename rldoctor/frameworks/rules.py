@@ -77,6 +77,7 @@ class Deciding(Dialect):
         found = self.rules().get(native.key)
         if isinstance(found, Decided):
             self.check_known(draft, native)
+            self.check_name(draft, native)
             draft.record(native, found.option)
         else:
             super().take(draft, native)

@@ -79,7 +79,8 @@ class UnknownOption:
     """A native option that this version of the framework does not know; ``nearest`` holds real names, best first.
     ``owner`` says whose options were looked at; ``ignored`` that the framework goes on without it in place of refusing,
     ``why`` where it is a known option that this version does not apply; ``since`` the release that brings it, ``until``
-    the one that took it away; ``renamed`` this version's name for it, where tables show both for one meaning."""
+    the one that took it away; ``renamed`` this version's name for it, where tables show both for one meaning; ``exact``
+    that its parser takes a name as it is declared alone, with its dashes or underscores."""
 
     key: str
     file: str
@@ -92,6 +93,7 @@ class UnknownOption:
     since: str | None = None
     until: str | None = None
     renamed: str | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

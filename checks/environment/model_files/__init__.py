@@ -1,7 +1,8 @@
 """The model cannot be loaded: path, config, weights or tokenizer, or an architecture that this release does not know.
 
 What it looks for
-    In the launch: a directory for the model that does not exist, beside one of nearly its name.
+    In the launch: a directory for the model that does not exist, beside one of nearly its name; a variable that nothing
+    expands.
     In a local model directory: shards that are missing or empty, pointers of git LFS in place of weights, files that
     cannot be read. In its ``config.json``: an architecture that the installed vLLM does not have yet, and a model type
     that the installed transformers does not have yet.
@@ -56,6 +57,7 @@ AGAIN = Fix(
     commands=("hf download MODEL --local-dir DIRECTORY",),
 )
 
+VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})(?P<end>\.(?:safetensors|bin))$")
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -81,6 +83,25 @@ def misspelt(case: Case) -> Iterator[Finding]:
         severity=Severity.ERROR if near else Severity.NOTE,
         evidence=cite(plan, "model.path" if plan.value("model.path") else "engine.model"),
         fixes=tuple(_instead(str(named), near)),
+    )
+
+
+@check.declared(needs=["plan.model.path"])
+def unexpanded(case: Case) -> Iterator[Finding | Reach]:
+    """A variable's name for the model: within single quotes, or in a file that no shell reads."""
+    plan = plan_of(case)
+    named, setting = plan.value("model.path"), plan.get("model.path")
+    found = VARIABLE.search(named) if isinstance(named, str) else None
+    quoted = setting is not None and "'" in (setting.raw or "")
+    if found is None or setting is None or not (quoted or setting.form == "yaml"):
+        yield Reach(f"model {named}")  # what one shell has written for another, the other expands
+        return
+    yield check.finding(
+        f"the model is named {named}, and nothing puts the value of {found[1]} in its place: "
+        + ("within single quotes the shell leaves it as it is" if quoted else "no shell reads it there"),
+        severity=Severity.ERROR if quoted else Severity.WARNING,  # a template may be filled in before the run
+        evidence=cite(plan, "model.path"),
+        fixes=(Fix(title="quote it with double quotes" if quoted else f"write the value of {found[1]} out"),),
     )
 
 

@@ -71,7 +71,7 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
 def refusal(option: RefusedValue) -> str:
     """What is wrong with the value, and what the release takes."""
     taken = option.takes or f"one of {', '.join(str(value) for value in option.accepted)}"
-    return f"{option.owner} refuses {option.key} {option.value}: it takes {taken}"
+    return f"{option.owner} refuses {' '.join(filter(None, (option.key, option.value)))}: it takes {taken}"
 
 
 def in_place(option: RefusedValue) -> Iterator[Fix]:
@@ -83,7 +83,7 @@ def in_place(option: RefusedValue) -> Iterator[Fix]:
     elif option.accepted:
         yield Fix(title=f"choose one of {', '.join(str(value) for value in option.accepted)}")
     else:
-        yield Fix(title=f"write {option.takes} for {option.key}")
+        yield Fix(title=f"write {option.takes}" + (f" for {option.key}" if option.value else ""))
 
 
 def renamed(option: UnknownOption, right: str, sure: bool = False) -> Fix:
@@ -100,7 +100,7 @@ def as_written(option: UnknownOption, name: str) -> str:
     """A name of an option as the launch writes such: ``--max-model-len`` beside ``--max-num-batchd-tokens``."""
     if not option.key.startswith("--") or name.startswith("-"):
         return name
-    return f"--{name.replace('_', '-') if '-' in option.key[2:] else name}"
+    return f"--{name.replace('_', '-') if '-' in option.key[2:] and not option.exact else name}"
 
 
 def _misspelled(option: UnknownOption) -> bool:

@@ -82,6 +82,12 @@ class NemoRL(Deciding):
     imports = ("nemo_rl", "nemo_reinforcer")
     style = Form.OVERRIDE
     append = "++"
+    # models/policy/workers, models/generation
+    words: ClassVar[Mapping[str, str]] = {
+        "policy.precision": "float32 bfloat16 float16",
+        "policy.generation.backend": "vllm sglang megatron hf",
+    }
+    closed = frozenset({"policy.precision"})
     strict = frozenset({Form.YAML, Form.OVERRIDE})
     # nemo_rl/utils/config.py, register_omegaconf_resolvers
     resolvers: ClassVar = {"add": operator.add, "mul": operator.mul, "div": operator.truediv, "max": max}

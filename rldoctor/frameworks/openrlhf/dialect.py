@@ -159,6 +159,8 @@ class OpenRLHF(Dialect):
     entries = ("openrlhf.cli.train_ppo*", "*train_ppo_ray*", "*openrlhf/cli/train_ppo.py")
     booleans = Boolean.FLAG
     abbreviations = True
+    exact = True
+    words: ClassVar[Mapping[str, str]] = dict.fromkeys(("vllm_sync_backend", "vllm.sync_backend"), "nccl gloo")
     groups: ClassVar[Mapping[str, str]] = {"*train_ppo": "openrlhf:train_ppo", "*train_ppo.py": "openrlhf:train_ppo"}
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE

@@ -58,6 +58,14 @@ class SkyRL(Deciding):
     )
     imports = ("skyrl_train", "skyrl.train")
     style = Form.OVERRIDE
+    # backends/skyrl_train/utils/ppo_utils.py, validate_cfg
+    words: ClassVar[Mapping[str, str]] = {
+        "trainer.algorithm.advantage_estimator": "gae grpo rloo reinforce++ maxrl",
+        "trainer.algorithm.policy_loss_type": "regular dual_clip sapo gspo cispo rollout_is dppo clip_cov kl_cov",
+        "trainer.strategy": "fsdp fsdp2 megatron deepspeed",
+        "generator.backend": "vllm sglang",
+        f"{ENGINE}.backend": "vllm sglang",
+    }
     strict = frozenset({Form.OVERRIDE})
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE

@@ -338,7 +338,27 @@ class Verl(Dialect):
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
     owners: ClassVar[Mapping[str, str]] = {f"{_ROLLOUT}.engine_kwargs.vllm.": "vllm:EngineArgs"}
+    # core_algos.py, workers/rollout/base.py, torch_functional.py, workers/config
+    words: ClassVar[Mapping[str, str]] = {
+        "algorithm.adv_estimator": "gae grpo grpo_passk grpo_vectorized reinforce_plus_plus "
+        "reinforce_plus_plus_baseline remax rloo rloo_vectorized opo gpg gdpo optimal_token_baseline "
+        "tir_optimal_token_baseline",
+        f"{_ROLLOUT}.name": "vllm sglang hf trtllm",
+        f"{_ROLLOUT}.mode": "sync async",
+        f"{_ROLLOUT}.load_format": "auto safetensors hf megatron dummy dummy_dtensor dummy_hf dummy_megatron dtensor",
+        f"{_ACTOR}.strategy": "fsdp fsdp2 megatron veomni torchtitan",
+        f"{_ACTOR}.loss_agg_mode": "token-mean seq-mean-token-sum seq-mean-token-mean seq-mean-token-sum-norm",
+        f"{_ACTOR}.kl_loss_type": "kl abs mse low_var_kl full k1 k2 k3",
+        "algorithm.kl_penalty": "kl abs mse low_var_kl full k1 k2 k3",
+        "data.truncation": "left right middle error",
+    }
+    closed = frozenset({"algorithm.adv_estimator", "data.truncation"})
     derivations = (_dropped, _trainer, _joins, _environment, _placement, _lengths, _seeds, _engine, _sleep, _batch)
+
+    def registers(self, launch: Launch) -> bool:
+        """Recipes have mains of their own; ``external_lib`` is imported for what it registers."""
+        keys = (native.key for native in launch.arguments(overrides=True).natives)
+        return not launch.entry.endswith("verl.trainer.main_ppo") or any(key.endswith("external_lib") for key in keys)
 
     def natives(self, launch: Launch) -> Iterator[Native]:
         """``main_generation`` has the sections of ``actor_rollout_ref`` at the top."""

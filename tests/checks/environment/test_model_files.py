@@ -15,6 +15,7 @@ from rldoctor.api.results import CheckResult
 from rldoctor.flow.collect import launches
 from rldoctor.flow.session import Options
 from rldoctor.judge import judge_one
+from tests.checks.launches import LaunchFile
 from tests.logs.raising import found, traceback
 from tests.plans import case
 
@@ -28,6 +29,22 @@ def judged(config: dict[str, Any] | None = None, files: dict[str, int] | None = 
     named = {name.replace("_", "-"): version for name, version in (versions or {"vllm": "0.11.0"}).items()}
     model = ModelFiles(path="model", config=config or {"model_type": "qwen2"}, files=files or {})
     return judge_one(check, replace(case(versions=named), model=model))
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [("'$MODEL'", "within single quotes"), ("'${MODEL}/chat'", "within single quotes"), ("$MODEL", ""), ("org/m", "")],
+)
+def test_a_variable_that_the_shell_leaves_as_it_is(model: str, said: str, tmp_path: Path) -> None:
+    file = LaunchFile(tmp_path, f"MODEL=org/m\nswift rlhf --rlhf_type grpo --model {model}\n", {"ms-swift": "4.5.2"})
+    assert [said in found.message for found in file.findings(check)] == ([True] if said else [])
+
+
+def test_a_variable_in_a_file_that_no_shell_reads(tmp_path: Path) -> None:
+    (tmp_path / "grpo.yaml").write_text("model_name_or_path: $MODEL\ndataset_name: d\n")
+    (found,) = LaunchFile(tmp_path, "trl grpo --config grpo.yaml\n", {"trl": "0.24.0"}).findings(check)
+    assert "no shell reads it there" in found.message
+    assert (found.evidence[0].line, found.severity) == (1, Severity.WARNING)
 
 
 def test_a_shard_is_missing() -> None:

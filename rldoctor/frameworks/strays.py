@@ -1,0 +1,63 @@
+"""Words of a Hydra command line that are no overrides: what a blank has torn out of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rldoctor.frameworks.launch import Launch
+from rldoctor.plan.model import Form, RefusedValue
+
+if TYPE_CHECKING:
+    from rldoctor.formats.shell.reader import Word
+
+_OPEN, _CLOSED = "[{(", "]})"
+
+
+def strays(launch: Launch) -> list[RefusedValue]:
+    """Hydra takes ``KEY=VALUE``, each as one word, and refuses every other (`missing EQUAL`): one for each run of such
+    words, with the override that they make together."""
+    torn = {id(word) for word in launch.arguments(overrides=True).positionals if _stray(word)}
+    found: list[RefusedValue] = []
+    before: Word | None = None
+    for is_torn, run in groupby(launch.words, lambda word: id(word) in torn):
+        pieces = list(run)
+        if is_torn:
+            found.append(_refused(before, pieces, launch))
+        before = pieces[-1]
+    return found
+
+
+def _stray(word: Word) -> bool:
+    return isinstance(word.value, str) and bool(word.value.strip()) and not word.value.startswith(("-", "~"))
+
+
+def _refused(before: Word | None, torn: Sequence[Word], launch: Launch) -> RefusedValue:
+    """The first word that does not belong, with the whole where the pieces make one, by themselves or with the override
+    before them."""
+    texts = [str(word.value) for word in torn]
+    whole = _whole(texts)
+    if whole is None and before is not None and isinstance(before.value, str):
+        whole = _whole([before.value, *texts])
+    takes = "each override as one word, KEY=VALUE" + (f": '{whole}'" if whole is not None else "")
+    return RefusedValue(
+        key=texts[0],
+        value="",
+        file=torn[0].file or launch.file,
+        line=torn[0].line,
+        form=Form.OVERRIDE,
+        owner="Hydra",
+        takes=takes,
+    )
+
+
+def _whole(texts: Sequence[str]) -> str | None:
+    """The override that the pieces are of: around a ``=`` without blanks, within brackets and behind a value with."""
+    text = texts[0]
+    for piece in texts[1:]:
+        bare = text.endswith("=") or piece.startswith("=")
+        text = text + piece if bare else f"{text} {piece}"
+    name, sign, value = text.partition("=")
+    opened = sum(map(value.count, _OPEN)) == sum(map(value.count, _CLOSED))
+    return text if sign and value and opened and " " not in name and "'" not in text else None
