@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rldoctor.cli import main
+from rldoctor.cli import console
 
-main()
+console()

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
-import signal
 import sys
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
 from rldoctor import frameworks, streams
-from rldoctor.catalogue import deferred
+from rldoctor.catalogue import deferred, foreign
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.plugins import BrokenPlugin, entries
 from rldoctor.catalogue.probe import Probe
@@ -133,34 +130,20 @@ def _load(registry: Registry, plugin: str, name: str) -> None:
             _load(registry, plugin, part)
 
 
-class TookTooLong(BaseException):
-    """The import of a plugin did not end; no ``except Exception`` of its own stops this."""
-
-
-@contextlib.contextmanager
-def _limited(name: str) -> Iterator[None]:
-    """Ends the import of a third party's module after :data:`IMPORT_SECONDS`, where signals can."""
-    if name.partition(".")[0] in OWN or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def over(number: int, frame: object) -> None:
-        raise TookTooLong(f"its import did not end within {IMPORT_SECONDS:g} s")
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, IMPORT_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def _imported(registry: Registry, plugin: str, name: str) -> ModuleType | None:
     """The module; None, and the plugin recorded as broken, where it cannot be imported."""
+    own = name.partition(".")[0] in OWN
     try:
-        with streams.reserved(), _limited(name):
+        with streams.reserved(), contextlib.nullcontext() if own else foreign.imported(name, IMPORT_SECONDS):
             return importlib.import_module(name)
-    except (Exception, SystemExit, TookTooLong) as error:  # a plugin may fail in any way; the run goes on without it
+    except BaseException as error:  # a plugin may fail in any way; the run goes on without it
+        if isinstance(error, KeyboardInterrupt) or _of_the_command(error):
+            raise
         registry.broken.append(BrokenPlugin(plugin, f"{name}: {one_line(error)}"))
         return None
+
+
+def _of_the_command(error: BaseException) -> bool:
+    """Whether the whole command was told to end meanwhile."""
+    theirs = isinstance(error, Exception | SystemExit | foreign.TookTooLong)
+    return not theirs and type(error).__module__.partition(".")[0] == "rldoctor"

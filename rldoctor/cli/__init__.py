@@ -15,6 +15,7 @@ import typer
 from typer.models import CommandInfo
 
 from rldoctor import __version__, redact, streams
+from rldoctor.catalogue import foreign
 from rldoctor.cli import catalogue, facts, gate, judging, timeout, watching
 from rldoctor.cli.commands import Command, Group, TakesArguments
 from rldoctor.cli.exits import ExitCode
@@ -129,6 +130,19 @@ def _with_what_is_asked(arguments: Sequence[str]) -> typer.Typer:
 
 def _name(command: CommandInfo) -> str:
     return command.name or str(getattr(command.callback, "__name__", ""))
+
+
+def console() -> None:
+    """:func:`main` as all that a process does: no thread or hook of a plugin keeps it from ending."""
+    try:
+        main()
+    except SystemExit as left:
+        if foreign.present():
+            from rldoctor.probes import kept
+
+            kept.remove()
+            foreign.leave(left.code if isinstance(left.code, int) else 0)
+        raise
 
 
 def _refuse_empty(arguments: Sequence[str]) -> None:

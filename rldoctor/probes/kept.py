@@ -124,7 +124,8 @@ def _settled(job: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @atexit.register
-def _remove() -> None:
+def remove() -> None:
+    """Removes the folders that are to go."""
     for folder, maker in _going.values():
         if maker == os.getpid():
             shutil.rmtree(folder, ignore_errors=True)

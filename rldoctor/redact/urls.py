@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from rldoctor.redact.spans import Span
 
-# Python's paths make one slash of two.
-_START = re.compile(r"://|(?<=[a-z0-9][a-z0-9]):/(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
+# Python's paths make one slash of two, and who makes a file's name of a URL none at all.
+_START = re.compile(r"://|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
 _RUN = re.compile(r"[^\s\"'`<>\\|]{0,2048}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")
 _PATH = re.compile(r"[/?#]")
