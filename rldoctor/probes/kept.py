@@ -91,6 +91,8 @@ def _is_left(folder: Path, age: float) -> bool:
         owner = untrusted.text(folder / OWNER, 1 << 10)
     except FileNotFoundError:  # kept for a person, or killed before it had an owner
         return age > _UNFINISHED and not any(folder.iterdir())
+    if not owner:  # killed while it was written, before all else
+        return age > _UNFINISHED and [entry.name for entry in folder.iterdir()] == [OWNER]
     pid, _, rest = owner.partition(" ")
     if not rest.endswith(_numbers()):
         return age > _OLD
