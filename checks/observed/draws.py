@@ -18,7 +18,7 @@ from .answers import not_applied, not_greedy, require_own
 from .rollout import Job, records, require, runs
 
 # Of a healthy engine: one run in a million. The tests of a run are never more than ``TESTS``.
-ALARMS, TESTS = 1e-6, 300
+ALARMS, TESTS = 1e-6, 400
 NATS = math.log(TESTS / ALARMS)
 # What a loss takes for another policy: a temperature that is off by so much, so many draws of another token.
 MATTERS = 0.1

@@ -328,6 +328,22 @@ print(first, second, left, counted.look())
 """
 
 
+@pytest.mark.parametrize(
+    ("module", "tokenizer", "steerable"),
+    [
+        ("vllm.engine.llm_engine", False, False),
+        ("vllm.engine.llm_engine", True, True),
+        ("vllm.v1.engine.llm_engine", False, True),
+    ],
+)
+def test_v0_asks_its_tokenizer_for_the_tokens_that_a_request_names(
+    module: str, tokenizer: bool, steerable: bool
+) -> None:
+    kind = type("LLMEngine", (), {"__module__": module})
+    engine = SimpleNamespace(llm_engine=kind())
+    assert running_engine.RunningEngine(engine, {}, {"tokenizer": tokenizer}).steerable is steerable
+
+
 def test_shared_memory_is_that_of_the_own_processes_also_when_nobody_uses_it_any_more() -> None:
     command = [sys.executable, "-c", SHARED_MEMORY]
     environ = {**os.environ, "PYTHONPATH": str(CHILDREN)}

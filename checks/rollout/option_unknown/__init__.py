@@ -5,9 +5,9 @@ What it looks for
     against the choices or the type that are declared for it, where the release's parser holds them against each other.
     In a real
     rollout with the launch's engine options: switches and numbers that the running engine has otherwise; parameters of
-    requests (temperature, cuts, penalties, bias, seeds, lengths, stops) that have no effect on what is drawn or on
-    answers that are known beforehand. In a log: what argparse, Hydra, OmegaConf, dataclasses, pydantic and YAML print
-    when they refuse one.
+    requests (temperature, cuts, penalties, bias, grammars, seeds, lengths, stops) that have no effect on what is
+    drawn or on answers that are known beforehand. In a log: what argparse, Hydra, OmegaConf, dataclasses, pydantic and
+    YAML print when they refuse one.
 
 Why it hurts
     Hydra and argparse refuse to start; a keyword that is dropped silently leaves its default in force, and the run is

@@ -34,6 +34,9 @@ def boot(kind: str, options: dict[str, Any], made: dict[str, Any]) -> RunningEng
     return RunningEngine(LLM(**options), options, made)
 
 
+UNSTEERABLE = "the V0 engine takes no allowed, biased or forbidden tokens without a tokenizer, and the model has none"
+
+
 class RunningEngine:
     """One engine. ``engine`` is the ``vllm.LLM``; ``options`` what it was asked for; ``made`` what the model is
     (``path``, ``config``, ``tokenizer``, ..., see ``miniature.make``)."""
@@ -72,6 +75,11 @@ class RunningEngine:
     def generation(self) -> str:
         """``V0`` or ``V1``."""
         return "V1" if ".v1." in type(self.engine.llm_engine).__module__ else "V0"
+
+    @property
+    def steerable(self) -> bool:
+        """Whether a request may name tokens that are allowed, biased or forbidden: V0 asks its tokenizer for them."""
+        return self.generation != "V0" or bool(self.made["tokenizer"])
 
     def close(self) -> None:
         """Ends the processes of an engine of several ranks: killed, they leave their shared memory behind."""

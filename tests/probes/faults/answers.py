@@ -350,3 +350,54 @@ def last_prompt_logprob_missing(llm: Any) -> None:
         return outputs
 
     _answered_otherwise(llm, without)
+
+
+def fifth_completion_as_the_first(llm: Any) -> None:
+    """Of the completions of a request those beyond the fourth repeat the first four."""
+    names = ("token_ids", "text", "logprobs", "cumulative_logprob", "finish_reason", "stop_reason")
+
+    def repeated(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            for number, completion in enumerate(output.outputs[4:]):
+                for name in names:
+                    setattr(completion, name, getattr(output.outputs[number % 4], name))
+        return outputs
+
+    _answered_otherwise(llm, repeated)
+
+
+def stop_tokens_from_the_second_on(llm: Any) -> None:
+    """A stop token that comes first does not stop."""
+    from vllm.v1.core.sched import scheduler
+
+    check = scheduler.check_stop
+
+    def later(request: Any, longest: int) -> bool:
+        first = len(request.output_token_ids) == 1 and request.max_tokens > 1
+        return not first and bool(check(request, longest))
+
+    scheduler.check_stop = later
+
+
+def prompt_of_another(llm: Any) -> None:
+    """Two answers name each other's prompts."""
+
+    def exchange(outputs: Outputs) -> Outputs:
+        if len(outputs) > 3:
+            one, other = outputs[1:3]
+            one.prompt_token_ids, other.prompt_token_ids = other.prompt_token_ids, one.prompt_token_ids
+        return outputs
+
+    _answered_otherwise(llm, exchange)
+
+
+def logprobs_end_after_sixteen(llm: Any) -> None:
+    """Tokens from the seventeenth on are told the log-probability 0."""
+
+    def ended(completion: Any) -> None:
+        places = list(zip(completion.token_ids, completion.logprobs or (), strict=False))
+        for token, place in places[16:]:
+            if token in place:
+                place[token].logprob = 0.0
+
+    _completed_otherwise(ended)

@@ -656,3 +656,83 @@ def told_after_biases(llm: Any) -> None:
             sampler.compute_logprobs = compute
 
     sampler.forward = told
+
+
+def _biased_otherwise(change: Callable[[Any, Any, int], tuple[Any, Any]]) -> None:
+    """Has ``change(tokens, biases, vocabulary)`` say which tokens get which bias."""
+    from vllm.v1.sample.logits_processor.builtin import LogitBiasLogitsProcessor
+
+    apply = LogitBiasLogitsProcessor.apply
+
+    def changed(self: Any, logits: Any) -> Any:
+        if not self.biases:
+            return logits
+        rows, tokens = self.logits_slice
+        biases = self.bias_tensor
+        other, self.bias_tensor = change(tokens, biases, logits.shape[1])
+        self.logits_slice = (rows, other)
+        try:
+            return apply(self, logits)
+        finally:
+            self.logits_slice, self.bias_tensor = (rows, tokens), biases
+
+    LogitBiasLogitsProcessor.apply = changed
+
+
+def logit_bias_of_the_next_token(llm: Any) -> None:
+    _biased_otherwise(lambda tokens, biases, size: ((tokens + 1) % size, biases))
+
+
+def logit_bias_halved_below_zero(llm: Any) -> None:
+    _biased_otherwise(lambda tokens, biases, _: (tokens, torch.where(biases < 0, biases / 2, biases)))
+
+
+def top_k_at_most_eight(llm: Any) -> None:
+    def less(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        return draw(logits, generators, None if k is None else torch.where(k < logits.shape[1], k.clamp(max=8), k), p)
+
+    _drawn_otherwise(llm, less)
+
+
+def top_p_at_least_a_half(llm: Any) -> None:
+    def more(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        return draw(logits, generators, k, None if p is None else p.clamp(min=0.5))
+
+    _drawn_otherwise(llm, more)
+
+
+def seeds_know_the_past(llm: Any) -> None:
+    """What a seed draws depends on how many requests there were before."""
+    core = llm.llm_engine.engine_core
+    add, count = core.add_request, [0]
+
+    def added(request: Any) -> Any:
+        count[0] += 1
+        asked = request.sampling_params
+        if asked is not None and asked.seed is not None:
+            asked.seed += count[0] // 40
+        return add(request)
+
+    core.add_request = added
+
+
+def _masked_otherwise(change: Callable[..., None]) -> None:
+    """Puts ``change(apply, scheduled, *given)`` in the place of what masks logits by grammars."""
+    from vllm.v1.worker import gpu_model_runner
+
+    apply = gpu_model_runner.apply_grammar_bitmask
+    gpu_model_runner.apply_grammar_bitmask = lambda scheduled, *given: change(apply, scheduled, *given)
+
+
+def grammars_ignored(llm: Any) -> None:
+    _masked_otherwise(lambda *_: None)
+
+
+def grammars_of_first_tokens_alone(llm: Any) -> None:
+    """Only the first token of an answer is masked."""
+
+    def first(apply: Any, scheduled: Any, *given: Any) -> None:
+        if scheduled.scheduled_new_reqs:
+            apply(scheduled, *given)
+
+    _masked_otherwise(first)

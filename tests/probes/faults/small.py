@@ -553,3 +553,14 @@ def resumed_without_its_first_block(llm: Any) -> None:
         request.num_computed_tokens = block
 
     changes.put(scheduler, "_preempt_request", preempted)
+
+
+def chunks_begin_a_token_early(llm: Any) -> None:
+    """The first token of a chunk that goes on with a prompt gets the position before its own."""
+
+    def early(positions: Any) -> Any:
+        if positions.numel() <= DECODING or int(positions[0]) == 0:
+            return positions
+        return torch.cat([positions[:1] - 1, positions[1:]])
+
+    _positions(llm, early)

@@ -31,6 +31,7 @@ FAMILIES = {
         "hidden_size": 4096,
         "sliding_window": 4096,
     },
+    "tied": {**QWEN2_7B, "tie_word_embeddings": True},
     "experts": {
         **QWEN2_7B,
         "architectures": ["Qwen3MoeForCausalLM"],
@@ -324,6 +325,37 @@ FAULTS = (
     Fault("weights:small_changes_dropped", "small changes of weights are dropped", ("RLD402",), ("weights",)),
     Fault("weights:last_tensor_left_out", "the last tensor of an update is lost", ("RLD402",), ("weights",)),
     Fault("weights:reset_once", "the prefix cache outlives every update but the first", ("RLD402",), ("weights",)),
+    Fault("sampling:logit_bias_of_the_next_token", "logit_bias goes to the token with the next id", ("RLD219",), DRAWS),
+    Fault("sampling:logit_bias_halved_below_zero", "logit_bias below 0 counts half", ("RLD404",), DRAWS),
+    Fault("sampling:top_k_at_most_eight", "top-k above 8 counts as 8", ("RLD404",), DRAWS),
+    Fault("sampling:top_p_at_least_a_half", "top-p below 0.5 counts as 0.5", ("RLD404",), DRAWS),
+    Fault("sampling:seeds_know_the_past", "what a seed draws depends on the requests before", ("RLD219",), DRAWS),
+    Fault(
+        "answers:fifth_completion_as_the_first", "completions beyond the fourth repeat the first", ("RLD404",), DRAWS
+    ),
+    Fault("sampling:grammars_ignored", "grammars have no effect", ("RLD219",), ANSWERS),
+    Fault("sampling:grammars_of_first_tokens_alone", "grammars hold for first tokens alone", ("RLD219",), ANSWERS),
+    Fault(
+        "answers:stop_tokens_from_the_second_on", "a stop token that comes first does not stop", ("RLD219",), ANSWERS
+    ),
+    Fault("answers:prompt_of_another", "two answers name each other's prompts", ("RLD220",), ANSWERS),
+    Fault("answers:logprobs_end_after_sixteen", "log-probabilities end after 16 tokens", ("RLD213",), ANSWERS),
+    Fault(
+        "texts:stop_strings_of_several_tokens_missed",
+        "a stop string of several tokens does not stop",
+        ("RLD219",),
+        ANSWERS,
+    ),
+    Fault("texts:long_texts_cut", "texts end after 100 characters", ("RLD404",), ANSWERS),
+    Fault("small:chunks_begin_a_token_early", "chunks begin a position early", ("RLD403",), ("chunked_prefill",)),
+    Fault("weights:buckets_an_update_late", "a part of each update arrives with the next", ("RLD402",), ("weights",)),
+    Fault(
+        "weights:tied_head_kept",
+        "a head tied to the embedding keeps its weights in updates",
+        ("RLD402",),
+        ("weights",),
+        family="tied",
+    ),
     Fault(
         "small:window_a_token_less",
         "windows of attention a token too short",

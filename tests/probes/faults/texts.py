@@ -156,3 +156,30 @@ def newlines_of_another_system(llm: Any) -> None:
 def accents_lost(llm: Any) -> None:
     """Characters beyond ASCII become question marks."""
     _decoded_otherwise(lambda _, __, text: text.encode("ascii", "replace").decode())
+
+
+def long_texts_cut(llm: Any) -> None:
+    """Texts end after a hundred characters."""
+    from vllm.v1.engine.output_processor import RequestState
+
+    make = RequestState._new_completion_output
+
+    def cut(self: Any, *given: Any, **named: Any) -> Any:
+        completion = make(self, *given, **named)
+        completion.text = completion.text[:100]
+        return completion
+
+    RequestState._new_completion_output = cut
+
+
+def stop_strings_of_several_tokens_missed(llm: Any) -> None:
+    """A stop string that began before the last token does not stop."""
+    from vllm.v1.engine import detokenizer
+
+    check = detokenizer.check_stop_strings
+
+    def last(**given: Any) -> Any:
+        found = check(**given)
+        return found if found is None or len(found[0]) <= given["new_char_count"] else None
+
+    detokenizer.check_stop_strings = last

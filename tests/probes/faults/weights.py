@@ -275,3 +275,31 @@ def reset_once(llm: Any) -> None:
         return reset(*given, **named) if count[0] == 1 else True
 
     changes.put(llm, "reset_prefix_cache", once)
+
+
+def tied_head_kept(llm: Any) -> None:
+    """A head that shares the embedding's weights has a copy of its own, which no update reaches."""
+    import torch
+
+    model = model_of(llm)
+    own = model.model.embed_tokens.weight.detach().clone()
+    compute = model.logits_processor.forward
+
+    def stale(head: Any, hidden: Any, *more: Any, **named: Any) -> Any:
+        logits = compute(head, hidden, *more, **named)
+        return logits if logits is None else torch.nn.functional.linear(hidden.to(own), own)[:, : logits.shape[1]]
+
+    changes.put(model.logits_processor, "forward", stale)
+
+
+def buckets_an_update_late(llm: Any) -> None:
+    """All but the first sixteen tensors of an update arrive with the next one."""
+    held: list[Any] = []
+
+    def late(weights: Weights) -> Weights:
+        given = [(name, tensor.clone()) for name, tensor in weights]
+        arrived = [*held, *given[:16]] if held else given
+        held[:] = given[16:]
+        return arrived
+
+    _through(llm, late)

@@ -162,7 +162,7 @@ def _heated(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer 
 
 def _steered(running: RunningEngine, trainer: Trainer | None) -> list[dict[str, Any]]:
     """Requests whose tokens are chosen by other numbers than the model's; what is told may be of the model."""
-    if trainer is None:
+    if trainer is None or not running.steerable:
         return []
     prompts = {f"steered {i}": running.prompt(SHORTEST + 8 * i, salt=40 + i) for i in range(HEATED_REQUESTS)}
     biased = dict.fromkeys(running.prompt(STEERED, salt=9), STEERING["logit_bias"])

@@ -13,10 +13,11 @@ them, ``alike``, how many of them have the same one, ``tops``, how many they are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from plain_tokens import EVEN, joined, plain_tokens, special_tokens, tokenizer_of
-from running_engine import RunningEngine, logprobs
+from running_engine import UNSTEERABLE, RunningEngine, logprobs
 
 # Beyond any logit of a model; the most that vLLM takes.
 BIAS = 100.0
@@ -28,6 +29,9 @@ NEVER = ("#!", "?+")
 # Tokens of a long prompt, which engines and tokenizers may cut.
 LONG = 1024
 TOPS, GREEDY, GREEDY_TOKENS = 5, 8, 32
+# What a grammar is called, by release: vLLM 0.11 and later, and the ones before.
+GRAMMARS = (("structured_outputs", "StructuredOutputsParams"), ("guided_decoding", "GuidedDecodingParams"))
+CHOICES = ("forty-two", "nothing of the kind")
 # By what part a sum may differ from that of its terms.
 ROUNDED = 1e-3
 # Characters of several bytes, of which a tokenizer has one at least in parts.
@@ -37,11 +41,17 @@ CHARACTERS = ("\u00e9", "\u4e2d", "\U0001f600", "\u16a0", "\U00012000")
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     tokenizer = tokenizer_of(running)
     running.record("tokenizer", tokenizer is not None)
-    rows, surplus = _forced(running, _requests(running, tokenizer))
-    running.record("surplus", surplus)
-    running.record("rows", rows)
+    rows: list[dict[str, Any]] = []
+    if running.steerable:
+        rows, surplus = _forced(running, _requests(running, tokenizer))
+        running.record("surplus", surplus)
+        running.record("rows", rows)
+    else:
+        running.record("unread", dict.fromkeys(("rows", "surplus"), UNSTEERABLE))
     if tokenizer is not None:
         rows += _texts(running, tokenizer)
+        running.record("rows", rows)
+        rows += _grammar(running)
         running.record("rows", rows)
     places, sums = _logprobs(running)
     running.record("sums", sums)
@@ -189,6 +199,28 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             whole = character * str(tokenizer.decode(ids)).count(character)
             told = character * text.count(character)
             rows.append(_text_row("characters of several tokens", character, ids, finish, told, (ids, "length", whole)))
+    return rows
+
+
+def _grammar(running: RunningEngine) -> list[dict[str, Any]]:
+    """Texts of which a grammar allows two. Nothing where this environment makes no masks of grammars."""
+    from vllm import SamplingParams, sampling_params
+
+    given = next((one for one in GRAMMARS if hasattr(sampling_params, one[1])), None)
+    if given is None or find_spec("xgrammar") is None:
+        return []
+    name, kind = given
+    grammar = getattr(sampling_params, kind)(choice=list(CHOICES))
+    asked = SamplingParams(temperature=1.0, n=TEXTS, max_tokens=LONGEST_TEXT, detokenize=True, **{name: grammar})
+    try:
+        (output,) = running.engine.generate([{"prompt_token_ids": running.prompt(16, salt=4)}], asked, use_tqdm=False)
+    except (ImportError, ValueError):  # what this engine takes no grammar for
+        return []
+    rows = []
+    for one in output.outputs:
+        ids, text = list(one.token_ids), one.text.strip()
+        expected = text if text in CHOICES else CHOICES[0]
+        rows.append(_text_row(name, CHOICES, ids, one.finish_reason, text, (ids, one.finish_reason, expected)))
     return rows
 
 

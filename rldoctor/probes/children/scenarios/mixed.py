@@ -22,9 +22,10 @@ from trainer import Trainer, TrainerError
 
 PROMPT_TOKENS = 20
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
-# What a request asks for beside its length; ``allowed``, ``forbidden`` and ``biased`` are numbers of tokens, and
-# ``lowered`` puts the logits of allowed ones below zero, where a repetition penalty multiplies and does not divide. Of
-# few tokens each comes back soon enough for penalties to tell whether it did, and how often.
+# What a request asks for beside its length; ``allowed``, ``forbidden`` and ``biased`` are numbers of tokens.
+# ``lowered`` puts the logits of allowed ones below zero, where a repetition penalty multiplies and does not divide;
+# ``halved`` lowers every second one a little, so that it still comes. Of few tokens each comes back soon enough for
+# penalties to tell whether it did, and how often; where it is hot, what lies behind the likeliest ones comes, too.
 KINDS: dict[str, dict[str, Any]] = {
     "temperature 0": {"temperature": 0.0},
     "temperature 0.5": {"temperature": 0.5},
@@ -38,11 +39,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "allowed_token_ids": {"allowed": 6},
     "bad_words": {"allowed": 6, "forbidden": 1},
     "logit_bias": {"biased": 24},
+    "logit_bias below 0": {"allowed": 6, "halved": True},
     "repetition_penalty": {"allowed": 24, "lowered": True, "repetition_penalty": 1.4},
     "presence_penalty": {"allowed": 24, "presence_penalty": 1.5},
     "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},
+    "presence_penalty below 0": {"allowed": 24, "presence_penalty": -1.5},
+    "frequency_penalty below 0": {"allowed": 24, "frequency_penalty": -0.3},
+    "repetition_penalty below 1": {"allowed": 24, "repetition_penalty": 0.8},
+    "top_k 40": {"temperature": 2.0, "top_k": 40},
+    "top_p 0.3": {"temperature": 2.0, "top_p": 0.3},
 }
-BIAS, LOWERED = 3.0, -8.0
+BIAS, LOWERED, HALVED = 3.0, -8.0, -1.5
 NUMBERS = ("allowed", "forbidden", "biased")
 # The least change of a log-probability beyond which all count alike.
 MOST_EFFECT = 2.0
@@ -79,12 +86,12 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
     for turn in range(arguments["each"]):
         for number, (name, kind) in enumerate(KINDS.items()):
             own, few = words if "forbidden" in kind else ordinary, max(kind.get(one, 0) for one in NUMBERS)
-            if len(own) < few:
+            if len(own) < few or (few and not running.steerable):
                 continue
             tokens = [own[(turn + 3 * place) % len(own)] for place in range(few)]
             given: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "detokenize": False}
             given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
-            given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, "lowered")})
+            given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, "lowered", "halved")})
             if "allowed" in kind:
                 given["allowed_token_ids"] = sorted(set(tokens))
             if "forbidden" in kind:
@@ -92,6 +99,8 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
                 given["ruled_out"] = tokens[0]
             if "biased" in kind:
                 given["logit_bias"] = {token: BIAS * (-1) ** place for place, token in enumerate(tokens)}
+            if "halved" in kind:
+                given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"][::2], HALVED)
             if "lowered" in kind:
                 given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"], LOWERED)
             asked[f"{name} {turn}"] = given

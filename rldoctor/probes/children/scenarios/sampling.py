@@ -55,11 +55,14 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     rows: list[dict[str, Any]] = []
     drawn: dict[str, list[int]] = {}
     for name, asked in _settings(logits, arguments["temperature"]).items():
+        if "logit_bias" in asked and not running.steerable:
+            continue
         drawn[name] = _once(running, prompt, asked, arguments["draws"])
         rows.append(_row(name, asked, {(): logits}, [(token,) for token in drawn[name]]))
         running.record("settings", rows)
     running.record("pairs", _pairs(drawn["temperature 1"], distribution(logits, {})))
-    rows += _paths(running, trainer, prompt, arguments["paths"])
+    if running.steerable:
+        rows += _paths(running, trainer, prompt, arguments["paths"])
     running.record("settings", rows)
     long = [_long(running, trainer, "temperature 1", {}, arguments["long"])]
     running.record("long", long)

@@ -6,8 +6,8 @@ launch. Records: ``tokenizer`` (``class``, ``size``, ``largest`` id, ``own`` whe
 ``text``, its ``ids``, ``encoded`` with and ``plain`` without special tokens from that text, ``decoded``), ``turn`` (the
 special token that ends the assistant's turn: ``id``, ``token``), ``ends`` (for ``eos`` and ``turn`` what the engine did
 when it was made to choose that token: ``token_ids``, ``finish_reason``), ``again`` (texts: how many come back as the
-same ids), ``texts`` (completions of plain ASCII tokens, and of some with white space: ``token_ids``, the text of the
-``engine`` and of the ``tokenizer``), ``reach``."""
+same ids), ``texts`` (completions of plain ASCII tokens, one of them long, and of some with white space:
+``token_ids``, the text of the ``engine`` and of the ``tokenizer``), ``reach``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ TEXTS = (
 # Beyond any logit of a model; the most that vLLM takes.
 BIAS = 100.0
 TOKENS = 4
-COMPLETIONS, TEXT_TOKENS = 4, 24
+PROMPT, COMPLETIONS, TEXT_TOKENS = 16, 4, 24
+# What is detokenized piece by piece goes wrong late, or is cut at some length.
+LONG_TEXT = 256
 # So many plain tokens are enough to make texts of.
 FEWEST_ORDINARY = 8
 
@@ -134,15 +136,16 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         return []
     spaces = space_tokens(tokenizer, plain[0])
     sets = [plain, *([[*plain[:2], *spaces]] if spaces else [])]
-    return [row for allowed in sets for row in _drawn(running, tokenizer, allowed)]
+    rows = [row for allowed in sets for row in _drawn(running, tokenizer, allowed, COMPLETIONS, TEXT_TOKENS)]
+    return rows + _drawn(running, tokenizer, plain, 1, min(LONG_TEXT, running.limit - PROMPT))
 
 
-def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int]) -> list[dict[str, Any]]:
+def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int], count: int, length: int) -> list[dict[str, Any]]:
     from vllm import SamplingParams
 
-    given = {**EVEN, "n": COMPLETIONS, "max_tokens": TEXT_TOKENS, "ignore_eos": True}
+    given = {**EVEN, "n": count, "max_tokens": length, "ignore_eos": True}
     parameters = SamplingParams(**given, allowed_token_ids=allowed, detokenize=True)
-    asked = [{"prompt_token_ids": running.prompt(16, salt=3)}]
+    asked = [{"prompt_token_ids": running.prompt(PROMPT, salt=3)}]
     return [
         {
             "token_ids": list(completion.token_ids),
