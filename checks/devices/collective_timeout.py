@@ -345,6 +345,7 @@ def watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
 check.signature(
     "Received data size doesn't match expected size",
     "Detected mismatch between collectives on ranks",
+    silent=True,
     details=(r"op\.preamble\.length <= op\.nbytes\. (?P<one>\d+) vs (?P<other>\d+)",),
     says="the ranks called a collective with different [[sizes ({one} and {other} bytes)||operations or sizes]]",
     fixes=(

@@ -286,7 +286,11 @@ check.signature(
     url="https://docs.vllm.ai/en/latest/usage/troubleshooting/",
 )
 check.signature(
-    "NCCL error in: ",
+    "unhandled cuda error (run with NCCL",
+    "unhandled system error (run with NCCL",
+    "internal error - please report this issue to the NCCL",
+    "invalid usage (run with NCCL",
+    "invalid argument (run with NCCL",
     pattern=r"NCCL error in: \S+, (?P<why>unhandled \w+ error|internal error|invalid (?:usage|argument))",
     unless=("ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError", "Duplicate GPU detected", "Last error"),
     says="an NCCL group cannot be built or used ({why}); the lines that say why are cut off or were not asked for",

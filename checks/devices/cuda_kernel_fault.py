@@ -144,3 +144,17 @@ check.signature(
     ),
     url="https://github.com/Ascend/pytorch/blob/master/README.md",
 )
+
+
+# ROCm's runtime ends the process at a fault of a kernel.
+check.signature(
+    "Memory access fault by GPU node-",
+    pattern=r"Memory access fault by GPU node-(?P<device>\d+)",
+    says="a kernel on GPU {device} read or wrote beyond its memory (ROCm)",
+    fixes=(
+        Fix.safe("let every call wait for its kernel, so that the stack names it", {"env.AMD_SERIALIZE_KERNEL": "3"}),
+        *_ENGINE,
+    ),
+    silent=True,
+    url="https://rocm.docs.amd.com/projects/HIP/en/latest/how-to/debugging.html",
+)

@@ -376,3 +376,66 @@ check.signature(
     ),
     url="https://github.com/huggingface/trl/issues/4899",
 )
+
+
+# What datasets 4 took away, and what it brought.
+check.signature(
+    "Dataset scripts are no longer supported",
+    pattern=r"no longer supported, but found (?P<script>\S+)",
+    says="datasets 4 runs no scripts of data sets any more ({script})",
+    fixes=(
+        Fix(
+            title="take the data set's Parquet files, where the hub has them: load_dataset(NAME, "
+            "revision='refs/convert/parquet')"
+        ),
+        Fix(title="or the last releases that ran scripts", commands=("pip install 'datasets<4'",)),
+    ),
+    url="https://github.com/huggingface/datasets/releases/tag/4.0.0",
+)
+check.signature(
+    "Feature type '",
+    pattern=r"Feature type '(?P<name>\w+)' not found",
+    says="the data set was saved by a newer datasets than the installed one: this release has no feature type {name}",
+    fixes=(Fix(title="upgrade datasets", commands=("pip install --upgrade datasets",)),),
+    url="https://github.com/verl-project/verl/issues/2723",
+)
+check.signature(
+    "we now require users to upgrade torch to at least v2.6",
+    says="this transformers loads *.bin weights with torch 2.6 and later alone",
+    fixes=(
+        Fix(title="take weights in safetensors (model.safetensors), which it loads with every torch"),
+        Fix(title="or torch 2.6 and what was built for it", commands=("pip install 'torch>=2.6'",)),
+    ),
+    url="https://nvd.nist.gov/vuln/detail/CVE-2025-32434",
+)
+# accelerate's logger asks for a state that only an Accelerator or a PartialState makes.
+check.signature(
+    "You must initialize the accelerate state by calling either",
+    "Please make sure to properly initialize your accelerator via",
+    says="a package uses accelerate before anything made its state, in a process that has no trainer",
+    fixes=(
+        Fix(title="take releases of one time", commands=("pip install --upgrade trl accelerate transformers",)),
+        Fix(title="in a script of your own: make an Accelerator() (or PartialState()) before what needs it"),
+    ),
+)
+
+
+# transformers 4.46 renamed the argument, 5 knows the new name alone.
+check.signature(
+    "__init__() got an unexpected keyword argument 'processing_class'",
+    "__init__() got an unexpected keyword argument 'tokenizer'",
+    exception="TypeError",
+    pattern=r"(?P<owner>\w*Trainer)\.__init__\(\) got an unexpected keyword argument "
+    r"'(?P<name>processing_class|tokenizer)'",
+    says="{owner} of the installed transformers or TRL takes no {name}: what calls it is of another time",
+    fixes=lambda case, event, words: (
+        Fix(
+            title="install a transformers that knows processing_class, or the TRL before it"
+            if words["name"] == "processing_class"
+            else "hand the tokenizer over as processing_class=, or upgrade the package that calls the trainer",
+            commands=("pip install 'transformers>=4.46'",) if words["name"] == "processing_class" else (),
+        ),
+        Fix(title="see which releases go together", commands=("rldoctor compat",)),
+    ),
+    url="https://github.com/huggingface/transformers/releases/tag/v4.46.0",
+)

@@ -243,6 +243,35 @@ check.signature(
     fixes=_OLD_KERNELS,
     url="https://github.com/vllm-project/vllm/issues/2147",
 )
+# AMD's libraries keep a file of kernels for each architecture.
+check.signature(
+    "rocBLAS error: Cannot read ",
+    "rocblaslt error: Could not load ",
+    "rocblaslt error: Cannot read ",
+    details=(r"for GPU arch ?: (?P<gpu>gfx\w+)", r"TensileLibrary\w*?_(?P<gpu_2>gfx\w+?)\.dat"),
+    says="the installed ROCm libraries hold no kernels for this GPU[[ ({gpu})]], or cannot read them",
+    fixes=(
+        Fix(
+            title="take wheels or an image that were built for this GPU's architecture",
+            commands=("rocminfo | grep gfx",),
+        ),
+        Fix.unsafe(
+            "or let a near relative's kernels run (10.3.0, 11.0.0)",
+            {"env.HSA_OVERRIDE_GFX_VERSION": "11.0.0"},
+            side_effects="unsupported: kernels may fault",
+        ),
+    ),
+    silent=True,
+    url="https://rocm.docs.amd.com/projects/install-on-linux/en/latest/reference/system-requirements.html",
+)
+check.signature(
+    "Device compute capability 8.9 or higher required for FP8",
+    "Device compute capability 10.0 or higher required for",
+    pattern=r"Device compute capability (?P<least>[\d.]+) or (?:higher )?required for (?P<what>[\w ]{3,40})",
+    says="{what} needs a GPU of compute capability {least}, and this one is older",
+    fixes=(Fix(title="train in bfloat16 on this GPU: leave fp8 (--fp8-format, fp8_recipe) out"),),
+    url="https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/examples/fp8_primer.html",
+)
 check.signature(
     "triton.runtime.errors.OutOfResources: out of resource: shared memory",
     pattern=r"Required: (?P<needed>\d+), Hardware limit: (?P<limit>\d+)",

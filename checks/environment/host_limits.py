@@ -320,3 +320,53 @@ check.signature(
     silent=True,
     url="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
 )
+
+
+# A file system that does not answer as it should; of a checkpoint it is RLD610.
+check.signature(
+    "] Stale file handle",
+    "[Errno 5] Input/output error",
+    "] Read-only file system",
+    pattern=r"\[Errno (?:5|30|116)\] (?P<why>Input/output error|Read-only file system|Stale file handle)"
+    r"(?:: '(?P<path>[^'\n]{1,300})')?",
+    exception="OSError",
+    when=lambda case, event: link_of(event) is not None,
+    says="a file system failed[[ at {path}]]: {why}",
+    fixes=(
+        Fix(
+            title="see whether it is mounted, and may be written, on the node that failed", commands=("mount", "df -h")
+        ),
+        Fix(
+            title="or keep caches and output where this user may write",
+            commands=(
+                "export HOME=/path/with/space HF_HOME=/path/with/space/hf TRITON_CACHE_DIR=/path/with/space/triton",
+            ),
+        ),
+    ),
+)
+check.signature(
+    "PermissionError: [Errno 13] Permission denied: '",
+    pattern=r"Permission denied: '(?P<path>[^'\n]{0,200}(?:/\.cache|/\.triton|/\.config|/huggingface|/torchinductor|"
+    r"/\.local|/tmp/ray)[^'\n]{0,200})'",
+    when=lambda case, event: link_of(event) is not None,
+    says="this user may not write where a cache is kept: {path}",
+    fixes=(
+        Fix(
+            title="keep the caches where this user may write (in a container without a home of its own, too)",
+            commands=(
+                "export HOME=/path/with/space HF_HOME=/path/with/space/hf TRITON_CACHE_DIR=/path/with/space/triton",
+            ),
+        ),
+    ),
+)
+check.signature(
+    "inotify watch limit reached",
+    "inotify instance limit reached",
+    says="the host allows no more watches of files (inotify)",
+    fixes=(
+        Fix(
+            title="raise the limit on the host",
+            commands=("sysctl -w fs.inotify.max_user_watches=1048576 fs.inotify.max_user_instances=8192",),
+        ),
+    ),
+)

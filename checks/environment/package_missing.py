@@ -267,3 +267,20 @@ check.signature(
     ),
     url="https://github.com/Ascend/pytorch/blob/master/README.md",
 )
+
+
+# NeMo-RL runs each kind of worker in an environment of its own, and this one was not built with vLLM.
+check.signature(
+    "NRL_FORCE_REBUILD_VENVS=true",
+    pattern=r"ImportError: vLLM is not installed",
+    says=(
+        "the environment of NeMo-RL's vLLM workers holds no vLLM: it was not built, or not built again after a change"
+    ),
+    fixes=(
+        Fix(
+            title="build the workers' environments again, once",
+            commands=("NRL_FORCE_REBUILD_VENVS=true uv run ...",),
+        ),
+    ),
+    url="https://github.com/NVIDIA-NeMo/RL/issues/1244",
+)

@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, Severity
+from rldoctor.api import Case, Check, Finding, LogEvent, NotApplicable, NotChecked, Reach, Severity
 from rldoctor.api.logs import package_of
 from rldoctor.api.packages import FRAMEWORKS, is_framework
 from rldoctor.api.releases import SymbolRequest, accepting, mended, replaced
@@ -228,20 +228,3 @@ def config_context_expected(case: Case, event: LogEvent) -> Iterator[Finding]:
         fixes=vllm_fixes(case, check, event, "", caller),
         url="https://github.com/NVIDIA-NeMo/RL/pull/3168",
     )
-
-
-# NeMo-RL runs each kind of worker in an environment of its own, and this one was not built with vLLM.
-check.signature(
-    "NRL_FORCE_REBUILD_VENVS=true",
-    pattern=r"ImportError: vLLM is not installed",
-    says=(
-        "the environment of NeMo-RL's vLLM workers holds no vLLM: it was not built, or not built again after a change"
-    ),
-    fixes=(
-        Fix(
-            title="build the workers' environments again, once",
-            commands=("NRL_FORCE_REBUILD_VENVS=true uv run ...",),
-        ),
-    ),
-    url="https://github.com/NVIDIA-NeMo/RL/issues/1244",
-)

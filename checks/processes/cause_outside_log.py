@@ -158,6 +158,8 @@ check.passes_on(
     "concurrent.futures._base.CancelledError",
     "asyncio.exceptions.CancelledError",
     "returned non-zero exit status",
+    " exited with non-zero status",
+    " exited with non-zero code",
 )
 
 

@@ -233,3 +233,122 @@ check.signature(
     says="the checkpoint's folder cannot be used: {why}",
     fixes=(Fix(title="give the run an output folder of its own that it may write, or empty the one that is there"),),
 )
+
+
+# A run that is to resume, and a folder without what it needs.
+_RESUME = Fix(
+    title="name a folder that the same kind of run has saved whole, as every node sees it; to begin anew, leave the "
+    "option that resumes out",
+    commands=("ls -la CHECKPOINT",),
+)
+check.signature(
+    "Can't find a valid checkpoint at ",
+    "No valid checkpoint found in output directory",
+    pattern=r"(?:Can't find a valid checkpoint at|No valid checkpoint found in output directory) \(?(?P<path>[^\s)]+)",
+    says="{path} holds no checkpoint that the trainer can resume from",
+    fixes=(
+        _RESUME,
+        Fix(title="where FSDP saved it in shards, resume with the state dict type that wrote it (SHARDED_STATE_DICT)"),
+    ),
+    url="https://github.com/huggingface/transformers/issues/26186",
+)
+check.signature(
+    "Unable to find latest file at ",
+    pattern=r"Unable to find latest file at (?P<path>\S+?),",
+    exception="ValueError",
+    says="the DeepSpeed checkpoint has no file that names its last state: {path}",
+    fixes=(_RESUME,),
+    url="https://www.deepspeed.ai/getting-started/#model-checkpointing",
+)
+check.signature(
+    "/.metadata'",
+    pattern=r"No such file or directory: '(?P<path>[^'\n]{1,300})/\.metadata'",
+    says="{path} is no whole checkpoint of torch.distributed: the file .metadata, which is written last, is not there",
+    fixes=(Fix(title="resume from the checkpoint before it, and delete the incomplete one"), _RESUME),
+    url="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+)
+check.signature(
+    "contains a parameter group that doesn't match the size of optimizer's group",
+    "loaded state dict has a different number of parameter groups",
+    says="the optimizer's saved state is of another set of trained parameters than this run has",
+    fixes=(
+        Fix(title="train what the checkpoint's run trained: the same adapters, frozen parts and groups of parameters"),
+        Fix(title="or load the weights alone, and let the optimizer begin anew"),
+    ),
+    url="https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html",
+)
+check.signature(
+    "Weights only load failed",
+    says="torch 2.6 and later load tensors alone from a checkpoint, and this one holds other objects besides",
+    fixes=(
+        Fix(title="take releases of the trainer that load it so", commands=("pip install --upgrade transformers",)),
+        Fix.unsafe(
+            "or, for a checkpoint of your own, let torch load everything",
+            {"env.TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"},
+            side_effects="a checkpoint from elsewhere could run code",
+        ),
+    ),
+    url="https://docs.pytorch.org/docs/stable/notes/serialization.html#weights-only",
+)
+check.signature(
+    "Some tensors share memory, this will lead to duplicate memory on disk",
+    details=(r"loading them again: \[?\{'?(?P<names>[^}\n]{1,200}?)'?\}",),
+    says="safetensors does not save tensors that share memory[[: {names}]]",
+    fixes=(
+        Fix(title="save through the model's own save_pretrained, which leaves the tied copy out"),
+        Fix(title="or set save_safetensors=False in the trainer's arguments"),
+    ),
+    url="https://huggingface.co/docs/safetensors/torch_shared_tensors",
+)
+
+# Megatron's distributed optimizer as it lays its state out for a checkpoint, or takes it from one.
+check.signature(
+    "ShardedTensor.flattened_range is not supported",
+    says="this Megatron-Core saves no optimizer state that is laid out in flat ranges any more",
+    fixes=(
+        Fix(title="ask for the layout that it has: dp_reshardable (megatron-core 0.14 and later)"),
+        Fix(title="or take the release of the trainer that was written for this megatron-core"),
+    ),
+    silent=True,
+    url="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
+)
+check.signature(
+    "Unable to load optimizer from checkpoint ",
+    "Unable to load rng state from checkpoint ",
+    "Unable to load random state from checkpoint ",
+    pattern=r"Unable to load (?P<part>[\w ]{3,20}) from checkpoint (?P<path>[^\s,]+)",
+    says="the checkpoint {path} has no {part} that this run can load",
+    fixes=(
+        Fix(title="load the weights alone", commands=("--no-load-optim --no-load-rng",)),
+        Fix(title="or begin a new training from them", commands=("--finetune",)),
+        _LAYOUT,
+    ),
+    silent=True,
+    url="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/checkpointing.py",
+)
+_OPTIMIZER_STATE = re.compile(r"(?:distrib_optimizer|fused_adam|mixed_precision_optimizer)\.py$")
+
+
+def _of_optimizer_state(case: Case, event: LogEvent) -> bool:
+    """Whether an assertion about the optimizer's state failed as it was saved or loaded."""
+    error = event.exception
+    if error is None or not error.frames or _OPTIMIZER_STATE.search(error.frames[-1].file) is None:
+        return False
+    return error.type == "AssertionError" or error.frames[-1].code.lstrip().startswith("assert ")
+
+
+check.signature(
+    "in sharded_state_dict",
+    "in sharded_param_state",
+    "in load_parameter_state",
+    "optimizers/fused_adam.py",
+    when=_of_optimizer_state,
+    says="the optimizer's state does not have the form in which this Megatron-Core and Transformer Engine save and "
+    "load it",
+    fixes=(
+        Fix(title="take the Megatron-Core and Transformer Engine that the trainer's release names"),
+        Fix(title="or load the weights alone, and let the optimizer begin anew", commands=("--no-load-optim",)),
+        _LAYOUT,
+    ),
+    url="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
+)

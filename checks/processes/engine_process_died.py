@@ -146,7 +146,9 @@ def _signal(exit_code: int) -> signal.Signals | None:
     role=Role.CASCADE,
 )
 def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The executor or the client noticed that a child is gone."""
+    """The executor or the client noticed that a child is gone. Behind the trainer's last words it was taken down."""
+    if event.outlived:
+        return
     who = event.search(
         r"(Worker proc \S+|Engine core proc \S+|WorkerProc rank=\d+) died unexpectedly|(MQLLMEngine) is already dead|"
         r"Got fatal signal from (worker process)es"

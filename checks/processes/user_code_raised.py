@@ -277,3 +277,68 @@ def row_lacks_a_field(case: Case, event: LogEvent) -> Iterator[Finding]:
             f"the rows of the data set have no field {field!r}, which {error.frames[-1].function} reads",
             fixes=(Fix(title=f"write {field!r} into every row, or name the column so where the data set is loaded"),),
         )
+
+
+# Rows whose content no loader takes.
+check.signature(
+    "image file is truncated (",
+    "PIL.UnidentifiedImageError: ",
+    "cannot find video stream with wanted index",
+    "moov atom not found",
+    "absolute aspect ratio must be smaller than ",
+    "nframes should in interval [",
+    "Invalid data found when processing input",
+    pattern=r"(?P<why>image file is truncated[^\n]{0,60}|cannot identify image file[^\n]{0,200}"
+    r"|cannot find video stream|moov atom not found|absolute aspect ratio must be smaller than [^\n]{1,60}"
+    r"|nframes should in interval[^\n]{1,60}"
+    r"|Invalid data found when processing input[^\n]{0,200})",
+    when=lambda case, event: event.exception is not None,
+    says="a row of the data set holds an image or video that cannot be used: {why}",
+    fixes=(
+        Fix(title="open every image and video once before the training, and leave the rows out that fail"),
+        Fix(title="or let the loader take another row in its place (ms-swift: without --strict true)"),
+    ),
+)
+check.signature(
+    "text input must be of type `str`",
+    exception="ValueError",
+    says="the tokenizer got something else than text: a row of the data set (or a chat template's message) holds None, "
+    "a number or a list",
+    fixes=(
+        Fix(
+            title="leave such rows out, or write them as text: dataset.filter(lambda row: isinstance(row[COLUMN], str))"
+        ),
+    ),
+)
+check.signature(
+    "Couldn't reach '",
+    pattern=r"Couldn't reach '(?P<name>[^'\n]{1,200})' on the Hub(?: \((?P<why>[^)\n]{1,80})\))?",
+    says="the data set {name} cannot be fetched from the hub[[ ({why})]]",
+    fixes=(
+        Fix(
+            title="fetch it where there is a network, and name the local folder or files",
+            commands=("hf download {name} --repo-type dataset",),
+        ),
+        Fix(
+            title="where the hub limits requests (429): log in, and let one process fetch it first",
+            commands=("hf auth login",),
+        ),
+    ),
+)
+check.signature(
+    "DatasetGenerationCastError",
+    "All the data files must have the same columns",
+    "because column names don't match",
+    "TypeError: Couldn't cast array of type",
+    "ArrowInvalid: JSON parse error: ",
+    pattern=r"(?P<why>DatasetGenerationCastError"
+    r"|All the data files must have the same columns[^\n]{0,160}|column names don't match|Couldn't cast "
+    r"array of type[^\n]{0,160}|JSON parse error: [^\n]{0,160})",
+    when=lambda case, event: event.exception is not None,
+    says="the data set's files do not make one table: {why}",
+    fixes=(
+        Fix(title="write every row with the same columns and types, None where there is nothing"),
+        Fix(title="or load the files that differ as data sets of their own (data_files=...)"),
+    ),
+    url="https://huggingface.co/docs/datasets/loading",
+)

@@ -193,3 +193,18 @@ check.signature(
     fixes=(Fix(title="raise the engine's limit: limit_mm_per_prompt, as many as the longest dialogue has"),),
     url="https://docs.vllm.ai/en/latest/features/multimodal_inputs.html",
 )
+
+
+# vLLM's processors look the grid of the n-th placeholder up among those of the images.
+check.signature(
+    "_grid_thw",
+    pattern=r"\[f?\"(?:\{modality\}|image|video)_grid_thw\"\]\[item_idx\]",
+    exception="IndexError",
+    says=f"the prompt holds more image or video placeholders than images or videos: {_CUT}",
+    fixes=(
+        Fix(title="write one placeholder for each image, with the processor's chat template, and hand every image on"),
+        _FORBID,
+        _LONGER,
+    ),
+    url="https://github.com/modelscope/ms-swift/issues/2875",
+)

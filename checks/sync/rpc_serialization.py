@@ -146,3 +146,31 @@ def not_pickled(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url="https://docs.ray.io/en/latest/ray-core/objects/serialization.html",
     )
+
+
+# A tensor of a GPU that one process shares with another is opened there through a handle.
+_HANDLE = "https://docs.pytorch.org/docs/stable/notes/cuda.html#environment-variables"
+check.signature(
+    "pidfd_getfd: Operation not permitted",
+    "pidfd_open: Operation not permitted",
+    says="a process may not open the device memory that another one shares with it: with expandable segments torch "
+    "hands over a file descriptor, which this container forbids",
+    fixes=(
+        Fix.unsafe("share plain segments", {"env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}),
+        Fix(title="or give the container the right", commands=("docker run --cap-add=SYS_PTRACE ...",)),
+    ),
+    url=_HANDLE,
+)
+check.signature(
+    "CUDA error: invalid resource handle",
+    "CUDA error: invalid device context",
+    when=lambda case, event: event.search(r"rebuild_cuda_tensor|reductions\.py|_new_shared_cuda|ipc") is not None,
+    says="a process cannot open the tensor that another one shares with it: the two see other devices under that "
+    "number, or the owner has freed it",
+    fixes=(
+        Fix(title="let both processes see the same devices in the same order (CUDA_VISIBLE_DEVICES)"),
+        Fix.unsafe("and share plain segments", {"env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}),
+        Fix(title="keep the tensor alive in its owner until the other process has copied it"),
+    ),
+    url=_HANDLE,
+)

@@ -309,3 +309,17 @@ def _update_remedies(run: Run, step: int | None) -> Iterator[Fix]:
         edits=(Edit(option="trainer.dtype", value="bfloat16"), Edit(option="trainer.kl_coefficient", value=0.001)),
         side_effects="a reference model for the KL term costs its memory and one forward pass",
     )
+
+
+# DeepSpeed and Megatron halve the scale at every overflow.
+check.signature(
+    "Current loss scale already at minimum",
+    says="every step overflowed in float16 until the loss scale could not fall any more: the gradients are not finite",
+    fixes=(
+        Fix.unsafe("train in bfloat16, which needs no loss scale", {"trainer.dtype": "bfloat16"}),
+        Fix(
+            title="where only float16 is there: a lower learning rate, and find the first step whose loss is not finite"
+        ),
+    ),
+    url="https://www.deepspeed.ai/docs/config-json/#fp16-training-options",
+)

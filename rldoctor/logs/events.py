@@ -120,6 +120,7 @@ def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
         count=group.count,
         ranks=tuple(group.ranks),
         finished=raw.number < end <= group.piece.last,
+        outlived=_had_ended(group),
         run=run,
     )
 
@@ -148,6 +149,12 @@ def _went_on(group: _Group) -> bool:
     """Whether the log shows work behind the last of these lines: steps, answered requests, a trainer's last words."""
     record = group.piece.record
     return max(record.last_sign, record.last_word) > group.last
+
+
+def _had_ended(group: _Group) -> bool:
+    """Whether the trainer had said its last words before, and nothing worked any more."""
+    record = group.piece.record
+    return group.piece.first <= record.last_word <= record.done < group.event.number and record.last_sign <= record.done
 
 
 def _has_weight(event: LogEvent) -> bool:

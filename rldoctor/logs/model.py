@@ -192,7 +192,7 @@ class LogEvent:
     it, nearest first in ``after``, nearest last in ``before``; they are empty for all but the first occurrences of a
     frequent line. ``fatal`` tells whether the line belongs to a failure that ended something. ``count`` and ``ranks``
     say how often and on which ranks a line that differs in numbers only was seen. ``finished`` says that the log tells
-    of a good end after it."""
+    of a good end after it, ``outlived`` that the trainer had said its last words before it."""
 
     literal: str
     line: str
@@ -209,6 +209,7 @@ class LogEvent:
     count: int = 1
     ranks: tuple[str, ...] = ()
     finished: bool = False
+    outlived: bool = False
     run: LogRun = field(repr=False)
 
     @property

@@ -118,3 +118,21 @@ def test_one_label_in_front_of_all_lines_is_no_rank() -> None:
 def test_a_patch_that_adds_a_log_without_a_traceback() -> None:
     added = "".join(f"+{line}\n" for line in HEALTHY.splitlines())
     assert verdict(added) == verdict(HEALTHY)
+
+
+def test_the_longest_of_a_few_lines_is_no_fold() -> None:
+    # The first line has by chance the width of a terminal.
+    refused = "Could not override 'actor_rollout_ref.rollout.max_model_lenn', no such key ...."[:79] + "s"
+    told = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."
+    assert len(refused) == 80
+    assert learned(f"{refused}\n{told}\n".encode()) == []
+    assert learned(f"{'a' * 79}b\nrest of the word\nshort\n".encode())
+
+
+def test_an_array_of_prompts_is_no_log() -> None:
+    prompts = [
+        f"Mend this:\nTraceback (most recent call last):\n{OUT_OF_MEMORY[-300:]}",
+        "What is 2 + 2?",
+        "And 3 + 3?",
+    ]
+    assert learned(json.dumps([prompt.rstrip() for prompt in prompts]).encode()) == []

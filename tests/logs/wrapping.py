@@ -205,6 +205,10 @@ WRAPPINGS: dict[str, Wrapping] = {
     "a block among words": lambda lines: ["It fails:", "", *(f"    {t}" for t in lines), "", "What now?"],
     "bytes that Python shows": lambda lines: [repr(("\n".join(lines) + "\n").encode())],
     "numbered mail": then(each(lambda i, t: f"{i + 1:5d}  {t}"), each(lambda i, t: f"> {t}")),
+    "times apart": lambda lines: [part for i, t in enumerate(lines) for part in (f"2026-03-02 {_clock(i)}.123", t)],
+    "times and streams apart": lambda lines: [
+        part for i, t in enumerate(lines) for part in (t, f"2026-03-02 {_clock(i)}", "", "2855e530…vdumckda")
+    ],
 }  # fmt: skip
 
 

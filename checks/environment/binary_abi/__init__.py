@@ -44,6 +44,7 @@ from rldoctor.api import (
     Check,
     Evidence,
     Finding,
+    Fix,
     Grade,
     LogEvent,
     NotApplicable,
@@ -251,3 +252,32 @@ def _same_minor(one: str, other: str) -> bool:
         return Version(one).release[:2] == Version(other).release[:2]
     except InvalidVersion:
         return True
+
+
+# Packages that look for their own library, by the name of torch's CUDA or of their own part.
+check.signature(
+    "CUDA Setup failed despite GPU being available",
+    "CUDA Setup failed despite CUDA being available",
+    "Configured CUDA binary not found at ",
+    "Configured ROCm binary not found at ",
+    details=(r"libbitsandbytes_(?P<what>\w+?)\.so",),
+    says="bitsandbytes has no library for this torch's CUDA[[ ({what})]]",
+    fixes=(
+        Fix(
+            title="take the bitsandbytes that has it",
+            commands=("pip install --upgrade bitsandbytes", "python -m bitsandbytes"),
+        ),
+    ),
+    url="https://huggingface.co/docs/bitsandbytes/installation",
+)
+check.signature(
+    "Could not find shared object file for Transformer Engine",
+    says="Transformer Engine was installed without its part for torch, or for another torch",
+    fixes=(
+        Fix(
+            title="build it against the installed torch",
+            commands=("pip install --no-build-isolation --no-cache-dir 'transformer_engine[pytorch]'",),
+        ),
+    ),
+    url="https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/installation.html",
+)

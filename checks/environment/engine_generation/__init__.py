@@ -244,6 +244,17 @@ def variable_disagrees(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(said, fixes=(fix, Fix(title="or take the variable out of the environment and let vLLM choose")))
 
 
+# vLLM 0.8 to 0.10: the asynchronous engine of V0 passes no call on to its workers.
+check.signature(
+    "in collective_rpc_async",
+    exception="NotImplementedError",
+    says="the rollout server runs vLLM's asynchronous V0 engine, which passes no call (weight sync) on to its workers",
+    fixes=(
+        Fix.unsafe("let V1 run", {V1: "1"}, valid_for="compute capability 8.0 and newer"),
+        Fix(title="where V1 does not run here (V100, T4): a synchronous engine, one for the server"),
+    ),
+    url="https://github.com/modelscope/ms-swift/issues/6935",
+)
 # unsloth's trainer asks for the engine of a model that was loaded without one.
 check.signature(
     "has no attribute 'vllm_engine'",

@@ -270,3 +270,47 @@ def model_type(case: Case, event: LogEvent) -> Iterator[Finding]:
             ),
         ),
     )
+
+
+# What urllib3 says of the hubs' own hosts.
+_HUB = r"host='(?P<host>huggingface\.co|hf-mirror\.com|cdn-lfs[\w.-]*|cas-\w+\.[\w.-]*hf\.co|(?:www\.)?modelscope\.cn)'"
+check.signature(
+    "host='huggingface.co'",
+    "host='hf-mirror.com'",
+    "host='cdn-lfs",
+    "host='cas-",
+    "modelscope.cn'",
+    unless=("CERTIFICATE_VERIFY_FAILED", "We couldn't connect to '"),
+    pattern=_HUB + r"[\s\S]{0,600}?(?P<why>Failed to resolve|Name or service not known|Temporary failure in name "
+    r"resolution|Connection refused|Network is unreachable|Read timed out|Connection aborted|timed out)",
+    exception=("ConnectionError", "ConnectTimeout", "ReadTimeout", "MaxRetryError", "ProxyError"),
+    when=lambda case, event: event.fatal,
+    says="this node does not reach {host}: {why}",
+    fixes=(_OFFLINE, _SWITCH, Fix(title="or name a mirror that it reaches", commands=("export HF_ENDPOINT=URL",))),
+)
+check.signature(
+    "CERTIFICATE_VERIFY_FAILED",
+    pattern=_HUB,
+    when=lambda case, event: event.fatal,
+    says="the certificate that {host} shows to this node is not one that it trusts: a proxy stands between",
+    fixes=(
+        Fix(
+            title="give Python the proxy's certificates",
+            commands=(
+                "export REQUESTS_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt SSL_CERT_FILE=$REQUESTS_CA_BUNDLE",
+            ),
+        ),
+        _OFFLINE,
+    ),
+)
+check.signature(
+    "does not have a padding token",
+    pattern=r"tokenizer does not have a padding token",
+    exception="ValueError",
+    says="the tokenizer names no padding token, and sequences of several lengths are to be padded",
+    fixes=(
+        Fix(title="name one where the tokenizer is loaded: tokenizer.pad_token = tokenizer.eos_token"),
+        Fix(title='or write "pad_token" into the model\'s tokenizer_config.json'),
+    ),
+    url="https://huggingface.co/docs/transformers/pad_truncation",
+)

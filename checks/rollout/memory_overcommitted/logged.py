@@ -180,3 +180,21 @@ check.signature(
     ),
     url="https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/model_executor/model_runner.py",
 )
+
+
+# The handle takes some MiB of the device; where no byte is left, this is the first that is refused.
+check.signature(
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_NOT_INITIALIZED",
+    pattern=r"CU(?P<library>BLAS|DNN)_STATUS_NOT_INITIALIZED",
+    says="cu{library} cannot be set up on the device: mostly nothing of its memory is left for it",
+    fixes=lambda case, event, words: (
+        _less_engine(event),
+        *_smaller_batch(case, event),
+        Fix(
+            title="where memory is free: look for a second CUDA library in front of torch's own",
+            commands=("echo $LD_LIBRARY_PATH", "pip list | grep -i nvidia"),
+        ),
+    ),
+    url="https://discuss.pytorch.org/t/cuda-error-cublas-status-not-initialized-when-calling-cublascreate-handle/125450",
+)

@@ -46,6 +46,40 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
             Fix(title="or freeze what is not trained (a vision tower, a value head) before the model is wrapped"),
         ),
     ),
+    "Expected to mark a variable ready only once": (
+        "DistributedDataParallel met a parameter's gradient twice in one step",
+        (
+            Fix(title="checkpoint without re-entering: gradient_checkpointing_kwargs={'use_reentrant': False}"),
+            Fix(title="and set ddp_find_unused_parameters=False"),
+        ),
+    ),
+    "Must flatten tensors with uniform `requires_grad`": (
+        "FSDP without use_orig_params keeps trained and frozen parameters together, and an adapter has both",
+        (Fix(title="set fsdp_use_orig_params: true (FSDP2 has no such limit: fsdp_version: 2)"),),
+    ),
+    "need to convert all torch.Tensor to DTensor before calling": (
+        "a part of the model is sharded (DTensor) and what it meets is not: it was called past the wrapper, or does "
+        "not go with this parallel plan",
+        (
+            Fix(title="call the wrapped model's forward, and no submodule or weight of it directly"),
+            Fix(title="or run without tensor parallelism in the trainer, or with another attention implementation"),
+        ),
+    ),
+    "When connecting to an existing cluster, num_cpus and num_gpus must not be provided": (
+        "a Ray cluster is there already (started on this node, or named by RAY_ADDRESS), and the program tells it "
+        "num_cpus or num_gpus, which only a new one takes",
+        (
+            Fix(title="take num_cpus and num_gpus out (verl: ray_kwargs.ray_init.num_cpus=null)"),
+            Fix(title="or let it start one of its own", commands=("ray stop", "unset RAY_ADDRESS")),
+        ),
+    ),
+    "You are using ZeRO-Offload with a client provided optimizer": (
+        "DeepSpeed offloads the optimizer and wants its own CPU optimizer for it",
+        (
+            Fix(title='let DeepSpeed make it: an "optimizer" section in its configuration, or DeepSpeedCPUAdam'),
+            Fix(title='or set "zero_force_ds_cpu_optimizer": false in the configuration'),
+        ),
+    ),
     "does not support ray.": (
         "the distributed executor 'ray' does not go with this device",
         (Fix.unsafe("let vLLM start its workers itself", {"engine.distributed_executor_backend": "mp"}),),

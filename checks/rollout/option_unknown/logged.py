@@ -269,3 +269,29 @@ check.signature(
     url="https://hydra.cc/docs/advanced/search_path/",
     silent=True,  # without HYDRA_FULL_ERROR there is no exception to be seen
 )
+
+
+# An OpenAI-compatible server knows the models (and adapters) under the names that it was started with.
+check.signature(
+    "` does not exist.",
+    pattern=r"The model `(?P<name>[^`\n]{1,200})` does not exist\.",
+    exception=("NotFoundError", "HTTPStatusError", "HTTPError"),
+    says="the server serves no model under the name {name}",
+    fixes=(
+        Fix(title="ask for a name that it serves", commands=("curl http://HOST:PORT/v1/models",)),
+        Fix(title="or serve it under that name", commands=("vllm serve MODEL --served-model-name {name}",)),
+    ),
+    url="https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+)
+check.signature(
+    "Could not find the transformer layer class ",
+    pattern=r"transformer layer class (?P<name>\w+) in the model",
+    says="FSDP is to wrap layers of the class {name}, which this model does not have",
+    fixes=(
+        Fix(
+            title="name the model's own decoder layer (fsdp_transformer_layer_cls_to_wrap), or leave the option out: "
+            "the model knows it (_no_split_modules)"
+        ),
+    ),
+    url="https://huggingface.co/docs/accelerate/usage_guides/fsdp",
+)

@@ -156,3 +156,43 @@ check.signature(
         Fix(title="or run the forward pass under autocast, as the trainer's own precision option does (bf16)"),
     ),
 )
+
+
+check.signature(
+    "mixed precision requires a GPU (not",
+    "mixed precision requires a GPU",
+    pattern=r"(?P<kind>fp16|bf16|fp8) mixed precision requires",
+    says="{kind} was asked for, and this process sees no GPU",
+    fixes=(
+        Fix(
+            title="see why it sees none: CUDA_VISIBLE_DEVICES, the driver, a torch without CUDA",
+            commands=('python -c "import torch; print(torch.version.cuda, torch.cuda.device_count())"',),
+        ),
+        Fix(title="or train without mixed precision", commands=("accelerate launch --mixed_precision no ...",)),
+    ),
+)
+check.signature(
+    "Must flatten tensors with uniform dtype but got",
+    details=(r"uniform dtype but got (?P<one>\S+) and (?P<other>\S+)",),
+    says="FSDP keeps parameters of one precision together, and this model has two[[: {one} and {other}]]",
+    fixes=(
+        Fix(title="load every part of the model (adapters, heads, quantization storage) in one precision"),
+        Fix(title="quantized base: let bnb_4bit_quant_storage be the dtype that is trained in"),
+    ),
+    url="https://huggingface.co/docs/bitsandbytes/fsdp_qlora",
+)
+check.signature(
+    "No dot product attention backend is available for the provided inputs",
+    says="Transformer Engine has no attention kernel for these inputs on this GPU",
+    fixes=(
+        Fix(title="see which it left out, and why", commands=("NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2 ...",)),
+        Fix(title="mostly flash-attn is missing or not of the release that it wants, or the dtype is float32"),
+    ),
+    url="https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/examples/attention/attention.html",
+)
+check.signature(
+    "FlashAttention forward only supports head dimension at most",
+    pattern=r"head dimension at most (?P<most>\d+)",
+    says="FlashAttention has kernels for heads of at most {most}, and this model's are larger",
+    fixes=(OTHER_ATTENTION,),
+)

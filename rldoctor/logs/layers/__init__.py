@@ -28,6 +28,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("JSON records", records.json_records),
     Layer("padding", folds.padded),
     Layer("pager", frames.paged),
+    Layer("times apart", frames.apart),
     Layer("folded lines", folds.folded),
     Layer("Markdown", documents.fences),
     Layer("box", frames.boxed),

@@ -89,13 +89,23 @@ def folded(lines: Sequence[bytes]) -> Strip | None:
             fresh = sum(1 for _, b in pairs if _is_fresh(b))
             several = len({template(a) for a, _ in pairs}) >= _FEWEST
             # Of few lines few are cut: there a width that terminals have, and a cut that no program makes, must do.
-            odd = cut > 0 or several or any(a.endswith(" ") and b[:1].islower() for a, b in pairs)
+            odd = several or any(_is_torn(a, b) for a, b in pairs)
             if len(texts) <= _FEW_LINES and width in _TERMINALS and pairs and odd and not fresh:
                 return partial(_joined, goes_on=goes_on, width=width, length=length)
             enough = len(pairs) >= _SHARE * len(texts) and several
             if enough and torn >= _TORN * len(pairs) and fresh <= _FRESH * len(pairs):
                 return partial(_joined, goes_on=goes_on, width=width, length=length)
     return None
+
+
+def _is_torn(line: str, after: str) -> bool:
+    """Whether a line that stands alone at the width ends within a word, or behind the blank before one. A capital
+    mostly begins a sentence."""
+    if line.endswith(" "):
+        return after[:1].islower()
+    return _WORD_CHARACTER.match(line[-1]) is not None and (
+        after[:1] == "_" or after[:1].islower() or after[:1].isdigit()
+    )
 
 
 def _at_width(line: str, after: str, width: int, length: _Length) -> bool:
@@ -164,7 +174,21 @@ def escaped(lines: Sequence[bytes]) -> Strip | None:
     full = [line for line in lines if line.strip()]
     most = max((line.count(b"\\n") for line in full), default=0)
     quoted = len(full) == 1 and full[0].startswith(b'"') and _TRACEBACK in full[0]
+    if len(full) == 1 and _holds_texts(full[0]):
+        return None
     return _unescaped if 0 < len(full) <= 3 and most >= (1 if quoted else 4) else None
+
+
+def _holds_texts(line: bytes) -> bool:
+    """Whether a line is a JSON array of several texts (prompts, answers), and not of a log's lines with their ends."""
+    if not line.lstrip().startswith(b"["):
+        return False
+    try:
+        held = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    texts = [one for one in held if isinstance(one, str)] if isinstance(held, list) else []
+    return len(texts) > 1 and not any(text.endswith("\n") for text in texts)
 
 
 def _unescaped(text: bytes) -> bytes:

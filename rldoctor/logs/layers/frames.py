@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -97,6 +98,9 @@ _GREP = re.compile(rb"(?m)^(?:[^\s:]{1,200}[:-])?(?P<number>\d{1,9})[:-]")
 _BLOCK = 4
 _TRACED = (b"Traceback (most recent call last):", b'  File "')
 _COLUMN = re.compile(rb" *\d{1,9} ")
+# A time alone in its line; of the lines of such a page it is every second, or with a stream's name every third.
+_ALONE = re.compile(_ISO)
+_OWN_LINES = 0.25
 _FEWEST = 4
 
 
@@ -134,6 +138,19 @@ def _taken_off(pattern: re.Pattern[bytes], with_node: bool, with_rank: bool) -> 
     if not timed and not with_node and not with_rank:
         return lambda text: pattern.sub(b"", text)
     return lambda text: pattern.sub(kept, text)
+
+
+def apart(lines: Sequence[bytes]) -> Strip | None:
+    """The time of each line in a line of its own, with or without the stream that it is of, as pages of logs copy."""
+    full = [line.strip() for line in lines if line.strip()]
+    behind = [after for line, after in pairwise([*full, b""]) if _ALONE.fullmatch(line)]
+    if len(behind) < max(_FEWEST, _OWN_LINES * len(full)):
+        return None
+    label, times = Counter(behind).most_common(1)[0]
+    of_all = times >= MOST * len(behind) and not of_program(label)
+    stream = rb"(?:[ \t]*%s[ \t\r]*(?:\n|\Z))?" % re.escape(label) if of_all else b""
+    both = re.compile(rb"(?m)^[ \t]*" + _ISO + rb"[ \t\r]*(?:\n|\Z)(?:[ \t\r]*\n)*" + stream)
+    return partial(both.sub, b"")
 
 
 def boxed(lines: Sequence[bytes]) -> Strip | None:

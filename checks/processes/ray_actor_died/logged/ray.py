@@ -87,3 +87,16 @@ check.signature(
     ),
     url=_RUNTIME_ENV,
 )
+
+
+check.signature(
+    "The object's owner has exited",
+    "ray.exceptions.OwnerDiedError",
+    says="the process that held an object for others is gone, and the object with it",
+    fixes=(
+        Fix(title="see why it ended: its own output", commands=("rldoctor triage /tmp/ray/session_latest/logs",)),
+        Fix(title="keep the actor that makes objects alive until they are read"),
+    ),
+    role=Role.CASCADE,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html",
+)

@@ -91,9 +91,11 @@ check.signature(
 )
 check.signature(
     "slurmstepd: error: execve(): ",
-    pattern=r"execve\(\): (?P<program>[^\n:]{1,200}): (?P<why>[^\n]{3,120})",
+    "srun: fatal: Can not execute ",
+    pattern=r"execve\(\): (?P<program>[^\n:]{1,200}): (?P<why>[^\n]{3,120})"
+    r"|Can not execute (?P<program_2>[^\n]{1,200})",
     when=unfinished,
-    says="Slurm could not start {program} on a node: {why}",
+    says="Slurm could not start {program} on a node: {why|it is not there, or may not be executed}",
     fixes=(
         Fix(title="give a path that all nodes have (a shared file system), and let it be executable"),
         Fix(title="where it is Slurm's own copy of the script, the node lost its spool: report it, and leave it out"),
