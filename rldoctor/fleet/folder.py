@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -58,18 +58,17 @@ def newest(
     """What ``take`` makes of each node's newest bundle, by the node's name; what it made of an older one is dropped.
     Files that cannot be read and nodes that are there twice are added to ``unread`` and ``notes``. Raises
     :class:`InputError` where not one bundle can be read."""
-    files: dict[str, tuple[Path, float]] = {}
+    files: dict[str, _Found] = {}
     made: dict[str, T] = {}
     for found in _bundles(folder, unread):
-        now = (found.file, found.taken)
         before = files.get(found.host)
         if before is not None:
-            older, newer = sorted((before, now), key=lambda one: one[1])
-            notes.append(_twice(found.host, older, newer))
-            if older is now:
+            older, newer = sorted((before, found), key=lambda one: one.taken)
+            notes.append(_twice(older, newer))
+            if older is found:
                 continue
             drop(made[found.host])
-        files[found.host] = now
+        files[found.host] = replace(found, case=Case(environment=found.case.environment))
         made[found.host] = take(found.host, found.case)
         if len(made) % 500 == 0:
             progress(f"{len(made)} bundles read")
@@ -103,7 +102,9 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _twice(host: str, older: tuple[Path, float], newer: tuple[Path, float]) -> str:
+def _twice(older: _Found, newer: _Found) -> str:
     """Two bundles of one node: taken twice, or two jobs on it."""
-    when = f"{newer[1] - older[1]:.0f} s later"
-    return f"{host} is there twice: {newer[0].name} ({when}) counts, {older[0].name} does not"
+    jobs = [(one.case.environment or {}).get("SLURM_JOB_ID") for one in (older, newer)]
+    what = f", for the jobs {jobs[0]} and {jobs[1]}" if all(jobs) and jobs[0] != jobs[1] else ""
+    when = f"{newer.taken - older.taken:.0f} s later"
+    return f"{newer.host} is there twice{what}: {newer.file.name} ({when}) counts, {older.file.name} does not"

@@ -235,6 +235,16 @@ def test_of_two_bundles_of_a_node_the_newer_counts(tmp_path: Path) -> None:
     )
 
 
+def test_two_jobs_on_one_node_are_named(tmp_path: Path) -> None:
+    fleet(tmp_path)
+    other = healthy(3)
+    other["node"]["time"] -= 60
+    other["environment"]["SLURM_JOB_ID"] = "8813"
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    found = read(tmp_path)
+    assert found.notes[0].startswith("node0003 is there twice, for the jobs 8813 and 8812: node0003.json (60 s later)")
+
+
 def test_bundles_from_before_nodes_had_names_go_by_their_file(tmp_path: Path) -> None:
     for number in range(3):
         bundle = healthy(number)
