@@ -43,7 +43,7 @@ def refused_by_argparse(case: Case, event: LogEvent) -> Iterator[Finding]:
             url="https://docs.pytorch.org/docs/stable/elastic/run.html",
         )
         return
-    unknown = re.search(r"(?:unrecognized arguments|ambiguous option): (.+)", text)
+    unknown = re.search(r"(?:unrecognized arguments|ambiguous option):[ \t]*(\S.*)", text)
     choice = re.search(r"error: argument (\S+?): (.+)", text)
     if unknown:
         options = [word for word in unknown[1].split() if word.startswith("-")] or [unknown[1].split()[0]]

@@ -53,6 +53,10 @@ def test_argparse_refuses() -> None:
     assert finding.message == "this release does not know --vllm_mod"
 
 
+def test_argparse_refuses_what_cannot_be_seen() -> None:
+    assert found(check, "usage: train.py [-h]\ntrain.py: error: unrecognized arguments: \t\n") == []
+
+
 # Shared log torchrun_local_rank_arg.
 def test_a_launcher_that_passes_the_rank_otherwise() -> None:
     log = "usage: train.py [-h]\ntrain.py: error: the following arguments are required: --local_rank\n"
