@@ -26,12 +26,14 @@ class Answer(Enum):
 
 @dataclass
 class Names:
-    """The names that a module's statements may bind, whichever branch runs. ``open`` says why names beyond them can
-    exist: a ``__getattr__``, a lazy module, ``globals().update``."""
+    """The names that a module's statements may bind, whichever branch runs. ``open`` says that names beyond them can
+    exist, which stand somewhere in the package's text: a ``__getattr__``, a lazy module, ``globals().update``;
+    ``computed`` that they need not, as with ``globals()[name] = ...``."""
 
     bound: dict[str, ast.stmt] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
     open: bool = False
+    computed: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Provider:
             if answer is Answer.YES:
                 return answer
             unknown = unknown or answer is Answer.UNKNOWN
-        if unknown:
+        if unknown or names.computed:
             return Answer.UNKNOWN
         if names.open:
             return Answer.UNKNOWN if self._mentioned(module, name) else Answer.NO
@@ -173,6 +175,7 @@ def _names(source: Source) -> Names:
             for target in _targets(node):
                 found.bound.setdefault(target, node)
             found.open = found.open or _opens(node)
+            found.computed = found.computed or _computes(node)
     return found
 
 
@@ -206,6 +209,15 @@ def _targets(node: ast.stmt) -> Iterator[str]:
 
 
 _OPENING = frozenset({"globals", "locals", "vars", "setattr", "exec", "_LazyModule", "LazyModule", "attach"})
+
+
+def _computes(node: ast.stmt) -> bool:
+    """Whether a statement binds a name of the module that is worked out first: ``globals()[name] = ...``."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    if not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Name):
+        return False
+    owner = target.value
+    return isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "globals"
 
 
 def _opens(node: ast.stmt) -> bool:

@@ -117,7 +117,7 @@ def _modules(tree: SourceTree, package: str, library: Library | None) -> Iterato
 
 def symbols(text: str, *, classes_only: bool = False) -> Iterator[tuple[str, str]]:
     """The names that a module binds, and members of its classes as ``Class.member``, each with its parameters as
-    ``a,b=,*,c=,**`` (empty where it takes none or is not called)."""
+    ``a,b=,*,c=,**`` (empty where it takes none or is not called); whose names it binds all as ``*`` and ``*module``."""
     short = outline(text)
     try:
         tree = ast.parse(short if short is not None else text)
@@ -132,8 +132,12 @@ def symbols(text: str, *, classes_only: bool = False) -> Iterator[tuple[str, str
             continue
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, _parameters(node)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.asname, "") for alias in node.names if alias.asname)
         elif isinstance(node, ast.ImportFrom):
             yield from ((alias.asname or alias.name, "") for alias in node.names)
+            if not node.level and any(alias.name == "*" for alias in node.names):
+                yield f"*{node.module}", ""
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             yield from ((target.id, "") for target in targets if isinstance(target, ast.Name))
@@ -165,7 +169,8 @@ def changes(content: dict[str, Any]) -> dict[str, object]:
     for module, names in content["modules"].items():
         whole = (names[""][0][0], names[""][-1][1])
         moved = {name for name, spans in names.items() if len(spans) > 1 or (spans[0][0], spans[0][1]) != whole}
-        moved |= {name.rpartition(".")[0] for name in moved} | {"", "*", "__getattr__"}
+        moved |= {name.rpartition(".")[0] for name in moved if name[:1] != "*"} | {"", "__getattr__"}
+        moved |= {name for name in names if name[:1] == "*"}
         if whole != (0, last):
             moved |= {name for name in names if "." not in name}
         kept[module] = {name: spans for name, spans in names.items() if name in moved}

@@ -44,6 +44,7 @@ ENGINE = {
         """,
     "vllm/entrypoints/llm.py": "class LLM:\n    def __init__(self, model, *, dtype='auto'): ...\n",
     "vllm/sampling_params.py": "class SamplingParams: ...\nclass StructuredOutputsParams: ...\n",
+    "vllm/made.py": "import _made\nfor name in dir(_made):\n    globals()[name] = getattr(_made, name)\n",
     "vllm/utils/__init__.py": "from vllm.utils.network import *\n",
     "vllm/utils/network.py": "def get_open_port(): ...\n",
 }

@@ -42,6 +42,7 @@ def test_it_is_found_behind_the_trainers_own_modules(link: Link) -> None:
         "from vllm import LLM\nfrom vllm.sampling_params import SamplingParams, StructuredOutputsParams\n",
         "from vllm.utils import get_open_port\n",  # through a star import
         "import vllm\nvllm.utils.get_open_port()\n",
+        "from vllm.made import computed_by_its_loop\n",
         "from vllm.sampling_params import *\n",
         f"try:\n    {GONE}except ImportError:\n    GuidedDecodingParams = None\n",
         f"from contextlib import suppress\nwith suppress(ImportError):\n    {GONE}",

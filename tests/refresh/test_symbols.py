@@ -44,6 +44,11 @@ def test_names_with_their_parameters() -> None:
     assert dict(symbols.symbols("def (:")) == {}
 
 
+def test_names_that_others_give() -> None:
+    text = "import torch.nn.functional as F\nimport os.path\nfrom typing import *\nfrom .own import *\n"
+    assert list(dict(symbols.symbols(text))) == ["F", "*", "*typing"]
+
+
 def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (tables, symbols):
         monkeypatch.setattr(module, "DATA", tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from dataclasses import dataclass, replace
 
 from rldoctor.tables.symbols import Table
@@ -65,6 +67,11 @@ def history(package: str, module: str, name: str = "") -> History | None:
         # A module with ``__getattr__`` or star imports gives more than it binds: what its package defines elsewhere.
         lazy = positions(table, module, "__getattr__") | positions(table, module, "*")
         there |= lazy & {p for home in table.homes(name) for p in positions(table, home, name)}
+    if name:
+        given, unknown = _of_others(table, module, name)
+        there |= given
+        if unknown - there:
+            return None
     if name and not there and table.changes:
         return None  # all releases have it, or none
     found = history_at(table, package, f"{module}.{name}" if name else module, there)
@@ -95,6 +102,20 @@ def positions(table: Table, module: str, name: str) -> set[int]:
     """The releases, by their number, in which a module has a name."""
     position = {release: number for number, release in enumerate(table.releases)}
     return {p for s in table.spans(module, name) for p in range(position[s.since], position[s.until] + 1)}
+
+
+def _of_others(table: Table, module: str, name: str) -> tuple[set[int], set[int]]:
+    """The releases, by their number, in which a module has a name with all others of a module of Python's own, such as
+    ``typing``, and those in which it has all names of another package's, which nobody knows here."""
+    given: set[int] = set()
+    unknown: set[int] = set()
+    for star in (one for one in table.names(module) if len(one) > 1 and one[0] == "*"):
+        top = star[1:].partition(".")[0]
+        if top in sys.stdlib_module_names:
+            given |= positions(table, module, star) if hasattr(importlib.import_module(star[1:]), name) else set()
+        elif top != module.partition(".")[0]:
+            unknown |= positions(table, module, star)
+    return given, unknown
 
 
 def _moved(table: Table, module: str, name: str) -> str:

@@ -70,3 +70,20 @@ def test_what_a_module_has_without_binding_it() -> None:
 def test_the_shipped_tables_are_small() -> None:
     assert sum(file.stat().st_size for file in DATA.iterdir()) < 3_000_000
     assert set(Table.packages()) >= {"vllm", "transformers", "trl", "verl", "peft", "accelerate"}
+
+
+@pytest.mark.parametrize(
+    ("star", "name", "specifier"),
+    [
+        ("*typing", "Any", ""),  # Python's own has it
+        ("*typing", "Gone", "<2.0"),
+        ("*elsewhere.names", "Gone", None),  # what another package has is in no table
+    ],
+)
+def test_a_star_of_others_gives_what_they_have(star: str, name: str, specifier: str | None) -> None:
+    names = {"": [[0, 1]], "*": [[1, 1]], star: [[1, 1]], name: [[0, 0]]}
+    table = Table({"releases": ["1.0", "2.0"], "modules": {"engine.tools": names}})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "load", lambda package: table)
+        found = history("engine", "engine.tools", name)
+    assert (found.specifier if found is not None else None) == specifier
