@@ -147,6 +147,10 @@ def test_bad_input_gets_one_line_and_exit_code_2(tmp_path: Path, arguments: tupl
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_explain_knows_the_name_that_a_check_had() -> None:
+    assert run("explain", "ray-actor-died").stdout == run("explain", "process-ended").stdout != ""
+
+
 def test_explain_prints_the_checks_own_document() -> None:
     by_code, by_name = run("explain", "rld202"), run("explain", "token-budget-below-context")
     assert by_code.stdout == by_name.stdout

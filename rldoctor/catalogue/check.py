@@ -93,7 +93,8 @@ class Check:
     (:mod:`rldoctor.catalogue.example`; where none is named, ``example.md`` in the check's folder, or the file
     ``NAME.md`` beside its ``NAME.py``). ``before`` are codes or names of checks that this one comes before where a log
     shows both: the cause before what it causes, the specific before the general. ``explains`` are those whose
-    conclusion about a failure is withdrawn where this check concludes something about it.
+    conclusion about a failure is withdrawn where this check concludes something about it. ``formerly`` are names
+    that it had, which are still understood.
 
     Raises :class:`ValueError` for a ``code`` that is not capital letters and digits."""
 
@@ -105,6 +106,7 @@ class Check:
         *,
         before: tuple[str, ...] = (),
         explains: tuple[str, ...] = (),
+        formerly: tuple[str, ...] = (),
         kind: Kind = Kind.CAUSE,
         example: Path | None = None,
     ) -> None:
@@ -117,6 +119,7 @@ class Check:
         self.doc = (doc or "").strip()
         self.before = before
         self.explains = explains
+        self.formerly = formerly
         self.kind = kind
         self.example = example
         # Where the check stands, as collections.namedtuple knows it: the module that calls.

@@ -41,6 +41,7 @@ class Row(msgspec.Struct, array_like=True):
     kind: Kind
     before: tuple[str, ...]
     explains: tuple[str, ...]
+    formerly: tuple[str, ...]
     detectors: tuple[Need, ...]
     knows: int
     modules: tuple[str, ...]
@@ -59,7 +60,7 @@ class DeferredCheck(Check):
     def __init__(self, row: Row) -> None:
         self._row = row
         self.code, self.name, self.kind = row.code, row.name, row.kind
-        self.before, self.explains = row.before, row.explains
+        self.before, self.explains, self.formerly = row.before, row.explains, row.formerly
         self.module = row.modules[0]
         self.detectors = [
             Detector(partial(self._judge, number), held.needs, held.grade, held.fallback)
@@ -94,6 +95,7 @@ def row(check: Check, modules: Iterable[str]) -> Row:
         check.kind,
         check.before,
         check.explains,
+        check.formerly,
         detectors,
         len(check.known_by),
         (check.module, *(name for name in modules if name != check.module)),

@@ -21,7 +21,7 @@ class Precedence:
     def of(cls, checks: Iterable[Check]) -> Precedence:
         """The precedence among these checks; what they say of others is left out."""
         checks = list(checks)
-        codes = {key: check.code for check in checks for key in (check.code, check.name)}
+        codes = {key: check.code for check in checks for key in (check.code, check.name, *check.formerly)}
         explained: dict[str, set[str]] = {}
         for check in checks:
             for other in check.explains:

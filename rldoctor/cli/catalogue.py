@@ -19,7 +19,9 @@ def explain(
     from rldoctor.report import explanation
 
     loaded = registry.load()
-    found = loaded.checks.get(code.upper()) or next((c for c in loaded.checks.values() if c.name == code), None)
+    found = loaded.checks.get(code.upper()) or next(
+        (c for c in loaded.checks.values() if code in (c.name, *c.formerly)), None
+    )
     if found is None:
         raise loaded.unknown(code)
     deliver(explanation.render(found, loaded))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import msgspec
@@ -19,12 +19,22 @@ COVERED = (*symbols.COVERED, *uses.COVERED)
 
 
 def refresh(package: str, published: Publications, say: Callable[[str], None]) -> list[str]:
-    """Computes all of them anew, for each side may have changed. Returns whose changed, a line each."""
+    """Computes all of them anew, for each side may have changed. Returns what changed, a line each."""
     before = stretches() if FILE.exists() else {}
     found = {name: tuple(_stretches(name)) for name in Uses.packages()}
     FILE.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
     stretches.cache_clear()
-    return [f"the ends of {name} changed" for name in found if found[name] != before.get(name)]
+    return [line for name in found if found[name] != before.get(name, ()) for line in changes(name, before, found)]
+
+
+def changes(name: str, before: Mapping[str, Sequence[Stretch]], found: Mapping[str, Sequence[Stretch]]) -> list[str]:
+    """What the newest release can stand beside otherwise than the newest could before."""
+    old, new = (ends[name][-1].bounds if ends.get(name) else () for ends in (before, found))
+    if old == new:
+        return [f"the ends of {name} changed, not those of its newest release"]
+    newest = f"{name} {found[name][-1].releases[-1]}"
+    said = [f"{newest}: {one.package}{one.specifier}, for {one.name}" for one in new if one not in old]
+    return said + [f"{newest}: no longer {one.package}{one.specifier}, for {one.name}" for one in old if one not in new]
 
 
 def _stretches(package: str) -> Iterator[Stretch]:

@@ -25,7 +25,7 @@ from packaging.version import InvalidVersion, Version
 from rldoctor.errors import InputError
 from rldoctor.knowledge.packages import CUDA_PACKAGES, FOUNDATIONS, FRAMEWORKS, PACKAGES, extra_counts
 from rldoctor.lookup import canonical
-from rldoctor.refresh.releases import REPOSITORIES, UNPUBLISHED, Publications
+from rldoctor.refresh.releases import REPOSITORIES, UNPUBLISHED, Publications, news
 from rldoctor.refresh.repositories import read
 from rldoctor.tables import declarations
 from rldoctor.tables.declarations import TABLE
@@ -89,7 +89,7 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """New and withdrawn releases, and in what the newest declares otherwise than the newest did before."""
     had = {version for row in old["rows"] for version in row["versions"]}
     fresh = [version for row in new["rows"] for version in row["versions"] if version not in had]
-    changes = [f"{len(fresh)} new releases, {fresh[0]} to {fresh[-1]}"] if fresh else []
+    changes = news(fresh)
     yanked = [version for version in new["yanked"] if version not in old["yanked"]]
     changes += [f"withdrawn: {', '.join(yanked)}"] if yanked else []
     if fresh and old["rows"]:

@@ -11,7 +11,7 @@ import msgspec
 
 from rldoctor.frameworks import packages
 from rldoctor.refresh.modules import OLDEST, module_name, modules, order, top
-from rldoctor.refresh.releases import Publications
+from rldoctor.refresh.releases import Publications, news
 from rldoctor.tables.frames import DATA, Table
 
 SINCE = {
@@ -58,7 +58,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     content = encoded(rows, sorted((release.version for release in chosen), key=order))
     packed = lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
     (DATA / f"{package}.json.xz").write_bytes(packed)
-    return [f"{len(fresh)} new releases, {fresh[0].version} to {fresh[-1].version}"] if fresh else []
+    return news([release.version for release in fresh])
 
 
 def layout(text: str) -> str:

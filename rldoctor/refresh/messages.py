@@ -13,7 +13,7 @@ import msgspec
 from rldoctor.frameworks import packages
 from rldoctor.refresh.message_sites import Message, messages
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
-from rldoctor.refresh.releases import Publications
+from rldoctor.refresh.releases import Publications, news
 from rldoctor.tables.messages import DATA, Table
 
 SINCE = {
@@ -69,7 +69,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     DATA.mkdir(exist_ok=True)
     content = msgspec.json.encode(encoded(rows, releases))
     (DATA / f"{package}.json.xz").write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
-    return [f"{len(fresh)} new releases, {fresh[0].version} to {fresh[-1].version}"] if fresh else []
+    return news([release.version for release in fresh])
 
 
 def encoded(rows: Mapping[Row, set[str]], releases: list[str]) -> dict[str, object]:

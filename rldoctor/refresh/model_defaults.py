@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rldoctor.refresh.releases import Publications, minor
+from rldoctor.refresh.releases import Publications, minor, news
 from rldoctor.tables.model_defaults import DATA, KEYS, SECTIONS, Table
 from rldoctor.tables.sources.trees import SourceTree
 
@@ -58,7 +58,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     (DATA / f"{package}.json.xz").write_bytes(
         lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
     )
-    return [f"{len(fresh)} new releases, {fresh[0]} to {fresh[-1]}"] if fresh else []
+    return news(fresh)
 
 
 def defaults_of(

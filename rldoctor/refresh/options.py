@@ -11,7 +11,7 @@ from typing import Any
 from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.layouts import covered, file_of, layout_of
 from rldoctor.frameworks.option_table import encoded
-from rldoctor.refresh.releases import Publications, Release, minor
+from rldoctor.refresh.releases import Publications, Release, minor, news
 from rldoctor.tables.options.extract import Extractor
 from rldoctor.tables.options.model import Options
 from rldoctor.tables.sources.trees import PrefixTree
@@ -41,8 +41,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None], f
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[str]:
     """New releases, and by group the options that came, went or changed with them."""
     fresh = [version for version in new["versions"] if version not in old["versions"]]
-    if fresh:
-        yield f"{len(fresh)} new releases, {fresh[0]} to {fresh[-1]}"
+    yield from news(fresh)
     for group in dict.fromkeys((*old["groups"], *new["groups"])):
         before, after = old["groups"].get(group, {}), new["groups"].get(group, {})
         if before and not after:

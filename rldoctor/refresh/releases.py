@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,6 +120,14 @@ def newest_version(source: Repository, clone: Path) -> str | None:
         return str(Version(literal.group(1)))
     parts = _PARTS.findall(text)
     return str(Version(".".join(parts[:3]) + "".join(parts[3:]))) if len(parts) >= 3 else None
+
+
+def news(versions: Sequence[str]) -> list[str]:
+    """What there is to say of releases that a table did not have, oldest first."""
+    if not versions:
+        return []
+    several = f"{len(versions)} new releases, {versions[0]} to {versions[-1]}"
+    return [several if len(versions) > 1 else f"a new release, {versions[0]}"]
 
 
 def minor(version: Version) -> tuple[int, ...]:

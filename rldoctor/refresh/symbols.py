@@ -19,7 +19,7 @@ import msgspec
 
 from rldoctor.frameworks import frameworks
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
-from rldoctor.refresh.releases import Publications
+from rldoctor.refresh.releases import Publications, news
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.trees import SourceTree
 from rldoctor.tables.symbols import DATA, Table
@@ -104,8 +104,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     (DATA / f"{package}.json.xz").write_bytes(
         lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
     )
-    new = [version for version, _ in fresh if version not in before]
-    return [f"{len(new)} new releases, {new[0]} to {new[-1]}"] if new else []
+    return news([version for version, _ in fresh if version not in before])
 
 
 def _modules(tree: SourceTree, package: str, library: Library | None) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from rldoctor.frameworks import frameworks
 from rldoctor.link.framework import OTHERS
 from rldoctor.link.uses import uses
 from rldoctor.refresh.modules import modules, order
-from rldoctor.refresh.releases import Publications
+from rldoctor.refresh.releases import Publications, news
 from rldoctor.tables.sources.trees import SourceTree
 from rldoctor.tables.uses import DATA, Table
 
@@ -56,7 +56,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     content = encoded(rows, sorted((release.version for release in chosen), key=order))
     packed = lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
     (DATA / f"{package}.json.xz").write_bytes(packed)
-    return [f"{len(fresh)} new releases, {fresh[0].version} to {fresh[-1].version}"] if fresh else []
+    return news([release.version for release in fresh])
 
 
 def encoded(rows: Mapping[str, set[str]], releases: list[str]) -> dict[str, object]:

@@ -114,10 +114,11 @@ def test_the_built_in_checks_are_the_same_either_way(monkeypatch: pytest.MonkeyP
     for code, check in late.checks.items():
         real = loaded.checks[code]
         assert isinstance(check, DeferredCheck) and check.real is real
-        assert (check.name, check.kind, check.before, check.explains) == (
+        assert (check.name, check.kind, check.before, check.formerly, check.explains) == (
             real.name,
             real.kind,
             real.before,
+            real.formerly,
             real.explains,
         )
         needed = [(d.needs, d.grade, d.fallback) for d in check.detectors]

@@ -32,6 +32,12 @@ def test_a_check_comes_before_another_by_its_code_or_its_name() -> None:
         assert found[0] == ("TST200" if before else "TST100")
 
 
+def test_a_name_that_a_check_had_is_still_understood() -> None:
+    renamed = Check("TST100", "tst100-ended", None, formerly=("tst100-died",))
+    precedence = Precedence.of([renamed, Check("TST200", "cause", None, before=("tst100-died",))])
+    assert precedence.ordered(["TST100", "TST200"]) == ["TST200", "TST100"]
+
+
 def test_what_is_said_of_a_check_that_is_not_there_does_not_count() -> None:
     assert Precedence.of([seeing("TST100", "flux capacitor", ("GONE1",))]).before == ()
 

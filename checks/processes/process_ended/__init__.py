@@ -1,4 +1,4 @@
-"""A Ray actor or worker died, and this log does not say why.
+"""A process or the whole job died or was ended from outside, and this log does not say why.
 
 What it looks for
     Ray's reports of a death: ``ActorDiedError``, ``WorkerCrashedError``, the raylet's ``A worker died or was
@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, Kind, LogEvent, Role
 
-check = Check("RLD603", "ray-actor-died", __doc__, kind=Kind.DEATH)
+check = Check("RLD603", "process-ended", __doc__, formerly=("ray-actor-died",), kind=Kind.DEATH)
 
 
 @check.logged(

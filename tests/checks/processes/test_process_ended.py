@@ -1,9 +1,9 @@
-"""RLD603: a death that Ray recorded, with its cause elsewhere."""
+"""RLD603: a process or a job that ended, with its cause elsewhere."""
 
 from __future__ import annotations
 
 import pytest
-from rldoctor_checks.processes.ray_actor_died import check
+from rldoctor_checks.processes.process_ended import check
 
 from rldoctor.logs.triage import triage_text
 from tests.logs.asking import finding, findings, raised
