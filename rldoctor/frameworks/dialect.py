@@ -223,10 +223,10 @@ class Dialect:
             draft.refused += strays(launch)
         for unknown in draft.unknown:
             self.doubt(draft, unknown)
-        for cut in launch.cut_off:
-            key = cut.key.lstrip("-").replace("-", "_") if cut.key.startswith("-") else cut.key
+        for name in launch.dropped:
+            key = name.lstrip("-").replace("-", "_") if name.startswith("-") else name
             if (found := self.rule(key)) is not None:
-                draft.doubts.setdefault(found[0], f"not set, since the command ends above {cut.key}")
+                draft.doubts.setdefault(found[0], f"not set, since the command ends above {name}")
         processes(draft)
         devices(draft, self.role(launch))
         self.defaults(draft)

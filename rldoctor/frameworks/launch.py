@@ -31,7 +31,8 @@ class Launch:
     """``entry`` says what runs: ``vllm serve``, ``swift rlhf`` (console programs with their subcommand),
     ``verl.trainer.main_ppo`` (``python -m``), ``train.py`` (a script as it is named), ``LLM`` or ``GRPOConfig`` (what a
     Python target calls) or ``""`` (a YAML target). ``place`` is where a new option would stand; ``cut_off`` are the
-    options that were meant for it and that the shell takes for the next command; ``beside`` are the launches that were
+    options that were meant for it and that the shell takes for the next command, ``dropped`` all words of them up to
+    a ``=``; ``beside`` are the launches that were
     started in the background before it, and that nobody has waited for. A ``conditional`` one runs only in a case that
     reading does not tell."""
 
@@ -51,6 +52,7 @@ class Launch:
     beside: list[Launch] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     cut_off: list[UnknownOption] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
     known: KnownOptions = field(default=lambda owner, group: None)
     version_of: VersionOf = field(default=lambda name: None)
     _options: dict[str, OptionSet | None] = field(default_factory=dict)

@@ -187,6 +187,7 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
         before = command
         if cut and launch is not None:
             launch.cut_off.append(lost(command, source.file))
+            launch.dropped += [word.text.partition("=")[0] for word in command.words]
             continue
         launch = None
         program = unwrap(command.words, source.file, reader.files)

@@ -163,6 +163,12 @@ def _not_one_batch(plan: RolloutPlan) -> bool:
     return _given(plan, "loss_fn.force_on_policy_ratio") is True and known and prompts * group != batch
 
 
+def _no_backend(plan: RolloutPlan) -> bool:
+    """Neither of NeMo-RL's trainers, both switched off by the launch itself."""
+    switches = [_given(plan, f"policy.{name}_cfg.enabled") for name in ("megatron", "dtensor")]
+    return switches == [False, False]
+
+
 _PACKED, _DYNAMIC = "policy.sequence_packing.enabled", "policy.dynamic_batching.enabled"
 
 WRITTEN = (
@@ -190,6 +196,19 @@ WRITTEN = (
         (
             Fix(title="train with Megatron: policy.dtensor_cfg.enabled=false"),
             Fix(title="or with DTensor: policy.megatron_cfg.enabled=false"),
+        ),
+    ),
+    Conflict(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0.4,<0.8",
+        _no_backend,
+        "policy.megatron_cfg and policy.dtensor_cfg are both off: NeMo-RL has nothing to train with (`Please either "
+        "set policy.megatron_cfg.enabled=true`)",
+        ("trainer.strategy",),
+        (
+            Fix(title="train with DTensor: policy.dtensor_cfg.enabled=true"),
+            Fix(title="or with Megatron: policy.megatron_cfg.enabled=true"),
         ),
     ),
     Conflict(

@@ -306,3 +306,13 @@ def test_verl_shares_out_a_dynamic_batch_where_it_balances_lengths(tmp_path: Pat
         other = text.replace("verl.trainer.main_ppo", "main_gkd.py").replace("-m ", "") + more + "\n"
         assert LaunchFile(tmp_path, other, {"verl": release}, gpus=8).findings(check) == [], "a trainer of its own"
         assert bool(found) == wrong, (more, release, [one.message for one in found])
+
+
+@pytest.mark.parametrize(("end", "fires"), [(" \\", False), (" \\ ", False), ("", True)])
+def test_what_was_cut_off_is_no_default(end: str, fires: bool, tmp_path: Path) -> None:
+    text = (
+        f"python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m{end}\n"
+        f"{'' if fires else '    actor_rollout_ref.rollout.n=8 data.train_batch_size=1024'}\n"
+    )
+    found = LaunchFile(tmp_path, text, {"verl": "0.6.1"}).findings(check)
+    assert ["group of 1" in finding.message for finding in found] == ([True] if fires else [])

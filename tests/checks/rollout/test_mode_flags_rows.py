@@ -267,6 +267,13 @@ LAUNCHES = [
         "policy.train_global_batch_size=256",
         ("batch_size=256", "batch_size=512"),
     ),
+    Launch(
+        "nothing to train with",
+        "nemo-rl",
+        "0.6.0",
+        NEMO + "policy.megatron_cfg.enabled=false policy.dtensor_cfg.enabled=false",
+        ("dtensor_cfg.enabled=false", "dtensor_cfg.enabled=true"),
+    ),
 ]
 
 
