@@ -496,7 +496,7 @@ class TestOptions:
             (("triage",), "Missing argument"),
             (("check", "--time-limit", "soon"), "--time-limit"),
             (("check", "--levle", "static"), "--levle"),
-            (("hang", "all"), "'pid'"),
+            (("hang", "all"), "valid integer"),
             (("chek",), "chek"),
         ],
     )
