@@ -342,9 +342,10 @@ class Dialect:
             draft.refused.append(refused)
 
     def check_name(self, draft: Draft, native: Native) -> None:
-        """Notes a value that is none of the names which the framework knows."""
+        """Notes a value that is none of the names which the framework knows, where its type has not refused it."""
         refused = no_name(self, draft.launch, native)
-        if refused is not None:
+        places = {(value.file, value.line, value.key) for value in draft.refused}
+        if refused is not None and (refused.file, refused.line, refused.key) not in places:
             draft.refused.append(refused)
 
     def defaults(self, draft: Draft) -> None:

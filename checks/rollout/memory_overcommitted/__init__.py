@@ -89,7 +89,7 @@ def phases_do_not_fit(case: Case) -> Iterator[Finding | Reach]:
                     *cite(plan_of(case), *STRATEGY),
                     *cite_config(case, "", size_defaults(case)),
                 ),
-                fixes=tuple(remedies(case, phases)),
+                fixes=tuple(remedies(case, logits=not certain)),
                 url=URL,
             )
             return

@@ -16,8 +16,9 @@ TOKENS, ACCUMULATION = "batch.tokens_per_device", "batch.accumulation"
 Change = tuple[str, tuple[Edit, ...], dict[str, object], str]
 
 
-def remedies(case: Case, phases: tuple[MemoryPhase, ...]) -> Iterator[Fix]:
-    """A smaller share for the engine, with the least change of the trainer that makes room for it."""
+def remedies(case: Case, logits: bool) -> Iterator[Fix]:
+    """A smaller share for the engine, with the least change of the trainer that makes room for it. Where only the
+    ``logits`` are too much, less of them at a time."""
     plan = plan_of(case)
     shared = plan.value("placement.mode") == "colocate" and plan.value("engine.kv_cache_memory_bytes") is None
     found = False
@@ -36,7 +37,7 @@ def remedies(case: Case, phases: tuple[MemoryPhase, ...]) -> Iterator[Fix]:
     sleeping = next((o for o in ("sleep.level", "engine.enable_sleep_mode") if _off(plan, o)), None) if shared else None
     if sleeping is not None:
         yield from _asleep(case, plan, sleeping)
-    if any(phase.likely for phase in phases):
+    if logits:
         yield from smaller_micro_batches(plan.framework, plan, "update")
         yield Fix(title="compute the loss without holding all logits at once (a chunked or fused loss)")
     yield Fix(title="train adapters (LoRA), or use more devices")
