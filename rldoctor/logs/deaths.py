@@ -93,6 +93,11 @@ DEATHS: tuple[Death, ...] = (
     # AI, Azure ML, SkyPilot.
     *(_death(f" ({name}", r"(?:mpi|prte?|orte)(?:run|exec) noticed that process rank (?P<rank>\d{1,6}) with PID \d+ on "
              rf"node (?P<node>\S+) exited on signal \d+ \({name}", name, True) for name in SIGNALS),
+    # MPICH's mpiexec, PRRTE's summary, and what `kubectl describe` says of a container.
+    *(_death(f"KILLED BY SIGNAL: {int(number)}", rf"=?\s*KILLED BY SIGNAL: {int(number)} \(", name, True)
+      for name, number in SIGNALS.items()),
+    _death("Exit code:  ", r"\s+Exit code: {2,}(?P<code>[1-9]\d{0,8})$", "exit code", True),
+    _death("Exit Code:  ", r"\s+Exit Code: {2,}(?P<code>[1-9]\d{0,8})$", "exit code", True),
     _death("died through signal KILL", r"job \S+ died through signal KILL", "Killed", True),
     _death("entrypoint command failed with exit code ",
            r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", "exit code", True),

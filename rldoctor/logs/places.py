@@ -42,6 +42,7 @@ PLACES: tuple[Reveal, ...] = (
     _node(" CANCELLED AT ", r"\*\*\* (?:JOB|STEP) \S+(?: \(\d+\))? ON ([\w.-]+) CANCELLED AT "),
     _node(" *** on ", r" CANCELLED AT .{10,80}\*\*\* on ([\w.-]+)"),
     _node("noticed that process rank ", r" with PID \d+ on node ([\w.-]+) exited on signal "),
+    _node(" RUNNING AT ", r"\bRANK \d+ PID \d+ RUNNING AT ([\w.-]+)"),
     _node("Remote daemon: ", r"Remote daemon: \S+ on node ([\w.-]+)"),
     _node("Error from slot", r"Error from slot\w+@([\w.-]+): "),
     _node("reconnect to slot", r"reconnect to slot\w+@([\w.-]+)"),

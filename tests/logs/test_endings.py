@@ -263,6 +263,7 @@ ENDED_AT = {
         "gpu07",
         None,
     ),
+    "mpiexec": ("=   RANK 5 PID 4411 RUNNING AT gpu-11\n=   KILLED BY SIGNAL: 9 (Killed)", "gpu-11", None),
     "mpirun's daemon": (
         "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[51,0],0] on node hpc-01\n"
         "  Remote daemon: [[51,0],1] on node hpc-02",

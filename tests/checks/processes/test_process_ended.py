@@ -70,6 +70,7 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
             "the job 88 at its time",
         ),
         ("004 (31.000.000) 2026-11-20 10:11:12 Job was evicted.", "HTCondor evicted the job 31.000"),
+        ("salloc: Job 8812 has exceeded its time limit and its allocation has been revoked.", "allocation 8812 at its"),
         ("\tvia condor_rm (by user ada)", "removed by ada"),
         ("\tError from slot1_3@n7.cl: Failed to transfer files", "on hold on n7.cl: Failed to transfer files"),
         ("    Can not reconnect to slot1@n7.cl, rescheduling job", "HTCondor lost n7.cl"),

@@ -39,6 +39,13 @@ _ended(
     url="https://slurm.schedmd.com/sbatch.html#OPT_time",
 )
 _ended(
+    "has exceeded its time limit and its allocation has been revoked",
+    pattern=r"Job (?P<job>\d+) has exceeded its time limit",
+    says="Slurm ended the allocation {job} at its time limit: nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="or ask for more time", commands=("salloc --time=HOURS:00:00 ...",))),
+    url="https://slurm.schedmd.com/salloc.html#OPT_time",
+)
+_ended(
     " DUE TO NODE FAILURE",
     pattern=_SLURM,
     says="Slurm ended the job {job} because the node {node} failed",
