@@ -87,7 +87,8 @@ def decoded(raw: bytes, source: str) -> Case:
         raise InputError(f"{source}: not a bundle, not valid JSON: {error}") from error
     version = data.get("schema_version") if isinstance(data, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InputError(f"{source}: not a bundle, no schema_version")
+        hint = "; --assume reads what describes a machine" if isinstance(data, dict) and "packages" in data else ""
+        raise InputError(f"{source}: not a bundle, no schema_version{hint}")
     if version > SCHEMA_VERSION:
         raise InputError(
             f"{source}: bundle schema {version} is newer than {SCHEMA_VERSION}, the newest this rldoctor reads"

@@ -166,7 +166,9 @@ def _patient(case: Case, report: Report) -> Missing | None:
         why = case.unknown.get("packages")
         return Missing(what=f"the packages are not known{f': {why.reason}' if why else ''}", how="--python PATH")
     if is_examinable(case.packages):
-        return None
+        # Its own torch is the first thing that a vLLM has to fit.
+        fits = case.packages.complete or find(case.packages, "vllm") is None
+        return None if fits or find(case.packages, "torch") is not None else _release(case, "torch")
     where = case.packages.prefix or case.packages.executable or "the environment"
     return Missing(what=f"no vLLM and no RL framework is in {where}", how="--python PATH of the environment to examine")
 

@@ -277,6 +277,7 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("check", "run.sh", "words.txt"), "words.txt: starts nothing that rldoctor knows"),
         (("check", "run.sh", "--assume", "vllm==abc"), "--assume vllm==abc: 'abc' is not a version of vllm"),
         (("check", "run.sh", "--assume", "vlm==0.8.5"), "no check reads a package vlm; did you mean vllm?"),
+        (("check", "folder"), "folder: a folder without config.json, neither a model nor a launch file; hand over"),
         (("check", "run.sh", "--assume", "0xH100-80GB"), "no such file; did you mean 1xH100-80GB?"),
         (("check", "run.sh", "--assume", "8xH1000"), "no such file; did you mean 8xH100-80GB?"),
         (("check", "run.sh", "--fail-on", "warnings"), "unknown --fail-on 'warnings'; known are error, warning, never"),
@@ -294,12 +295,23 @@ def test_what_cannot_be_used_is_one_line_and_never_green(
     Path("loop.sh").symlink_to("loop.sh")
     Path("binary.sh").write_bytes(bytes(range(256)))
     Path("words.txt").write_text("hello world\n")
+    Path("folder").mkdir()
+    Path("folder", "run.sh").touch()
     Path("torn.gz").write_bytes(b"\x1f\x8b\x08" + b"x" * 100)
     with pytest.raises(SystemExit) as left:
         cli.main(arguments)
     shown = capsys.readouterr()
     assert (left.value.code, shown.out, len(shown.err.splitlines())) == (2, "", 1)
     assert line in shown.err
+
+
+def test_a_vllm_is_judged_with_its_torch(tmp_path: Path) -> None:
+    machine = tmp_path / "machine.json"
+    for packages, code in (({"vllm": "0.8.5"}, 2), ({"vllm": "0.8.5", "torch": "2.6.0"}, 0)):
+        machine.write_text(json.dumps({"python": "3.12", "packages": packages, "gpus": []}))
+        done = run("check", "--assume", machine, "--level", "static")
+        unnamed = "cannot judge: the release of torch is not named (--assume torch==VERSION)"
+        assert (done.returncode, done.stdout.startswith(unnamed)) == (code, code == 2)
 
 
 def test_windows_line_endings_change_no_verdict(launch: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

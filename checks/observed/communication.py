@@ -142,6 +142,8 @@ class Run:
     def describe(self) -> str:
         """How far it reached, in one phrase."""
         finished = [(row["backend"], row["name"]) for row in calls(self.ranks[0]) if row["state"] == "done"]
+        if not finished:
+            raise NotChecked("no collective that came to its end was recorded")
         names = ", ".join(dict.fromkeys(name for _, name in finished))
         backends = " and ".join(dict.fromkeys(backend for backend, _ in finished))
         rates = [rank["bandwidth"]["gb_per_s"] for rank in self.ranks if "bandwidth" in rank]

@@ -99,7 +99,10 @@ def imports(case: Case) -> dict[str, Mapping[str, Any]]:
 
 
 def failures(case: Case) -> list[Failure]:
-    """The packages that could not be imported."""
+    """The packages that could not be imported. Raises :class:`NotChecked` where the end of an import is not known."""
+    without = [name for name, reported in imports(case).items() if "ended" not in reported]
+    if without:
+        raise NotChecked(f"how the import of {', '.join(without)} ended was not recorded")
     return [_failure(name, reported) for name, reported in imports(case).items() if reported.get("ended") != "done"]
 
 

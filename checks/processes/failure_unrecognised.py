@@ -96,8 +96,8 @@ def rollout_fails(case: Case, known: Callable[[Job], bool]) -> Iterator[Finding 
             raise NotChecked(_not_started(job))
         if job.get("ended") == "done":
             reach = records(job).get("reach", {})
-            if "completions" in reach:
-                done = f"{reach['completions']} completions, {reach.get('sampled_tokens', 0)} tokens"
+            if "completions" in reach and "sampled_tokens" in reach:
+                done = f"{reach['completions']} completions, {reach['sampled_tokens']} tokens"
                 yield Reach(f"{describe(job)}: {done} in {job.get('seconds', 0):.0f} s")
             continue
         left += 1
@@ -318,7 +318,7 @@ def _search(said: str, package: str = "", release: str = "", function: str = "")
     kind = kind.rpartition(".")[2] if colon else ""
     words = f"{kind} " if kind and kind not in phrase else ""
     place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part and package)
-    return Fix(title=f'search phrase: {words}"{phrase}"' + (f", raised by {place}" if place else ""))
+    return Fix(title=f'search for {words}"{phrase}"' + (f", raised by {place}" if place else ""))
 
 
 # What services beside the training refuse, by their clients' own words, and the remedy. The training itself is sound,

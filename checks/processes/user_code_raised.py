@@ -125,14 +125,16 @@ def user_gave_what_trl_does_not_take(case: Case, event: LogEvent) -> Iterator[Fi
 
 
 def _finding(link: LoggedException, frame: Frame, run: LogRun) -> Finding:
+    # A module or a comprehension has no name that helps to find it.
+    name = "" if frame.function.startswith("<") else frame.function
     place = f"{frame.file}:{frame.line}"
     return check.finding(
-        f"{str(link).splitlines()[0][:300]} raised by {frame.function} at {place}",
+        f"{str(link).splitlines()[0][:300]} raised{f' by {name}' if name else ''} at {place}",
         evidence=(
             Evidence(text=str(link)[:500], source=link.source, line=link.line),
             Evidence(text=frame.code or frame.function, source=frame.file, line=frame.line),
         ),
-        fixes=(Fix(title=f"correct {frame.function} at {place}: {frame.code or link.type}"),),
+        fixes=(Fix(title=f"correct {f'{name} at ' if name else ''}{place}: {frame.code or link.type}"),),
     )
 
 

@@ -346,6 +346,8 @@ def under_pressure(case: Case) -> Iterator[Finding | Reach]:
         if wrong:
             raise NotApplicable("only one of two engines is wrong: it is their difference (RLD201)")
         lost = {name: require(by_run[name], "trace").get("preemptions") for name in apart}
+        if None in lost.values():
+            raise NotChecked("how many requests lost their place in the KV cache was not recorded")
         if set(lost.values()) == {0}:
             raise NotChecked("no request lost its place in the KV cache: what comes back to it was not reached")
         for name, found in apart.items():

@@ -73,7 +73,9 @@ def parse(items: Iterable[str]) -> Assumptions:
     for item in items:
         if not item.endswith(".json") and "==" in item:
             name, _, version = item.partition("==")
-            versions.update(_versions({name.strip(): version.strip()}, f"--assume {item}"))
+            for known, release in _versions({name.strip(): version.strip()}, f"--assume {item}").items():
+                if versions.setdefault(known, release) != release:
+                    raise InputError(f"--assume {item}: {known}=={versions[known]} is assumed already")
         elif machine is None:
             machine = _named_machine(item) or read_machine(Path(item))
         else:
@@ -127,6 +129,8 @@ def read_machine(file: Path) -> Machine:
         machine = msgspec.json.decode(untrusted.read(file, _MAX_BYTES), type=Machine)
     except msgspec.ValidationError as error:
         raise InputError(f"{where}: {_plainly(str(error))}") from error
+    except msgspec.DecodeError as error:
+        raise InputError(f"{where}: not valid JSON: {error}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
     if machine.python is not None:
@@ -138,6 +142,8 @@ def read_machine(file: Path) -> Machine:
 
 # `Expected `str`, got `float` - at `$.packages[...]`.
 _MISFIT = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:[^,]*)?, got `(?P<got>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
+# `Expected `int` >= 1 - at `$.nodes`.
+_BOUND = re.compile(r"Expected `(?:int|float)` (?P<range>[<>=]+ [\d.]+) - at `\$\.(?P<at>[^`]*)`")
 _FIELD = re.compile(r"unknown field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
 _KINDS = {"str": "text", "int": "a whole number", "float": "a number", "array": "a list", "object": "a table"}
 _EXAMPLES = {
@@ -155,7 +161,10 @@ def _plainly(said: str) -> str:
         known = (AssumedGpu if unknown["at"] else Machine).__struct_fields__
         hint = meant_or_known(unknown["name"], known, alike=0.5)
         return f"unknown key {unknown['name']!r}{' of a GPU' if unknown['at'] else ''}; {hint}"
-    misfit = _MISFIT.match(said)
+    misfit, bound = _MISFIT.match(said), _BOUND.match(said)
+    if bound is not None:
+        example = _EXAMPLES["nodes" if bound["at"] == "nodes" else "gpus"]
+        return f"{bound['at'].replace('[...]', '')} has a number out of its range, {bound['range']}, such as {example}"
     if misfit is None:
         return said
     at = (misfit["at"] or "").replace("[...]", "")
@@ -267,7 +276,10 @@ def _with_versions(case: Case, versions: dict[str, str]) -> Case:
     if case.packages is None:
         return case
     python = versions.get("python")
-    distributions = list(case.packages.distributions)
+    # An interpreter without anything to examine is no more than the one that rldoctor runs in: what else the run has
+    # is not known.
+    doctors = case.packages.executable is not None and not case.packages.named and not is_examinable(case.packages)
+    distributions = [] if doctors else list(case.packages.distributions)
     for name, version in versions.items():
         if name == "python":
             continue
@@ -276,9 +288,8 @@ def _with_versions(case: Case, versions: dict[str, str]) -> Case:
         distributions = [d for d in distributions if d.name not in replaced]
         distributions.insert(place, Distribution(name=name, version=version))
     broken = {name: reason for name, reason in case.packages.broken.items() if name not in versions}
-    packages = replace(case.packages, distributions=tuple(distributions), broken=broken)
+    whole = case.packages.complete and not doctors
+    packages = replace(case.packages, distributions=tuple(distributions), broken=broken, complete=whole)
     if python is not None:
         return replace(case, packages=replace(packages, python=python, executable=None, prefix=None, foreign=False))
-    # An interpreter without anything to examine is no more than the one that rldoctor runs in.
-    doctors = case.packages.executable is not None and not case.packages.named and not is_examinable(case.packages)
     return replace(case, packages=replace(packages, foreign=packages.foreign or doctors))

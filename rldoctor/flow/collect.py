@@ -97,7 +97,9 @@ def _launch_file(options: Options) -> Path | None:
     if options.target is None or not options.target.is_dir():
         return options.target
     if not (options.target / "config.json").is_file():
-        raise InputError(f"{options.target}: a folder without config.json, neither a model nor a launch file")
+        inside = sorted(path for kind in ("*.sh", "*.sbatch", "*.py") for path in options.target.glob(kind))
+        hint = f"; hand over the launch file in it, such as {inside[0]}" if inside else ""
+        raise InputError(f"{options.target}: a folder without config.json, neither a model nor a launch file{hint}")
     return None
 
 

@@ -56,7 +56,8 @@ def unspelled(edit: Edit, reason: str) -> Spelling:
     elif group == "native":
         text = f"{edit.value} instead of {name}"
     else:
-        text = f"{plain(edit.option)}: {shown(edit.value)}"
+        said = ("off", "on")[edit.value] if isinstance(edit.value, bool) else shown(edit.value)
+        text = f"{plain(edit.option)}: {said}"
     return Spelling(text=text, reason=reason, plain=True)
 
 

@@ -28,6 +28,8 @@ MOST_WHOLE = 3
 MOST_HEADS = 8
 MOST_EVIDENCE = 3
 LONGEST_EVIDENCE = 160
+# Where packages are, and where Ray unpacks what a job was submitted with.
+_INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|working_dir_files/_ray_pkg_\w+)/")
 
 
 def render(report: Report, terminal: bool | None = None, detail: Detail = Detail.USUAL) -> str:
@@ -155,7 +157,7 @@ def _print_incident(console: Console, incident: Incident, cause: Finding, detail
     frames = incident.frames if detail is Detail.ALL else incident.frames[-1:]
     own = incident.user_frame
     for frame in (*((own,) if own and own not in frames else ()), *frames):
-        _indented(console, Text(f"at {re.sub(r'^.*/(?:site|dist)-packages/', '', frame)}", style="dim"))
+        _indented(console, Text(f"at {_INSTALLED.sub('', frame)}", style="dim"))
     if incident.partial:
         console.print(Text(f"partial: {incident.partial}", style="yellow"))
 

@@ -481,7 +481,7 @@ def test_what_to_look_for_is_named() -> None:
         "RuntimeError", "flux drained at /data/run/12 after 1024 steps of hopping", f"{SITE}/acme/flux.py step"
     )
     found = unknown("acme 1.4.2 started\n" + text)
-    assert found.fixes[-1].title == ('search phrase: RuntimeError "steps of hopping", raised by step of acme')
+    assert found.fixes[-1].title == ('search for RuntimeError "steps of hopping", raised by step of acme')
 
 
 # The failure stays unrecognised: the training has no fault. Its services' own words name what they need.

@@ -56,6 +56,21 @@ def test_a_version_of_vllm_replaces_whatever_build_is_installed() -> None:
     assert versions(apply(HERE, ("vllm==0.9.1",))) == {"torch": "2.6.0", "vllm": "0.9.1", "trl": "0.24.0"}
 
 
+def test_beside_a_version_nothing_is_known_of_an_interpreter_that_has_nothing_to_examine() -> None:
+    doctors = Packages(
+        python="3.11.7", executable="/venv/bin/python", distributions=(Distribution(name="rich", version="14.0"),)
+    )
+    packages = apply(replace(HERE, packages=doctors), ("vllm==0.8.5",)).packages
+    assert packages is not None and [d.name for d in packages.distributions] == ["vllm"]
+    assert (packages.complete, packages.foreign) == (False, True)
+
+
+def test_one_package_has_one_version() -> None:
+    assert versions(apply(HERE, ("vllm==0.9.1", "vllm==0.9.1")))["vllm"] == "0.9.1"
+    with pytest.raises(InputError, match=r"--assume vllm==0\.8\.5: vllm==0\.9\.1 is assumed already"):
+        apply(HERE, ("vllm==0.9.1", "vllm==0.8.5"))
+
+
 def test_every_duplicate_is_replaced() -> None:
     twice = Packages(
         python="3.11", distributions=(TORCH, Distribution(name="torch", version="2.5.0")), broken={"x": ""}
@@ -147,10 +162,10 @@ def test_the_vendor_follows_from_the_name(machine: Path, name: str, vendor: str)
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("", "Input data was truncated"),
-        ("{", "Input data was truncated"),
-        ("nonsense", "JSON is malformed"),
-        ("\ufeff{}", "JSON is malformed"),
+        ("", "not valid JSON: Input data was truncated"),
+        ("{", "not valid JSON: Input data was truncated"),
+        ("nonsense", "not valid JSON: JSON is malformed"),
+        ("\ufeff{}", "not valid JSON: JSON is malformed"),
         ("[1]", "the file has a list where a table belongs"),
         (
             '{"packages": {"vllm": 0.8}}',
@@ -163,15 +178,21 @@ def test_the_vendor_follows_from_the_name(machine: Path, name: str, vendor: str)
         ('{"pythn": "3.12"}', "unknown key 'pythn'; did you mean 'python'?"),
         ('{"env": {"A": 1}}', 'env has a whole number where text belongs, such as "env": {"RAY_ADDRESS": "auto"}'),
         ('{"gpus": [{"name": "A100"}]}', "Object missing required field `memory_gib` - at `$.gpus[0]`"),
-        ('{"gpus": [{"name": "A100", "memory_gib": -1}]}', "Expected `float` > 0.0 - at `$.gpus[0].memory_gib`"),
-        ('{"gpus": [{"name": "A100", "memory_gib": 80, "count": 0}]}', "Expected `int` >= 1 - at `$.gpus[0].count`"),
-        ('{"gpus": [{"name": "A", "memory_gib": 8, "count": 9999999}]}', "Expected `int` <= 1024"),
+        ('{"gpus": [{"name": "A100", "memory_gib": -1}]}', "gpus[0].memory_gib has a number out of its range, > 0"),
+        (
+            '{"gpus": [{"name": "A100", "memory_gib": 80, "count": 0}]}',
+            "gpus[0].count has a number out of its range, >= 1",
+        ),
+        (
+            '{"gpus": [{"name": "A", "memory_gib": 8, "count": 9999999}]}',
+            "gpus[0].count has a number out of its range, <= 1024",
+        ),
         (
             '{"gpus": [{"name": "A", "memory_gib": 8, "memory": 8}]}',
             "unknown key 'memory' of a GPU; did you mean 'memory_gib'?",
         ),
         ('{"gpus": [{"name": "A", "memory_gib": 8, "compute_capability": "sm80"}]}', "Expected `str` matching regex"),
-        ('{"nodes": 0}', "Expected `int` >= 1 - at `$.nodes`"),
+        ('{"nodes": 0}', "nodes has a number out of its range, >= 1"),
     ],
 )
 def test_a_machine_that_cannot_be_used(machine: Path, content: str, why: str) -> None:

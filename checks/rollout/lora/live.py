@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity, cite
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, NotChecked, Reach, Severity, cite
 from rldoctor.api.engine import release
 
 from ...exceptions import root_of
 from ...observed.agreement import Noise, between, noise_of
-from ...observed.rollout import describe, failure_text, records, require, runs
+from ...observed.rollout import describe, failure_text, require, runs
 from . import check, served
 from .ranks import LIMIT, accepted, instead_of, room_for
 
@@ -116,8 +116,9 @@ def limit_refused(case: Case) -> Iterator[Finding | Reach]:
 def too_large_refused(case: Case) -> Iterator[Finding | Reach]:
     """An adapter above the limit."""
     for job in runs(case, "lora"):
-        reported = require(job, "refused")
-        limit = records(job).get("asked", {}).get("max_lora_rank")
+        reported, limit = require(job, "refused"), require(job, "asked").get("max_lora_rank")
+        if limit is None:
+            raise NotChecked("the engine's max_lora_rank was not recorded")
         root = root_of(reported["exceptions"] or ())
         if root is not None:
             yield Reach(f"rank {reported['rank']} above {limit} is refused: {root['message']}"[:200])
