@@ -9,6 +9,7 @@ from rldoctor.formats.native import Native
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.option_table import OptionTable
+from rldoctor.frameworks.translating import translated
 from rldoctor.plan.model import Form, UnknownOption
 from rldoctor.plan.vocabulary import terms
 
@@ -40,7 +41,8 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
     if native.form is Form.OPTION and options.completed(key) is not None:
         return None
     before = native.key[: len(native.key) - len(key)]
-    nearest = tuple(before + name for name in options.nearest(key))
+    meant = options.nearest(key) or [name for name in translated(dialect, key) if options.known(name) is True]
+    nearest = tuple(before + name for name in meant)
     since, until = other_releases(launch, group or "", key)
     unknown = native.as_unknown(owner=options.source, nearest=nearest, ignored=not options.rejects)
     here = _renamed(dialect, launch, group or "", key) if since or until else None

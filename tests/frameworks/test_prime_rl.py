@@ -123,6 +123,12 @@ def test_servers_of_one_seed_keep_whole_groups(launches: Launches, config: str, 
     assert plan.value("rollout.spread") == spread
 
 
+@pytest.mark.parametrize(("written", "ranks"), [("tp = 2\n", 3), ("tp = 2\ndp = 6\n", 3), ("dp = 2\n", 6)])
+def test_data_parallel_ranks_fill_the_devices_of_the_server(launches: Launches, written: str, ranks: int) -> None:
+    (plan,) = launches({"rl.toml": CONFIG.replace("tp = 2\n", written)})
+    assert plan.value("engine.data_parallel_size") == ranks
+
+
 def test_nodes_of_trainer_and_servers_are_those_of_the_run(launches: Launches) -> None:
     several = CONFIG.replace("num_train_gpus = 2\nnum_infer_gpus = 6", "num_train_nodes = 4\nnum_infer_nodes = 3")
     (plan,) = launches({"rl.toml": several.replace("num_infer_nodes", "num_infer_replicas = 2\nnum_infer_nodes")})

@@ -88,3 +88,20 @@ def test_a_misspelling_is_safe_in_its_own_section_alone(tmp_path: Any) -> None:
     fixes = [fix for finding in LaunchFile(tmp_path, text, VERL).findings(check) for fix in finding.fixes]
     safe = [edit.value for fix in fixes if fix.applicability is Applicability.SAFE for edit in fix.edits]
     assert safe == [f"{ROLLOUT}.gpu_memory_utilization"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "versions", "meant"),
+    [
+        # As AReaL, ROLL and transformers call what it calls otherwise.
+        ("rl.toml", "[orchestrator]\nbatch_size = 8\n[orchestrator.train.sampling]\nmax_new_tokens = 64\n",
+         {"prime_rl": "0.8.0"}, ["orchestrator.train.sampling.max_completion_tokens"]),
+        ("rl.toml", "[orchestrator]\nbatch_size = 8\n[orchestrator.train.sampling]\nlifespan = 64\n",
+         {"prime_rl": "0.8.0"}, []),
+    ],
+)  # fmt: skip
+def test_another_frameworks_name_leads_to_this_ones(
+    launches: Launches, file: str, text: str, versions: dict[str, str], meant: list[str]
+) -> None:
+    ((found,),) = [plan.unknown for plan in launches({file: text}, **versions)]
+    assert list(found.nearest) == meant

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
 from rldoctor.formats.shell.arithmetic import assigned, assignment
-from rldoctor.formats.shell.reader import Script, Variable, Word, parser
+from rldoctor.formats.shell.grammar import parsed
+from rldoctor.formats.shell.reader import Script, Variable, Word
 from rldoctor.formats.shell.scope import Scope, known
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Note
@@ -82,7 +83,7 @@ class Builtins(Scope):
         raw = text.encode()
         outer, self.expander = self.expander, self.expander.beside(raw, line)
         self.calls.append("eval")
-        self.sequence(parser().parse(raw).root_node.children)
+        self.sequence(parsed(raw).root_node.children)
         self.calls.pop()
         outer.variables, outer.positional = self.expander.variables, self.expander.positional
         self.expander = outer
@@ -155,7 +156,7 @@ class Builtins(Scope):
         if len(words) > 1:
             self.expander.positional = tuple(words[1:])
         self.calls.append(source.file)
-        self.sequence(parser().parse(raw_text).root_node.children)
+        self.sequence(parsed(raw_text).root_node.children)
         self.calls.pop()
         self.left = self.left if self.left == "exit" else ""
         outer.variables = self.expander.variables

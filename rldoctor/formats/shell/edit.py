@@ -8,7 +8,8 @@ from typing import Any
 
 from rldoctor.formats.json_text import parse
 from rldoctor.formats.shell.commands import Unwrap, command_at, commands_of
-from rldoctor.formats.shell.reader import Command, Word, parser
+from rldoctor.formats.shell.grammar import parsed
+from rldoctor.formats.shell.reader import Command, Word
 from rldoctor.formats.shell.variable import rewrite_variable
 from rldoctor.formats.shell.writing import quote, requote, value_quote
 from rldoctor.formats.write import CannotEdit, Write
@@ -23,7 +24,7 @@ def rewrite_shell(text: str, write: Write, unwrap: Unwrap) -> str:
     raw = text.encode()
     rewrite = rewrite_variable if write.form is Form.VARIABLE else _setting
     new = rewrite(raw, write, unwrap)
-    if parser().parse(new).root_node.has_error and not parser().parse(raw).root_node.has_error:
+    if parsed(new).root_node.has_error and not parsed(raw).root_node.has_error:
         raise CannotEdit("the script would not be valid any more")
     return new.decode()
 

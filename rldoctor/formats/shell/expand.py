@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.arithmetic import arithmetic
 from rldoctor.formats.shell.braces import braces
+from rldoctor.formats.shell.grammar import parsed
 from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.shell.parameter import SET_BY_BASH, kind_of, parameter
-from rldoctor.formats.shell.reader import Piece, Variable, Word, parser
+from rldoctor.formats.shell.reader import Piece, Variable, Word
 from rldoctor.formats.shell.substitution import substituted
 from rldoctor.formats.values import Unresolved
 
@@ -189,7 +190,7 @@ class Expander:
         """What ``$((...))`` comes to that stands inside another expansion, where the grammar takes it for a command in
         brackets: ``${X:-$((1024 * 2))}``."""
         raw = f"x=$(( {text[3:-2]} ))".encode()
-        node = parser().parse(raw).root_node.children[0].child_by_field_name("value")
+        node = parsed(raw).root_node.children[0].child_by_field_name("value")
         if node is None or node.has_error or node.type != "arithmetic_expansion":
             return Unresolved(text, "an expansion that is not read")
         return arithmetic(self.beside(raw, line), node)
@@ -197,7 +198,7 @@ class Expander:
     def _written(self, text: str, line: int) -> list[Word]:
         """The arguments that ``text`` becomes as a word of a command."""
         raw = f"x {text}".encode()
-        command = parser().parse(raw).root_node.children[0]
+        command = parsed(raw).root_node.children[0]
         if command.has_error or command.type != "command":
             return [self.join([self.piece(Unresolved(text, "braces that are not read"), line)], text, line, -1, -1)]
         inner = self.beside(raw, line)

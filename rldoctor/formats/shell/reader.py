@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
+from rldoctor.formats.shell.grammar import parsed
 from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Note
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 
 @dataclass(frozen=True)
@@ -130,15 +130,6 @@ class Script:
     machine: Machine = field(default_factory=Machine)
 
 
-@lru_cache(maxsize=1)
-def parser() -> Parser:
-    """The parser of the bash grammar."""
-    import tree_sitter
-    import tree_sitter_bash
-
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
 def read_shell(
     source: Source,
     environment: Mapping[str, str] | None = None,
@@ -157,7 +148,7 @@ def read_shell(
     from rldoctor.formats.shell.run import Runner
 
     raw = source.text.encode()
-    tree = parser().parse(raw)
+    tree = parsed(raw)
     script = Script(source, open=files, machine=machine or Machine())
     if tree.root_node.has_error:
         _check(tree.root_node, raw, script)

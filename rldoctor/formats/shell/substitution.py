@@ -52,7 +52,7 @@ def printed(expander: Expander, node: Node, given: str | None = None) -> str | N
     if words[0] not in _FILTERS:
         return expander.machine.prints(words)
     names, options = _FILTERS[words[0]](words[1:])
-    if options is None:
+    if options is None or (len(names) > 1 and words[0].endswith("grep")):  # of several files grep names each line's
         return None
     texts = [given] if not names else [_text_of(expander, name) for name in names]
     return None if None in texts else options("".join(text for text in texts if text is not None))
@@ -192,25 +192,76 @@ def _xargs(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
 
 def _grep(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
     """What leaves lines out (``-v``), what counts them (``-c``), and what comes without options."""
-    options = [word for word in words if word.startswith("-") and word != "-e"]
+    options = {letter for word in words if word.startswith("-") for letter in word[1:]}
     pattern, *names = [word for word in words if not word.startswith("-")] or [""]
-    if set("".join(option[1:] for option in options)) - set("vEec"):
+    if options - set("vEechi"):
         return (), None
-    extended = any("E" in option for option in options)
-    if not extended:
+    if "E" not in options:
         pattern = re.sub(r"\\([|+?(){}])", r"\1", re.sub(r"(?<!\\)([|+?(){}])", r"\\\1", pattern))
-    pattern = pattern.replace("[[:space:]]", r"\s").replace("[:space:]", r"\s").replace("[[:blank:]]", r"\s")
-    try:
-        found = re.compile(pattern)
-    except re.error:
+    found = _pattern(pattern, re.IGNORECASE if "i" in options else 0)
+    if found is None:
         return (), None
-    out, counted = (any(letter in option for option in options) for letter in "vc")
+    out, counted = ("v" in options, "c" in options)
 
     def kept(text: str) -> str:
         rows = [row for row in text.splitlines(keepends=True) if (found.search(row.rstrip("\n")) is None) == out]
         return f"{len(rows)}\n" if counted else "".join(rows)
 
     return names, kept
+
+
+def _pattern(text: str, flags: int = 0) -> re.Pattern[str] | None:
+    """An extended expression, with the classes of blanks that Python writes otherwise."""
+    text = text.replace("[[:space:]]", r"\s").replace("[:space:]", r"\s").replace("[[:blank:]]", r"\s")
+    try:
+        return re.compile(text, flags)
+    except re.error:
+        return None
+
+
+_AWK_FIELD = re.compile(r"\s*(?:/(?P<row>(?:[^/\\]|\\.)+)/)?\s*\{\s*print\s*\$(?P<field>\d|NF)\s*;?\s*\}\s*")
+
+
+def _awk(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """One field of each line, or of those with a pattern: ``awk '{print $2}'``, ``awk -F: '/^name/ {print $NF}'``."""
+    sign, (program, *names) = _separator("-F", words)
+    asked = _AWK_FIELD.fullmatch(program)
+    chosen = _pattern(asked["row"] or "") if asked is not None else None
+    if asked is None or chosen is None or len(sign) > 1 or any(name.startswith("-") or "=" in name for name in names):
+        return (), None
+
+    def field(row: str) -> str:
+        fields = row.split(sign) if sign.strip() else row.split()
+        at = len(fields) if asked["field"] == "NF" else int(asked["field"])
+        return row if at == 0 else fields[at - 1] if at <= len(fields) else ""
+
+    return names, lambda text: "".join(f"{field(row)}\n" for row in text.splitlines() if chosen.search(row))
+
+
+def _cut(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """One field of each line: ``cut -d: -f2``."""
+    sign, rest = _separator("-d", words)
+    number, (empty, *names) = _separator("-f", rest)
+    if empty:
+        names = [empty, *names]
+    if not number.isdigit() or number == "0" or any(name.startswith("-") for name in names):
+        return (), None
+
+    def field(row: str) -> str:
+        fields = row.split(sign or "\t")
+        return row if len(fields) == 1 else fields[int(number) - 1] if int(number) <= len(fields) else ""
+
+    return names, lambda text: "".join(f"{field(row)}\n" for row in text.splitlines())
+
+
+def _separator(option: str, words: Sequence[str]) -> tuple[str, list[str]]:
+    """The value of a short option, joined to it or behind it, and the other words, of which there is always one."""
+    for index, word in enumerate(words):
+        if word == option and index + 1 < len(words):
+            return words[index + 1], [*words[:index], *words[index + 2 :]] or [""]
+        if word.startswith(option) and word != option:
+            return word[len(option) :], [*words[:index], *words[index + 1 :]] or [""]
+    return "", list(words) or [""]
 
 
 _SED_DELETE = re.compile(r"/((?:[^/\\]|\\.)*)/d")
@@ -257,10 +308,24 @@ def _wc(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
     return (), (lambda text: f"{text.count(chr(10))}\n") if list(words) == ["-l"] else None
 
 
+def _end(words: Sequence[str]) -> tuple[int | None, Sequence[str]]:
+    """How many lines ``head`` or ``tail`` leaves (``-n 1``, ``-1``), and the files that are named."""
+    count, rest = (words[1], words[2:]) if words[:1] == ["-n"] and len(words) > 1 else (words[0], words[1:])
+    found = re.fullmatch(r"(?:-n?)?(\d{1,6})", count)
+    wrong = len(rest) > 1 or any(word.startswith("-") for word in rest)
+    return None if found is None or wrong else int(found[1]), rest
+
+
 def _head(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
-    """The first lines: ``head -n 1``, ``head -1``."""
-    found = re.fullmatch(r"-(?:n ?)?(\d{1,6})", " ".join(words[:2]) if words[:1] == ["-n"] else "".join(words))
-    return (), None if found is None else lambda text: "".join(text.splitlines(keepends=True)[: int(found[1])])
+    """The first lines."""
+    count, names = _end(words or ["-10"])
+    return names, None if count is None else lambda text: "".join(text.splitlines(keepends=True)[:count])
+
+
+def _tail(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
+    """The last lines."""
+    count, names = _end(words or ["-10"])
+    return names, None if not count else lambda text: "".join(text.splitlines(keepends=True)[-count:])
 
 
 _FILTERS: dict[str, Callable[[Sequence[str]], tuple[Sequence[str], Filter | None]]] = {
@@ -272,6 +337,9 @@ _FILTERS: dict[str, Callable[[Sequence[str]], tuple[Sequence[str], Filter | None
     "tr": _tr,
     "wc": _wc,
     "head": _head,
+    "tail": _tail,
+    "awk": _awk,
+    "cut": _cut,
     "tee": lambda words: ((), str),
 }
 _COMMANDS: dict[str, Callable[[Sequence[str]], str | None]] = {

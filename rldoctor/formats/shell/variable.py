@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.commands import Unwrap, command_at, commands_of
-from rldoctor.formats.shell.reader import Word, parser
+from rldoctor.formats.shell.grammar import parsed
+from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.shell.writing import quote, value_quote
 from rldoctor.formats.texts import shell_quoted
 from rldoctor.formats.write import CannotEdit, Write
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def rewrite_variable(raw: bytes, write: Write, unwrap: Unwrap) -> bytes:
     """The script with one variable set, or unset. Raises :class:`CannotEdit`."""
     every = list(commands_of(raw, write.file, unwrap))
-    root = parser().parse(raw).root_node
+    root = parsed(raw).root_node
     nodes = [node for node in _assignments(root) if _assigned(node, raw) == write.key]
     standing = [node for node in nodes if node.start_point[0] + 1 == write.line]
     if not standing:

@@ -139,6 +139,10 @@ def _placement(draft: Draft) -> None:
     draft.derive("placement.engine_gpus", samples, "devices of the servers")
     size = draft.value("engine.tensor_parallel_size") or 1
     if samples and size and samples % size == 0:
+        started = any(key.partition(".")[0] == "inference" for key in draft.natives)
+        if nodes is None and started:  # auto_setup_deployment, whatever the file says
+            how = f"{samples} devices of the servers / {size}"
+            draft.override("engine.data_parallel_size", samples // size, how)
         draft.derive("placement.engines", samples // size, f"{samples} devices / {size}", "engine.tensor_parallel_size")
 
 

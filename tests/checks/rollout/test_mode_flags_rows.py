@@ -180,6 +180,13 @@ LAUNCHES = [
         ("load_format=dummy", "load_format=safetensors"),
     ),
     Launch(
+        "a loader of verl's earlier rollouts",
+        "verl",
+        "0.7.0",
+        VERL + BATCHES + " actor_rollout_ref.rollout.load_format=dummy_dtensor",
+        ("load_format=dummy_dtensor", "load_format=dummy"),
+    ),
+    Launch(
         "fsdp.enable_cpu_offload",
         "easyr1",
         "0.3.2",

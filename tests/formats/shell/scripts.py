@@ -13,7 +13,7 @@ from rldoctor.formats.shell.reader import Command, Word
 
 BASH = shutil.which("bash")
 # Programs that only print what they are asked for; nothing else is on the PATH.
-PURE = ("dirname", "basename", "seq")
+PURE = ("dirname", "basename", "seq", "grep", "awk", "cut", "head", "tail", "cat", "wc")
 # Every other command goes here, with its words.
 RECORDER = 'command_not_found_handle() { printf "%s\\0" "$@" $\'\\1\' >> "$RECORD"; }\n'
 END = "\1"
@@ -102,8 +102,16 @@ class Writer:
         ]
         return '"' + "".join(parts) + '"'
 
+    def path(self) -> str:
+        """Names and text by turns, without quotes."""
+        first = self.pick("", "data/", '"$B"/', "'q'-")
+        turns = [f"${self.name()}{self.pick('/', '-', '.', ':', ',', '/x_', '@v', '%')}" for _ in range(3)]
+        return first + "".join(turns) + self.pick("", "end", "$A", ".yaml", "\\ x")
+
     def word(self) -> str:
-        choice = self.dice.randrange(9)
+        choice = self.dice.randrange(12)
+        if choice == 9:
+            return self.path()
         if choice < 2:
             return self.literal()
         if choice < 4:

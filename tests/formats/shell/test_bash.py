@@ -66,6 +66,8 @@ def test_generated_scripts_are_read_as_bash_runs_them(batch: int, tmp_path: Path
         "run $(dirname -- /a/b/c.sh) $(basename -- /a/b/c.sh)\n",
         "set -e\nA=1 B=2 run x\nrun ${A:-none}\n",
         'A=${P:-$((1024 * 2))}\nB="${Q:-$((A + 1))}"\nrun $A $B ${D:=$((A > 5 ? 7 : 8))}x\n',
+        'A=1 B=2 C=c.d\nP=data/$A/$B/$C.parquet\nrun "$P" x=$A-$B-$C/ ${A}/$B/c "$A"/$B,$C=1 {a,$A/$B/c} $A/$B\\ d\n',
+        "A=1\nB=2\nexport P=$A/$B/x Q=$A:$B:y\nrun $P $Q $((A * 8/$B)) $A.$B.$A*\n",
         "A=3\nB=${P:-$(((A + 4) / 2))}\nrun ${C:-$(((A + B) * 2))}\n",
     ],
 )
@@ -73,3 +75,43 @@ def test_what_launch_scripts_do(text: str, tmp_path: Path) -> None:
     found = read_and_run(text, tmp_path, ["--lr", "1e-6"])
     assert found is not None
     assert not found[0], found[0]
+
+
+CONFIG = """\
+# model_name_or_path: an older one
+model_name_or_path: org/Model-7B
+gradient_accumulation_steps: 4   # of two nodes
+  tp: 2
+
+data:parquet:train
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep 'model_name_or_path:' c.yaml | awk '{print $2}'",
+        "grep '^model_name_or_path:' c.yaml | awk '{print $2}'",
+        "grep -E '^ *tp' c.yaml | cut -d: -f2",
+        "grep -i ^GRADIENT c.yaml | awk -F': ' '{print $2}' | cut -d ' ' -f 1",
+        "awk '/^gradient/ {print $NF}' c.yaml",
+        "awk -F: '/parquet/{ print $3; }' c.yaml",
+        "cat c.yaml | grep model_name | tail -n 1 | awk '{print $2}'",
+        "grep -h model c.yaml | tail -1 | cut -d' ' -f2",
+        "tail -n1 c.yaml | cut -f 1 -d:",
+        "head -2 c.yaml | tail -n 1",
+        "grep model_name c.yaml missing.yaml 2>/dev/null | wc -l",
+        "grep -c : c.yaml",
+        "awk '{print $9}' c.yaml",
+    ],
+)
+def test_what_commands_print_of_a_file(command: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    text = f'A=$({command})\nrun "$A"\n'
+    ran = in_bash(text, tmp_path, {}, [])
+    assert ran is not None
+
+    def opened(name: str) -> Source | None:
+        return Source(CONFIG, name) if name == "c.yaml" else None
+
+    assert not (wrong := difference(read_shell(Source(text, "script.sh"), {}, files=opened).commands, ran)), wrong
