@@ -1,4 +1,4 @@
-"""A thousand bundles with twenty planted faults and two hundred harmless variations: what is found, and at what cost.
+"""A thousand bundles with planted faults and two hundred harmless variations: what is found, and at what cost.
 
 python -m benchmarks.fleet [--nodes N] [--keep DIR]"""
 
@@ -32,7 +32,7 @@ def healthy(number: int) -> Bundle:
     ]
     packages = {"vllm": "0.32.0", "torch": "2.13.0", "transformers": "5.19.0", "ray": "2.60.0", "verl": "0.9.0",
                 "nvidia-nccl-cu13": "2.28.3", "flash-attn": "2.8.3", "tokenizers": "0.22.1",
-                "numpy": "2.3.0", "wandb": "0.22.0"}  # fmt: skip
+                "numpy": "2.3.0", "triton": "3.6.0", "wandb": "0.22.0"}  # fmt: skip
     requires = [f"package-{n}>=1.{n}; extra == 'test'" for n in range(40)]
     distributions = [{"name": name, "version": version, "requires": requires} for name, version in packages.items()]
     distributions += [{"name": f"other-{n}", "version": "1.0", "requires": requires[:8]} for n in range(150)]
@@ -68,7 +68,8 @@ def healthy(number: int) -> Bundle:
             "xids": [], "clock_kept": True, "clock_offset": 0.0,
             "hashes": {"config.json": "11", "tokenizer.json": "22", "model-00001-of-00004.safetensors": "33"},
         },
-        "model": {"path": "/models/q", "config": {"model_type": "qwen2", "rope_theta": 1000000.0, "vocab_size": 151936},
+        "model": {"path": "/models/q", "config": {"model_type": "qwen2", "rope_theta": 1000000.0, "vocab_size": 151936,
+                                                  "torch_dtype": "bfloat16", "transformers_version": "4.57.1"},
                   "files": {"config.json": 700, "tokenizer.json": 7_031_645}},
     }  # fmt: skip
 
@@ -92,6 +93,10 @@ def _set(path: str, value: Any) -> Callable[[Bundle], None]:
         holder[int(last) if isinstance(holder, list) else last] = value
 
     return change
+
+
+def _named(bundle: Bundle, name: str) -> list[Bundle]:
+    return [one for one in bundle["packages"]["distributions"] if one["name"] == name]
 
 
 def _drop(path: str) -> Callable[[Bundle], None]:
@@ -171,6 +176,20 @@ FAULTS: dict[str, tuple[Callable[[Bundle], None], str]] = {
     "no compiler": (_set("host/compilers", {}), "compilers"),
     "another port to meet at": (_set("environment/MASTER_PORT", "29501"), "MASTER_PORT"),
     "one thread": (_set("environment/OMP_NUM_THREADS", "1"), "OMP_NUM_THREADS"),
+    "an older triton": (_package("triton", "3.5.1"), "triton"),
+    "a damaged vLLM": (
+        lambda bundle: [one.update(damage="no RECORD") for one in _named(bundle, "vllm")],
+        "vllm",
+    ),
+    "another FSDP": (_set("environment/FSDP_VERSION", "2"), "FSDP_VERSION"),
+    "checked gathers": (_set("environment/ACCELERATE_DEBUG_MODE", "1"), "ACCELERATE_DEBUG_MODE"),
+    "Python from a patch ago": (_set("packages/python", "3.12.3"), "python"),
+    "a model of another type": (_set("model/config/torch_dtype", "float16"), "config.torch_dtype"),
+    "no tokenizer": (_drop("model/files/tokenizer.json"), "files.tokenizer.json"),
+    "few processes for a container": (_set("host/pids_limit", 1024), "pids_limit"),
+    "an older C++ library": (_set("host/glibcxx", "3.4.28"), "glibcxx"),
+    "another compiler": (_set("environment/CC", "/opt/old/bin/gcc-7"), "CC"),
+    "no device visible": (_set("environment/CUDA_VISIBLE_DEVICES", ""), "CUDA_VISIBLE_DEVICES"),
     "half of the devices visible": (_set("environment/CUDA_VISIBLE_DEVICES", "0,1,2,3"), "CUDA_VISIBLE_DEVICES"),
 }
 """What is planted, and the fact that must tell."""
@@ -224,6 +243,36 @@ VARIATIONS: tuple[Callable[[Bundle], None], ...] = (
     _set("host/compilers", {"gcc": "/usr/bin/gcc", "clang": "/usr/bin/clang"}),
     _set("host/locked_memory", 1999 * GIB),
     _set("node/xids", ["0000:5e:00: 43", "0000:5e:00: 45"]),
+    _set("environment/NCCL_HOSTID", "rack-4-12"),
+    _set("environment/UCX_LOG_LEVEL", "warn"),
+    _set("environment/CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "1"),
+    _set("environment/RAY_ROTATION_MAX_BYTES", "100000000"),
+    _set("environment/KMP_WARNINGS", "0"),
+    _set("environment/TORCHINDUCTOR_COMPILE_THREADS", "8"),
+    _set("environment/TORCH_HOME", "/local/torch"),
+    _set("environment/DS_BUILD_FUSED_ADAM", "1"),
+    _set("environment/TORCHDYNAMO_DISABLE", "0"),
+    _set("environment/all_proxy", ""),
+    _set("environment/CUDA_MODULE_LOADING", "LAZY"),
+    _set("environment/CC", "/usr/bin/gcc"),
+    _set("environment/PYTHON_UV_VERSION", "0.9.9"),
+    _package("nvidia-ml-py", "13.580.82"),
+    _set("model/files/README.md", 4000),
+    _set("model/files/LICENSE.txt", 11000),
+    _set("model/config/transformers_version", "5.0.0"),
+    _set("model/config/_name_or_path", "/local/q"),
+    _set("model/cached", True),
+    _set("node/clock_kept", None),
+    _set("host/pids_limit", 4_194_304),
+    _set("host/libc", "glibc 2.41"),
+    _set("host/glibcxx", "3.4.33"),
+    _set("gpus/cuda", None),
+    _set("node/interfaces/0/state", "unknown"),
+    _set("node/interfaces/0/speed", None),
+    lambda bundle: bundle["node"]["interfaces"].append({"name": "enxbe3af2b6059f", "state": "up", "speed": 425}),
+    lambda bundle: bundle["node"]["interfaces"].append({"name": "eno2", "state": "down"}),
+    lambda bundle: bundle["host"]["disks"].pop(1),
+    lambda bundle: bundle["host"]["disks"].append({**bundle["host"]["disks"][0], "role": "cwd"}),
 )
 
 

@@ -10,23 +10,32 @@ from rldoctor.knowledge.packages import FRAMEWORKS
 _ALL_THE_SAME = "all ranks of a run must run the same code"
 _FRAMEWORKS = "|".join(re.escape(name) for name in FRAMEWORKS)
 
-# Variables that change no result: what is logged, shown and reported, where caches and temporary files lie, which
-# environment of equal packages is active.
+# Words of a variable's name that say it is about what is written down, shown, counted or built beforehand, which
+# changes no result.
+_REPORTED = "LOGS?|LOGGING|LOGGER|LOG(INFO|DEST|LEVEL)|VERBOS(E|ITY)|WARN(INGS?)?|TELEMETRY|METRICS|STATS|DISPLAY"
+_SHOWN = "(CORE)?DUMP|COLORS?|PROGRESS_BARS?|TQDM|PRINT|REPORT|DETAILS|STACKTRACES|TRACE|ROTATION|DASHBOARD|GRAFANA"
+_BUILT = "BUILD|PROMETHEUS|PROFILER_(DIR|PATH)|UPDATE_CHECK"
+# The others: where caches and temporary files lie, which environment of equal packages is active, what compiles sooner
+# or later to the same.
 _WITHOUT_EFFECT = "|".join(
     (
-        r"NCCL_DEBUG(_FILE|_SUBSYS|_TIMESTAMP\w*)?|NCCL_(LOG|DUMP|DESYNC)_\w*|TORCH_NCCL_(TRACE|DUMP|DEBUG|DESYNC)\w*",
-        r"TORCH_FR_\w*|TORCH_(LOGS\w*|CPP_LOG_LEVEL|SHOW_CPP_STACKTRACES|TRACE)|TORCHELASTIC_ERROR_FILE|TF_CPP_\w*",
-        r"VLLM_(LOGGING|LOG|USAGE|TRACE)_\w*|VLLM_(NO_USAGE_STATS|DO_NOT_TRACK|CONFIG_ROOT|DEBUG_\w*|TORCH_PROFILER\w*)",
-        r"RAY_(DEDUP_LOGS\w*|COLOR_PREFIX|LOG_\w*|LOGGING_\w*|\w*_LOG_LEVEL|USAGE_STATS_\w*|TMPDIR|PROFILING|DASHBOARD_\w*)",
-        r"RAY_(CLOUD_INSTANCE_ID|CLUSTER_NAME|IP|PORT|DISABLE_IMPORT_WARNING|\w*_METRICS_\w*|GRAFANA_\w*|PROMETHEUS_\w*)",
-        r"(HF|HUGGINGFACE|TRANSFORMERS|DATASETS|ACCELERATE)_\w*(VERBOSITY|PROGRESS_BARS?|TELEMETRY|WARNINGS?|LOG_LEVEL)",
-        r"HF_HUB_(ENABLE_HF_TRANSFER|DOWNLOAD_TIMEOUT|ETAG_TIMEOUT|USER_AGENT_\w*)|HF_(XET|DEBUG)\w*|HYDRA_FULL_ERROR",
-        r"HF_(DATASETS|MODULES|ASSETS)_CACHE|RAY_(\w*_niceness|testing_\w*)",
+        rf"(?i:(\w+_)?({_REPORTED}|{_SHOWN}|{_BUILT})(_\w*)?)",
+        r"NCCL_(DEBUG(_\w*)?|DESYNC_\w*|RAS_\w*|INSPECTOR_\w*|PROFILE_EVENT_MASK)|NVTE_DEBUG\w*|HF_DEBUG",
+        r"TORCH_NCCL_(DEBUG|DESYNC)\w*|TORCH_(FR_\w*|DISABLE_ADDR2LINE|HOME)|TORCHELASTIC_ERROR_FILE",
+        r"VLLM_(USAGE_\w*|NO_USAGE_STATS|DO_NOT_TRACK|CONFIG_ROOT|\w*DEBUG(_\w*)?|TORCH_PROFILER\w*)",
+        r"RAY_(USAGE_\w*|TMPDIR|PROFILING|CLOUD_INSTANCE_ID|CLUSTER_NAME|IP|PORT|\w*_niceness|testing_\w*)",
+        r"RAY_(event_\w*|task_events_\w*|record_ref_creation_sites|SCHEDULER_EVENTS|SILENT_MODE|AIR_NEW_OUTPUT|CLIENT_\w*)",
+        r"UCX_(HANDLE_ERRORS|VFS_ENABLE|PROFILE_\w*)|KMP_SETTINGS|OMP_STACKSIZE|DS_SKIP_CUDA_CHECK|NVTE_FRAMEWORK",
+        r"HF_HUB_(ENABLE_HF_TRANSFER|DOWNLOAD_TIMEOUT|ETAG_TIMEOUT|USER_AGENT_\w*)|HF_(\w+_)?XET(_\w*)?|HYDRA_FULL_ERROR",
+        r"HF_(DATASETS|MODULES|ASSETS)_CACHE|HF_UPDATE_DOWNLOAD_COUNTS|ACCELERATE_DISABLE_RICH",
         r"PYTHON(UNBUFFERED|DONTWRITEBYTECODE|FAULTHANDLER|IOENCODING|UTF8|WARNINGS|PYCACHEPREFIX|STARTUP|TRACEMALLOC)",
-        r"PYTHON(PROFILEIMPORTTIME|NODEBUGRANGES|BREAKPOINT|_VERSION|_SHA256|_PIP_VERSION|_GET_PIP_\w*|_SETUPTOOLS_VERSION)",
-        r"(VLLM|SGLANG|TRITON|TORCHINDUCTOR|CUDA|XDG|FLASHINFER|NUMBA)_\w*(CACHE|WORKSPACE)_(DIR|ROOT|PATH|HOME|BASE)\w*",
-        r"XDG_CACHE_HOME|TRITON_(HOME|(DUMP|OVERRIDE)_DIR)|TORCH_EXTENSIONS_DIR|VLLM_RPC_BASE_PATH|TMPDIR|MALLOC_\w*",
-        r"TOKENIZERS_PARALLELISM|(?i:no_proxy)|VIRTUAL_ENV|CONDA_\w*|NVIDIA_(PRODUCT_NAME|BUILD_\w*|REQUIRE_\w*)|CUDA_(VERSION|HOME)|SGLANG_LOG\w*",
+        r"PYTHON(PROFILEIMPORTTIME|NODEBUGRANGES|BREAKPOINT|_HISTORY|_BASIC_REPL|_EGG_CACHE|_\w*SHA256|_GET_PIP_\w*)",
+        r"(VLLM|SGLANG|TRITON|PYTORCH|TORCHINDUCTOR|CUDA|XDG|FLASHINFER|NUMBA)_\w*(CACHE|WORKSPACE|CUBIN)_(DIR|ROOT|PATH|HOME|BASE)\w*",
+        r"XDG_CACHE_HOME|VLLM_(ASSETS_CACHE|RPC_BASE_PATH)|CUDA_(CACHE_\w*|HOME|PATH|BINARY_LOADER_\w*)|PYTORCH_HOME",
+        r"TRITON_(HOME|OVERRIDE_DIR|CACHE_AUTOTUNING|STORE_BINARY_ONLY)|TORCH_EXTENSIONS_DIR|TMPDIR|MALLOC_\w*",
+        r"TORCHINDUCTOR_(COMPILE_THREADS|WORKER_START|\w+_(REMOTE_)?CACHE)",
+        r"TOKENIZERS_PARALLELISM|(?i:no_proxy)|VIRTUAL_ENV|CONDA_\w*|NVIDIA_(PRODUCT_NAME|(DISABLE_)?REQUIRE\w*|CTK_\w*)",
+        r"TF_CPP_\w*|(PYTHON|PYTORCH|CUDA|CUDNN|NCCL|NVIDIA|KMP)_(\w+_)?VERSION",
     )
 )
 
@@ -54,6 +63,7 @@ _ROWS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("environment", "RAY_.*", ("RLD601",), "Ray's parts behave unlike"),
     ("environment", ".*_VISIBLE_DEVICES|CUDA_DEVICE_.*", ("RLD303",), "processes see other devices than their peers"),
     ("environment", "PYTORCH_.*ALLOC_CONF", ("RLD207", "RLD206"), "memory is held unlike"),
+    ("environment", "CC|CXX|CPATH|CPLUS_INCLUDE_PATH", ("RLD112",), "kernels are compiled otherwise here"),
     ("environment", "LD_.*|LIBRARY_PATH", ("RLD109", "RLD105"), "other libraries are put in front"),
     ("environment", "HF_.*|TRANSFORMERS_.*|HUGGINGFACE_.*", ("RLD115",), "models are looked for elsewhere"),
     ("environment", "VLLM_.*", ("RLD322", "RLD219"), "engines run with other switches"),

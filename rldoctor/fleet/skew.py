@@ -22,13 +22,15 @@ _LIMITS = frozenset(
 )  # fmt: skip
 _UNKNOWN_SIZES = frozenset({"memory_total", "shm_total", "cpu_usable", "cpu_count"})
 _OF_MEMORY = frozenset({"memory_limit", "locked_memory"})
+# Runtime libraries of which a newer release serves what was built for an older one.
+_RUNTIMES = frozenset({"libc", "glibcxx"})
 _BYTES = frozenset({"memory_total", "memory_limit", "shm_total", "locked_memory"})
 _TOLERANCE = 0.05
 # What each node, task or process has of its own.
 _OWN_VARIABLES = re.compile(
     r"(?:LOCAL_|GROUP_|ROLE_|NODE_|OMPI_COMM_WORLD_(?:LOCAL_|NODE_)?|PMIX?_)?RANK|TORCHELASTIC_(?!ERROR)\w*"
     r"|VLLM_(?:HOST_IP|DP_RANK\w*|PORT)|RAY_(?:NODE_\w*|RAYLET_\w*|WORKER_\w*|JOB_ID)"
-    r"|NVIDIA_VISIBLE_DEVICES|PYTHONHASHSEED"
+    r"|NVIDIA_VISIBLE_DEVICES|NCCL_HOSTID|PYTHONHASHSEED"
 )
 _OWN_SETTINGS = frozenset({"process.node_rank", "engine.data_parallel_rank", "engine.data_parallel_start_rank"})
 # Rendezvous is the one place where the name of a host must be the same everywhere.
@@ -40,9 +42,16 @@ _UUID = re.compile(r"(?:GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAMES = 0.5
 # A secret that somebody has struck out is still one.
 _STRUCK_OUT = re.compile(r"\*+|[xX]{3,}|<[^<>]*>")
-# What a variable says that comes to the same as leaving it alone. A container gets compute and utility unasked:
+# What a variable says that comes to the same as leaving it alone: what is taken unasked. A container gets compute and
+# utility:
 # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
-_AS_UNSET = {"NVIDIA_DRIVER_CAPABILITIES": re.compile(r".*\b(?:all|compute)\b.*")}
+_AS_UNSET = {
+    "NVIDIA_DRIVER_CAPABILITIES": re.compile(r".*\b(?:all|compute)\b.*"),
+    "CUDA_MODULE_LOADING": re.compile("LAZY"),
+    "CC": re.compile(r"(?:/usr/bin/)?g?cc"),
+    "CXX": re.compile(r"(?:/usr/bin/)?(?:g|c)\+\+"),
+}
+_SWITCHED_OFF = re.compile(r"(?:\w*_(?:DISABLE|SKIP)(?:_\w+)?|PYTHONDEVMODE)=(?:0|(?i:false|off|no))")
 # Ray's head often has no devices and is a smaller machine, on purpose: it is held to what all nodes must share.
 _OF_WORKERS = frozenset({"gpus", "host"})
 _OF_WORKERS_NODE = re.compile(r"interface .*|InfiniBand ports|GPUs in use")
@@ -131,11 +140,12 @@ def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
         yield from _not_known(table, section)
         names = [name for of, name in table.values if of == section]
         for name in sorted(names, key=order) if order is not None else names:
-            values = _merged(name, {value: nodes for value, nodes in table.values[(section, name)].items() if nodes})
+            values = {value: nodes for value, nodes in table.values[(section, name)].items() if nodes}
             there = {number for nodes in values.values() for number in nodes}
             missing = [n for n in table.known[section] if n not in there and n not in _without(table, section, name)]
             if missing:
                 values[None] = sorted({*values.get(None, ()), *missing})
+            values = _merged(section, name, values)
             if len(values) < 2 or (section in ("environment", "plan") and _is_a_name(values)):
                 continue
             usual = max(values, key=lambda value: (len(values[value]), -min(values[value])))
@@ -149,7 +159,12 @@ def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
 
 
 def _says_nothing(name: str, value: Hashable, case: Case) -> bool:
-    """Whether a variable's value is what holds without it: all devices are visible, in their order."""
+    """Whether a variable's value is what holds without it: nothing is said or switched off, all devices are visible in
+    their order."""
+    if value == "" and not name.endswith("_VISIBLE_DEVICES"):
+        return True
+    if _SWITCHED_OFF.fullmatch(f"{name}={value}"):
+        return True
     every = ",".join(str(number) for number in range(len(case.gpus.devices))) if case.gpus is not None else None
     if name.endswith("_VISIBLE_DEVICES") and every and str(value).replace(" ", "") == every:
         return True
@@ -177,25 +192,48 @@ def _is_a_name(values: Mapping[Hashable, list[int]]) -> bool:
     return len(values) > 2 and len(values) >= _NAMES * nodes
 
 
-def _merged(name: str, values: dict[Hashable, list[int]]) -> dict[Hashable, list[int]]:
-    """Values that come to the same are counted as what most nodes have: limits that are not lower, and addresses where
-    every node has a Ray of its own, which then are only counted."""
+def _merged(section: str, name: str, values: dict[Hashable, list[int]]) -> dict[Hashable, list[int]]:
+    """Values that come to the same are counted as what most nodes have, and addresses where every node has a Ray of
+    its own are only counted."""
+    if len(values) < 2:
+        return values
     usual = max(values, key=lambda value: len(values[value]))
     merged: dict[Hashable, list[int]] = defaultdict(list)
     if name == "Ray instances" and _is_a_name(values):
         for value, nodes in values.items():
             merged[len(str(value).split(", ")) if value else None] += nodes
         return dict(merged)
-    if name == _COMPILERS:  # one more breaks nothing
-        enough = set(str(usual or "").split(", "))
-        for value, nodes in values.items():
-            merged[usual if enough <= set(str(value or "").split(", ")) else value] += nodes
-        return dict(merged)
-    if name not in _LIMITS:
-        return values
     for value, nodes in values.items():
-        merged[usual if _size(name, value) >= (1 - _TOLERANCE) * _size(name, usual) else value] += nodes
+        merged[usual if _is_enough(section, name, value, usual) else value] += nodes
     return dict(merged)
+
+
+def _is_enough(section: str, name: str, value: Hashable, usual: Hashable) -> bool:
+    """Whether a value breaks nothing where most nodes have the usual one: a limit that is not lower, a compiler or an
+    interface more, what is not known or not there to be full."""
+    if name == _COMPILERS:
+        return set(str(usual or "").split(", ")) <= set(str(value or "").split(", "))
+    if name in _LIMITS:
+        return _size(name, value) >= (1 - _TOLERANCE) * _size(name, usual)
+    if section == "node" and name.startswith("interface "):
+        return usual is None or _is_no_worse(str(value or "down"), str(usual))
+    if section == "host" and name in _RUNTIMES:
+        return _release(value) >= _release(usual)
+    if section == "gpus" and name in ("driver", "cuda"):
+        return value is None
+    if section == "node" and name.startswith("disk of "):
+        return value != compared.FULL and usual != compared.FULL
+    return section == "node" and name == compared.CLOCK_KEPT and value is None
+
+
+def _is_no_worse(interface: str, usual: str) -> bool:
+    """Whether an interface is as good as the usual one; a speed that it does not tell is no other."""
+    (state, *told), (least, *expected) = interface.split(", "), usual.split(", ")
+    return state == least and (state == "down" or set(told) <= set(expected))
+
+
+def _release(value: Hashable) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", str(value or ""))))
 
 
 def _size(name: str, value: Hashable) -> float:
