@@ -95,8 +95,9 @@ def _set(path: str, value: Any) -> Callable[[Bundle], None]:
     return change
 
 
-def _named(bundle: Bundle, name: str) -> list[Bundle]:
-    return [one for one in bundle["packages"]["distributions"] if one["name"] == name]
+def _named(bundle: Bundle, name: str) -> Bundle:
+    distributions: list[Bundle] = bundle["packages"]["distributions"]
+    return next(one for one in distributions if one["name"] == name)
 
 
 def _drop(path: str) -> Callable[[Bundle], None]:
@@ -177,10 +178,7 @@ FAULTS: dict[str, tuple[Callable[[Bundle], None], str]] = {
     "another port to meet at": (_set("environment/MASTER_PORT", "29501"), "MASTER_PORT"),
     "one thread": (_set("environment/OMP_NUM_THREADS", "1"), "OMP_NUM_THREADS"),
     "an older triton": (_package("triton", "3.5.1"), "triton"),
-    "a damaged vLLM": (
-        lambda bundle: [one.update(damage="no RECORD") for one in _named(bundle, "vllm")],
-        "vllm",
-    ),
+    "a damaged vLLM": (lambda bundle: _named(bundle, "vllm").update(damage="no RECORD"), "vllm"),
     "another FSDP": (_set("environment/FSDP_VERSION", "2"), "FSDP_VERSION"),
     "checked gathers": (_set("environment/ACCELERATE_DEBUG_MODE", "1"), "ACCELERATE_DEBUG_MODE"),
     "Python from a patch ago": (_set("packages/python", "3.12.3"), "python"),
