@@ -107,15 +107,21 @@ def _core_settings(case: Case, report: Report) -> Missing | None:
     unread: dict[tuple[str | None, str | None, int | None], Setting] = {}
     for plan in plans:
         for name, setting in plan.settings.items():
-            if setting.unknown is None or setting.line is None or (name in MODELS and case.model is not None):
+            # What stands behind -- has a file and no line; what has no file nobody gave.
+            if setting.unknown is None or setting.file is None or (name in MODELS and case.model is not None):
                 continue
             if name in INPUTS or (name in CORE and f"plan.{plan.role}.{name}" in asked):
                 unread.setdefault((setting.key, setting.file, setting.line), setting)
     if not unread:
         return None
     first, *others = unread.values()
-    also = f" (so is {', '.join(f'{s.key} at {s.file}:{s.line}' for s in others)})" if others else ""
-    return Missing(what=f"{first.file}:{first.line}: {first.key} is not known{also}: {first.unknown}", how=_give(first))
+    also = f" (so is {', '.join(f'{s.key} at {_place(s)}' for s in others)})" if others else ""
+    why = (first.unknown or "").removeprefix(f"{first.key}: ")
+    return Missing(what=f"{_place(first)}: {first.key} is not known{also}: {why}", how=_give(first))
+
+
+def _place(setting: Setting) -> str:
+    return f"{setting.file}:{setting.line}" if setting.line is not None else f"{setting.file}"
 
 
 def _give(setting: Setting) -> str | None:
@@ -173,6 +179,15 @@ def _patient(case: Case, report: Report) -> Missing | None:
     return Missing(what=f"no vLLM and no RL framework is in {where}", how="--python PATH of the environment to examine")
 
 
+def _explained(case: Case, report: Report) -> Missing | None:
+    """Why a run failed: where a selection leaves the checks out that know it, nothing was answered."""
+    if report.incident is None or report.incident.kind != "crashed" or report.findings or report.ignored:
+        return None
+    return Missing(
+        what="the run failed, and none of the selected checks says why", how="without --select all are asked"
+    )
+
+
 def _understood(case: Case, report: Report) -> Missing | None:
     incident = report.incident
     if incident is not None and incident.kind == "unfinished" and incident.stage == "start":
@@ -206,7 +221,7 @@ NEEDS: dict[Subject, tuple[Need, ...]] = {
         Need("gpus", _machine),
     ),
     Subject.ENVIRONMENT: (Need("packages", _patient),),
-    Subject.LOG: (Need("log", _understood),),
+    Subject.LOG: (Need("log", _understood), Need("log", _explained)),
     Subject.STALL: (),
 }
 
@@ -221,7 +236,8 @@ def missing(
     found = [need for need in needs if need is not None]
     found += [Missing(what=f"{r.code} crashed: {r.reason}") for r in report.results if r.outcome is Outcome.CRASHED]
     found += _not_settled(report.results, set(required))
-    if not found and not any(r.outcome in (Outcome.PASS, Outcome.FINDINGS) for r in report.results):
+    judged = report.ignored or any(r.outcome in (Outcome.PASS, Outcome.FINDINGS) for r in report.results)
+    if not found and not judged:
         open_ = next((r.reason for r in report.results if r.outcome is Outcome.NOT_CHECKED and r.reason), "")
         found.append(Missing(what="nothing could be judged" + (f": {open_}" if open_ else "")))
     return tuple(dict.fromkeys(found))

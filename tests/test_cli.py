@@ -260,7 +260,19 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("check", ""), "an empty argument: is a variable of the shell not set?"),
         (("check", "run.sh", "--select", ""), "an empty argument: is a variable of the shell not set?"),
         (("check", "run.sh", "missing.sh"), "missing.sh: no such file"),
-        (("check", "loop.sh"), "loop.sh: no such file"),
+        (("check", "loop.sh"), "loop.sh: a link to loop.sh, which is not there"),
+        (("check", "scripts/run.sh", "--level", "static"), "scripts/run.sh: no such file"),
+        (("check", "https://example.org/run.sh"), "https://example.org/run.sh: an address; download the file"),
+        (("check", "case.json"), "case.json: a bundle, and no launch file: rldoctor check --from case.json"),
+        (("plan", "case.json"), "case.json: a bundle, and no launch file: rldoctor check --from case.json"),
+        (("plan", "report.json"), "report.json: a report of rldoctor, and no launch file"),
+        (("bundle", "machine.json"), "machine.json: the description of a machine, and no launch file: --assume"),
+        (("plan", "srun", "run.sh"), "(run.sh)"),
+        (("baseline", "srun", "run.sh"), "srun: no such file; hand over the script alone: rldoctor baseline run.sh"),
+        (("triage", "torn.gz", "--config", "torn.gz"), "torn.gz: a log by its name, and no launch file"),
+        (("triage", "https://example.org/run.log"), "is an address: download the log, or pipe it"),
+        (("check", "run.sh", "--select", ","), "',': no code, where codes or prefixes are expected"),
+        (("check", "run.sh", "--step", "absent.py:step"), "absent.py: No such file or directory"),
         (("check", "rum.sh"), "rum.sh: no such file; did you mean run.sh?"),
         (("check", "srun", "bash", "run.sh"), "srun: no such file; hand over the script alone: rldoctor check run.sh"),
         (("check", "srun -n 8 bash run.sh"), "srun: no such file; hand over the script alone: rldoctor check run.sh"),
@@ -298,6 +310,8 @@ def test_what_cannot_be_used_is_one_line_and_never_green(
     Path("folder").mkdir()
     Path("folder", "run.sh").touch()
     Path("torn.gz").write_bytes(b"\x1f\x8b\x08" + b"x" * 100)
+    Path("case.json").write_text(json.dumps({"schema_version": 1, "packages": None, "gpus": None}))
+    Path("report.json").write_text(json.dumps({"schema_version": 1, "findings": []}))
     with pytest.raises(SystemExit) as left:
         cli.main(arguments)
     shown = capsys.readouterr()

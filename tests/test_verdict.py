@@ -88,6 +88,7 @@ def test_all_that_the_verdict_speaks_about_was_reached(check: Check_) -> None:
         ("actor_rollout_ref.model.path=$MODEL", "actor_rollout_ref.model.path", "MODEL"),
         ("data.max_response_length=$1", "data.max_response_length", "rldoctor check FILE -- ARGUMENTS"),
         ("data.max_response_length=$(cat length)", "data.max_response_length", None),
+        ("trainer.nnodes=two", "trainer.nnodes", None),
     ],
 )
 def test_a_core_setting_that_nobody_can_read(check: Check_, given: str, what: str, how: str | None) -> None:
@@ -115,6 +116,34 @@ def test_a_core_setting_that_the_machine_or_the_arguments_tell(check: Check_) ->
     launch = f"{LAUNCH.rstrip()} \\\n    actor_rollout_ref.rollout.n={{}}\n"
     assert check(launch=launch.format("$N"), machine={**MACHINE, "env": {"N": "8"}})[0] == 0
     assert check("--", "8", launch=launch.format("$1"))[0] == 0
+
+
+def test_a_core_setting_that_the_arguments_make_unreadable(check: Check_) -> None:
+    code, found, _ = check("--", "trainer.nnodes=two", launch=f'{LAUNCH.rstrip()} "$@"\n')
+    assert code == 2
+    assert found["missing"][0]["what"] == "run.sh: trainer.nnodes is not known: 'two' is not a whole number"
+
+
+def test_what_is_set_aside_was_judged(check: Check_) -> None:
+    broken = LAUNCH.replace("trainer.nnodes", "actor_rollout_ref.rollout.gpu_memory_utilisation=0.5 trainer.nnodes")
+    assert check("--select", "RLD219", launch=broken)[0] == 1
+    assert check("--select", "RLD219", "--ignore", "RLD219", launch=broken)[0] == 0
+
+
+def test_a_run_that_failed_for_what_was_not_asked_is_not_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nKeyError: 'prompt'\n")
+    for options, code, said in (
+        (["--select", "RLD1"], 2, "cannot judge: the run failed, and none of the selected checks says why"),
+        (["--ignore", "RLD"], 0, "failed: no problem found"),
+        ([], 1, "failed: RLD902"),
+    ):
+        with pytest.raises(SystemExit) as left:
+            cli.main(["triage", str(log), *options])
+        assert left.value.code == code
+        assert capsys.readouterr().out.startswith(said)
 
 
 def test_core_settings_that_nobody_can_read_are_one_line(check: Check_) -> None:

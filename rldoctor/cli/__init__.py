@@ -19,6 +19,7 @@ from rldoctor.catalogue import foreign
 from rldoctor.cli import catalogue, facts, gate, judging, timeout, watching
 from rldoctor.cli.commands import Command, Group, TakesArguments
 from rldoctor.cli.exits import ExitCode
+from rldoctor.cli.targets import LOGS
 from rldoctor.errors import InputError, one_line
 from rldoctor.streams import progress
 
@@ -162,7 +163,7 @@ def _meant(arguments: Sequence[str]) -> str:
         return ""
     if not os.path.exists(given):  # noqa: PTH110 (Path's own may raise)
         return ""
-    command = "triage" if given.endswith(judging.LOGS) else "check"
+    command = "triage" if given.endswith(LOGS) else "check"
     return f" A file needs a command before it: rldoctor {command} {shlex.quote(given)}"
 
 

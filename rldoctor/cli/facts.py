@@ -24,6 +24,7 @@ from rldoctor.cli.options import (
     Target,
     TimeLimit,
 )
+from rldoctor.cli.targets import refuse
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
@@ -52,6 +53,7 @@ def bundle(
     from rldoctor import bundle as bundles
     from rldoctor.flow import run, session
 
+    refuse([target] if target is not None else [], "bundle")
     opened = session.open_session(
         session.Options(
             target=target,
@@ -177,6 +179,7 @@ def plan(
     from rldoctor.sheet import sheet
 
     render = report.renderer(format_, to_file=output is not None)
+    refuse([target], "plan")
     if len(python or ()) > 1 or len(from_ or ()) > 1:
         raise InputError("a plan is that of one environment; give one --python or --from")
     opened = session.open_session(
@@ -237,5 +240,6 @@ def compat(
     )
     found = answer.judge(run.gather(opened, progress), packages or ())
     deliver(render(redact.tree(found)), output)
-    progress(answer.sentence(found))
+    if format_ != "rich" or output is not None:
+        progress(answer.sentence(found))
     return {"consistent": ExitCode.OK, "changes": ExitCode.FINDINGS}.get(found.outcome, ExitCode.CANNOT_JUDGE)

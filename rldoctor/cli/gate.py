@@ -10,6 +10,7 @@ import typer
 from rldoctor import redact
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.options import Assume, Codes, Framework, IgnoredCodes, Level, Model, Output, Python, Targets, split
+from rldoctor.cli.targets import refuse
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.streams import deliver, progress
@@ -35,6 +36,7 @@ def baseline(
     from rldoctor.flow import examination, run, session
     from rldoctor.report import json_document
 
+    refuse(targets or [], "baseline")
     opened = session.open_session(
         session.Options(
             framework=framework,

@@ -36,6 +36,7 @@ from rldoctor.cli.options import (
     Verbose,
     split,
 )
+from rldoctor.cli.targets import refuse
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.model import Report
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from rldoctor.project.baseline import Baseline
 
 
-# How the names of logs end, and those of launch files do not.
-LOGS = (".log", ".out", ".err", ".gz")
 # So often --fix mends what its own changes uncover: another batch, another micro batch.
 MEND_ROUNDS = 4
 
@@ -106,22 +105,6 @@ class Judging:
             progress(summed_up(judged))
         assert judged.verdict is not None
         return OF_STATE[judged.verdict.state]
-
-
-def _refuse_what_is_no_file(targets: list[Path]) -> None:
-    """Raises :class:`InputError` for what people hand over in the place of a launch file: a command line, a pipe, or a
-    log."""
-    words = [word for target in targets for word in str(target).split()]
-    script = next((word for word in words if Path(word).is_file()), None)
-    for target in targets:
-        if str(target).endswith(LOGS) and target.is_file():
-            raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
-        if str(target) == "-":
-            raise InputError("-: what a launch names stands beside its file, so standard input is not read: save it")
-        if not target.exists() and script is not None and not Path(words[0]).suffix:
-            raise InputError(f"{words[0]}: no such file; hand over the script alone: rldoctor check {script}")
-        if not target.exists() and " -" in str(target):
-            raise InputError(f"{target}: a command, not a file; save it as a script and hand that over")
 
 
 def check(
@@ -189,7 +172,7 @@ def check(
         given = len(targets or ())
         how = "" if given else ": rldoctor check SCRIPT -- ARGUMENTS"
         raise InputError(f"what stands behind -- goes to one launch script; {given} are given{how}")
-    _refuse_what_is_no_file(targets or [])
+    refuse(targets or [])
     if (fix or diff) and not targets and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
 
@@ -277,6 +260,7 @@ def triage(
     """Find the first cause in the log of a run that crashed, stalled or silently failed."""
     from rldoctor.flow import run, session
 
+    refuse([config] if config is not None else [])
     options = session.Options(
         target=config,
         bundles=(bundle,) if bundle else (),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rldoctor.cli import completing
+from rldoctor.errors import InputError
 
 Codes = Annotated[
     list[str] | None,
@@ -80,4 +81,7 @@ Framework = Annotated[
 
 def split(codes: list[str] | None) -> tuple[str, ...]:
     """The codes of an option that may be repeated, and hold several after commas."""
-    return tuple(part.strip().upper() for item in codes or () for part in item.split(",") if part.strip())
+    parts = [part.strip().upper() for item in codes or () for part in item.split(",")]
+    if codes and not any(parts):
+        raise InputError(f"{','.join(codes)!r}: no code, where codes or prefixes are expected, such as RLD1,RLD204")
+    return tuple(part for part in parts if part)

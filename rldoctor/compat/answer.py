@@ -40,7 +40,10 @@ def judge(case: Case, names: Sequence[str] = ()) -> Answer:
     clashes = tuple(dict.fromkeys(world.clashes(world.versions)))
     found: tuple[Remedy, ...] = ()
     contradictions: tuple[str, ...] = ()
-    outcome: Outcome = "consistent" if world.decided(world.versions) else "not-judged"
+    decided = world.decided(world.versions)
+    # What an engine or a framework asks for is the question: without that, nothing else answers it.
+    silent = world.undeclared.keys() & {*FRAMEWORKS, "vllm"}
+    outcome: Outcome = "consistent" if decided and not silent else "not-judged"
     if clashes:
         outcome = "changes"
         try:
@@ -101,6 +104,7 @@ def sentence(answer: Answer) -> str:
             f"nothing could be judged: {'; '.join(answer.unknown) or 'no two packages here say anything of each other'}"
         )
     if answer.outcome == "consistent":
-        return "nothing to change" + (f"; not judged: {'; '.join(answer.unknown)}" if answer.unknown else "")
+        aside = f"; not judged: {'; '.join(answer.unknown)}" if answer.unknown else ""
+        return f"these versions go together: nothing to change{aside}"
     count = len(answer.remedies[0].changes)
     return f"{count} {'change makes' if count == 1 else 'changes make'} it consistent, and none can be left out"

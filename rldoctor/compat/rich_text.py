@@ -11,12 +11,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rldoctor.compat.answer import sentence
 from rldoctor.compat.explain import reported
-from rldoctor.compat.model import COMMAND_LINE, Answer, Clash, Engine, Remedy, Trainer
+from rldoctor.compat.model import COMMAND_LINE, Answer, Clash, Engine, Outcome, Remedy, Trainer
 from rldoctor.report.console import drawn
 
 _Row = TypeVar("_Row", Engine, Trainer)
 
+STYLES: dict[Outcome, str] = {
+    "consistent": "bold green",
+    "changes": "bold",
+    "impossible": "bold red",
+    "not-judged": "bold yellow",
+}
 MOST_ROWS = 12
 MOST_REASONS = 3
 
@@ -29,19 +36,17 @@ def render(answer: Answer, terminal: bool | None = None) -> str:
 def _print(console: Console, answer: Answer) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in answer.versions.items())
     cuda = f", driver for CUDA {answer.cuda}" if answer.cuda else ""
-    console.print(Text(answer.target, style="bold"))
-    console.print(Text(f"Python {answer.python}{cuda}{', ' if versions else ''}{versions}"))
+    console.print(Text(sentence(answer), style=STYLES[answer.outcome]))
+    console.print(Text(f"{answer.target}: Python {answer.python}{cuda}{', ' if versions else ''}{versions}"))
     _print_engines(console, answer)
     for name, rows in answer.trainers.items():
         _print_trainers(console, name, rows)
     console.print(Text(f"as published on {answer.date}", style="dim"))
     console.print()
-    if answer.outcome == "consistent":
-        console.print(Text("these versions go together: nothing to change", style="green"))
     for clash in answer.clashes:
         if clash.asks != COMMAND_LINE:  # what is wished for is no fault of what is there
             _print_clash(console, clash, "bold red")
-    for line in answer.conflict:
+    for line in answer.conflict[1:]:
         console.print(Text(f"no versions go together: {line}", style="bold red"))
     for place, remedy in enumerate(answer.remedies):
         _print_remedy(console, remedy, "or change" if place else "change")

@@ -181,4 +181,4 @@ def describe(case: Case) -> str:
         parts += [f"{d.name} {d.version}" for d in found if d is not None]
     if case.gpus is not None:
         parts.append(f"{len(case.gpus.devices)}x {case.gpus.devices[0].name}" if case.gpus.devices else "no GPU")
-    return ", ".join(parts) or "nothing"
+    return ", ".join(parts) or "this machine"

@@ -198,7 +198,9 @@ def own_step(named: str) -> tuple[Path, str]:
     file = Path(name).absolute()
     try:
         tree = untrusted.python(untrusted.text(file, LONGEST_SOURCE))
-    except (OSError, SyntaxError) as error:
+    except OSError as error:
+        raise InputError(f"--step {named}: FILE:FUNCTION is expected, and {file}: {error.strerror}") from None
+    except SyntaxError as error:
         raise InputError(f"--step {named}: FILE:FUNCTION is expected, and {one_line(error)}") from None
     if not any(isinstance(node, ast.FunctionDef) and node.name == function for node in tree.body):
         raise InputError(f"--step {named}: {file.name} has no function {function} at its top level")

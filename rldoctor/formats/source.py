@@ -49,6 +49,8 @@ def open_source(path: Path) -> Source:
     try:
         if path.is_dir():
             raise InputError(f"{path}: a folder, not a launch file")
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"{path}: a link to {path.readlink()}, which is not there")
         if not path.exists():
             near = meant(path.name, [one.name for one in path.parent.iterdir()]) if path.parent.is_dir() else None
             raise InputError(f"{path}: no such file" + (f"; did you mean {path.with_name(near)}?" if near else ""))
@@ -178,7 +180,7 @@ class Files:
         """The folders above the launch file, up to the first in which anybody may put files."""
         found: list[Path] = []
         for folder in list(self.base.resolve().parents)[:MAX_PARENTS]:
-            if folder.stat().st_mode & stat.S_IWOTH:
+            if not folder.is_dir() or folder.stat().st_mode & stat.S_IWOTH:
                 break
             found.append(folder)
         return found

@@ -10,6 +10,7 @@ import importlib
 import io
 import lzma
 import os
+import re
 import stat
 import sys
 import zlib
@@ -75,7 +76,9 @@ class Source:
 
     def takes_long(self) -> bool:
         """Whether somebody who waits for it wants to know: of a large file, or of a stream that may never end."""
-        return self.path is None or not self.path.is_file() or self.path.stat().st_size > _LONG
+        if self.path is None or self.path.is_fifo():
+            return True
+        return self.path.is_file() and self.path.stat().st_size > _LONG
 
     def _open(self) -> IO[bytes]:
         if self.path is None:
@@ -235,13 +238,15 @@ def sources_of(paths: Iterable[str], may_be_empty: bool = False) -> tuple[list[S
     logs."""
     found: list[Source] = []
     notes: list[str] = []
-    for name in paths:
+    for name in dict.fromkeys(paths):
         if name == "-":
             found.append(Source("standard input"))
             continue
         path = Path(name)
         if not path.exists():
-            raise InputError(f"{name} does not exist")
+            address = re.match(r"[A-Za-z][\w+.-]*://", name)
+            how = "is an address: download the log, or pipe it: curl -sL URL | rldoctor triage -"
+            raise InputError(f"{name} {how if address else 'does not exist'}")
         if not path.is_dir():
             found.append(Source(name, path, origin_of(path.name)))
             continue

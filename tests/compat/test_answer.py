@@ -39,7 +39,7 @@ def reasons(answer: Answer, package: str) -> list[str]:
 def test_what_goes_together_is_left_alone(case: Case) -> None:
     answer = judge(case)
     assert (answer.outcome, answer.clashes, answer.remedies) == ("consistent", (), ())
-    assert sentence(answer) == "nothing to change"
+    assert sentence(answer) == "these versions go together: nothing to change"
 
 
 def test_a_vllm_too_new_for_trl_is_settled_by_either_of_them() -> None:

@@ -1,0 +1,61 @@
+"""What people hand over in the place of a launch file, and what to type instead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rldoctor import untrusted
+from rldoctor.errors import InputError
+
+# How the names of logs end, and those of launch files do not.
+LOGS = (".log", ".out", ".err", ".gz")
+# A bundle holds the facts of one machine; see rldoctor.bundle.
+_MAX_BYTES = 64 << 20
+
+
+def refuse(targets: Sequence[Path], command: str = "check") -> None:
+    """Raises :class:`InputError` for a command line, a pipe, an address, a log, and what rldoctor itself wrote.
+    ``command`` is the one that was typed."""
+    words = [word for target in targets for word in str(target).split()]
+    script = next((word for word in words if untrusted.is_file(word)), None)
+    for target in targets:
+        if untrusted.is_file(target):
+            _refuse_file(target)
+        elif str(target) == "-":
+            raise InputError("-: what a launch names stands beside its file, so standard input is not read: save it")
+        elif not target.exists():
+            _refuse_words(str(target), words[0], script, command)
+
+
+def _refuse_file(target: Path) -> None:
+    if str(target).endswith(LOGS):
+        raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
+    held = _object(target) if target.suffix == ".json" else {}
+    if {"schema_version", "findings"} <= held.keys():
+        raise InputError(f"{target}: a report of rldoctor, and no launch file")
+    if {"schema_version", "packages"} <= held.keys():
+        raise InputError(f"{target}: a bundle, and no launch file: rldoctor check --from {target}")
+    if "packages" in held and "gpus" in held:
+        raise InputError(f"{target}: the description of a machine, and no launch file: --assume {target}")
+
+
+def _refuse_words(target: str, first: str, script: str | None, command: str) -> None:
+    scheme, address, rest = target.partition(":/")
+    if address and scheme.isalnum():  # pathlib has made one slash of two
+        raise InputError(f"{scheme}://{rest.lstrip('/')}: an address; download the file and hand that over")
+    if script is not None and not Path(first).suffix:
+        raise InputError(f"{first}: no such file; hand over the script alone: rldoctor {command} {script}")
+    if " -" in target:
+        raise InputError(f"{target}: a command, not a file; save it as a script and hand that over")
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """The JSON object that a file holds; empty for anything else."""
+    try:
+        held = json.loads(untrusted.read(file, _MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return held if isinstance(held, dict) else {}
