@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from rldoctor.frameworks import packages
 from rldoctor.refresh.modules import OLDEST, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news
+from rldoctor.tables import packed
 from rldoctor.tables.frames import DATA, Table
 
 SINCE = {
@@ -54,10 +52,8 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
                 count += 1
                 rows[module_name(path), found].add(release.version)
         say(f"{package} {release.version}: {count} modules")
-    DATA.mkdir(exist_ok=True)
     content = encoded(rows, sorted((release.version for release in chosen), key=order))
-    packed = lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
-    (DATA / f"{package}.json.xz").write_bytes(packed)
+    packed.write(DATA, package, content)
     return news([release.version for release in fresh])
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import lzma
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-
-import msgspec
 
 from rldoctor.frameworks import packages
 from rldoctor.refresh.message_sites import Message, messages
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news
+from rldoctor.tables import packed
 from rldoctor.tables.messages import DATA, Table
 
 SINCE = {
@@ -66,9 +64,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
         say(f"{package} {release.version}: {count} messages")
     # A newer patch of a minor release takes the place of the one that was read before.
     releases = sorted((release.version for release in chosen), key=order)
-    DATA.mkdir(exist_ok=True)
-    content = msgspec.json.encode(encoded(rows, releases))
-    (DATA / f"{package}.json.xz").write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+    packed.write(DATA, package, encoded(rows, releases))
     return news([release.version for release in fresh])
 
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 import ast
 import datetime
 import hashlib
-import lzma
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from rldoctor.refresh.releases import Publications, minor, news
+from rldoctor.tables import packed
 from rldoctor.tables.model_defaults import DATA, KEYS, SECTIONS, Table
 from rldoctor.tables.sources.trees import SourceTree
 
@@ -53,11 +51,8 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
         say(f"{package} {release.version}: {len(found)} language models")
         rows.append((release.version, found))
         fresh.append(release.version)
-    DATA.mkdir(exist_ok=True)
     content = encoded(rows, datetime.date.today().isoformat())
-    (DATA / f"{package}.json.xz").write_bytes(
-        lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
-    )
+    packed.write(DATA, package, content)
     return news(fresh)
 
 

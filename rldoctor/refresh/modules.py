@@ -15,7 +15,10 @@ from rldoctor.tables.sources.trees import SourceTree
 OLDEST = {"vllm": "0.6.3", "transformers": "4.43.0", "peft": "0.13.0", "accelerate": "1.0.0"}
 # These change from patch to patch; of the others the newest of every minor release is read.
 EVERY = frozenset(
-    {"vllm", "peft", "accelerate", "deepspeed", "sglang", *(package.name for package in packages() if package.symbols)}
+    {
+        *("vllm", "peft", "accelerate", "deepspeed", "sglang", "liger-kernel", "tensordict", "xgrammar"),
+        *(package.name for package in packages() if package.symbols),
+    }
 )
 _TOPS = {package.name: package.modules[0] for package in packages() if package.modules} | {"megatron-core": "megatron"}
 # What nobody imports from outside.

@@ -9,20 +9,19 @@ from __future__ import annotations
 import ast
 import datetime
 import hashlib
-import lzma
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from rldoctor.frameworks import frameworks
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news
+from rldoctor.tables import packed
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.trees import SourceTree
 from rldoctor.tables.symbols import DATA, Table
+from rldoctor.tables.symbols.columns import columns
 
 SINCE = {
     **OLDEST,
@@ -41,7 +40,7 @@ class Library:
 
 LIBRARIES = {
     "torch": Library(
-        "2.3.0",
+        "2.0.0",
         inner=r"^torch/(?:_inductor|_dynamo|_functorch|_refs|_decomp|_prims|_numpy|_export|_vendor|_lazy|onnx|ao|export"
         r"|jit|package|sparse|quantization|fx|utils/(?:hipify|viz|tensorboard|data/datapipes)|distributed/(?:pipelining"
         r"|_shard|rpc|_tools))/|^torch/(?!_C/(?:__init__|_VariableFunctions)\.pyi$).*\.pyi$",
@@ -56,15 +55,27 @@ LIBRARIES = {
     "datasets": Library("2.14.0", inner=r"/(?:commands|packaged_modules|io)/"),
     "sglang": Library(
         "0.4.1",
-        inner=r"^sglang/(?:lang|eval|bench\w*|profiler|multimodal_gen|jit_kernel|cli|test)(?:/|\.)"
+        inner=r"^sglang/(?:lang|eval|bench\w*|profiler|multimodal_gen|jit_kernel|cli|test|kernels)(?:/|\.)"
         r"|^sglang/srt/(?:models|layers|multimodal|configs|function_call|compilation|speculative|hardware_backend|dllm)/",
     ),
     "megatron-core": Library("0.8.0", inner=r"/(?:inference|datasets|export|tokenizers)/"),
+    "triton": Library("2.1.0", inner=r"/(?:backends|tools|profiler|experimental|_utils|_C|language/extra)(?:/|\.)"),
+    "tensordict": Library("0.3.0"),
+    "pydantic": Library("1.10.0", inner=r"/(?:_internal|deprecated|v1|experimental|plugin)/"),
+    "tokenizers": Library("0.15.0"),
+    "liger-kernel": Library("0.4.0"),
+    "torchdata": Library("0.7.0", inner=r"/(?:datapipes|dataloader2)/"),
+    "torchao": Library("0.5.0", inner=r"/(?:kernel|prototype|_models|experimental)/"),
+    "compressed-tensors": Library("0.6.0"),
+    "xgrammar": Library("0.1.5", inner=r"/(?:kernels|tvm_ffi)/"),
+    "bitsandbytes": Library("0.41.0"),
+    "mistral-common": Library("1.4.0"),
+    "flash-attn": Library("2.3.0", inner=r"^flash_attn/(?:models|cute|flash_attn_triton_amd)/"),
 }
 COVERED = (*SINCE, *LIBRARIES)
 
 # One module for each architecture: that it is there, and its classes, is what matters.
-_MODELS = re.compile(r"^(?:vllm/model_executor/models|transformers/models)/")
+_MODELS = re.compile(r"^(?:vllm/(?:model_executor/)?models|transformers/models)/")
 
 Symbols = dict[str, str]
 
@@ -73,7 +84,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     """Reads the releases that the table lacks and writes it. Returns what changed, a line each.
 
     Raises ``OSError`` where the index does not answer."""
-    table = Table.load(package) if package in Table.packages() else Table({"releases": [], "modules": {}})
+    table = Table.load(package) if package in Table.packages() else Table({"releases": [], **columns({})})
     library = LIBRARIES.get(package)
     since = SINCE[package] if library is None else library.since
     chosen = published.releases(package, since, grouping(package), beside=False)
@@ -100,10 +111,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     content = encoded(rows, datetime.date.today().isoformat())
     if library is not None:
         content = changes(content)
-    DATA.mkdir(exist_ok=True)
-    (DATA / f"{package}.json.xz").write_bytes(
-        lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
-    )
+    packed.write(DATA, package, {**content, **columns(content["modules"])})
     return news([version for version, _ in fresh if version not in before])
 
 
@@ -142,7 +150,7 @@ def symbols(text: str, *, classes_only: bool = False) -> Iterator[tuple[str, str
             yield from ((target.id, "") for target in targets if isinstance(target, ast.Name))
 
 
-def encoded(rows: list[tuple[str, dict[str, Symbols]]], day: str) -> dict[str, object]:
+def encoded(rows: list[tuple[str, dict[str, Symbols]]], day: str) -> dict[str, Any]:
     """The table's content: per module and name the spans of releases, by position, in which it stood with the same
     parameters."""
     modules: dict[str, dict[str, list[list[object]]]] = {}
@@ -158,7 +166,7 @@ def encoded(rows: list[tuple[str, dict[str, Symbols]]], day: str) -> dict[str, o
     return {"date": day, "releases": [version for version, _ in rows], "modules": modules}
 
 
-def changes(content: dict[str, Any]) -> dict[str, object]:
+def changes(content: dict[str, Any]) -> dict[str, Any]:
     """What is left of a table where only what some release lacks or has otherwise is kept: with each module, what makes
     it give more than it binds, and the class of a member that is kept; ``steady`` are those kept names that another
     module has throughout."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import lzma
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-
-import msgspec
 
 from rldoctor.frameworks import frameworks
 from rldoctor.link.framework import OTHERS
 from rldoctor.link.uses import uses
 from rldoctor.refresh.modules import modules, order
 from rldoctor.refresh.releases import Publications, news
+from rldoctor.tables import packed
 from rldoctor.tables.sources.trees import SourceTree
 from rldoctor.tables.uses import DATA, Table
 
@@ -52,10 +50,8 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
         say(f"{package} {release.version}: {len(found)} imports of other packages")
         for asked in found:
             rows[asked].add(release.version)
-    DATA.mkdir(exist_ok=True)
     content = encoded(rows, sorted((release.version for release in chosen), key=order))
-    packed = lzma.compress(msgspec.json.encode(content), preset=9 | lzma.PRESET_EXTREME)
-    (DATA / f"{package}.json.xz").write_bytes(packed)
+    packed.write(DATA, package, content)
     return news([release.version for release in fresh])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rldoctor.tables import packed
 from rldoctor.tables.closest_release import read_for
+from rldoctor.tables.symbols.columns import Names, module_of, names_of
 
 DATA = Path(__file__).with_name("data")
 
@@ -33,7 +34,9 @@ class Table:
         self.changes: bool = content.get("changes", False)
         self.steady: frozenset[str] = frozenset(content.get("steady", ()))
         self.date: str = content.get("date", "")
-        self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
+        numbers = {module: number for number, module in enumerate(content["modules"])}
+        self._columns = {m: tuple(content[c][n] for c in ("names", "spans", "parameters")) for m, n in numbers.items()}
+        self._read: dict[str, Names] = {}
 
     @staticmethod
     def packages() -> tuple[str, ...]:
@@ -53,36 +56,45 @@ class Table:
     def spans(self, module: str, name: str = "") -> tuple[Span, ...]:
         """The releases in which ``module`` defines ``name`` (``Class.member`` for a member), or in which the module
         itself is there; neighbours with other parameters are spans of their own."""
-        held = self._modules.get(module, {}).get(name, [])
+        held = self._module(module).get(name, [])
         return tuple(Span(self.releases[s[0]], self.releases[s[1]], s[2] if len(s) > 2 else "") for s in held)
 
     def homes(self, name: str) -> dict[str, tuple[Span, ...]]:
         """Every module that ever defined a name, with the releases."""
-        return {module: self.spans(module, name) for module, names in self._modules.items() if name in names}
+        last = name.rpartition(".")[2]
+        near = (module for module, (names, _, _) in self._columns.items() if last in names)
+        return {module: self.spans(module, name) for module in near if name in self._module(module)}
 
     def defines(self, module: str, name: str) -> bool:
         """Whether the module itself defines the class or function, and does not only import it: it has its members, or
         its parameters."""
-        names = self._modules.get(module, {})
+        names = self._module(module)
         return any(other.startswith(f"{name}.") for other in names) or any(len(s) > 2 for s in names.get(name, ()))
 
     def modules(self) -> tuple[str, ...]:
         """Every module that a release had."""
-        return tuple(self._modules)
+        return tuple(self._columns)
 
     def names(self, module: str) -> tuple[str, ...]:
         """Every name that a module had in some release, members of its classes as ``Class.member``."""
-        return tuple(self._modules.get(module, ()))
+        return tuple(names_of(self._columns[module][0])) if module in self._columns else ()
 
     def at(self, release: str) -> dict[str, dict[str, str]]:
         """The names of every module in one release that was read, with their parameters."""
         position = self.releases.index(release)
         found: dict[str, dict[str, str]] = {}
-        for module, names in self._modules.items():
-            for name, spans in names.items():
+        for module in self._columns:
+            for name, spans in self._module(module).items():
                 said = next((s[2] if len(s) > 2 else "" for s in spans if s[0] <= position <= s[1]), None)
                 if said is not None and name:
                     found.setdefault(module, {})[name] = said
                 elif said is not None:
                     found.setdefault(module, {})
         return found
+
+    def _module(self, module: str) -> Names:
+        if module not in self._columns:
+            return {}
+        if module not in self._read:
+            self._read[module] = module_of(*self._columns[module])
+        return self._read[module]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.tables.symbols import DATA, Table
+from rldoctor.tables.symbols import DATA, Span, Table
+from rldoctor.tables.symbols.columns import Names, columns
 from rldoctor.tables.symbols.history import history, history_of
 
 
@@ -68,7 +69,7 @@ def test_what_a_module_has_without_binding_it() -> None:
 
 
 def test_the_shipped_tables_are_small() -> None:
-    assert sum(file.stat().st_size for file in DATA.iterdir()) < 3_000_000
+    assert sum(file.stat().st_size for file in DATA.iterdir()) < 1_700_000
     assert set(Table.packages()) >= {"vllm", "transformers", "trl", "verl", "peft", "accelerate"}
 
 
@@ -82,8 +83,29 @@ def test_the_shipped_tables_are_small() -> None:
 )
 def test_a_star_of_others_gives_what_they_have(star: str, name: str, specifier: str | None) -> None:
     names = {"": [[0, 1]], "*": [[1, 1]], star: [[1, 1]], name: [[0, 0]]}
-    table = Table({"releases": ["1.0", "2.0"], "modules": {"engine.tools": names}})
+    table = Table({"releases": ["1.0", "2.0"], **columns({"engine.tools": names})})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Table, "load", lambda package: table)
         found = history("engine", "engine.tools", name)
     assert (found.specifier if found is not None else None) == specifier
+
+
+def test_columns_give_back_what_went_in() -> None:
+    names: Names = {
+        "": [[0, 4]],
+        "*engine": [[0, 4]],
+        "*engine.tools": [[1, 1]],
+        "Engine": [[0, 4]],
+        "Engine.run": [[0, 1, "a,b="], [2, 4, "a,*,c="]],
+        "Engine.stop": [[0, 0], [3, 4]],
+        "Other.stop": [[0, 4]],
+        "Other.start": [[0, 4, "**"]],
+        "start": [[4, 4, "a"]],
+    }
+    table = Table({"releases": list("abcde"), **columns({"engine": names, "engine.empty": {"": [[1, 3]]}})})
+    assert table.names("engine") == tuple(names)
+    assert table.spans("engine", "Engine.run") == (Span("a", "b", "a,b="), Span("c", "e", "a,*,c="))
+    assert table.spans("engine", "Engine.stop") == (Span("a", "a"), Span("d", "e"))
+    assert table.homes("Other.start") == {"engine": (Span("a", "e", "**"),)}
+    assert table.modules() == ("engine", "engine.empty") and table.spans("engine.empty") == (Span("b", "d"),)
+    assert table.spans("engine.gone") == () and table.names("engine.gone") == () and table.homes("tart") == {}
