@@ -255,11 +255,19 @@ def _reported(section: str, facts: Mapping[str, Any], host: str) -> Iterator[tup
         elif isinstance(value, str) and section == "environment" and _is_secret(name, value):
             yield name, redact.mark(name)
         elif isinstance(value, str) and section in ("environment", "plan") and not _MEETING.fullmatch(name):
-            yield name, _UUID.sub("(id)", value.replace(host, "(host)") if host else value)
+            yield name, _UUID.sub("(id)", _without_host(value, host))
         else:
             yield name, value if isinstance(value, Hashable) else str(value)
     if section == "host":
         yield _COMPILERS, ", ".join(sorted(compilers)) or None
+
+
+def _without_host(value: str, host: str) -> str:
+    """The value with a mark for the node's own name, where it is a word of its own. Secrets go before: none is found
+    that has a mark inside."""
+    if not host or host not in value:
+        return value
+    return re.sub(rf"(?<![A-Za-z0-9]){re.escape(host)}(?![A-Za-z0-9])", "(host)", redact.text(value))
 
 
 def _reaches_itself(case: Case) -> bool:

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rldoctor import untrusted
+from rldoctor import redact, untrusted
 from rldoctor.errors import InputError, meant
 
 # A launch file is written by hand; what is larger is data or a dump that was named by mistake.
 MAX_BYTES = 2 * 1024 * 1024
 # A notebook keeps the outputs of its cells, pictures included.
 MAX_NOTEBOOK = 32 * 1024 * 1024
+# So much of a file is searched for secrets, to know them where a launch puts them under another name or cuts them.
+LEARNT = 64 * 1024
 # Published launch scripts name files relative to a repository's root, some folders above the script.
 MAX_PARENTS = 6
 # What the machine keeps there is no part of anybody's launch; a stranger's would print it.
@@ -65,7 +67,9 @@ def open_source(path: Path) -> Source:
         raw = untrusted.read(path, most)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    return Source(decode(raw, str(path)), str(path))
+    text = decode(raw, str(path))
+    redact.learn(raw[:LEARNT])
+    return Source(text, str(path))
 
 
 def decode(raw: bytes, name: str) -> str:

@@ -19,6 +19,7 @@ T = TypeVar("T")
 _ASSIGNMENT = re.compile(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]{0,127}(?:=|$)")
 _PARTS = re.compile(r"[:/]")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,}={0,2}")
 # The next word of a command is a header, or a name and a password.
 _HEADER_OPTIONS = frozenset(("-H", "--header"))
 _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
@@ -199,6 +200,9 @@ def _learned(value: str, found: Iterable[Span]) -> list[Span]:
         if span.name == "webhook":  # a part of its path may stand alone
             for part in _PARTS.split(held):
                 memory.remember(span.name, part)
+        if span.name == "private-key":  # a line of it may stand alone
+            for word in _KEY_LINE.findall(held):
+                memory.remember(span.name, word)
         if span.name == "credentials":
             _, colon, password = held.partition(":")
             if colon:

@@ -119,6 +119,7 @@ _HOOKS = (
     r"|(?<=/api/webhooks/)\d+/[\w-]{20,}|(?<=/webhookb2/)[\w@-]{20,}[\w/@-]*|(?<=/IncomingWebhook/)[\w/-]{16,}"
     r"|(?<=hooks\.zapier\.com/)hooks/catch/[\w/-]{10,}|(?<=/with/key/)[\w-]{16,}|(?<=/hooks/)[\w/-]{20,}"
     r"|(?<=/open-apis/bot/)v2/hook/[\w-]{16,}|(?<=api\.telegram\.org/)bot\d+:[\w-]{20,}"
+    r"|(?<=/t/)[a-z]{2}-[0-9a-f]{8}-[0-9a-f-]{20,}(?=/)"
     r"|(?<=office\.com/webhook/)[\w@-]{16,}[\w/@-]*|(?<=\.ftqq\.com/)[\w-]{16,}|(?<=api\.day\.app/)[\w-]{16,}"
 )
 _BEARER = re.compile(r"(?<!\w)(?:bearer|basic)[ \t]{1,4}([\w.~+/=-]{8,})", re.IGNORECASE)
@@ -131,8 +132,12 @@ _END = re.compile(r"-----END[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----|---- EN
 _PUTTY = re.compile(
     r"Private-Lines:[ \t]{0,4}\d{1,3}(?:\s{1,90}[A-Za-z0-9+/=]{16,}(?=\s)){1,100}|Private-MAC:[ \t]{0,4}\w{16,}"
 )
-# Lines of sixteen characters and more, the last one before the end apart; headers of the key before them.
-_BODY = re.compile(r"(?:(?:\s|\\[nr])*(?:[A-Za-z0-9+/=]{16,}(?![\w.:])|(?:Proc-Type|DEK-Info): [^\n\\]*))*")
+# Lines of sixteen characters and more, the last one before the end apart; headers of the key before them. Who speaks
+# may stand before each, also where lines were joined.
+_BODY = re.compile(
+    r"(?:(?:\s|\\[nr])*(?:(?:\[[^\[\]\n]{1,60}\]:?|\([^()\n]{1,80}\)|[#>+|│])(?:\s|\\[nr])+){0,3}"
+    r"(?:[A-Za-z0-9+/=]{16,}(?![\w.:])|(?:Proc-Type|DEK-Info): [^\n\\]*))*"
+)
 _BODY_LINE = re.compile(r"[ \t]*[A-Za-z0-9+/=]{16,}[ \t]*")
 # No form is shorter; most words are.
 _LONG_WORD = re.compile(r"[^\s\"'`<>;(){}\[\]]{15,}")
@@ -141,8 +146,12 @@ _LONG_WORD = re.compile(r"[^\s\"'`<>;(){}\[\]]{15,}")
 # Digests and UUIDs have one case, names of classes and models have words, names that C++ mangles begin with _Z.
 # An issuer's prefix may stand before it.
 _RUN = re.compile(r"(?<!\w)(?:[a-z][a-z0-9]{1,15}_){0,3}(?P<run>[A-Za-z0-9]{20,512})(?![A-Za-z0-9])")
-# SHA256:uNiVztksCsDhcc0u9e8BjrJXVGDE0nPMzV6vmQ2GUtI, sha512-...: digests that ssh and npm write in base64.
-_FINGERPRINT = re.compile(r"(?i:sha\d{1,3}|md5)[:=-][A-Za-z0-9+/]{0,128}\Z")
+# What is drawn at random and told to everybody: digests that ssh and npm write in base64, public keys, and what servers
+# call requests, answers and calls of tools.
+_TOLD_TO_ALL = re.compile(
+    r"(?:(?i:sha\d{1,3}|md5)[:=-]|\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\w{1,16})[ \t])[A-Za-z0-9+/]{0,128}\Z"
+    r"|\b(?:chatcmpl|cmpl|req|resp|msg|call|toolu)[-_]\Z|[-_](?i:id)[\"']?[:=][ \t]?[\"']?(?:[a-z]{1,15}_)?\Z"
+)
 
 
 @cache
@@ -160,7 +169,7 @@ def find(text: str) -> Iterator[Span]:
         if _HAS_A_DIGIT.search(hit[1]) or len(hit[1]) >= 24:
             yield Span(hit.start(1), hit.end(1), "bearer")
     for hit in _RUN.finditer(text):
-        if is_random(hit["run"]) and not _FINGERPRINT.search(text, max(0, hit.start() - 136), hit.start()):
+        if is_random(hit["run"]) and not _TOLD_TO_ALL.search(text, max(0, hit.start() - 136), hit.start("run")):
             yield Span(hit.start(), hit.end(), LAST_RESORT)
     if "Private-" in text:
         for hit in _PUTTY.finditer(text):

@@ -58,6 +58,9 @@ _CERTAIN = tuple(
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
         # What a program of expect sends when it is asked.
         rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
+        rf"\.login\([ \t]{{0,4}}[\"'][^\"'\n]{{1,64}}[\"'],[ \t]{{0,4}}[\"']{_QUOTED}",
+        # A jar of cookies, as Netscape wrote it.
+        r"\t(?:TRUE|FALSE)\t/[^\t\n]{0,200}\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\n]{1,64}\t(?P<value>[^\s\"'`]{1,4096})",
         # As Subversion and Kaggle keep them.
         rf"\bpassword\s{{1,80}}V \d{{1,3}}\s{{1,80}}{_VALUE}",
         r"[\"']username[\"']:[ \t]{0,4}[\"'][^\"'\n]{1,64}[\"'],\s{0,16}[\"']key[\"']:[ \t]{0,4}"
@@ -76,6 +79,11 @@ _LIKELY = tuple(
         rf"[ \t]{{1,4}}login\b{_WORDS}[ \t]{_QUOTE}(?P<value>[^\s\"'`:/-][^\s\"'`:]{{7,255}})(?=[\s\"'`]|:(?!/)|$)",
         rf"\b(?:loaded|loading|using|use|with|my|your|new|old|adding|added)[ \t]{{1,4}}key"
         rf":?[ \t]{{1,4}}{_QUOTE}(?P<value>[\w+/=-]{{16,256}})",
+        # A key in the place of a user who has no password.
+        rf"(?<![\w-])(?:-u|--user)[ \t=]{{1,4}}{_QUOTE}(?P<value>[\w.-]{{16,256}}):(?=[\s\"'`]|$)",
+        # Keys of trackers look like digests.
+        r"\b(?:wandb|swanlab)(?:\b[^\n]{0,160}|[\"']?[:=]\s{0,8}(?:\{[^{}]{0,200}|(?:\n[ \t]{1,16}[^\n]{1,100}){0,4}\n[ \t]{1,16}))"
+        r"\bkey[\"']?[:= ]{1,3}[\"']?(?P<value>[0-9A-Za-z]{20,64})\b",
         # What is written to the standard input of a command that asks for one, or to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
         r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bchpasswd\b|\bkinit\b|\bsudo\b[^\n|;]{0,40}?-S)"
@@ -107,7 +115,7 @@ _ENTRY = re.compile(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 # Words that all of them hold; most texts have none.
 _SIGNS = re.compile(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
-    r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|-x\b|username|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 

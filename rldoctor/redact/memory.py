@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from rldoctor.redact.marks import is_mark
+from rldoctor.redact.names import is_long_and_random, is_path
 from rldoctor.redact.spans import Span
 
 _SHORTEST = 6
@@ -51,9 +52,7 @@ def remember(name: str, value: str) -> None:
     value = value.strip()
     if value in _known or not _SHORTEST <= len(value) <= _LONGEST or len(_known) >= _MOST or is_mark(value):
         return
-    if _ORDINARY.fullmatch(value) and (len(value) < 12 or "/" in value):
-        return
-    if _is_a_name(value):
+    if _is_ordinary(value) or _is_a_name(value):
         return
     _known[value] = name
     for form in _written(value):
@@ -64,6 +63,13 @@ def remember(name: str, value: str) -> None:
                 kept.setdefault(piece, []).append(value)
 
 
+def _is_ordinary(value: str) -> bool:
+    """A number, a short word or a path; base64 has slashes, too."""
+    if not _ORDINARY.fullmatch(value):
+        return False
+    return len(value) < 12 or ("/" in value and (is_path(value) or not is_long_and_random(value)))
+
+
 def _is_a_name(value: str) -> bool:
     """What programs and people write as names or phrases: ``wrong_key``, ``PatternMatcherPass``, ``head_2``."""
     if len(value) >= _LONGEST_NAME:
@@ -72,11 +78,12 @@ def _is_a_name(value: str) -> bool:
 
 
 def _written(value: str) -> set[str]:
-    """The ways in which programs write a value: quoted, escaped, percent-encoded, in base64."""
+    """The ways in which programs write a value: quoted, escaped, percent-encoded, in base64, in one case."""
     once = json.dumps(value)[1:-1]
     quoted = {repr(value)[1:-1], shlex.quote(value).removeprefix("'").removesuffix("'"), json.dumps(once)[1:-1]}
     encoded = {urllib.parse.quote(value, safe=""), urllib.parse.quote(value), urllib.parse.quote_plus(value)}
-    return {value, once, html.escape(value), *quoted, *encoded, *_in_base64(value.encode("utf-8", "replace"))}
+    cases = {value, value.upper(), value.lower()}
+    return {*cases, once, html.escape(value), *quoted, *encoded, *_in_base64(value.encode("utf-8", "replace"))}
 
 
 def _in_base64(value: bytes) -> Iterator[str]:

@@ -45,7 +45,7 @@ _JOINED = re.compile(
     rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
 )
 # "--name", "value" | ("NAME", "value")
-_LISTED = re.compile(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?={_QUOTE})")
+_LISTED = re.compile(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
 # --name value, also in the next line
 _SPACED = re.compile(rf"(?:[ \t]{{0,8}}{_BREAK}|[ \t]{{1,40}})(?![-\s])")
 _FURTHER = re.compile(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&]{15,512})")
@@ -74,6 +74,9 @@ _REFUSED = re.compile(
 _ELEMENT = re.compile(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
 # The rest of a value that a terminal or a program broke off where the line was full.
 _REST = re.compile(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
+# The further lines of a block of YAML.
+_OF_A_BLOCK = re.compile(r"[|>][-+\d]{0,2}[ \t]{0,8}\r?\n(?P<indent>[ \t]{1,80})\Z")
+_BLOCK_LINE = re.compile(r"\r?\n(?P<indent>[ \t]{1,80})(?P<value>\S{8,512})(?=\r?\n|\Z)")
 _FULL_LINE = range(60, 512)
 _PIECES = re.compile(r"[A-Za-z]+|\d+")
 # What loosely follows the name of somebody's variable.
@@ -90,7 +93,7 @@ _LOOSE = re.compile(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}"
     rf"|</t[dh]>\s{{0,40}}<t[dh][^<>\n]{{0,80}}>|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
-    r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?:[ \t]{1,4}"
+    r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4}\(?)"
 )
 _SENTENCE = re.compile(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|\()")
@@ -160,7 +163,8 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
     if name.lower() in _COLLECTIONS and (together := _HELD_TOGETHER.match(text, end)):
         yield from _held(text, together.start(), together.end(), name)
     span = _named(text, begin, end, name, option=option)
-    if span is None and certain and not option:
+    points_to_it = text.endswith(("$", "${"), max(0, begin - 2), begin)
+    if span is None and certain and not option and not points_to_it:
         span = _loose(text, begin, end, name)
     if span is None:
         if certain and (joined := _JOINED.match(text, end)):
@@ -184,13 +188,18 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
 
 
 def _broken_off(text: str, span: Span) -> Iterator[Span]:
-    """What stands in the next lines of a value that fills its own up to a certain width."""
+    """What stands in the next lines of a value that fills its own up to a certain width, or is a block of YAML."""
     width = span.end - text.rfind("\n", max(0, span.end - _FULL_LINE.stop), span.end) - 1
     full = width in _FULL_LINE
     end = span.end
     while full and (rest := _REST.match(text, end)) and _goes_on(rest["value"]):
         yield Span(rest.start("value"), end := rest.end("value"), span.name)
         full = len(rest["value"]) == width
+    block = _OF_A_BLOCK.search(text, max(0, span.start - 96), span.start)
+    while block and (line := _BLOCK_LINE.match(text, end)) and line["indent"] == block["indent"]:
+        if not looks_made(line["value"]):
+            return
+        yield Span(line.start("value"), end := line.end(), span.name)
 
 
 def _goes_on(rest: str) -> bool:

@@ -152,13 +152,13 @@ def _opens(found: list[str]) -> bool:
 
 def looks_drawn(value: str) -> bool:
     """Whether a value looks drawn at random: long, letters and digits mixed, no path, no digest, no name of a model."""
-    if not _DRAWN.fullmatch(value) or _DIGEST.fullmatch(value) or _SPECIAL_TOKEN.search(value) or _is_path(value):
+    if not _DRAWN.fullmatch(value) or _DIGEST.fullmatch(value) or _SPECIAL_TOKEN.search(value) or is_path(value):
         return False
     digits = sum(character.isdigit() for character in value)
     letters = sum(character.isalpha() for character in value)
     runs = re.findall(r"[A-Za-z]+|\d+", value)
     mixed = digits >= 3 and letters >= 3 and len(runs) >= 5
-    return (mixed or _is_long_and_random(value)) and not _FILE.search(value)
+    return (mixed or is_long_and_random(value)) and not _FILE.search(value)
 
 
 def is_random(run: str) -> bool:
@@ -167,7 +167,7 @@ def is_random(run: str) -> bool:
     return _takes_turns(run, 3) and words <= 0.45 * len(run)
 
 
-def _is_long_and_random(value: str) -> bool:
+def is_long_and_random(value: str) -> bool:
     """Whether a value is as long as keys in base64 are, of which some have few digits."""
     return len(value) >= 32 and _takes_turns(value, 1)
 
@@ -181,7 +181,7 @@ def _takes_turns(run: str, each: int) -> bool:
 def looks_made(value: str) -> bool:
     """Whether a value that stands where a secret would is no word of a sentence: letters and digits mixed, no path.
     Digests count: some keys look like them."""
-    if not _MADE.fullmatch(value) or _is_path(value) or _FILE.search(value):
+    if not _MADE.fullmatch(value) or is_path(value) or _FILE.search(value):
         return False
     digits = sum(character.isdigit() for character in value)
     return digits >= 2 and sum(character.isalpha() for character in value) >= 2
@@ -192,7 +192,7 @@ def is_digest(value: str) -> bool:
     return len(value) >= 20 and bool(_DIGEST.fullmatch(value))
 
 
-def _is_path(value: str) -> bool:
+def is_path(value: str) -> bool:
     """Whether a value is a path, or the name of a tensor or a module; base64 of a key has slashes between no words."""
     if value.count("/") < 2:
         return value.count(".") > 1

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from rldoctor.redact.spans import Span
 
-# What quoting, JSON, URLs and HTML make of a character.
+# What quoting, JSON, URLs and HTML make of a character, and a shell of a quote inside quotes.
 _ESCAPED = re.compile(
-    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|033|[nrte\"'`/\\])"
+    r"'(?:\"'\"|\\')'|\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|033|[nrte\"'`/\\])"
     r"|%[2-7][0-9A-Fa-f]|%0[AaDd]|&(?:#\d{1,6}|#x[0-9a-fA-F]{1,5}|[a-z]{2,6});"
 )
 _BY_LETTER = {"n": "\n", "r": "\r", "t": "\t", "e": "\x1b", "033": "\x1b"}
@@ -118,6 +118,8 @@ def _nothing(found: re.Match[str]) -> str:
 
 def _unescaped(found: re.Match[str]) -> str:
     whole = found[0]
+    if whole[0] == "'":
+        return "'"
     if whole[0] == "&":
         return html.unescape(whole)
     if whole[0] == "%" or whole[1] in "ux":
