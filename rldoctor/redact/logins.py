@@ -82,7 +82,8 @@ _LIKELY = tuple(
         # A key in the place of a user who has no password.
         rf"(?<![\w-])(?:-u|--user)[ \t=]{{1,4}}{_QUOTE}(?P<value>[\w.-]{{16,256}}):(?=[\s\"'`]|$)",
         # Keys of trackers look like digests.
-        r"\b(?:wandb|swanlab)(?:\b[^\n]{0,160}|[\"']?[:=]\s{0,8}(?:\{[^{}]{0,200}|(?:\n[ \t]{1,16}[^\n]{1,100}){0,4}\n[ \t]{1,16}))"
+        r"\b(?:wandb|swanlab)"
+        r"(?:\b[^\n]{0,160}|[\"']?[:=][ \t]{0,8}(?:\{[^{}]{0,200}|(?:\n[ \t][^\n]{1,110}){0,4}\n[ \t]{1,16}))"
         r"\bkey[\"']?[:= ]{1,3}[\"']?(?P<value>[0-9A-Za-z]{20,64})\b",
         # What is written to the standard input of a command that asks for one, or to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"

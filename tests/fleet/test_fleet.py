@@ -197,6 +197,22 @@ def test_secrets_of_foreign_bundles_do_not_leave(tmp_path: Path, capsys: pytest.
         assert "HF_TOKEN" in reported and secret not in reported and "kept-to-us-9" not in reported
 
 
+def test_a_nodes_own_name_is_taken_out_of_values_as_a_word(tmp_path: Path) -> None:
+    """A machine may be called like a part of a word, or of a secret's name."""
+    secret = "Zq81xxYY77wwVV55"
+
+    def called(bundle: dict[str, Any]) -> None:
+        bundle["node"]["host"] = "pass"
+        bundle["environment"].update(NCCL_NOTE=f"pass:1 compass --password {secret}", NCCL_MORE="at pass_0/pass")
+
+    def named(bundle: dict[str, Any]) -> None:
+        bundle["environment"].update(NCCL_MORE=f"at {bundle['node']['host']}_0/{bundle['node']['host']}")
+
+    (only,) = fleet(tmp_path, *[named] * 5, called).classes
+    told = {skew.name: skew.value for skew in only.differs}
+    assert told == {"NCCL_NOTE": "(host):1 compass --password <removed:password>"}
+
+
 def test_bundles_that_cannot_be_read_are_named_and_the_rest_is_judged(tmp_path: Path) -> None:
     fleet(tmp_path, FAULTS["another vLLM"][0])
     whole = (tmp_path / "node0001.json").read_text()

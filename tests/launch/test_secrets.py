@@ -83,6 +83,28 @@ def test_keys_and_tokens_that_are_none_stay(plan: RolloutPlan) -> None:
     assert given["data.prompt_key"] == "question"
 
 
+SCATTERED = """\
+#SBATCH --export=ALL,HF_TOKEN=Zq81xxyy77wwvv55
+# wandb login Zq52rrss33ttmm66
+export NOTE=Zq81xxyy77wwvv55-grpo
+python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=/m/run-$NOTE trainer.projectname=x-Zq52rrss33ttmm66
+"""
+
+
+def test_what_a_launch_shows_to_be_secret_is_so_in_all_its_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.sh").write_text(SCATTERED)
+    shown = []
+    for command in ("check", "plan"):
+        with pytest.raises(SystemExit):
+            cli.main([command, "run.sh", "--assume", "verl==0.3.0.post1", "--format", "json"])
+        shown.append("".join(capsys.readouterr()))
+    assert "trainer.project_name='x-<removed:login>'" in shown[0] and "/m/run-<removed:HF_TOKEN>-grpo" in shown[1]
+    assert not re.search("Zq|vv55|mm66", "".join(shown))
+
+
 SLICED = """\
 source {private}
 A=${{HF_TOKEN:0:8}} B=${{HF_TOKEN:8}} C=${{HF_TOKEN^^}} D=${{HF_TOKEN//a/-}} F=$(cat {private}) G=$(tail -1 < {private})

@@ -265,6 +265,11 @@ def test_base64_with_slashes_is_no_path() -> None:
         "past_key_values=None sort_key=lambda x: x[0] missing_keys=['lm_head.weight'] token-level loss: 0.412",
         "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8 ampere_bf16_s16816gemm_bf16_128x64_ldg8",
         "chatcmpl-8f3d2a1b4c5e6f708192a3b4c5d6e7f8 BlockHash(hash_value=-3498273498237498) exp_lr1e6_bs1024_n16_kl1e3",
+        # What is drawn at random and told to everybody; what follows the mention of a variable.
+        "chatcmpl-Bk3Jd8sKq2Lm9Xz4Wv7Yt1Nc6Pb5 call_9aQ2Lm9Xz4Wv7Yt1Nc6PbX x-request-id: req_011CQ8vTzR4mN2bK5sX7yW9p",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3xqk5zv7m2n4b6p8r1t3w5y7z9a2c4e6g8i1k3m5o7 me@laptop",
+        "model.path=/m/run-$WANDB_API_KEY trainer.projectname=grpo2x8y16z-Qwen3-8B ${HF_TOKEN} data7/gsm8k-v2x4",
+        "the password of the cluster is required; api_key: >-\n  ${KEY}\n  model_of_8b\nwandb:\n  project: key-value",
         '{"log": "{\\"m\\": \\"token: str | None = None, api_key: Optional[str] = None):\\"}"}',
     ],
 )
@@ -315,6 +320,23 @@ def test_a_secret_of_several_lines_ends() -> None:
     secret = "S0mething-of-two\n7-lines"
     redact.begin({"HF_TOKEN": secret})
     assert redact.text(f"a {secret} b") == "a <removed:HF_TOKEN>\n<removed:HF_TOKEN> b"
+
+
+def test_a_secret_is_known_in_one_case() -> None:
+    redact.begin({"HF_TOKEN": "Zq81xxYY77wwVV55"})
+    assert redact.text("ZQ81XXYY77WWVV55 and zq81xxyy77wwvv55") == "<removed:HF_TOKEN> and <removed:HF_TOKEN>"
+
+
+def test_a_line_of_a_private_key_is_known_alone() -> None:
+    line = "hkfBmudE27kIZ1b1e8yF042aTzeowd4rvYpFqyMmE3lhadnqLkEFnyr/fjukmwuD"
+    redact.learn(f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----\n".encode())
+    assert redact.text(f"Hydra refuses {line}: one word") == "Hydra refuses <removed:private-key>: one word"
+
+
+def test_a_private_key_whose_lines_were_joined_ends_with_its_last() -> None:
+    line = "hkfBmudE27kIZ1b1e8yF042aTzeowd4rvYpFqyMmE3lhadnqLkEFnyr/fjukmwuD"
+    said = f"(rank 7) -----BEGIN PRIVATE KEY----- (rank 7) {line} (rank 7) {line} (rank 7) it failed"
+    assert redact.text(said) == "(rank 7) <removed:private-key> (rank 7) it failed"
 
 
 def test_an_ordinary_word_is_not_remembered() -> None:
