@@ -20,7 +20,12 @@ PROVIDERS: dict[str, tuple[str, ...]] = {
 
 # What SGLang has to satisfy in the same way: its model_config.py refuses a context beyond the model's, and its layers
 # shard heads as vLLM's do.
-SAME_OF_SGLANG = frozenset({"engine.tensor_parallel_size", "engine.pipeline_parallel_size", "engine.max_model_len"})
+SAME_OF_SGLANG = frozenset(
+    f"engine.{name}"
+    for name in (
+        "tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "enable_lora", "max_lora_rank",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

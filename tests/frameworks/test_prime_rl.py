@@ -144,3 +144,9 @@ def test_a_fix_is_written_as_toml_has_it(launches: Launches) -> None:
     assert spelled.text == "deployment.num_infer_gpus = 4"
     (changed,) = apply([spelled]).after.values()
     assert changed == CONFIG.replace("num_infer_gpus = 6", "num_infer_gpus = 4")
+
+
+def test_a_list_of_devices_is_no_number_of_them_in_a_fix(launches: Launches) -> None:
+    (plan,) = launches({"rl.toml": OLD}, prime_rl="0.4.0")
+    spelled = DIALECT.spell(Edit(option="placement.trainer_gpus", value=1), plan)
+    assert (spelled.text, spelled.write, spelled.line) == ("trainer_gpu_ids: a list of 1", None, 2)

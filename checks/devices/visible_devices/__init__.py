@@ -28,6 +28,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from rldoctor.api import (
     Case,
@@ -163,6 +164,7 @@ def devices_of_both(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{trainer} devices for the trainer and {engines} for engines, of {there}")
         return
     left = there - trainer
+    size = left - left % (plan.value("engine.tensor_parallel_size") or 1)
     yield check.finding(
         f"the trainer takes {trainer} devices and the engines {engines}, and "
         + (f"{nodes} nodes have" if nodes > 1 else "the machine has")
@@ -170,13 +172,28 @@ def devices_of_both(case: Case) -> Iterator[Finding | Reach]:
         evidence=(*cite(plan, *OF_BOTH, NODES), *machine_evidence(case)),
         fixes=(
             *(
-                Fix.unsafe(f"leave {size} devices to the engines", {"placement.engine_gpus": size})
-                for size in (left - left % (plan.value("engine.tensor_parallel_size") or 1),)
+                [Fix.unsafe(f"leave {size} devices to the engines", {"placement.engine_gpus": size})]
                 if size > 0
+                else _shares(plan, there, nodes)
             ),
-            Fix(title="or give the trainer fewer devices, or the run more"),
+            Fix(title="or give the run more devices"),
         ),
     )
+
+
+def _shares(plan: RolloutPlan, there: int, nodes: int) -> Iterator[Fix]:
+    """The devices of one machine in the launch's own proportion: whole engines, and whole groups of the trainer's ranks
+    that share a model."""
+    trainer, engines = (plan.value(option) for option in OF_BOTH)
+    group = prod(plan.value(f"parallel.{name}") or 1 for name in ("tensor", "pipeline", "context"))
+    size = (plan.value("engine.tensor_parallel_size") or 1) * (plan.value("engine.pipeline_parallel_size") or 1)
+    first = max(group, there * trainer // (trainer + engines) // group * group)
+    rest = (there - first) // size * size
+    if nodes == 1 and rest > 0:
+        yield Fix.unsafe(
+            f"share them: {first} for the trainer and {rest} for the engines",
+            dict(zip(OF_BOTH, (first, rest), strict=True)),
+        )
 
 
 @check.declared(needs=["plan.placement.engine_device"])

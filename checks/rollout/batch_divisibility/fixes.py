@@ -117,14 +117,19 @@ def mini_of_all_prompts(plan: RolloutPlan, prompts: int, mini: int) -> Iterator[
     yield Fix.unsafe(f"or roll out {mini} prompts per step", {PROMPTS: mini}, side_effects="a step takes longer")
 
 
-def room_for_a_sequence(plan: RolloutPlan, tokens: int, sequence: int) -> Iterator[Fix]:
-    """Micro batches that hold the longest sequence, shared among the ranks of its sequence parallelism."""
-    least = -(-sequence // (plan.value("parallel.sequence", 1) or 1))
-    yield Fix.safe(
-        f"micro batches of {least} tokens, which hold the longest sequence",
-        {"batch.tokens_per_device": least},
-        side_effects="more activation memory",
-    )
+def room_for_a_sequence(tokens: str, ranks: str) -> Callable[[RolloutPlan, int, int], Iterator[Fix]]:
+    """Micro batches that hold the longest sequence, shared among the ``ranks`` of its sequence parallelism; ``tokens``
+    is the limit of one rank."""
+
+    def remedy(plan: RolloutPlan, held: int, sequence: int) -> Iterator[Fix]:
+        least = -(-sequence // (plan.value(ranks, 1) or 1))
+        yield Fix.safe(
+            f"micro batches of {least} tokens, which hold the longest sequence",
+            {tokens: least},
+            side_effects="more activation memory",
+        )
+
+    return remedy
 
 
 def a_larger_mini_batch(plan: RolloutPlan, completions: int, ranks: int) -> Iterator[Fix]:

@@ -54,6 +54,20 @@ def _tokens(plan: RolloutPlan) -> int | None:
     return int(tokens) * (plan.value("parallel.sequence", 1) or 1)
 
 
+def _tokens_of(part: str, ranks: str, there: str | None = None) -> Number:
+    """The same of a part of the trainer that the launch gives a limit of its own (dp_critic.py, fsdp_workers.py);
+    ``there`` says whether the run has that part."""
+
+    def number(plan: RolloutPlan) -> int | None:
+        setting, tokens = plan.get(f"batch.{part}_tokens_per_device"), plan.value(f"batch.{part}_tokens_per_device")
+        runs = plan.value(f"batch.{part}_dynamic") is True and (there is None or plan.value(there) is True)
+        if not tokens or setting is None or setting.source != "given" or not runs or replaced_workers(plan):
+            return None
+        return int(tokens) * (plan.value(ranks, 1) or 1)
+
+    return number
+
+
 def _sequence(plan: RolloutPlan) -> int | None:
     """verl pads prompts and responses to their longest (seqlen_balancing.py: attention_mask.shape[-1])."""
     prompt, response = plan.value("lengths.prompt"), plan.value("lengths.response")
@@ -169,7 +183,24 @@ FLOORS = (
         "a micro batch of {0} tokens does not hold one sequence of {1}: {framework} asserts that it does "
         "(`max_token_len must be greater than the sequence length`)",
         (TOKENS, "lengths.prompt", "lengths.response", "parallel.sequence"),
-        room_for_a_sequence,
+        room_for_a_sequence(TOKENS, "parallel.sequence"),
+    ),
+    *(
+        Floor(
+            ("verl",),
+            "verl",
+            ">=0.2,<0.8",
+            _tokens_of(part, ranks, there),
+            _sequence,
+            f"a micro batch of {{0}} tokens {of} does not hold one sequence of {{1}}: {{framework}} asserts that it "
+            "does (`max_token_len must be greater than the sequence length`)",
+            (f"batch.{part}_tokens_per_device", "lengths.prompt", "lengths.response", ranks),
+            room_for_a_sequence(f"batch.{part}_tokens_per_device", ranks),
+        )
+        for part, ranks, of, there in (
+            ("critic", "parallel.critic_sequence", "of the value model", "trainer.critic"),
+            ("reference", "parallel.sequence", "of the reference model", "trainer.reference"),
+        )
     ),
     Floor(
         ("EasyR1",),

@@ -48,10 +48,18 @@ def served(case: Case) -> RolloutPlan:
     return plan
 
 
+def served_by_vllm(case: Case) -> RolloutPlan:
+    """The same, where the engine is vLLM."""
+    plan = served(case)
+    if plan.value("rollout.backend", "vllm") != "vllm":
+        raise NotApplicable("which adapters another engine takes is not known")
+    return plan
+
+
 @check.declared(needs=[f"plan.{LIMIT}"])
 def size_not_accepted(case: Case) -> Iterator[Finding | Reach]:
     """The largest rank, as the engine's config tests it."""
-    plan = served(case)
+    plan = served_by_vllm(case)
     limit, version = plan.value(LIMIT), release(case)
     if any(map(live.explains, case.observations.get("lora", {}).values())):
         raise NotApplicable("a running engine was asked")
@@ -83,7 +91,7 @@ def rank_above_the_limit(case: Case) -> Iterator[Finding | Reach]:
     if rank <= limit:
         yield Reach(f"rank {rank} within {limit}")
         return
-    fitting = [size for size in accepted(release(case)) if size >= rank]
+    fitting = [rank] if plan.value("rollout.backend") == "sglang" else [s for s in accepted(release(case)) if s >= rank]
     yield check.finding(
         f"the adapter's rank {rank} is above the engine's max_lora_rank {limit}: the engine refuses it",
         evidence=cite(plan, RANK, LIMIT),
@@ -104,7 +112,7 @@ def rank_above_the_limit(case: Case) -> Iterator[Finding | Reach]:
 @check.declared(needs=["plan.engine.enable_lora"])
 def kind_not_supported(case: Case) -> Iterator[Finding | Reach]:
     """DoRA, and modules that are trained in full beside the adapter."""
-    plan = served(case)
+    plan = served_by_vllm(case)
     if plan.value("lora.dora") is True:
         yield check.finding(
             "vLLM does not support DoRA adapters",

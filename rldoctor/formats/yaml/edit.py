@@ -12,13 +12,14 @@ from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.formats.yaml.reader import MAX_CHARACTERS
 from rldoctor.plan.model import Form
 
+_WORD = re.compile(r"[\w./+-]+")
 _PROPERTIES = re.compile(r"((?:[&!][^\s]*\s+)*)")
 
 
 def rewrite_yaml(text: str, write: Write) -> str:
     """The file with one value set, or taken out. Raises :class:`CannotEdit`."""
     if write.form is not Form.YAML:
-        raise CannotEdit(f"{write.file} holds settings, and {write.key} is none")
+        return _checked(_in_command(text, write), write)
     root = compose(Source(text, write.file))
     if root is None:
         return f"{_lines(write.key.split('.'), write.value or 'null', '', _newline(text))}{text}"
@@ -41,6 +42,21 @@ def rewrite_yaml(text: str, write: Write) -> str:
                 return _checked(_replace(text, key, value, flow), write)
             raise CannotEdit(f"{key.value} at line {key.start_mark.line + 1} is no mapping")
         node = value
+
+
+def _in_command(text: str, write: Write) -> str:
+    """The file with the value of an option or override changed that stands in the text of a command (a manifest's
+    ``entrypoint``, a job's ``run``), where there is one of that name and both values are plain words."""
+    if write.form is Form.OVERRIDE:
+        name = rf"[+]{{0,2}}{re.escape(write.key)}="
+    else:
+        name = "--" + "[-_]".join(map(re.escape, re.split("[-_]", write.key.lstrip("-")))) + r"(?:=|[ \t]+)"
+    found = list(re.finditer(rf"(?<![\w.-]){name}(?P<value>\S+)", text))
+    only = found[0] if len(found) == 1 and write.form is not Form.VARIABLE else None
+    plain = not (write.remove or write.rename or write.path) and _WORD.fullmatch(write.value or "")
+    if only is None or not plain or not _WORD.fullmatch(only["value"]):
+        raise CannotEdit(f"{write.file} has {write.key} in the text of a command, which is not edited")
+    return text[: only.start("value")] + str(write.value) + text[only.end("value") :]
 
 
 def _entry(node: Any, parts: list[str]) -> tuple[tuple[Any, Any], int] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
@@ -280,6 +281,9 @@ def _sized(edit: Edit, plan: RolloutPlan) -> tuple[Edit, RolloutPlan] | None:
     if option == "placement.engine_gpus":
         ranks = plan.value("engine.tensor_parallel_size", 1) * plan.value("engine.pipeline_parallel_size", 1)
         option = "placement.engines"
+    if option == "placement.trainer_gpus":
+        ranks = prod(plan.value(f"parallel.{name}") or 1 for name in ("tensor", "pipeline", "context"))
+        option = "parallel.data"
     if option not in _LETTERS or not isinstance(size, int) or size % ranks:
         return None
     key, letter = _LETTERS[option]

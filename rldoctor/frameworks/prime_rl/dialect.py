@@ -17,6 +17,9 @@ from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, chosen
 from rldoctor.frameworks.rules import Deciding, decided
+from rldoctor.frameworks.spelled import Spelling
+from rldoctor.model import Edit
+from rldoctor.plan.model import RolloutPlan
 
 _ROLLOUT: dict[str, str | Rule] = {
     "orchestrator.batch_size": "batch.generation",
@@ -89,6 +92,7 @@ _TRAINER: dict[str, str | Rule] = {
     "seq_len": decided("lengths.total"),
     "max_model_len": decided("engine.max_model_len"),
 }
+_LISTS = {"placement.trainer_gpus": "trainer_gpu_ids", "placement.engine_gpus": "inference_gpu_ids"}
 _PARTS = ("trainer", "orchestrator", "inference")
 
 
@@ -202,6 +206,19 @@ class PrimeRL(Deciding):
         "*_server*", "trainer", "orchestrator", "inference", "collect*", "heartbeat*", "run_*", "async_*",
     )  # fmt: skip
     derivations = (_shared, _placement, _rollout, _seeds, _trainer)
+
+    def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
+        """Releases that take lists of devices (``trainer_gpu_ids``) take no numbers of them."""
+        key = _LISTS.get(edit.option)
+        given = next((one for one in plan.given if one.key == key), None)
+        if key is None or given is None:
+            return super().spell(edit, plan)
+        return Spelling(
+            text=f"{key}: a list of {edit.value}",
+            file=given.file,
+            line=given.line,
+            reason="which devices is for you to say",
+        )
 
     def claims(self, launch: Launch) -> int:
         """Its modules and sections; its console program has a common name, and reads ``@ FILE``."""

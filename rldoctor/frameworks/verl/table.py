@@ -90,6 +90,8 @@ _BATCH: dict[str, str | Rule] = {
     f"{_REF}.log_prob_use_dynamic_bsz": "batch.reference_dynamic",
     "critic.ppo_mini_batch_size": "batch.critic_mini_prompts",
     "critic.ppo_micro_batch_size_per_gpu": "batch.critic_per_device",
+    "critic.ppo_max_token_len_per_gpu": "batch.critic_tokens_per_device",
+    "critic.use_dynamic_bsz": "batch.critic_dynamic",
     f"{_MODEL}.use_remove_padding": "batch.packing",
     "trainer.balance_batch": "trainer.balanced",
 }

@@ -251,6 +251,11 @@ def test_trainer_and_engines_that_take_more_devices_than_there_are(framework: st
     assert "the trainer takes 4 devices and the engines 8, and the machine has 8" in found.message
     assert [(edit.option, edit.value) for fix in found.fixes for edit in fix.edits] == [("placement.engine_gpus", 4)]
     assert quiet(check, framework, gpus=8, placement__engine_gpus=4, **roles)
+    less = finding(check, framework, gpus=4, placement__engine_gpus=4, engine__tensor_parallel_size=2, **roles)
+    assert [(edit.option, edit.value) for fix in less.fixes for edit in fix.edits] == [
+        ("placement.trainer_gpus", 2),
+        ("placement.engine_gpus", 2),
+    ]
 
 
 def test_devices_of_several_nodes_count_together() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rldoctor_checks.rollout.batch_divisibility import check
@@ -280,6 +281,19 @@ def test_a_packed_micro_batch_holds_a_whole_sequence(
     assert (result.outcome is Outcome.FINDINGS) == fires
     if fires:
         assert edits(result) == [{"batch.tokens_per_device": 7168}]
+
+
+@pytest.mark.parametrize(("part", "option"), [("critic", "trainer.critic"), ("reference", "trainer.reference")])
+def test_parts_of_the_trainer_with_a_limit_of_their_own_hold_a_whole_sequence(part: str, option: str) -> None:
+    lengths: dict[str, Any] = {"lengths__prompt": 4096, "lengths__response": 4096, "batch__tokens_per_device": 24000}
+    verl: dict[str, Any] = {"framework": "verl", "versions": {"verl": "0.6.1"}, f"batch__{part}_dynamic": True}
+    runs = {option.replace(".", "__"): True}
+    result = judged(check, **verl, **lengths, **runs, **{f"batch__{part}_tokens_per_device": 4096})
+    (finding,) = result.findings
+    assert "a micro batch of 4096 tokens of the" in finding.message
+    assert edits(result) == [{f"batch.{part}_tokens_per_device": 8192}]
+    for quiet in ({**runs, f"batch__{part}_tokens_per_device": 8192}, {f"batch__{part}_tokens_per_device": 4096}):
+        assert judged(check, **verl, **lengths, **quiet).findings == ()
 
 
 def test_unsloth_leaves_trls_least_group_as_it_is() -> None:

@@ -156,6 +156,20 @@ LAUNCHES = [
     *(
         Launch(
             "verl",
+            "0.6.1",
+            VERL.replace("remax", "gae") + "data.max_prompt_length=512 data.max_response_length=1024 "
+            "data.train_batch_size=32 actor_rollout_ref.actor.ppo_mini_batch_size=32 "
+            f"actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.use_kl_loss=True {limit}=1024",
+            (f"{limit}=1024", f"{limit}=4096"),
+        )
+        for limit in (
+            "critic.ppo_max_token_len_per_gpu",
+            "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
+        )
+    ),
+    *(
+        Launch(
+            "verl",
             version,
             VERL + "data.train_batch_size=12 actor_rollout_ref.actor.ppo_mini_batch_size=12 "
             "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384",

@@ -33,6 +33,14 @@ def test_a_rank_above_the_limit() -> None:
     assert edits(result)[0] == {"engine.max_lora_rank": 64}
 
 
+def test_sglang_takes_any_limit_and_no_rank_above_it() -> None:
+    sglang = {"engine__enable_lora": True, "rollout__backend": "sglang", "lora__dora": True}
+    assert judged(check, **sglang, engine__max_lora_rank=24, lora__rank=24).findings == ()
+    result = judged(check, **sglang, engine__max_lora_rank=8, lora__rank=24)
+    assert "rank 24 is above the engine's max_lora_rank 8" in result.findings[0].message
+    assert edits(result)[0] == {"engine.max_lora_rank": 24}
+
+
 def test_merged_adapters_and_engines_without_adapters_are_not_judged() -> None:
     for settings in ({"lora__merged": True, "engine__enable_lora": True}, {"engine__enable_lora": False}):
         result = judged(check, **settings, lora__rank=48, engine__max_lora_rank=24)
