@@ -238,14 +238,15 @@ check.signature(
     "HCCL function error : ",
     "EI0006: ",
     "Communication_Error_Get_Socket(EI0006)",
-    pattern=r"HCCL function error ?: ?(?P<call>hccl\w*[Cc]omm[Ii]nit\w*|Hccl\w*Init\w*)|EI0006",
+    "EI0009: ",
+    pattern=r"HCCL function error ?: ?(?P<call>hccl\w*[Cc]omm[Ii]nit\w*|Hccl\w*Init\w*)|EI000[69]",
     details=(
         r"(?P<code>E[IJ]\d{4}): (?:\[PID: \d+\] [\d:. -]+)?(?P<why>[^.\n]{1,160})",
         r"error code is (?P<number>\d+)",
         r"remote_ip_addr\[(?P<peer>[\d.]+)",
     ),
-    says="the HCCL group of the Ascend devices cannot be built ({call|a socket timed out}[[, error code {number}]])"
-    "[[: {code} {why}]][[; the peer at {peer} did not answer]]",
+    says="the HCCL group of the Ascend devices cannot be built ({call|no connection to a peer}[[, error code "
+    "{number}]])[[: {code} {why}]][[; the peer at {peer} did not answer]]",
     fixes=(
         Fix(
             title="name the interface between the hosts, and give slow ranks more time to arrive",

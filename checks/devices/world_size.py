@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, NotApplicable, NotChecked, Reach, cite, plan_of
+from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, cite, plan_of
 
 from ..declared.allocation import more_nodes, named, nodes_there
 
@@ -205,4 +205,30 @@ check.signature(
     details=(r"Rank (?P<rank>\d+) is out of range\..{1,60}world_size=(?P<size>\d+)",),
     says="a process group is to hold a rank beyond the world size[[: rank {rank} of {size}]]",
     fixes=(_SAME,),
+)
+
+
+def _in_parallel_state(case: Case, event: LogEvent) -> bool:
+    """Whether vLLM lays its groups out over the ranks of a process group."""
+    error = event.exception
+    return error is not None and any(frame.function == "initialize_model_parallel" for frame in error.frames[-2:])
+
+
+# vLLM takes the size of the process group that is there for the number of its own ranks.
+check.signature(
+    "is invalid for input of size ",
+    pattern=r"shape '\[(?P<shape>[-\d, ]+)\]' is invalid for input of size (?P<size>\d+)",
+    exception="RuntimeError",
+    when=_in_parallel_state,
+    says="the engine's parallel sizes ({shape}) do not make up the {size} ranks of the process group in which it "
+    "starts",
+    fixes=(
+        Fix(
+            title="where each rank of the training is to hold an engine or a part of one: "
+            "distributed_executor_backend='external_launcher', with tensor, pipeline and data parallel sizes that "
+            "divide the ranks"
+        ),
+        Fix(title="or start the engine in a process of its own, outside torchrun (a server)"),
+    ),
+    url="https://docs.vllm.ai/en/latest/examples/offline_inference/torchrun_example.html",
 )

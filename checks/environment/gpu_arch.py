@@ -273,6 +273,46 @@ check.signature(
     url="https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/examples/fp8_primer.html",
 )
 check.signature(
+    " not implemented for Blackwell",
+    " not supported on Blackwell",
+    " not supported for Blackwell",
+    " not implemented for Hopper",
+    " not supported on Hopper",
+    pattern=r"(?P<what>[A-Za-z][\w -]{2,60}?) (?:is|are) (?:currently )?not (?:implemented|supported) (?:for|on) "
+    r"(?P<gpu>Blackwell|Hopper)",
+    exception=("RuntimeError", "NotImplementedError", "ValueError", "AssertionError"),
+    says="the installed kernels have no {what} for this GPU ({gpu})",
+    fixes=(
+        Fix(
+            title="take a newer release of the engine with its torch: kernels follow a new GPU over several releases",
+            commands=("uv pip install --upgrade vllm --torch-backend=auto",),
+            applicability=Applicability.UNSAFE,
+            side_effects="torch is replaced, compiled extensions have to follow",
+        ),
+        Fix(title="or weights in bfloat16, or in a quantization that this release has kernels for on this GPU"),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/16515",
+)
+# What bitsandbytes' own CUDA code prints before it ends the process.
+check.signature(
+    "Error named symbol not found at line ",
+    "Error no kernel image is available for execution on the device at line ",
+    "Error invalid device function at line ",
+    pattern=r"Error (?P<why>named symbol not found|no kernel image is available[\w ]*|invalid device function) "
+    r"at line \d+ in file \S*?/csrc/\w+\.cu",
+    says="the compiled library of bitsandbytes holds no kernels for this GPU ({why})",
+    fixes=(
+        Fix(
+            title="take a release of bitsandbytes that was built for this GPU and CUDA (compute capability 7.5 and "
+            "newer for all of it)",
+            commands=("pip install --upgrade bitsandbytes", "python -m bitsandbytes"),
+        ),
+        Fix(title="or build it for this GPU: cmake -DCOMPUTE_BACKEND=cuda -DCOMPUTE_CAPABILITY=61 -S ."),
+    ),
+    silent=True,
+    url="https://github.com/bitsandbytes-foundation/bitsandbytes/issues/374",
+)
+check.signature(
     "triton.runtime.errors.OutOfResources: out of resource: shared memory",
     pattern=r"Required: (?P<needed>\d+), Hardware limit: (?P<limit>\d+)",
     says="a Triton kernel needs {needed} bytes of shared memory per block, and this GPU has {limit}",

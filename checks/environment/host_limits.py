@@ -370,3 +370,11 @@ check.signature(
         ),
     ),
 )
+check.signature(
+    "[Errno 36] File name too long: ",
+    pattern=r"File name too long: '(?P<path>[^'\n]{1,120})",
+    exception="OSError",
+    when=lambda case, event: link_of(event) is not None,
+    says="a name in this path is longer than the file system allows (255 bytes): {path}...",
+    fixes=(Fix(title="give the run, its experiment or its output folder a shorter name"),),
+)

@@ -50,7 +50,7 @@ from rldoctor.api import (
     find,
     plan_of,
 )
-from rldoctor.api.packages import canonical, packages_of
+from rldoctor.api.packages import canonical, packages_of, programs
 
 from ..observed.absent_packages import CALLED, NEEDED, OPTIONAL, SAID, Missing, in_namespace, missing
 from ..observed.imports import (
@@ -155,6 +155,57 @@ def refused_by_python(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
 
 
+# Console programs that start a run, by the package that brings each.
+_BROUGHT_BY = {
+    "ray": "ray",
+    "torchrun": "torch",
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+    **programs(),
+}
+_NAME = r"(?P<program>[\w-]+)"
+_NOT_FOUND = tuple(
+    re.compile(form.replace("NAME", _NAME))
+    for form in (
+        r"(?:^|[\s/])(?:ba|da|z|k)?sh: (?:(?:line )?\d+: )?NAME: (?:command )?not found$",
+        r"^\S+: (?:line )?\d+: NAME: (?:command )?not found$",
+        r"\benv: ['\u2018]NAME['\u2019]: No such file or directory$",
+        r'\bexec: "NAME": executable file not found in \$PATH',
+        r"^FileNotFoundError: \[Errno 2\] No such file or directory: 'NAME'$",
+    )
+)
+
+
+@check.logged(
+    *(f": {name}: command not found" for name in _BROUGHT_BY),
+    *(f": {name}: not found" for name in _BROUGHT_BY),
+    *(f"env: '{name}'" for name in _BROUGHT_BY),
+    *(f"env: \u2018{name}\u2019" for name in _BROUGHT_BY),
+    *(f"No such file or directory: '{name}'" for name in _BROUGHT_BY),
+    "executable file not found in $PATH",
+    silent=True,
+)
+def no_program(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A shell, a container's runtime or Python that does not find the program of a package."""
+    said = next((found for form in _NOT_FOUND if (found := form.search(event.line.strip()))), None)
+    program = said["program"] if said is not None and not event.finished else None
+    package = _BROUGHT_BY.get(program) if program is not None else None
+    if program is None or package is None or (event.exception is not None and link_of(event) is None):
+        return
+    yield check.finding(
+        f"no program called {program} is found: {package} is not installed in this environment, or its folder is not "
+        f"in PATH",
+        fixes=(
+            Fix(
+                title="activate the environment that has it in the script itself: a job and a container start with "
+                "another PATH than the shell of a login",
+                commands=(f"which {program}", f"python -m pip show {package}"),
+            ),
+            *_fixes(Missing(package, program, ""), package, case),
+        ),
+    )
+
+
 @check.logged(
     "doesn't seem to be installed",
     "seems to be not installed",
@@ -167,6 +218,7 @@ def refused_by_python(case: Case, event: LogEvent) -> Iterator[Finding]:
     "requires the latest version of bitsandbytes",
     "Please install bitsandbytes>=",
     " is not installed",
+    "Callback requires ",
     "vLLM is not available and ",
     unless=("NRL_FORCE_REBUILD_VENVS",),
 )

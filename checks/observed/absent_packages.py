@@ -58,6 +58,8 @@ SAID = re.compile(
     r"|requires (?:the latest version of )?(?P<tool>[A-Za-z][\w-]*)(?:: | \()`pip install"
     r"|[`'\"](?P<quoted>[A-Za-z][\w-]*)[`'\"] (?:library |package )?is not (?:installed|available and `?use_vllm)"
     r"|(?P<absent>[A-Za-z][\w-]*) (?:library |package )?is not (?:installed|available and `?use_vllm)"
+    r"|Callback requires (?:the )?[`'\"]?(?P<reporter>[A-Za-z][\w-]*)(?: client library)?(?:>=[\w.]+)?[`'\"]? "
+    r"to be installed"
     r"|[Pp]lease install (?P<advised>bitsandbytes|deepspeed|timm)\W",
 )
 # Modules that newer releases of their distribution do not bring any more:

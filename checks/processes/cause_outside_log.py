@@ -14,8 +14,9 @@ How sure it is
     names the signal; why it was sent is not in the log.
 
 The fix and its cost
-    Fetch the named log and judge both together. By exit code: -9 is nearly always the kernel's memory killer, -11 a
-    fault in native code, whose Python frames ``PYTHONFAULTHANDLER=1`` shows, another one the process's own exit.
+    Fetch the named log and judge both together. By exit code: -9 is nearly always the kernel's memory killer, -7 a full
+    /dev/shm, -11 a fault in native code, whose Python frames ``PYTHONFAULTHANDLER=1`` shows, another one the process's
+    own exit.
 
 References
     https://pytorch.org/docs/stable/elastic/errors.html
@@ -123,7 +124,13 @@ _KILLED = Fix(
     commands=("dmesg -T | grep -i -E 'killed process|out of memory'",),
 )
 _FRAMES = Fix.safe("run again with the Python frames of a native crash in the log", {"env.PYTHONFAULTHANDLER": "1"})
+_MAPPED = Fix(
+    title="see whether a file system that is mapped into memory is full, most often /dev/shm (docker run --shm-size), "
+    "or a disk with caches and offloaded parameters",
+    commands=("df -h /dev/shm /tmp",),
+)
 _OWN_EXIT = Fix(title="look for what ends the process itself: sys.exit, os._exit, a library that calls exit()")
+_BY_SIGNAL: dict[int, Fix] = {signal.SIGKILL: _KILLED, signal.SIGBUS: _MAPPED}
 _EXCEPTION = 1  # Python's exit code after an exception that nobody caught
 
 
@@ -135,7 +142,7 @@ def _without_a_word(run: LogRun) -> Finding:
     reported = next((one for one in run.failed_first if one.rank == first.rank), None)
     who = _called(reported) if reported is not None else f"rank {first.rank}" if first.rank is not None else "a process"
     how = f"was ended by {named} (exit code {first.code})" if named else f"ended with exit code {first.code}"
-    hint = _KILLED if named and number == signal.SIGKILL else _FRAMES if named else _OWN_EXIT
+    hint = _BY_SIGNAL.get(number, _FRAMES) if named else _OWN_EXIT
     hints = () if first.code == _EXCEPTION else (hint,)
     by_torchrun = any("ChildFailedError" in f.type or "local_rank: " in f.message for f in run.failures)
     output = _of_rank(reported) if reported is not None else _RANKS if by_torchrun else _ITS_OUTPUT

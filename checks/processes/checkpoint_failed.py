@@ -30,7 +30,7 @@ from rldoctor.api.hang import stalled_run
 
 from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, saves
 
-check = Check("RLD610", "checkpoint-failed", __doc__, before=("RLD114",))
+check = Check("RLD610", "checkpoint-failed", __doc__, before=("RLD104", "RLD108", "RLD114"))
 
 _SAVING = re.compile(r"save|checkpoint|serialize|write_item|dump", re.IGNORECASE)
 _SPACE = Fix(
@@ -276,6 +276,30 @@ check.signature(
         Fix(title="or load the weights alone, and let the optimizer begin anew"),
     ),
     url="https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html",
+)
+_UNPICKLES = re.compile(r"torch/serialization\.py$|/pickle\.py$|dist_checkpointing/")
+
+
+def _while_unpickled(case: Case, event: LogEvent) -> bool:
+    """Whether pickle, as it made a checkpoint's objects again, did not find what they are of."""
+    error = event.exception
+    return error is not None and bool(error.frames) and _UNPICKLES.search(error.frames[-1].file) is not None
+
+
+check.signature(
+    "Can't get attribute '",
+    "No module named '",
+    pattern=r"Can't get attribute '(?P<name>\w+)' on <module '(?P<module>[\w.]+)'"
+    r"|No module named '(?P<module_2>[\w.]+)'",
+    exception=("AttributeError", "ModuleNotFoundError"),
+    when=_while_unpickled,
+    says="the checkpoint holds pickled objects of {module}[[.{name}]], which the installed releases do not have: "
+    "another release wrote it",
+    fixes=(
+        Fix(title="resume with the release of the trainer that wrote the checkpoint"),
+        Fix(title="or start from the weights that it exported for inference (safetensors), which hold tensors alone"),
+    ),
+    url="https://docs.pytorch.org/docs/stable/notes/serialization.html",
 )
 check.signature(
     "Weights only load failed",

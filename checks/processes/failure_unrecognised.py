@@ -174,8 +174,9 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
         return
     reported = run.incident
     own, found = reported.user_frame, run.raised
+    said = _cut_off(root) or _line(reported.exception or str(root))
     yield check.finding(
-        f"{_line(reported.exception or str(root))}: {found.said if found is not None else 'no known pattern'}",
+        f"{said}: {found.said if found is not None else 'no known pattern'}",
         evidence=(
             Evidence(text=str(_first_cause(root))[:600], source=root.source, line=root.line),
             *(Evidence(text=frame, source="traceback") for frame in reported.frames[-INNERMOST:]),
@@ -186,6 +187,19 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
         ),
         fixes=(*_of_services(root), *(found.fixes if found is not None else ()), *_of_log(case, run, root)),
     )
+
+
+_THE_REST = Fix(
+    title="judge the log with the lines that follow: the exception and its message stand below the last frame"
+)
+
+
+def _cut_off(root: LoggedException) -> str | None:
+    """Where a traceback ends that has no exception, None where it has one."""
+    if not root.is_cut_off or not root.frames:
+        return None
+    last = root.frames[-1]
+    return f"a traceback is cut off in {last.function} ({last.file}{f':{last.line}' if last.line is not None else ''})"
 
 
 # The interpreter's own word for a crash below Python. Alone it is no phrase to search for.
@@ -206,7 +220,12 @@ def _of_log(case: Case, run: LogRun, root: LoggedException) -> Iterator[Fix]:
     package, function = next(((name, code) for name, code in named if name not in (None, "python")), (None, ""))
     name = distribution(package, case.packages)
     release = run.versions.get(name) or version_of(name, case) if name else ""
-    if package is not None or not native:
+    if link.is_cut_off:
+        yield _THE_REST
+        last = link.frames[-1] if link.frames else None
+        if last is not None and last.code and package_of(last.file, last.function) == package:
+            yield _search(last.code, name, release, function)
+    elif package is not None or not native:
         yield _search(f"{link.type}: {link.message}" if link.message else link.type, name, release, function)
 
 

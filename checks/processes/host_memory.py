@@ -71,8 +71,11 @@ def grows_under_traffic(case: Case) -> Iterator[Finding | Reach]:
 check.signature(
     "due to the node running low on memory",
     "killed due to memory pressure (OOM)",
+    "which exceeds the memory usage threshold of ",
+    "System memory low at node with IP ",
     details=(
         r"was (?P<used>[\d.]+\s?[GM]B)(?: used)? ?/ ?(?P<total>[\d.]+\s?[GM]B)",
+        r"Used memory \((?P<used_2>[\d.]+[GM]B)\) / total capacity \((?P<total_2>[\d.]+[GM]B)\)",
         r"(?m)^\d+\t(?P<size>[\d.]+)\t(?P<process>\S(?:.{0,59}\S)?)\s*$",
     ),
     says="Ray killed a worker because its node ran low on memory[[ ({used} of {total} used)]]"

@@ -111,3 +111,19 @@ check.signature(
     ),
     url=_URL,
 )
+check.signature(
+    "Failed to register worker to Raylet",
+    "Unable to register worker with raylet",
+    details=(r"Failed to (?P<what>read data from the socket|connect to socket[^:.]*)",),
+    says="a process of Ray cannot register with the raylet of its node[[: failed to {what}]]: the raylet has ended or "
+    "does not answer",
+    fixes=(
+        _READ,
+        Fix(
+            title="in a container or a Slurm job that has fewer CPUs than the node: tell Ray how many, so that it "
+            "starts no more workers than they can serve (ray start --num-cpus=N, ray.init(num_cpus=N))"
+        ),
+        _STOP,
+    ),
+    url="https://github.com/verl-project/verl/issues/3972",
+)

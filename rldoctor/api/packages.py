@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.knowledge.packages import FRAMEWORKS, packages_of
+from rldoctor.knowledge.packages import FRAMEWORKS, packages_of, programs
 from rldoctor.knowledge.requirements import Demand, is_framework, matters, needs_of, unreleased
 from rldoctor.knowledge.requirements import hypothetical as published_demands
 from rldoctor.knowledge.requirements import identity as package_identity
@@ -20,6 +20,7 @@ __all__ = [
     "needs_of",
     "package_identity",
     "packages_of",
+    "programs",
     "published_demands",
     "unreleased",
 ]

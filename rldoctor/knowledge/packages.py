@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rldoctor.case import Packages
-from rldoctor.frameworks import framework, packages
+from rldoctor.frameworks import framework, frameworks, packages
 from rldoctor.lookup import find_all
 
 # Frameworks that train with vLLM rollouts, each under the name that it is known by here.
@@ -67,6 +67,11 @@ def packages_of(name: str) -> tuple[str, ...]:
     """The packages that a framework may come in, the usual one first; none for a framework that is not known."""
     record = framework(name)
     return tuple(package.name for package in record.packages) if record is not None else ()
+
+
+def programs() -> dict[str, str]:
+    """The console programs of frameworks and engines, with the package that brings each."""
+    return {program: record.packages[0].name for record in frameworks() for program in record.programs}
 
 
 def is_alternative(extra: str, required: str) -> bool:

@@ -13,7 +13,6 @@ from rldoctor.catalogue.check import Check, Kind, NotApplicable, NotChecked, Rol
 from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import one_line
 from rldoctor.judge import join_results, judge_one, yielded
-from rldoctor.logs.draft import UNFINISHED
 from rldoctor.logs.events import Asked
 from rldoctor.logs.launched import is_whole
 from rldoctor.logs.model import LogEvent, LoggedException, LogRun
@@ -97,7 +96,7 @@ def ask(
 
 
 def _says_little(root: LoggedException) -> bool:
-    return (NATIVE.match(root.type) is not None and not root.frames) or (root.type == UNFINISHED and root.cause is None)
+    return (NATIVE.match(root.type) is not None and not root.frames) or (root.is_cut_off and root.cause is None)
 
 
 def _recorded(found: Sequence[Found], run: LogRun, deaths: frozenset[str]) -> bool:

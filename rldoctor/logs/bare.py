@@ -119,5 +119,6 @@ def _store(record: FileRecord, parser: TracebackParser, lines: list[tuple[int, L
     record.tokens[raw.token] = raw
     for hits in record.hits.values():
         for event in hits.kept:
-            if event.token is None and event.origin == parser.origin and parser.first <= event.number <= parser.last:
+            known = event.token in record.tokens
+            if not known and event.origin == parser.origin and parser.first <= event.number <= parser.last:
                 event.token, event.part = raw.token, "message"

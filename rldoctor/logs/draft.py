@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rldoctor.logs.model import Frame, LoggedException, Origin
+from rldoctor.logs.model import UNFINISHED, Frame, LoggedException, Origin
 
 _MESSAGE_KEPT = 8192
-# What a traceback is called whose end is not in the log.
-UNFINISHED = "unfinished traceback"
 
 
 @dataclass

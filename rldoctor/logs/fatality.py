@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from rldoctor.catalogue.check import Role
 from rldoctor.frameworks import trainers
-from rldoctor.logs.draft import UNFINISHED
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import LoggedException
 from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawException
@@ -80,7 +79,7 @@ class Failure:
             return True
         if link.type == _WATCHDOGS and not link.message and not link.frames:
             return True
-        if link.type == UNFINISHED and link.frames and _LAUNCHERS.search(link.frames[-1].file):
+        if link.is_cut_off and link.frames and _LAUNCHERS.search(link.frames[-1].file):
             return True
         text = f"{link.type}: {link.message}"
         return any(roles & {Role.CASCADE, Role.WRAPPER} and literal in text for literal, roles in self.said.items())

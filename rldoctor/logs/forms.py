@@ -27,6 +27,8 @@ EXCEPTION = re.compile(
 )
 # What nearly all exceptions' names end in; another name counts only where an exception is due.
 USUAL = re.compile(r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Group|Expired|Iteration)(?:\([\w.]+\))?$")
+# A logger's line that was cut off behind its level.
+_LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "FATAL"})
 # What stands before every line of an exception group, and where its members and itself end.
 GUTTER = re.compile(r"\s{0,40}[|+](?:-[+]-+ \d+ -+|-+ \d+ -+|-{4,})?(?: |$)")
 GROUP_MEMBER = re.compile(r"\s{0,40}[+|][-+]{2,40} \d+ -+$")
@@ -83,4 +85,4 @@ def notebook_code(text: str) -> tuple[int, str] | None:
 def due(name: str) -> bool:
     """Whether a line that begins so can be the exception that a traceback still lacks."""
     last = name.split("(")[0].rsplit(".", 1)[-1]
-    return "." in name or last[:1].isupper()
+    return name not in _LEVELS and ("." in name or last[:1].isupper())

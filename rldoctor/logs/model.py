@@ -11,6 +11,8 @@ from rldoctor.model import Evidence, Fix, Incident
 
 # Longest piece of the log that one event hands on, in characters.
 TEXT_LIMIT = 16_384
+# What a traceback is called whose end is not in the log.
+UNFINISHED = "unfinished traceback"
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,17 @@ class LoggedException:
 
     @property
     def raised_by_user(self) -> Frame | None:
-        """The frame that raised, where it is the user's own code: no installed code was entered below it."""
+        """The frame that raised, where it is the user's own code: no installed code was entered below it, as far as the
+        log shows."""
         innermost = self.frames[-1] if self.frames else None
+        if innermost is not None and self.is_cut_off and not innermost.code.startswith(("raise", "assert")):
+            return None
         return innermost if innermost is not None and is_users(innermost.file) else None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the log ends, or another begins, within the traceback."""
+        return self.type == UNFINISHED
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}".strip().removesuffix(":")

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rldoctor.logs.quoting import FIELDS_OF_SAMPLES
+
 Read = Callable[[], bytes]
 
 # What is larger stays as it is, and is never held.
@@ -15,9 +17,6 @@ _FIELDS = frozenset(
     {"log", "logs", "error", "errors", "message", "msg", "stderr", "stdout", "output", "outputs", "text", "traceback",
      "stack", "stack_trace", "stacktrace", "exception", "detail", "details", "reason", "body", "content", "tail"}
 )  # fmt: skip
-_OF_SAMPLES = frozenset(
-    {"prompt", "prompts", "completion", "completions", "response", "question", "answer", "chosen", "rejected"}
-)
 _FEWEST_LINES = 2
 
 
@@ -51,7 +50,7 @@ def _texts(held: Any) -> Iterator[str]:
     if isinstance(held, list):
         for part in held:
             yield from _texts(part)
-    elif isinstance(held, dict) and not _OF_SAMPLES & held.keys():
+    elif isinstance(held, dict) and not FIELDS_OF_SAMPLES & held.keys():
         for name, part in held.items():
             text = _joined(part) if name.lower() in _FIELDS else None
             if text is not None:

@@ -14,6 +14,11 @@ _FIELDS = (
     r"inputs?|instructions?|ground_truth|generated(?:_text)?|sequences?|samples?|chosen|rejected|reward_func\w*|code|"
     r"system|user|assistant|observations?|reference"
 )
+# Those that no record of a program has: a data set's.
+FIELDS_OF_SAMPLES = frozenset(
+    {"prompt", "prompts", "completion", "completions", "response", "question", "questions", "problem", "instruction",
+     "answer", "solution", "ground_truth", "chosen", "rejected", "role"}
+)  # fmt: skip
 _FIELD = re.compile(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])", re.IGNORECASE)
 _KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
 # Other fields' names stand before what programs say: ``Message: The node was low on resource``.

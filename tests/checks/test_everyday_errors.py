@@ -137,6 +137,44 @@ RAISED = {
         "AssertionError: Device compute capability 8.9 or higher required for FP8 execution.",
         "transformer_engine/pytorch/fp8.py fp8_autocast_enter",
     ),
+    "an 8-bit kernel for a new GPU": (
+        "RLD107",
+        "--upgrade vllm",
+        "RuntimeError: Currently, block scaled fp8 gemm is not implemented for Blackwell",
+        "vllm/_custom_ops.py cutlass_scaled_mm",
+    ),
+    "a reporter": (
+        "RLD108",
+        "tensorboard",
+        "RuntimeError: TensorBoardCallback requires tensorboard to be installed. Either update your PyTorch version or "
+        "install tensorboardX.",
+        "transformers/integrations/integration_utils.py __init__",
+    ),
+    "a program that Python starts": (
+        "RLD108",
+        "which ray",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'ray'",
+        "tools/start.py start_head",
+    ),
+    "a long name": ("RLD114", "shorter", "OSError: [Errno 36] File name too long: '/out/run_1'", "trl/x.py save"),
+    "a class of another release": (
+        "RLD610",
+        "release of the trainer",
+        "AttributeError: Can't get attribute 'ModelMeta' on <module 'swift.megatron.model.register' from '/opt/x.py'>",
+        "torch/serialization.py find_class",
+    ),
+    "a module of another release": (
+        "RLD610",
+        "safetensors",
+        "ModuleNotFoundError: No module named 'swift.megatron.model.gpt_bridge'",
+        "torch/serialization.py find_class",
+    ),
+    "an engine in each of the ranks": (
+        "RLD324",
+        "external_launcher",
+        "RuntimeError: shape '[1, 1, 1]' is invalid for input of size 4",
+        "vllm/distributed/parallel_state.py initialize_model_parallel",
+    ),
     "no byte left for cuBLAS": (
         "RLD206",
         "smaller share",
@@ -213,6 +251,46 @@ SAID = {
     "rocBLAS": ("RLD107", "rocBLAS error: Cannot read /opt/Tensile.dat: Illegal seek for GPU arch : gfx1150\n"),
     "hipBLASLt": ("RLD107", "rocblaslt error: Could not load /opt/hipblaslt/library/TensileLibrary_lazy_gfx942.dat\n"),
     "ROCm's fault": ("RLD305", "Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f.\n"),
+    "bitsandbytes on an old GPU": (
+        "RLD107",
+        "Error named symbol not found at line 116 in file /home/user/git/bitsandbytes/csrc/ops.cu\n",
+    ),
+    "a shell without torchrun": ("RLD108", "train.sh: line 12: torchrun: command not found\n"),
+    "another shell": ("RLD108", "sh: 1: vllm: not found\n"),
+    "env": ("RLD108", "/usr/bin/env: \u2018accelerate\u2019: No such file or directory\n"),
+    "a container without vllm": (
+        "RLD108",
+        'docker: Error response from daemon: OCI runtime create failed: exec: "vllm": executable file not found in '
+        "$PATH: unknown.\n",
+    ),
+    "a link between Ascend's devices": (
+        "RLD320",
+        "[rank1]: EI0009: [PID: 2225827] 2025-09-24-20:59:48.119.066 Transport init error. Reason: [Create][DestLink]"
+        "Create Dest error! createLink para:rank[1], dst_rank[0]-remote_ip_addr[172.16.0.114]\n",
+    ),
+    "Ray's monitor, in words of its own": (
+        "RLD604",
+        "Memory on the node (IP: 10.0.0.1, ID: 2c0c) where the task (task ID: 76b2, name=step, pid=664672, memory "
+        "used=0.05GB) was running was 219.41GB / 230.40GB (0.952289), which exceeds the memory usage threshold of "
+        "0.95.\n",
+    ),
+    "Ray 2.0's monitor": (
+        "RLD604",
+        "(raylet) [2022-08-29 15:18:33,592 E 30307 30344] (raylet) node_manager.cc:2963: System memory low at node "
+        "with IP 172.17.0.2. Used memory (23.63GB) / total capacity (33.28GB) (0.709971) exceeds threshold 0.7, "
+        "killing latest task\n",
+    ),
+    "a raylet that is gone": (
+        "RLD611",
+        "[2025-10-31 11:59:10,379 E 90821 90821] core_worker.cc:513: Failed to register worker to Raylet: IOError: "
+        "[RayletClient] Unable to register worker with raylet. Failed to read data from the socket: End of file\n",
+    ),
+    "nothing free until the call ends": (
+        "RLD602",
+        "(autoscaler +3m11s) Warning: The following resource request cannot be scheduled right now: {'GPU': 1.0}. This "
+        "is likely due to all cluster resources being claimed by actors.\n"
+        + traceback("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.", "ray/x.py get"),
+    ),
     "srun": ("RLD603", "srun: fatal: Can not execute torchrun\n"),
     "Megatron gives up": (
         "RLD610",
@@ -243,6 +321,24 @@ SIBLINGS = {
     "a file that somebody else reads": (
         "RLD114",
         traceback("PermissionError: [Errno 13] Permission denied: '/data/secret.parquet'", "datasets/x.py f"),
+    ),
+    "a program that a script does without": ("RLD108", "run.sh: line 3: nvidia-smi: command not found\n" + 3 * STEPS),
+    "a file that is called as a program": (
+        "RLD108",
+        traceback("FileNotFoundError: [Errno 2] No such file or directory: '/data/ray'", "datasets/x.py f"),
+    ),
+    "an object that its own class does not find": (
+        "RLD610",
+        traceback("AttributeError: Can't get attribute 'reward' on <module '__main__'>", "dill/_dill.py find_class"),
+    ),
+    "a shape elsewhere": (
+        "RLD324",
+        traceback("RuntimeError: shape '[2, 3]' is invalid for input of size 7", "vllm/attention/layer.py forward"),
+    ),
+    "what waits for a moment": (
+        "RLD602",
+        "(autoscaler +12s) Warning: The following resource request cannot be scheduled right now: {'GPU': 1.0}.\n"
+        + 3 * STEPS,
     ),
     "an optimizer's step": (
         "RLD610",

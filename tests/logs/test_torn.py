@@ -141,3 +141,37 @@ def test_what_another_stream_of_the_run_still_held_is_no_new_run() -> None:
     late = "*" * 41 + "\nSetting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
     assert incident(failed + late).kind == "crashed"
     assert incident(failed + late + HEALTHY).kind == "finished"
+
+
+def test_a_traceback_without_its_end_says_where_it_is_cut_and_what_to_add() -> None:
+    text = TORN.replace("[rank1]: ", "").partition('  File "/home')[0]
+    (found,) = triage_text("Traceback (most recent call last):\n" + text).findings
+    assert (found.code, found.message.partition(" (")[0]) == ("RLD900", "a traceback is cut off in _step")
+    assert "lines that follow" in found.fixes[0].title
+    assert found.fixes[1].title == 'search for "outputs = step(batch", raised by _step of trl'
+
+
+def test_code_that_is_cut_off_within_the_users_own_has_not_raised() -> None:
+    text = "Traceback (most recent call last):\n" + TORN.replace("[rank1]: ", "").partition("KeyError")[0]
+    assert [found.code for found in triage_text(text).findings] == ["RLD900"]
+    raised = text.replace('return {}["answer"]', 'raise KeyError("answer")')
+    assert [found.code for found in triage_text(raised).findings] == ["RLD902"]
+
+
+def test_a_record_that_is_cut_off_behind_its_level_is_no_exception() -> None:
+    text = "[rank1]: Traceback (most recent call last):\n" + TORN.rpartition("[rank1]: Key")[0]
+    text = text.replace("[rank1]:", "(EngineCore_DP0 pid=7) ERROR 10-15 08:32:29 [core.py:7]")
+    assert incident(text + "(EngineCore_DP0 pid=7) ERROR\n").exception == "unfinished traceback"
+
+
+def test_what_frames_alone_say_is_asked_too() -> None:
+    folder = "/opt/venv/lib/python3.12/site-packages"
+    frames = [
+        f'File "{folder}/megatron/core/optimizer/distrib_optimizer.py", line 1120, in sharded_state_dict',
+        "  self.load_state_dict(self.state_dict())",
+        f'File "{folder}/megatron/core/optimizer/distrib_optimizer.py", line 774, in load_state_dict',
+        "  self.optimizer.load_state_dict(",
+        f'File "{folder}/transformer_engine/pytorch/optimizers/fused_adam.py", line 347, in set_scaled_state',
+        "  assert unscaled_state.dtype == torch.int16",
+    ]
+    assert triage_text("\n".join(f" {line}" for line in frames) + "\n").findings[0].code == "RLD610"

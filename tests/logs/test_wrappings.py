@@ -129,6 +129,17 @@ def test_the_longest_of_a_few_lines_is_no_fold() -> None:
     assert learned(f"{'a' * 79}b\nrest of the word\nshort\n".encode())
 
 
+@pytest.mark.parametrize("fields", [("prompt", "answer"), ("problem", "solution"), ("role", "content")])
+@pytest.mark.parametrize("between", [", ", ",\n ", "}\n"])
+def test_a_data_set_that_quotes_a_failure_is_no_log(fields: tuple[str, str], between: str) -> None:
+    asked, told = fields
+    row = {asked: "user", told: "Mend this:\n" + REWARD_RAISES}
+    rows = between.replace("}", "").join(json.dumps(one) for one in (row, {asked: "user", told: "4"}))
+    text = rows if "}" in between else f"[{rows}]"
+    assert triage_text(text + "\n").incident.kind == "unknown"
+    assert triage_text(json.dumps({"messages": [row]})).incident.kind == "unknown"
+
+
 def test_an_array_of_prompts_is_no_log() -> None:
     prompts = [
         f"Mend this:\nTraceback (most recent call last):\n{OUT_OF_MEMORY[-300:]}",

@@ -199,6 +199,23 @@ check.signature(
 )
 
 
+def _waited_in_vain(case: Case, event: LogEvent) -> bool:
+    """Whether the run ended as a call of Ray had waited long enough."""
+    return any(link.type.endswith("GetTimeoutError") for failure in event.run.failures for link in failure.chain)
+
+
+# Ray says so of every start in which something waits for a moment.
+check.signature(
+    "resource request cannot be scheduled right now: ",
+    details=(r"scheduled right now: (?P<wanted>\{[^}]*\})",),
+    when=_waited_in_vain,
+    says="Ray had no node free for the request[[ {wanted}]] until the call that waited for it timed out",
+    fixes=(
+        STATUS,
+        Fix(title="ask for no more GPUs than others leave free, or add nodes; end actors of an earlier run"),
+    ),
+    url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
+)
 check.signature(
     "FailedScheduling",
     pattern=r"\d+/(?P<nodes>\d+) nodes are available: [^\n]{0,200}?Insufficient (?P<what>[\w/-]+(?:\.[\w/-]+)*)",

@@ -12,6 +12,7 @@ from itertools import pairwise
 from rldoctor.logs.encodings import text_of
 from rldoctor.logs.layers.layer import Strip
 from rldoctor.logs.prefixes import parse
+from rldoctor.logs.quoting import FIELDS_OF_SAMPLES
 from rldoctor.logs.templates import template
 
 _Length = Callable[[str], int]
@@ -36,6 +37,10 @@ _PROGRAM = re.compile(
 # What Python shows of a text or of bytes.
 _LITERAL = re.compile(rb"b?(?:'[^\n]*'|\"[^\n]*\")\s*$")
 _TERMINALS = frozenset({60, 64, 70, 72, 76, 78, 79, 80, 90, 96, 100, 120, 132, 160})
+# An object of a data set, up to the first of its texts.
+_SAMPLE = re.compile(
+    rb"\s*(?:\[\s*)?\{?[^\n\\]{0,400}?['\"](?:" + "|".join(FIELDS_OF_SAMPLES).encode() + rb")['\"]\s*: "
+)
 _TRACEBACK = b"Traceback (most recent call last):"
 # Blanks between two lines; those behind a prefix (``[rank3]: ``, ``(Actor pid=1) ``, ``[core.py:133] ``) are none.
 _GAP = rb"(?<![ \t])(?<!\d\])(?<!\d\]:)(?<!\d\))[ \t]+"
@@ -174,7 +179,7 @@ def escaped(lines: Sequence[bytes]) -> Strip | None:
     full = [line for line in lines if line.strip()]
     most = max((line.count(b"\\n") for line in full), default=0)
     quoted = len(full) == 1 and full[0].startswith(b'"') and _TRACEBACK in full[0]
-    if len(full) == 1 and _holds_texts(full[0]):
+    if (len(full) == 1 and _holds_texts(full[0])) or any(_SAMPLE.match(line) for line in full):
         return None
     return _unescaped if 0 < len(full) <= 3 and most >= (1 if quoted else 4) else None
 
@@ -219,7 +224,7 @@ def _meant(line: bytes) -> bytes:
 def flattened(lines: Sequence[bytes]) -> Strip | None:
     """All lines run together with blanks between them."""
     full = [line for line in lines if line.strip()]
-    if not full or len(full) > 3 or max(map(len, full)) < _LONG:
+    if not full or len(full) > 3 or max(map(len, full)) < _LONG or any(_SAMPLE.match(line) for line in full):
         return None
     if not any(_TRACEBACK in line or len(_BEGINS.findall(line)) >= 3 for line in full):
         return None

@@ -122,3 +122,11 @@ def test_what_only_hands_a_failure_on(error: str, place: str) -> None:
 def test_another_process_knows_why(kind: str, message: str) -> None:
     assert finding(check, raised(kind, message)).code == "RLD901"
     assert findings(check, raised("KeyError", "'reward'") + raised(kind, message)) == []
+
+
+@pytest.mark.parametrize(("code", "helps"), [(-7, "/dev/shm"), (-9, "dmesg"), (-11, "PYTHONFAULTHANDLER")])
+def test_each_signal_has_its_own_hint(code: int, helps: str) -> None:
+    place = "E1124 14:08:10.053000 26834 torch/distributed/elastic/multiprocessing/api.py:874]"
+    line = f"{place} failed (exitcode: {code}) local_rank: 1 (pid: 5621) of binary: /bin/python\n"
+    fix = finding(check, line).fixes[0]
+    assert helps in " ".join((fix.title, *fix.commands, *(edit.option for edit in fix.edits)))
