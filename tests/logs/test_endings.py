@@ -80,7 +80,7 @@ def test_what_no_program_wrote_while_it_ran_is_no_log(text: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "bash: line 1: torchrun: command not found",
+        "bash: line 1: frobnicate: command not found",
         "ERROR 11-20 21:24:36 [frobnicator.py:17] the frobnicator is out of jiffies",
         "make: *** [Makefile:3: all] Error 2",
         "panic: runtime error: index out of range",
