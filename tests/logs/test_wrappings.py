@@ -136,8 +136,8 @@ def test_a_data_set_that_quotes_a_failure_is_no_log(fields: tuple[str, str], bet
     row = {asked: "user", told: "Mend this:\n" + REWARD_RAISES}
     rows = between.replace("}", "").join(json.dumps(one) for one in (row, {asked: "user", told: "4"}))
     text = rows if "}" in between else f"[{rows}]"
-    assert triage_text(text + "\n").incident.kind == "unknown"
-    assert triage_text(json.dumps({"messages": [row]})).incident.kind == "unknown"
+    assert verdict(text + "\n")[0] == "unknown"
+    assert verdict(json.dumps({"messages": [row]}))[0] == "unknown"
 
 
 def test_an_array_of_prompts_is_no_log() -> None:
