@@ -125,6 +125,8 @@ def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory
         commands = (install(case, "--upgrade", sought.importer),) if sought.importer else ()
         after = (Fix(title=follow, applicability=Applicability.UNSAFE, commands=commands),) if known.specifier else ()
         return having, *after
+    if known is not None:
+        return _before_all(case, sought, known)
     newer = Fix(
         title=f"install the {sought.package} that {who} was written for; where {sought.said} is new, the newest",
         applicability=Applicability.UNSAFE,
@@ -139,6 +141,26 @@ def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory
             title=f"or, where {named(sought.package, case)} is newer than {who} and dropped it, a newer {who}",
             applicability=Applicability.UNSAFE,
             commands=(install(case, "--upgrade", sought.importer),),
+        ),
+    )
+
+
+def _before_all(case: Case, sought: Sought, known: SymbolHistory) -> tuple[Fix, ...]:
+    """For a name that no release of the table has."""
+    older = f"{sought.package}<{known.first}"
+    own = Fix(title=f"correct the name, or write it as {named(sought.package, case)} has it now")
+    follow = Fix(
+        title=f"take a {sought.importer} that does without it: no {sought.package} since {known.first} has it",
+        applicability=Applicability.UNSAFE,
+        commands=(install(case, "--upgrade", sought.importer),),
+    )
+    return (
+        follow if sought.importer else own,
+        Fix(
+            title=f"or install the {sought.package} of its time: {older}",
+            applicability=Applicability.UNSAFE,
+            commands=(install(case, shlex.quote(older)),),
+            side_effects="packages that pin it have to follow",
         ),
     )
 

@@ -47,13 +47,14 @@ from rldoctor.api import (
     Severity,
     find,
 )
+from rldoctor.api.logs import package_of
 from rldoctor.api.packages import Demand, is_framework, needs_of, package_identity
 
 from ..declared.linked import judge_links
 from ..declared.requirements import Misfit, between_vllm_and, judge, of_vllm
 from ..declared.version_fixes import declared_fixes, package_fixes, releases_with, unfit_finding
 from ..exceptions import places
-from ..observed.imports import CORE, ENGINE, Failure, failures, imports, install, named, reached, stopped
+from ..observed.imports import CORE, ENGINE, Failure, distribution, failures, imports, install, named, reached, stopped
 from ..observed.logged_imports import link_of
 from ..observed.moved_names import Sought, lacking, sought
 from ..observed.unfit_calls import LITERALS, unfit
@@ -168,6 +169,37 @@ def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
     found = unfit(event, case)
     if found is not None and (found.package not in ENGINE or (found.package == "torch" and found.caller != "vllm")):
         yield unfit_finding(case, check, found)
+
+
+@check.logged("was removed in the NumPy 2.0 release", "` was a deprecated alias for the builtin `")
+def numpy_took_away(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """numpy 1.24 took the aliases of Python's own types away, numpy 2 many more names; it says so itself."""
+    link = link_of(event)
+    said = re.search(r"`np\.(?P<name>\w+)` was (?P<alias>a deprecated alias)?", link.message) if link else None
+    if link is None or said is None:
+        return
+    packages = [package_of(frame.file, frame.function) for frame in link.frames]
+    caller = next((package for package in reversed(packages) if package not in ("numpy", "python")), None)
+    who = distribution(caller, case.packages) if caller else ""
+    first = "1.24" if said["alias"] else "2.0"
+    instead = re.search(r"Use `(?:np\.)?([\w.]+)` instead", link.message)
+    new = f"np.{instead[1]}" if instead is not None else said["name"] if said["alias"] else ""
+    older = install(case, f"'numpy<{first.removesuffix('.0')}'")
+    yield check.finding(
+        f"{who or 'the script'} uses np.{said['name']}, which numpy {first} took away",
+        fixes=(
+            Fix(title=f"take a {who} that was written for this numpy", commands=(install(case, "--upgrade", who),))
+            if who
+            else Fix(title=f"write {new} instead" if new else "write what numpy calls it now"),
+            Fix(
+                title="or install the numpy before it",
+                applicability=Applicability.UNSAFE,
+                commands=(older,),
+                side_effects="packages that were built against a newer numpy have to follow",
+            ),
+        ),
+        url="https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
+    )
 
 
 # unsloth rewrites the source of TRL's trainers, and finds another source than it knows.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rldoctor.api import Case, LogEvent, find
 from rldoctor.api.logs import package_of
+from rldoctor.api.releases import symbol_packages
 
 from ..exceptions import Link
 from .imports import CORE, ENGINE, Failure, distribution
@@ -22,27 +23,12 @@ _ATTRIBUTE = re.compile(
     r"(?P<partial>partially initialized )?module '(?P<module>[\w.]+)' (?:from '[^']*' )?"
     r"has no attribute '(?P<name>\w+)'"
 )
-# What may be judged by its name alone, where no path tells that it is installed.
-_KNOWN = CORE | {
-    "accelerate",
-    "huggingface-hub",
-    "peft",
-    "tokenizers",
-    "triton",
-    "xformers",
-    "pydantic",
-    "bitsandbytes",
-    "unsloth",
-    "unsloth-zoo",
-    "liger-kernel",
-    "tensordict",
-    "megatron-core",
-    "datasets",
-    "pyarrow",
-    "pandas",
-    "safetensors",
-    "sglang",
-}
+# What may be judged by its name alone, where no path tells that it is installed, beside what has a table of symbols.
+_KNOWN = CORE | {"xformers", "unsloth", "unsloth-zoo", "pyarrow", "pandas", "safetensors"}
+
+
+def _known(package: str) -> bool:
+    return package in _KNOWN or package in symbol_packages()
 
 
 @dataclass(frozen=True)
@@ -100,14 +86,14 @@ def _of(match: re.Match[str], reported: Link, case: Case) -> Sought | None:
     importer = distribution(asked[-1], case.packages) if asked and asked[-1] else ""
     shadow = _shadow(match, top, file)
     installed = file and package_of(file) == top
-    if not (shadow or installed or package in _KNOWN or top in packages):
+    if not (shadow or installed or _known(package) or top in packages):
         return None
     return Sought(parts.get("name") or "", match["module"], package, importer, file, shadow)
 
 
 def _shadow(match: re.Match[str], top: str, file: str) -> str:
     """Why what Python found under the name is not the package: a script or a folder called like it."""
-    known = distribution(top, None) in _KNOWN or top in sys.stdlib_module_names
+    known = _known(distribution(top, None)) or top in sys.stdlib_module_names
     if match.groupdict().get("file") == top and known:
         return f"a file {top}.py stands in front of the package {top}"
     if file == "unknown location" and known:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from rldoctor.api import Case, LogEvent
 from rldoctor.api.logs import LoggedException, package_of
-from rldoctor.api.releases import SymbolHistory, SymbolRequest, accepting, exports, symbol_packages
+from rldoctor.api.releases import SymbolHistory, SymbolRequest, accepting, exports, refused_by_all, symbol_packages
 
 from .imports import distribution, version_of
 from .logged_imports import link_of
 
 LITERALS = (
     "() got an unexpected keyword argument '",
+    "Unexpected keyword argument '",
     " positional argument but ",
     " positional arguments but ",
     " required positional argument",
@@ -24,6 +25,9 @@ LITERALS = (
     "' has no attribute '",
 )
 _ARGUMENT = re.compile(r"(?P<owner>[\w.]+)\(\) got an unexpected keyword argument '(?P<name>\w+)'")
+# What a msgspec.Struct says does not name the class; the line that made it does.
+_OF_A_STRUCT = re.compile(r"Unexpected keyword argument '(?P<name>\w+)'")
+_MADE = re.compile(r"(?P<owner>\b[A-Z]\w*)\(")
 _POSITIONS = re.compile(r"(?P<owner>[\w.]+)\(\) takes (?:from \d+ to )?\d+ positional arguments? but (?P<given>\d+) w")
 _MISSING = re.compile(
     r"(?P<owner>[\w.]+)\(\) missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>[^\n]+)"
@@ -67,7 +71,10 @@ def unfit(event: LogEvent, case: Case) -> Unfit | None:
         caller = next((one for one in reversed(callers) if one not in (caller, None)), caller)
     if caller is not None and exports(caller, asked.owner.partition(".")[0]) and caller in symbol_packages():
         return None  # it has one of that name itself
-    found = list(_explained(asked, caller, case))
+    found = list(_explained(asked, caller, case)) or list(_in_none(asked, caller))
+    # What one package carries a copy of, the one that it is from answers for.
+    tops = {package.replace("-", "_") for package, _ in found}
+    found = [(p, one) for p, one in found if not any(t in one.said for t in tops - {p.replace("-", "_")})]
     if len({package for package, _ in found}) != 1:
         return None
     package, history = found[-1]
@@ -86,10 +93,22 @@ def _explained(asked: SymbolRequest, caller: str | None, case: Case) -> Iterator
                 yield package, history
 
 
+def _in_none(asked: SymbolRequest, caller: str | None) -> Iterator[tuple[str, SymbolHistory]]:
+    """Of what a package, and no script, passes: the packages of which no release takes it."""
+    if caller is not None and caller not in ("", "__main__"):
+        for package in symbol_packages():
+            history = refused_by_all(package, asked) if package != caller else None
+            if history is not None:
+                yield package, history
+
+
 def _request(link: LoggedException) -> tuple[SymbolRequest | None, str]:
     """What a message says was asked, and how to say it."""
     if (match := _ARGUMENT.search(link.message)) is not None:
         owner, name = match["owner"], match["name"]
+        return SymbolRequest("argument", owner, (name,)), f"{owner} takes no {name}, which {{}} passes"
+    if (match := _OF_A_STRUCT.match(link.message)) is not None and (made := _MADE.search(link.frames[-1].code)):
+        owner, name = made["owner"], match["name"]
         return SymbolRequest("argument", owner, (name,)), f"{owner} takes no {name}, which {{}} passes"
     if (match := _POSITIONS.search(link.message)) is not None:
         owner, method = match["owner"], "." in match["owner"]

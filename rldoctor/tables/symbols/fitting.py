@@ -49,6 +49,24 @@ def accepting(package: str, asked: Request, release: str = "") -> tuple[History,
     )
 
 
+def refused_by_all(package: str, asked: Request) -> History | None:
+    """The empty history of an argument that no release of a package takes, of a class of its own that all of them have
+    in one place; None where some release takes it, or that is not known."""
+    try:
+        table = Table.load(package)
+    except KeyError:
+        return None
+    homes = list(_homes(table, asked.owner))
+    made = asked.owner.removesuffix(".__init__")
+    if asked.kind != "argument" or len(homes) != 1 or not made[:1].isupper():
+        return None
+    signatures = [span.parameters.split(",") for span in table.spans(homes[0], f"{made}.__init__")]
+    everywhere = positions(table, homes[0], f"{made}.__init__") == set(range(len(table.releases)))
+    if not everywhere or any(_accepts(parameters, asked) for parameters in signatures):
+        return None
+    return history_at(table, package, f"{homes[0]}.{made}", set())
+
+
 def packages() -> tuple[str, ...]:
     """The packages of which the parameters and members are known."""
     return Table.packages()
@@ -77,7 +95,7 @@ def _homes(table: Table, owner: str) -> Iterator[str]:
 def _fits(table: Table, module: str, asked: Request) -> set[int] | None:
     """The releases that accept what is asked; None where the table does not tell."""
     if asked.kind == "attribute":
-        return set.intersection(*(positions(table, module, f"{asked.owner}.{name}") for name in asked.names))
+        return set.intersection(*(_having(table, module, asked.owner, name) for name in asked.names))
     fits = set()
     told = False
     for name in dict.fromkeys((asked.owner, f"{asked.owner}.__init__")):
@@ -93,6 +111,14 @@ def _fits(table: Table, module: str, asked: Request) -> set[int] | None:
         fields = set.intersection(*(positions(table, module, f"{made}.{name}") for name in asked.names))
         return fits | fields if told or fields else None
     return fits if told else None
+
+
+def _having(table: Table, module: str, owner: str, name: str) -> set[int]:
+    """The releases in which a class has a member; where it never had one of its own, those in which another class of
+    its module has, from which it may be derived."""
+    own = positions(table, module, f"{owner}.{name}")
+    others = {other for other in table.names(module) if other.rpartition(".")[2] == name and "." in other}
+    return own or {p for other in others for p in positions(table, module, other)}
 
 
 def _accepts(parameters: list[str], asked: Request) -> bool:

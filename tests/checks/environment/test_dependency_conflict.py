@@ -362,3 +362,56 @@ def test_a_written_trainer_of_which_the_frames_beginning_is_cut_off() -> None:
         "TypeError: list indices must be integers or slices, not str\n"
     )
     assert "does not fit" in finding(check, text).message
+
+
+@pytest.mark.parametrize(
+    ("message", "place", "said", "wanted"),
+    [
+        # Since 1.0 accelerate has no such parameter; older releases are not in its table.
+        (
+            "Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
+            "transformers/trainer.py",
+            "accelerate: Accelerator.__init__ takes no dispatch_batches, which transformers passes (no accelerate from",
+            "accelerate<1.0.0",
+        ),
+    ],
+)
+def test_a_call_that_no_release_read_takes(message: str, place: str, said: str, wanted: str) -> None:
+    found = finding(check, raised("TypeError", message, f"{SITE}/{place} run"))
+    assert found.message.startswith(said)
+    assert any(wanted in command for fix in found.fixes for command in fix.commands)
+
+
+def test_a_script_that_passes_what_no_release_takes_may_have_misspelt_it() -> None:
+    message = "Accelerator.__init__() got an unexpected keyword argument 'dispach_batches'"
+    assert findings(check, raised("TypeError", message, "/home/user/rl/train.py main")) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "place", "said", "fix"),
+    [
+        (
+            "`np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
+            f"{SITE}/deepspeed/autotuning/utils.py <module>",
+            "deepspeed uses np.float_, which numpy 2.0 took away",
+            "take a deepspeed that was written for this numpy",
+        ),
+        (
+            "module 'numpy' has no attribute 'bool'.\n`np.bool` was a deprecated alias for the builtin `bool`. To "
+            "avoid this error in existing code, use `bool` by itself.",
+            "/home/user/rl/masks.py build",
+            "the script uses np.bool, which numpy 1.24 took away",
+            "write bool instead",
+        ),
+        (
+            "`np.NaN` was removed in the NumPy 2.0 release. Use `np.nan` instead.",
+            "/home/user/rl/masks.py build",
+            "the script uses np.NaN, which numpy 2.0 took away",
+            "write np.nan instead",
+        ),
+    ],
+)
+def test_what_numpy_took_away(message: str, place: str, said: str, fix: str) -> None:
+    found = finding(check, raised("AttributeError", message, place))
+    assert found.message == said
+    assert found.fixes[0].title == fix

@@ -293,3 +293,13 @@ def test_what_a_release_imports_bounds_it_without_a_row() -> None:
     (found,) = judged(check, assumed(trl="1.5.0", vllm="0.10.2")).findings
     assert found.severity is Severity.ERROR
     assert "import vllm.sampling_params.StructuredOutputsParams, which vllm 0.10.2 does not have" in found.message
+
+
+def test_what_a_struct_refuses_is_asked_of_the_class_that_the_line_makes() -> None:
+    """msgspec's error names no class: ``TypeError: Unexpected keyword argument 'guided_decoding'``."""
+    place = f"{SITE}/trl/trainer/grpo_trainer.py _generate"
+    message = "Unexpected keyword argument 'guided_decoding'"
+    found = finding(check, raised("TypeError", message, place, code="params = SamplingParams(**generation_kwargs)"))
+    assert found.message.startswith("vllm: SamplingParams takes no guided_decoding, which trl passes")
+    assert found.fixes[0].valid_for == "vllm<0.12"
+    assert findings(check, raised("TypeError", message, place, code="settings = Row(**generation_kwargs)")) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.tables.symbols.fitting import Request, accepting, exports
+from rldoctor.tables.symbols.fitting import Request, accepting, exports, refused_by_all
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,19 @@ def test_what_a_package_gives_out() -> None:
     assert exports("vllm", "LLM", outside=True)
     assert exports("vllm", "GPUModelRunner") and not exports("vllm", "GPUModelRunner", outside=True)
     assert not exports("flask", "Flask")
+
+
+def test_a_member_that_a_class_of_the_same_module_had_may_be_inherited() -> None:
+    found = accepting("transformers", Request("attribute", "DynamicCache", ("get_usable_length",)))
+    assert [one.specifier for one in found] == ["<4.54"]
+
+
+def test_an_argument_that_no_release_read_takes() -> None:
+    batches = Request("argument", "Accelerator.__init__", ("dispatch_batches",))
+    refused = refused_by_all("accelerate", batches)
+    assert refused is not None and str(refused).startswith("no accelerate from 1.0.0 to ")
+    # Some release takes it, a dataclass has no signature of its own, and every trainer derives from another.
+    assert refused_by_all("accelerate", Request("argument", "Accelerator.__init__", ("parallelism_config",))) is None
+    assert refused_by_all("trl", Request("argument", "GRPOConfig.__init__", ("no_such",))) is None
+    assert refused_by_all("accelerate", Request("attribute", "Accelerator", ("no_such",))) is None
+    assert refused_by_all("flask", batches) is None
