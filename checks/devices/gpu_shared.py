@@ -186,11 +186,18 @@ def _of(plan: RolloutPlan, seen: Visible) -> tuple[Evidence, ...]:
 def _apart(case: Case, plan: RolloutPlan, taken: tuple[str, ...], processes: int) -> Iterator[Fix]:
     count = machine_devices(case)
     free = [str(index) for index in range(count or 0) if str(index) not in taken]
+    devices = joined(free[:processes])
+    ours, theirs = plan.get(VISIBLE), plan.server.get(VISIBLE) if plan.server else None
+    # One export for both cannot be split by an edit of one variable.
+    alone = ours is None or theirs is None or (ours.file, ours.line) != (theirs.file, theirs.line)
+    if 0 < len(free) < processes and alone:
+        size = next((name for name in ("process.total", "process.nproc") if plan.get(name) is not None), None)
+        yield Fix.unsafe(
+            f"train in {len(free)} processes, on GPU {devices}",
+            {VISIBLE: devices, **({size: len(free)} if size else {})},
+            side_effects="fewer completions in a step: the groups must still fill it",
+        )
     if len(free) >= processes:
-        devices = joined(free[:processes])
-        ours, theirs = plan.get(VISIBLE), plan.server.get(VISIBLE) if plan.server else None
-        # One export for both cannot be split by an edit of one variable.
-        alone = ours is None or theirs is None or (ours.file, ours.line) != (theirs.file, theirs.line)
         if alone and (ours is None or ours.line is not None):
             yield Fix.safe(f"give the trainer GPU {devices}", {VISIBLE: devices})
         else:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _SWITCH = frozenset({"yes", "true", "t", "y", "1", "no", "false", "f", "n", "0"})
 # A number with a unit: vLLM's parser reads 16k and 1.5M.
 _WITH_UNIT = re.compile(r"[+-]?\d+(\.\d+)?[kmgt]i?$", re.IGNORECASE)
+# What vLLM's configuration holds against its choices however it gets there: on a command line, as an argument, or when
+# the cache's type is looked up.
+_HELD_BY_THE_ENGINE = frozenset({"kv_cache_dtype", "scheduling_policy", "logprobs_mode"})
 # The option's own name in front of its value, as a command line has them.
 _BEFORE = re.compile(r"^\s*-{1,2}[\w.-]+(\s+|=|$)")
 
@@ -34,7 +37,9 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
         return None
     options, option = found
     text = _text(native)
-    if text is None or not (options.validates or (options.abbreviations and native.form is Form.OPTION)):
+    owned = any(native.key.startswith(prefix) for prefix in dialect.owners)
+    held = options.validates or (options.abbreviations and native.form is Form.OPTION)
+    if text is None or not (held or (owned and option.name in _HELD_BY_THE_ENGINE)):
         return None
     rule = dialect.rule(native.key)
     refused: dict[str, Any] = {

@@ -68,7 +68,7 @@ def cite_given(one: Given) -> Evidence:
     """A native setting as it stands in its file."""
     flag = one.form is Form.OPTION and one.value is True
     text = one.key if flag else f"{one.key} {one.value}" if one.form is Form.OPTION else f"{one.key} = {one.value}"
-    return Evidence(text=text, source=one.file, line=one.line, setting=one.key)
+    return Evidence(text=text, source=one.file, line=one.line or None, setting=one.key)
 
 
 def as_option(name: str, setting: Setting) -> str:

@@ -105,3 +105,13 @@ def test_the_finding_names_what_is_taken_and_writes_what_was_meant(tmp_path: Pat
     (finding,) = judge_one(check, launch.cases()[0]).findings
     assert "refuses --vllm_mode colocated: it takes one of colocate, server" in finding.message
     assert finding.fixes[0].applicability is Applicability.UNSAFE
+
+
+@pytest.mark.parametrize(("value", "taken"), [("float8", False), ("fp8_e4m3", True), ("auto", True)])
+def test_what_the_engine_holds_against_its_choices_is_refused_behind_a_frameworks_key(
+    launches: Launches, value: str, taken: bool
+) -> None:
+    key = "actor_rollout_ref.rollout.engine_kwargs.vllm"
+    text = f"python3 -m verl.trainer.main_ppo +{key}.kv_cache_dtype={value} +{key}.load_format=mine\n"
+    found = refused(launches, text, verl="0.7.0", vllm="0.11.0")
+    assert [(one.value, "fp8" in one.accepted) for one in found] == ([] if taken else [(value, True)])

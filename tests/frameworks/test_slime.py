@@ -81,3 +81,12 @@ def test_its_log() -> None:
     assert reading is not None and reading.step == 3
     assert reading.values["grad_norm"] == ("train/grad_norm", 0.25)
     assert framework_of(["/opt/slime/slime/ray/rollout.py"]) == "slime"
+
+
+def test_an_option_in_another_frameworks_words_is_dropped_in_silence(launches: Launches) -> None:
+    text = RUN.format(script="train.py", more="--colocate --max-response-length 4096 --swiglu --train-iters 3")
+    (plan,) = launches({"run.sh": text}, slime="0.3.1")
+    (found,) = plan.unknown
+    assert (found.key, found.nearest, found.ignored) == ("--max-response-length", ("rollout_max_response_len",), True)
+    (untold,) = launches({"run.sh": text})
+    assert untold.unknown == ()

@@ -154,7 +154,8 @@ def test_what_stands_behind_two_dashes_is_given_to_the_script(
     with pytest.raises(SystemExit):
         main(["check", target, *assumed, "--", "data.max_promt_length=64"])
     findings = json.loads(capsys.readouterr().out)["findings"]
-    assert any("data.max_promt_length" in finding["message"] for finding in findings)
+    (found,) = [finding for finding in findings if "data.max_promt_length" in finding["message"]]
+    assert [evidence["line"] for evidence in found["evidence"]] == [None]  # it stands in no file
     with pytest.raises(SystemExit) as ended:
         main(["check", target, target, "--", "x"])
     assert ended.value.code == 2

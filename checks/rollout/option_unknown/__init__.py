@@ -55,7 +55,7 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             f"{owner} {reported(option)}" + (" (it is ignored)" if option.ignored and not option.why else ""),
             severity=Severity.WARNING if goes_on else Severity.ERROR,
-            evidence=(Evidence(text=option.key, source=option.file, line=option.line, setting=option.key),),
+            evidence=(Evidence(text=option.key, source=option.file, line=option.line or None, setting=option.key),),
             fixes=tuple(remedies(option, PACKAGES.get(owner.partition(" ")[0]))),
         )
     if plan.version is None:  # then they were compared with the options of all releases
@@ -74,7 +74,12 @@ def value_refused(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             refusal(option),
             evidence=(
-                Evidence(text=f"{option.key} {option.value}", source=option.file, line=option.line, setting=option.key),
+                Evidence(
+                    text=f"{option.key} {option.value}",
+                    source=option.file,
+                    line=option.line or None,
+                    setting=option.key,
+                ),
             ),
             fixes=tuple(in_place(option)),
         )

@@ -51,6 +51,8 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
     """The real name; the release that has the option; or without it."""
     if option.owner == SHELL:
         yield Fix(title="move the comment out of the command, or take the blank behind the backslash away")
+    elif option.why and option.ignored and not _misspelled(option):
+        yield Fix(title=f"take {option.key} out, which has no effect here")
     if option.why and not _misspelled(option):
         return
     right = _meant(option)

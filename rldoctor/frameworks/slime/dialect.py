@@ -7,11 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from rldoctor.formats.native import Native
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.groups import placement_group
 from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Boolean, Rule
+from rldoctor.frameworks.translating import translated
+from rldoctor.plan.model import Form
 
 # Its script has a common name: so many of these options tell it.
 _TELLING = frozenset(
@@ -175,6 +179,16 @@ class Slime(Dialect):
         "multimodal_keys", "train_*", "add_qkv_bias", "make_vocab_size_divisible_by", "max_position_embeddings",
     )  # fmt: skip
     derivations = (_placement, _engine, _seeds, _batch, _trainer)
+
+    def check_known(self, draft: Draft, native: Native) -> None:
+        """Megatron's parser is told to let pass what it does not know (``megatron_parse_args``): an option in another
+        framework's words is dropped in silence."""
+        key = native.key
+        if native.form is not Form.OPTION or self.rule(key) is not None or self._rows.beside.match(key):
+            return
+        if between(draft, "slime", "0.3.1", "0.4") and (meant := translated(self, key)):
+            owner = f"slime {draft.launch.version_of('slime')}"
+            draft.unknown.append(native.as_unknown(owner=owner, nearest=tuple(meant), ignored=True))
 
     def claims(self, launch: Launch) -> int:
         """Its folder, its imports, or enough of its options for a script of that name."""

@@ -35,6 +35,14 @@ def test_an_overlap_beside_the_first_rank_is_about_memory() -> None:
     assert "compete for its memory" in found.message
 
 
+def test_a_trainer_that_takes_all_devices_leaves_the_servers_to_it(tmp_path: Path) -> None:
+    script = SCRIPT.format("2,3", "0,1,2,3").replace("--num_processes 2", "--num_processes 4")
+    (found,) = LaunchFile(tmp_path, script, VERSIONS, gpus=4).findings(check)
+    edits = {edit.option: edit.value for edit in found.fixes[0].edits}
+    assert edits == {"env.CUDA_VISIBLE_DEVICES": "0,1", "process.total": 2}
+    assert found.fixes[0].applicability is Applicability.UNSAFE
+
+
 def test_devices_of_their_own_are_quiet() -> None:
     server = {**SERVER, "env__CUDA_VISIBLE_DEVICES": "0,1"}
     result = judged(check, gpus=4, server=server, **TRAINER, env__CUDA_VISIBLE_DEVICES="2,3")
