@@ -12,6 +12,7 @@ from rldoctor.catalogue.check import NotApplicable, NotChecked
 from rldoctor.judge import first_missing
 from rldoctor.knowledge.memory_phases import phases
 from rldoctor.knowledge.memory_plan import device_memory
+from rldoctor.knowledge.model_config import context
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.plan.seeds import SeedTopology, replicas_per_prompt, seed_topology
 from rldoctor.plan.vocabulary import plain, terms
@@ -141,7 +142,7 @@ def sheet(case: Case) -> Sheet:
         version=plan.version,
         file=plan.file,
         line=plan.line,
-        rows={part: tuple(_rows(plan, *options)) for part, options in _PARTS.items()},
+        rows={part: tuple(_rows(case, plan, *options)) for part, options in _PARTS.items()},
         ranks=tuple(_ranks(plan, topology)) if topology is not None else (),
         ranks_unknown=None if topology is not None else _no_topology(plan),
         seeds=topology.formula if topology is not None else None,
@@ -151,14 +152,24 @@ def sheet(case: Case) -> Sheet:
     )
 
 
-def _rows(plan: RolloutPlan, always: tuple[str, ...], where_known: tuple[str, ...]) -> Iterator[Row]:
+def _rows(case: Case, plan: RolloutPlan, always: tuple[str, ...], where_known: tuple[str, ...]) -> Iterator[Row]:
     for option in (*always, *where_known):
         setting = plan.settings.get(option)
+        if option == "engine.max_model_len" and setting is not None and setting.value is None and not setting.unknown:
+            setting = _own_context(case)
         if setting is not None and (setting.value is not None or setting.unknown is not None):
             yield _row(option, setting)
         elif option in always:
             why = "not set, and the default is not known" if option in plan.unset else "the launch does not say"
             yield _row(option, Setting(unknown=why))
+
+
+def _own_context(case: Case) -> Setting:
+    """The context of an engine that is told none: the model's own."""
+    found = context(case.model.config) if case.model is not None else None
+    if found is None:
+        return Setting(unknown="the model's own context (--model DIRECTORY)")
+    return Setting(value=found.tokens, source=Source.DERIVED, how=f"the model's own context: {found.key}")
 
 
 def _row(option: str, setting: Setting) -> Row:

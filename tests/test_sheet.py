@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from rldoctor.case import ModelFiles
 from rldoctor.cli import main
 from rldoctor.launch.plans import plans
 from rldoctor.sheet import Row, Sheet, sheet, source_of
@@ -61,6 +63,16 @@ def test_a_release_that_is_not_known_leaves_its_numbers_open(tmp_path: Path) -> 
     length = row(found, "engine.max_model_len")
     assert (length.value, length.source) == (None, "unknown")
     assert source_of(length).startswith("not known: ")
+
+
+def test_an_engine_that_is_told_no_length_has_the_models_own(tmp_path: Path) -> None:
+    (case,) = LaunchFile(tmp_path, VERL, {"verl": "0.7.0"}).cases()
+    assert (
+        source_of(row(sheet(case), "engine.max_model_len")) == "not known: the model's own context (--model DIRECTORY)"
+    )
+    model = ModelFiles(path="/m", config={"model_type": "qwen3", "max_position_embeddings": 40960})
+    length = row(sheet(replace(case, model=model)), "engine.max_model_len")
+    assert (length.value, source_of(length)) == (40960, "the model's own context: max_position_embeddings")
 
 
 def test_a_variable_that_the_file_does_not_set_is_named(tmp_path: Path) -> None:

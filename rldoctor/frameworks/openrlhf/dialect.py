@@ -82,9 +82,8 @@ def _sleep(draft: Draft) -> None:
         )
     sleeping = draft.value("engine.enable_sleep_mode")
     draft.derive("sleep.enabled", sleeping, "the engine's sleep mode", "engine.enable_sleep_mode")
-    draft.derive(
-        "sleep.level", None if sleeping is None else int(sleeping), "sleep(level=1)", "engine.enable_sleep_mode"
-    )
+    level, how = (None if sleeping is None else int(sleeping)), "sleep(level=1)" if sleeping else "no sleep mode"
+    draft.derive("sleep.level", level, how, "engine.enable_sleep_mode")
 
 
 def _replaced(draft: Draft) -> None:
