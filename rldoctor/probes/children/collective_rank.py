@@ -30,7 +30,7 @@ PIECES = 9
 PAIR_BYTES = {"cpu": 2 << 20, "cuda": 16 << 20}
 PAIR_ROUNDS = 10
 # Multiplications of square matrices, tens of milliseconds on either.
-WORK = {"cpu": (20, 256), "cuda": (20, 4096)}
+WORK = {"cpu": (200, 256), "cuda": (20, 4096)}
 
 
 def main(arguments: dict[str, Any]) -> None:
