@@ -191,11 +191,8 @@ def masked(job: Job) -> list[int]:
     """Tokens of the vocabulary that the engine gives no finite log-probability. Raises :class:`NotChecked` where the
     vocabulary was not looked at."""
     reported = require(job, "vocabulary")
-    return [
-        token
-        for token, value in zip(reported["token_ids"][1:], reported["engine"], strict=True)
-        if isinstance(value, str)
-    ]
+    told = zip(reported["token_ids"][1:], reported["engine"], strict=True)
+    return list(dict.fromkeys(token for token, value in told if isinstance(value, str)))
 
 
 def grade_of(case: Case, fixes: Iterable[Fix]) -> Grade:

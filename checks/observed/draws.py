@@ -18,7 +18,7 @@ from .answers import not_applied, not_greedy, require_own
 from .rollout import Job, records, require, runs
 
 # Of a healthy engine: one run in a million. The tests of a run are never more than ``TESTS``.
-ALARMS, TESTS = 1e-6, 400
+ALARMS, TESTS = 1e-6, 600
 NATS = math.log(TESTS / ALARMS)
 # What a loss takes for another policy: a temperature that is off by so much, so many draws of another token.
 MATTERS = 0.1
@@ -245,19 +245,29 @@ def power(job: Job) -> str:
     return f"a temperature off by {heat:.1%} or {share:.1%} of wrong draws would show"
 
 
-def unseeded(job: Job) -> tuple[list[int], list[int]]:
-    """Seeds whose request was answered otherwise the second time, and seeds that share their answer with another, or
-    give several completions of one request the same."""
-    first: dict[int, list[int]] = {}
-    second: dict[int, list[int]] = {}
+@dataclass(frozen=True)
+class Seeded:
+    """Seeds whose request was answered otherwise the second time (``changed``), those for which that is so only beside
+    a request without a seed (``beside``), and those that share their answer with another, or give several completions
+    of one request the same (``shared``)."""
+
+    changed: list[int]
+    beside: list[int]
+    shared: list[int]
+
+
+def seeded(job: Job) -> Seeded:
+    batches: list[dict[int, list[int]]] = [{}, {}, {}]
     for row in require(job, "seeds"):
-        (second if row["batch"] else first)[row["seed"]] = row["token_ids"]
+        batches[row["batch"]][row["seed"]] = row["token_ids"]
+    first, again, mixed_batch = batches
     siblings = require(job, "siblings")
-    changed = [seed for seed, tokens in first.items() if second.get(seed) != tokens]
+    changed = [seed for seed, tokens in first.items() if again.get(seed) != tokens]
+    beside = [seed for seed, tokens in first.items() if mixed_batch and mixed_batch.get(seed) != tokens]
     shared = [seed for seed, tokens in first.items() if list(first.values()).count(tokens) > 1]
     if any(siblings.count(tokens) > 1 for tokens in siblings):
         shared += [seed for seed in list(first)[:1] if seed not in shared]
-    return changed, shared
+    return Seeded(changed, [seed for seed in beside if seed not in changed], shared)
 
 
 def _draws(row: Mapping[str, Any], noise: Noise) -> Draws:

@@ -244,7 +244,7 @@ def across_the_vocabulary(case: Case) -> Iterator[Finding | Reach]:
             raise NotApplicable("engine and transformers disagree on sampled tokens already")
         apart = difference(reported["engine"], reported["trainer"])
         if not apart.beyond(noise_of(job)):
-            yield _seen(job, f"{apart.tokens} tokens of the whole vocabulary: {apart}")
+            yield _seen(job, f"a prompt of {apart.tokens} tokens from the whole vocabulary: {apart}")
             continue
         steps = [abs(a - b) for a, b in zip(reported["engine"], reported["trainer"], strict=True)]
         worst = reported["token_ids"][1 + steps.index(max(steps))]

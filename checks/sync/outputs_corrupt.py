@@ -154,16 +154,16 @@ def masked_tokens(case: Case) -> Iterator[Finding | Reach]:
     answers.require_own(case)
     for job in runs(case, "agreement"):
         reported = require(job, "vocabulary")
-        without = masked(job)
+        without, asked = masked(job), len(set(reported["token_ids"][1:]))
         if without:
             yield check.finding(
-                f"{describe(job)} gives {len(without)} of {len(reported['engine'])} tokens of the vocabulary no finite "
+                f"{describe(job)} gives {len(without)} of {asked} tokens of the vocabulary no finite "
                 f"log-probability, token {without[0]} among them; transformers does with the same weights",
                 grade=Grade.OBSERVED,
                 evidence=(Evidence(text=f"token ids {without[:16]}", source="agreement scenario"),),
                 fixes=(Fix(title="another release of vLLM, or no mask of tokens (allowed_token_ids, bad_words)"),),
             )
-        yield Reach(f"{len(reported['engine'])} tokens of the whole vocabulary have a finite log-probability")
+        yield Reach(f"{asked} tokens of the whole vocabulary have a finite log-probability")
 
 
 @check.observed(needs=["observations.tokens"])

@@ -12,6 +12,9 @@ from ...observed.answers import require_own, require_true_ends
 from ...observed.rollout import Job, describe, records, require, runs
 from . import MEND, URL, asks_for_template, check, templates
 
+OTHER = "an end that generation_config.json names"
+ENDS = {"eos": "the tokenizer's end of sequence", "turn": "the template's end of turn", "other": OTHER}
+
 
 @check.observed(needs=["observations.tokens"])
 def rendered(case: Case) -> Iterator[Finding | Reach]:
@@ -74,7 +77,7 @@ def ends_of_completions(case: Case) -> Iterator[Finding | Reach]:
     for job in runs(case, "tokens"):
         require(job, "tokenizer")
         ends = require(job, "ends")
-        for name, what in (("eos", "the tokenizer's end of sequence"), ("turn", "the template's end of turn")):
+        for name, what in ENDS.items():
             reported = ends.get(name)
             if reported is None or (name == "turn" and reported["token"] == ends.get("eos", {}).get("token")):
                 continue
@@ -105,7 +108,8 @@ def _runs_on(case: Case, job: Job, reported: dict[str, Any], what: str) -> Findi
         ),
         fixes=(
             Fix.unsafe(
-                "stop there: an eos_token_id in generation_config.json, or a stop token of sampling",
+                "stop there: a stop token of sampling"
+                + ("" if what == OTHER else ", or an eos_token_id in generation_config.json"),
                 {"sampling.stop_token_ids": [*ids, reported["token"]]},
                 side_effects="completions end where they ran on before",
             ),

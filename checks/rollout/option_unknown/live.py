@@ -8,8 +8,8 @@ from typing import Any
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, Source, cite, plan_of
 
 from ...observed import answers
-from ...observed.draws import judged, power, sampled, unseeded, without_effect
-from ...observed.rollout import describe, require, rollouts, runs
+from ...observed.draws import judged, power, sampled, seeded, without_effect
+from ...observed.rollout import describe, records, require, rollouts, runs
 from . import check
 
 # The engine that has nothing but what the launch asks for.
@@ -105,17 +105,22 @@ def seed_not_applied(case: Case) -> Iterator[Finding | Reach]:
     """Requests with a seed of their own that draw something else the second time, or the same as with another seed."""
     answers.require_own(case)
     for job in runs(case, "sampling"):
-        changed, shared = unseeded(job)
-        if changed or shared:
+        drawn = seeded(job)
+        if drawn.changed or drawn.shared or drawn.beside:
+            said, severity = f"{len(drawn.shared)} of them draw the same tokens", Severity.ERROR
+            if drawn.changed:
+                said = f"{len(drawn.changed)} of them draw other tokens the second time"
+            elif drawn.beside and not drawn.shared:
+                said = f"{len(drawn.beside)} of them draw other tokens beside a request without a seed"
+                # Its sampler of the CPU gives up all seeds of such a batch; that of GPUs keeps them.
+                severity = Severity.NOTE if records(job).get("engine", {}).get("device") == "cpu" else Severity.ERROR
             yield check.finding(
-                f"{describe(job)} does not apply the seeds of requests: "
-                + (
-                    f"{len(changed)} of them draw other tokens the second time"
-                    if changed
-                    else f"{len(shared)} of them draw the same tokens"
-                ),
+                f"{describe(job)} does not apply the seeds of requests: {said}",
+                severity=severity,
                 grade=Grade.OBSERVED,
-                evidence=(Evidence(text=f"seeds {changed or shared}", source="sampling scenario"),),
+                evidence=(
+                    Evidence(text=f"seeds {drawn.changed or drawn.shared or drawn.beside}", source="sampling scenario"),
+                ),
                 fixes=(Fix(title="another release of vLLM; until then do not count on seeds of requests"),),
             )
         yield Reach(f"requests with a seed of their own repeat on {describe(job)}")

@@ -70,6 +70,9 @@ QWEN2: dict[str, Any] = {
     "torch_dtype": "bfloat16",
 }
 
+# As models have it whose answers end with a turn or with the text: only the first of them is the tokenizer's own end.
+GENERATION = {"eos_token_id": [byte_tokenizer.END, byte_tokenizer.FIRST_SPECIAL]}
+
 # Settings that hold a part which text alone does not exercise; such a model is stood in for by the plain miniature.
 OTHER_MODALITIES = ("vision_config", "audio_config", "vision_tower", "speech_config")
 
@@ -95,6 +98,7 @@ def make(
         note = f"the model's {what} is not scaled down: a plain Qwen2 stands in for it"
     _write_config(directory, QWEN2)
     byte_tokenizer.write(directory, QWEN2["max_position_embeddings"])
+    (directory / "generation_config.json").write_text(json.dumps(GENERATION))
     _write_qwen2(directory, QWEN2)
     return {
         "path": str(directory),

@@ -118,12 +118,14 @@ def scored(running: RunningEngine, sequences: Sequence[Sequence[int]]) -> list[l
 
 
 def covering(running: RunningEngine, longest: int) -> list[int]:
-    """A prompt that goes through the vocabulary: every token where it is small, else every n-th and both ends. A token
-    that the engine masks or computes otherwise is hardly ever sampled."""
-    count = min(running.vocabulary, COVERED, longest)
+    """A prompt that goes through the vocabulary: every token where it is small, and those again until it is long, else
+    every n-th and both ends. A token that the engine masks or computes otherwise is hardly ever sampled."""
+    length = min(COVERED, longest)
+    count = min(running.vocabulary, length)
     ids = sorted({(running.vocabulary - 1) * place // max(count - 1, 1) for place in range(count)})
     # In a mixed order, so that neighbours in the vocabulary are not neighbours in the prompt.
-    return [ids[place * 89 % len(ids)] for place in range(len(ids))] if len(ids) % 89 else ids
+    mixed = [ids[place * 89 % len(ids)] for place in range(len(ids))] if len(ids) % 89 else ids
+    return [mixed[place % len(mixed)] for place in range(length)]
 
 
 def rows(name: str, given: Mapping[str, Any], output: Any) -> list[dict[str, Any]]:

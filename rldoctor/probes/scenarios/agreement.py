@@ -9,10 +9,13 @@ from rldoctor.case import Case
 from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
+from rldoctor.probes.basis import SHORTEST_PROMPT
 
 REQUESTS = 8
 # Every token costs a step of the engine; differences show in the first ones.
 LONGEST_RESPONSE = 16
+# But in one answer, to see what decoding does later on.
+LONGEST_ANSWER = 128
 # The longest prompt takes the trainer a forward pass over all of it.
 LONGEST_PROMPT = 1024
 # What launches choose that choose another temperature than 1.
@@ -29,6 +32,7 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
         # One token more is asked of a prompt that holds the completion.
         "prompt": min(basis.prompt, LONGEST_PROMPT, basis.model_len - response - 1),
         "response": response,
+        "long": max(min(basis.response, LONGEST_ANSWER, basis.model_len - SHORTEST_PROMPT - 1), response),
         "requests": REQUESTS,
         "temperature": next((float(value) for value in reported if value != 1), OTHER_TEMPERATURE),
         "assumed": [float(value) for value in reported],

@@ -9,19 +9,42 @@ from rldoctor.case import Case
 from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.model import Level
+from rldoctor.plan.model import RolloutPlan
 
 # Of each kind: together more than a hundred requests, as a rollout has them; fewer of a large vocabulary.
 EACH, EACH_OF_LARGE = 12, 4
 # Some end after a few steps, others go on when their rows have moved.
 SHORTEST, LONGEST = 6, 48
 SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0
+# What a launch may ask of the sampler, and what asks for nothing.
+NEUTRAL = {
+    "temperature": (1,),
+    "top_k": (-1, 0),
+    "top_p": (1,),
+    "min_p": (0,),
+    "repetition_penalty": (1,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+}
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     longest = max(min(LONGEST, basis.model_len // 4), 1)
     large = basis.large_vocabulary
-    arguments = {"each": EACH_OF_LARGE if large else EACH, "shortest": min(SHORTEST, longest), "longest": longest}
+    arguments = {
+        "each": EACH_OF_LARGE if large else EACH,
+        "shortest": min(SHORTEST, longest),
+        "longest": longest,
+        "own": _own(case.plan),
+    }
     return {"mixed": Run(arguments=arguments, time_limit=SECONDS_OF_LARGE if large else SECONDS)}
+
+
+def _own(plan: RolloutPlan | None) -> dict[str, float]:
+    """What the launch asks of the sampler; greedy requests are a kind of their own."""
+    given = {name: plan.value(f"sampling.{name}") for name in NEUTRAL} if plan is not None else {}
+    asked = {n: v for n, v in given.items() if isinstance(v, int | float) and v not in NEUTRAL[n]}
+    return {} if asked.get("temperature", 1) <= 0 else asked
 
 
 mixed = Scenario(

@@ -12,7 +12,7 @@ from rldoctor_checks.observed.draws import NATS, draws, long
 from rldoctor_checks.rollout import option_unknown
 from rldoctor_checks.sync import outputs_corrupt
 
-from rldoctor.api import Case, Check, Finding, Outcome
+from rldoctor.api import Case, Check, Finding, Outcome, Severity
 from rldoctor.judge import judge_one
 from tests.observations import completion, scenario_case
 
@@ -56,12 +56,12 @@ def penalty(observed: float, name: str = "presence_penalty") -> dict[str, Any]:
     return {"name": name, "parameters": {name: 1.5}, "tokens": 1152, **scores, **plain}
 
 
-def case(*settings: dict[str, Any], equal: int = 60, **records: Any) -> Case:
+def case(*settings: dict[str, Any], equal: int = 60, engine: dict[str, Any] = EXACT, **records: Any) -> Case:
     plain = setting("temperature 1", CHANCES, drawn(CHANCES))
     pairs = [{"name": "neighbours in a batch", "pairs": 320, "equal": equal, "chance": 0.19}]
-    seeds = [{"seed": seed, "batch": batch, "token_ids": [seed]} for seed in (1, 2) for batch in (0, 1)]
+    seeds = [{"seed": seed, "batch": batch, "token_ids": [seed]} for seed in (1, 2) for batch in range(3)]
     healthy = {"settings": [plain, *settings], "long": sums(), "pairs": pairs, "seeds": seeds}
-    made = scenario_case("sampling", engine=EXACT, **{**healthy, **records})
+    made = scenario_case("sampling", engine=engine, **{**healthy, **records})
     completions = [completion([n, n + 1, n + 2, 7, 8, 9, n], index=n) for n in range(4)]
     made.observations["rollout"]["miniature"] = {"ended": "done", "records": {"completions": completions}}
     return made
@@ -224,6 +224,22 @@ def test_a_mixed_batch_that_is_right() -> None:
 def test_a_parameter_that_is_wrong_alone_is_no_second_finding_in_a_mixed_batch() -> None:
     wrong = mixed_case(kind(observed=160.0), long=sums(observed=2400.0))
     assert [one.message for one in findings(outputs_corrupt.check, wrong) if "parameters" in one.message] == []
+
+
+@pytest.mark.parametrize(
+    ("batches", "device", "said", "severity"),
+    [
+        ((0, 9, 9), "cpu", "draw other tokens the second time", Severity.ERROR),
+        ((0, 0, 9), "cuda", "draw other tokens beside a request without a seed", Severity.ERROR),
+        ((0, 0, 9), "cpu", "draw other tokens beside a request without a seed", Severity.NOTE),
+    ],
+)
+def test_seeds_that_do_not_repeat(batches: tuple[int, ...], device: str, said: str, severity: Severity) -> None:
+    seeds = [{"seed": 1, "batch": batch, "token_ids": [token]} for batch, token in enumerate(batches)]
+    (finding,) = findings(
+        option_unknown.check, case(seeds=seeds, siblings=[[1], [2]], engine={**EXACT, "device": device})
+    )
+    assert said in finding.message and finding.severity is severity
 
 
 def test_completions_of_a_seeded_request_that_are_the_same() -> None:

@@ -75,6 +75,16 @@ def test_an_engine_that_runs_on_past_the_end() -> None:
     assert finding.severity is Severity.ERROR
 
 
+def test_an_engine_that_runs_on_past_an_end_of_generation_config() -> None:
+    other = {"token": 3, "token_ids": [3] * 4, "finish_reason": "length"}
+    (finding,) = findings(chat_template.check, reported({}, ends={"eos": STOPS, "other": other}))
+    assert finding.severity is Severity.ERROR
+    assert "does not stop at an end that generation_config.json names (3)" in finding.message
+    assert finding.fixes[0].title == "stop there: a stop token of sampling"
+    stops = {**other, "token_ids": [3], "finish_reason": "stop"}
+    assert not findings(chat_template.check, reported({}, ends={"eos": STOPS, "other": stops}))
+
+
 def test_an_engine_that_runs_on_past_the_end_of_a_turn() -> None:
     case = reported({"sampling__stop_token_ids": [9]}, ends={"eos": STOPS, "turn": RUNS_ON})
     (finding,) = findings(chat_template.check, case)

@@ -401,3 +401,41 @@ def logprobs_end_after_sixteen(llm: Any) -> None:
                 place[token].logprob = 0.0
 
     _completed_otherwise(ended)
+
+
+def prompt_logprobs_off_where_chunks_meet(llm: Any) -> None:
+    """Where a prompt is read in chunks, the first token of the second one is told what the token before it was."""
+    budget = llm.llm_engine.vllm_config.scheduler_config.max_num_batched_tokens
+
+    def off(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            told = output.prompt_logprobs or ()
+            if len(told) > budget:
+                (before, *_) = told[budget - 1].values()
+                for entry in told[budget].values():
+                    entry.logprob = before.logprob
+        return outputs
+
+    _answered_otherwise(llm, off)
+
+
+def other_ends_ignored(llm: Any) -> None:
+    """Of the ends that generation_config.json names only the tokenizer's own counts."""
+    from vllm.sampling_params import SamplingParams
+
+    update = SamplingParams.update_from_generation_config
+
+    def without(self: Any, config: dict[str, Any], *given: Any) -> None:
+        update(self, {name: value for name, value in config.items() if name != "eos_token_id"}, *given)
+
+    SamplingParams.update_from_generation_config = without
+
+
+def end_without_logprob(llm: Any) -> None:
+    """A token at which an answer stops comes without its log-probability."""
+
+    def cut(completion: Any) -> None:
+        if completion.finish_reason == "stop" and completion.logprobs:
+            completion.logprobs = completion.logprobs[:-1]
+
+    _completed_otherwise(cut)

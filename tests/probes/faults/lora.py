@@ -193,3 +193,17 @@ def only_the_first_of_a_batch(llm: Any) -> None:
         return torch.cat([out[: int(starts[1])], bare[int(starts[1]) :]])
 
     changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", first)
+
+
+def only_in_short_steps(llm: Any) -> None:
+    """Steps of more than 256 tokens run without the adapter."""
+    from vllm.lora.layers import base_linear
+
+    apply = base_linear.BaseLinearLayerWithLoRA.apply
+
+    def short(self: Any, given: Any, bias: Any = None) -> Any:
+        if given.numel() // given.shape[-1] > 256:
+            return self.base_layer.quant_method.apply(self.base_layer, given, bias)
+        return apply(self, given, bias)
+
+    changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", short)

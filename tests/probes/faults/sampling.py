@@ -736,3 +736,117 @@ def grammars_of_first_tokens_alone(llm: Any) -> None:
             apply(scheduled, *given)
 
     _masked_otherwise(first)
+
+
+def grammars_of_the_neighbour(llm: Any) -> None:
+    """Beside requests without a grammar the mask goes to the row before."""
+
+    def moved(apply: Any, scheduled: Any, grammar: Any, batch: Any, logits: Any) -> None:
+        if len(grammar.structured_output_request_ids) == logits.shape[0]:
+            apply(scheduled, grammar, batch, logits)
+            return
+        rolled = logits.roll(1, 0).contiguous()
+        apply(scheduled, grammar, batch, rolled)
+        logits.copy_(rolled.roll(-1, 0))
+
+    _masked_otherwise(moved)
+
+
+def grammars_may_end_anywhere(llm: Any) -> None:
+    end = llm.get_tokenizer().eos_token_id
+
+    def ending(apply: Any, scheduled: Any, grammar: Any, batch: Any, logits: Any) -> None:
+        held = logits[:, end].clone()
+        apply(scheduled, grammar, batch, logits)
+        logits[:, end] = held
+
+    _masked_otherwise(ending)
+
+
+def _asked_of_the_core(llm: Any, change: Callable[[Any], None]) -> None:
+    """``change(parameters)`` before a request reaches the engine's core."""
+    core = llm.llm_engine.engine_core
+    add = core.add_request
+
+    def added(request: Any) -> Any:
+        if request.sampling_params is not None:
+            change(request.sampling_params)
+        return add(request)
+
+    core.add_request = added
+
+
+def grammars_of_schemas_ignored(llm: Any) -> None:
+    """Choices hold, JSON schemas do not."""
+
+    def without(asked: Any) -> None:
+        if asked.structured_outputs is not None and asked.structured_outputs.json is not None:
+            asked.structured_outputs = None
+
+    _asked_of_the_core(llm, without)
+
+
+def ends_too_seldom(llm: Any) -> None:
+    """Requests that may end draw the end half as often as the model would."""
+
+    def lowered(asked: Any) -> None:
+        end = asked.eos_token_id
+        if not asked.ignore_eos and end is not None and asked.temperature > 0:
+            bias = dict(asked.logit_bias or {})
+            asked.logit_bias = {**bias, end: bias.get(end, 0.0) - 0.7}
+
+    _asked_of_the_core(llm, lowered)
+
+
+def temperature_at_least_three_tenths(llm: Any) -> None:
+    _temperature(llm, lambda given: given.clamp(min=0.3))
+
+
+def top_p_near_one_is_none(llm: Any) -> None:
+    def whole(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        return draw(logits, generators, k, None if p is None else torch.where(p >= 0.9, 1.0, p))
+
+    _drawn_otherwise(llm, whole)
+
+
+def top_k_at_most_thirty_two(llm: Any) -> None:
+    def fewer(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        given = None if k is None else torch.where(k < logits.shape[1], k.clamp(max=32), k)
+        return draw(logits, generators, given, p)
+
+    _drawn_otherwise(llm, fewer)
+
+
+def logit_bias_at_most_two(llm: Any) -> None:
+    _biased_otherwise(lambda tokens, biases, _: (tokens, biases.clamp(max=2.0)))
+
+
+def repetition_penalty_by_count(llm: Any) -> None:
+    """A token that came several times is penalised twice."""
+    sampler = sampler_of(llm)
+    apply = sampler.apply_penalties
+
+    def again(logits: Any, metadata: Any, told: Any) -> Any:
+        logits = apply(logits, metadata, told)
+        for row, tokens in enumerate(told if not metadata.no_penalties else ()):
+            by = float(metadata.repetition_penalties[row])
+            for token in {token for token in tokens if tokens.count(token) > 1} if by != 1.0 else ():
+                logits[row, token] *= 1 / by if logits[row, token] > 0 else by
+        return logits
+
+    sampler.apply_penalties = again
+
+
+def penalties_of_the_last_sixteen(llm: Any) -> None:
+    """Penalties forget what is more than sixteen tokens back."""
+    _penalized_otherwise(llm, lambda tokens: tokens[-16:])
+
+
+def greedy_is_cold_beside_sampled(llm: Any) -> None:
+    """In a batch with sampled requests greedy ones are drawn at a low temperature."""
+
+    def cold(_: Any, asked: Any) -> dict[str, Any]:
+        given = asked.temperature
+        return {} if given is None or asked.all_greedy else {"temperature": torch.where(given < 1e-4, 0.2, given)}
+
+    _asked_otherwise(llm, cold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import changes
@@ -564,3 +565,105 @@ def chunks_begin_a_token_early(llm: Any) -> None:
         return torch.cat([positions[:1] - 1, positions[1:]])
 
     _positions(llm, early)
+
+
+def values_in_eight_bits(llm: Any) -> None:
+    """Values pass through eight bits on their way to the cache."""
+    for module in attentions(llm):
+        changes.before(module, lambda q, k, value, *rest: (q, k, value.to(torch.float8_e4m3fn).to(value), *rest))
+
+
+def _requests_of_a_step() -> list[tuple[int, int]]:
+    """Where each request of the step under way begins among its tokens, and where it ends; none while warming up."""
+    told = metadata_of(None)
+    starts = [] if told is None else told.query_start_loc.tolist()
+    return list(pairwise(starts))
+
+
+def decode_beside_prompts_late(llm: Any) -> None:
+    """In a step that reads prompts, too, requests that decode get the position before their own."""
+
+    def late(positions: Any) -> Any:
+        requests = _requests_of_a_step()
+        alone = [begin for begin, end in requests if end == begin + 1]
+        if not alone or len(alone) == len(requests):
+            return positions
+        positions = positions.clone()
+        positions[alone] = (positions[alone] - 1).clamp(min=0)
+        return positions
+
+    _positions(llm, late)
+
+
+def wholly_cached_prompts_late(llm: Any) -> None:
+    """Of a prompt that is in the prefix cache as a whole the last token gets the position before its own."""
+    size = block_size(llm)
+
+    def late(positions: Any) -> Any:
+        positions = positions.clone()
+        for begin, end in _requests_of_a_step():
+            if end - begin == size and int(positions[begin]) > 0 and int(positions[begin]) % size == 0:
+                positions[end - 1] -= 1
+        return positions
+
+    _positions(llm, late)
+
+
+def decoded_blocks_lost(llm: Any) -> None:
+    """Blocks that decoding filled are emptied when their request ends, and found again all the same."""
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    manager, size, layers = scheduler.kv_cache_manager, block_size(llm), attentions(llm)
+    free = manager.free
+
+    def emptied(request: Any) -> Any:
+        (ids,) = manager.get_block_ids(request.request_id)
+        for block in ids[request.num_prompt_tokens // size : request.num_computed_tokens // size]:
+            for layer in layers:
+                cache = layer.kv_cache
+                (cache[0] if isinstance(cache, list | tuple) else cache)[block] = 0
+        return free(request)
+
+    changes.put(manager, "free", emptied)
+
+
+def values_off_in_long_answers(llm: Any) -> None:
+    """Values are two percent too large once decoding has gone on for 32 steps."""
+    steps = 0
+
+    def count(named: dict[str, Any]) -> dict[str, Any]:
+        nonlocal steps
+        positions = named["positions"]
+        steps = steps + 1 if positions.numel() <= DECODING and int(positions.min()) > 0 else 0
+        return {}
+
+    changes.before_named(model_of(llm), count)
+    for module in attentions(llm):
+        changes.before(module, lambda q, k, value, *rest: (q, k, value * 1.02, *rest) if steps > 32 else None)
+
+
+def window_halved_in_decode(llm: Any) -> None:
+    """Steps that only decode see half of the window."""
+    for module in attentions(llm):
+        own, whole = module.impl, module.impl.sliding_window
+        half = (whole[0] // 2, whole[1]) if isinstance(whole, tuple) else whole // 2
+
+        def halve(query: Any, *_: Any, own: Any = own, whole: Any = whole, half: Any = half) -> None:
+            own.sliding_window = half if query.shape[0] <= DECODING else whole
+
+        changes.before(module, halve)
+
+
+def resumed_with_another_last_token(llm: Any) -> None:
+    """A request that lost its blocks goes on as if its last token were the one before it."""
+    runner = engine_facts.first(llm, RUNNER)
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    preempt = scheduler._preempt_request
+
+    def preempted(request: Any, *given: Any, **named: Any) -> None:
+        preempt(request, *given, **named)
+        state = runner.requests.get(request.request_id)
+        for tokens in (request._all_token_ids, state.output_token_ids if state is not None else []):
+            if request.num_output_tokens > 1 and len(tokens) > 1:
+                tokens[-1] = tokens[-2]
+
+    changes.put(scheduler, "_preempt_request", preempted)

@@ -303,3 +303,16 @@ def buckets_an_update_late(llm: Any) -> None:
         return arrived
 
     _through(llm, late)
+
+
+def rotary_lost(llm: Any) -> None:
+    """An update leaves the rows of the rotary table from 256 on empty."""
+
+    def emptied(weights: Weights) -> Weights:
+        for module in model_of(llm).modules():
+            table = getattr(module, "cos_sin_cache", None)
+            if table is not None:
+                table[256:] = 0
+        return weights
+
+    _through(llm, emptied)

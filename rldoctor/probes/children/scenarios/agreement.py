@@ -1,19 +1,19 @@
 """Log-probabilities of the same tokens: the engine's while it decodes and when it prefills, and the trainer's; a
 request alone and among others.
 
-Arguments: ``prompt`` and ``response`` (tokens of the longest request), ``requests``, ``temperature`` (another one than
-1), ``assumed`` (temperatures at which the trainer may evaluate). Records: ``trainer`` (see ``Trainer.facts``, or
-``unread`` says why there is none), ``plain`` (one row per request at temperature 1: ``request``, ``prompt_tokens``,
-``token_ids``, ``engine``, ``prefill``, ``trainer``), ``vocabulary`` (``token_ids`` of a prompt that takes tokens from
-the whole vocabulary, its first and last ids included, with ``engine`` and ``trainer`` for all but the first),
-``cached`` (rows as in ``plain``, of requests whose beginning the engine has computed before, of one that differs from
-such a one in the last token of its first block, and of one whose blocks it has computed behind others),
-``power`` (``by``, and for each tensor of the model by how much
-the trainer's log-probabilities move where its values are off by that part: ``mean`` and ``largest``),
-``heated`` (``temperature``, and rows with ``engine`` and ``trainer`` by temperature), ``steered`` (``parameters`` that
-change what is drawn, and rows with ``engine`` and the ``trainer`` without them), ``greedy`` (the same request
-``alone`` and ``batched``: ``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens
-also what the ``trainer`` gives), ``reach``."""
+Arguments: ``prompt`` and ``response`` (tokens of the longest request), ``long`` (tokens of one answer), ``requests``,
+``temperature`` (another one than 1), ``assumed`` (temperatures at which the trainer may evaluate). Records: ``trainer``
+(see ``Trainer.facts``, or ``unread`` says why there is none), ``plain`` (one row per request at temperature 1:
+``request``, ``prompt_tokens``, ``token_ids``, ``engine``, ``prefill``, ``trainer``), ``vocabulary`` (``token_ids`` of a
+prompt that takes tokens from the whole vocabulary, its first and last ids included, with ``engine`` and ``trainer`` for
+all but the first), ``cached`` (rows as in ``plain``, of requests whose beginning the engine has computed before, of one
+that differs from such a one in the last token of its first block, of one whose blocks it has computed behind others,
+and of the turn that follows an answer), ``power`` (``by``, and for each tensor of the model by how much the trainer's
+log-probabilities move where its values are off by that part: ``mean`` and ``largest``), ``heated`` (``temperature``,
+and rows with ``engine`` and ``trainer`` by temperature), ``steered`` (``parameters`` that change what is drawn, and
+rows with ``engine`` and the ``trainer`` without them), ``greedy`` (the same request ``alone`` and ``batched``:
+``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens also what the ``trainer``
+gives), ``reach``."""
 
 from __future__ import annotations
 
@@ -80,17 +80,19 @@ def _prompts(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, lis
 
 
 def _sampled(
-    running: RunningEngine, arguments: dict[str, Any], prompts: Mapping[str, list[int]]
+    running: RunningEngine, arguments: dict[str, Any], prompts: Mapping[str, list[int]], long: str | None = None
 ) -> list[dict[str, Any]]:
+    """``long`` is the request whose answer is to be longer than the others'."""
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    reported = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    longer = {**given, "max_tokens": arguments["long"]}
+    reported = running.generate({name: (prompt, longer if name == long else given) for name, prompt in prompts.items()})
     return [_row(row, len(prompts[row["request"]])) for row in reported]
 
 
 def _plain(
     running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
 ) -> list[dict[str, Any]]:
-    rows = _sampled(running, arguments, prompts)
+    rows = _sampled(running, arguments, prompts, long=next(iter(prompts)))
     running.record("plain", rows)
     for row, values in zip(rows, scored(running, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
         row["prefill"] = values[-len(row["token_ids"]) :]
@@ -106,22 +108,34 @@ def _cached(
     running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
 ) -> list[dict[str, Any]]:
     """A whole prompt that the engine may have in its prefix cache, the beginning of one, one that only looks like it,
-    and blocks of two that never stood behind each other."""
+    blocks of two that never stood behind each other, and a conversation that goes on: an answer filled its blocks."""
     block = running.block
     long = [prompt for prompt in prompts.values() if len(prompt) > 2 * block]
     if trainer is None or not long:
         return []
-    known = long[0]
+    # One of full blocks is found as a whole.
+    known = next((prompt for prompt in long if len(prompt) % block == 0), long[0])
     other = list(known)
     other[block - 1] = 3 if other[block - 1] != 3 else 4
     again = {"whole": known, "beginning": [*known[: 2 * block], *known[:8]], "another token": other}
-    if len(long) > 1:
-        again["blocks of two"] = [*known[:block], *long[1][block : 2 * block], *known[:8]]
+    another = next((prompt for prompt in long if prompt != known), None)
+    if another is not None:
+        again["blocks of two"] = [*known[:block], *another[block : 2 * block], *known[:8]]
+    again["next turn"] = [*_turn(running, beside=known), *known[:8]]
     rows = _sampled(running, arguments, again)
     for row in rows:
         row["trainer"] = trainer.log_probabilities(again[row["request"]], row["token_ids"])[0]
     running.record("cached", rows)
     return rows
+
+
+def _turn(running: RunningEngine, beside: list[int]) -> list[int]:
+    """A prompt of half a block and an answer that fills it, read and drawn beside another prompt, so that both are in
+    the cache."""
+    prompt = running.prompt(max(running.block // 2, 1), salt=60)
+    given = {"temperature": 1.0, "max_tokens": running.block, "ignore_eos": True}
+    row, _ = running.generate({"turn": (prompt, given), "beside": (beside, {**given, "max_tokens": 1})})
+    return [*prompt, *row["token_ids"]]
 
 
 def _power(

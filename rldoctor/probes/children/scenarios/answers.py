@@ -8,10 +8,12 @@ that parameter's value, ``expected`` and ``got`` with those of ``token_ids``, ``
 (outputs that nobody had asked for), ``sums`` (of completions whose ``cumulative_logprob`` is not the sum of those of
 its tokens, both), ``logprobs`` (one row for each sampled token: ``told``, whether its log-probability is there,
 ``rank`` as the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None beyond
-them, ``alike``, how many of them have the same one, ``tops``, how many they are, ``greedy``), ``reach``."""
+them, ``alike``, how many of them have the same one, ``tops``, how many they are, ``greedy``; of forced tokens only
+``told``), ``reach``."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -42,8 +44,9 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     tokenizer = tokenizer_of(running)
     running.record("tokenizer", tokenizer is not None)
     rows: list[dict[str, Any]] = []
+    places: list[dict[str, Any]] = []
     if running.steerable:
-        rows, surplus = _forced(running, _requests(running, tokenizer))
+        rows, surplus, places = _forced(running, _requests(running, tokenizer))
         running.record("surplus", surplus)
         running.record("rows", rows)
     else:
@@ -51,9 +54,10 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     if tokenizer is not None:
         rows += _texts(running, tokenizer)
         running.record("rows", rows)
-        rows += _grammar(running)
+        rows += _grammar(running, tokenizer)
         running.record("rows", rows)
-    places, sums = _logprobs(running)
+    drawn, sums = _logprobs(running)
+    places += drawn
     running.record("sums", sums)
     running.record("logprobs", places)
     running.record("reach", {"requests": len(rows), "sampled_tokens": len(places)})
@@ -111,23 +115,26 @@ def _request(
 ) -> dict[str, Any]:
     """A request that can only be answered by one token; ``reason`` is the one at which it stops, where that is told."""
     forced = {"temperature": 0.0, "ignore_eos": True, "allowed_token_ids": [token], "logit_bias": {token: BIAS}}
-    # One for each token of the prompt that was computed.
-    forced["prompt_logprobs"] = 1
+    # One for each token, of the prompt that was computed and of the answer.
+    forced.update(prompt_logprobs=1, logprobs=0)
     answer: dict[str, Any] = {"token_ids": expected, "finish_reason": finish}
     if reason is not None:
         answer["stop_reason"] = reason
     return {"about": about, "asked": asked, "parameters": {**forced, **given}, "expected": answer}
 
 
-def _forced(running: RunningEngine, requests: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """One batch of them all; a prompt of its own for each, the first one long."""
+def _forced(
+    running: RunningEngine, requests: Sequence[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], int, list[dict[str, Any]]]:
+    """One batch of them all; a prompt of its own for each, the first one long. Returns the rows, how many outputs are
+    too many, and whether each token came with its log-probability, as those do that end an answer."""
     from vllm import SamplingParams
 
     prompts = [running.prompt(16 + number, salt=31 + number) for number in range(len(requests))]
     prompts[0] = running.prompt(max(min(running.limit - 2 * ORDER, LONG), 1), salt=31)
     asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
     outputs = running.engine.generate(asked, [SamplingParams(**r["parameters"]) for r in requests], use_tqdm=False)
-    rows = []
+    rows, places = [], []
     for number, (request, prompt) in enumerate(zip(requests, prompts)):  # noqa: B905 - Python 3.9
         output = outputs[number] if number < len(outputs) else None
         came = {completion.index: completion for completion in output.outputs} if output is not None else {}
@@ -137,9 +144,10 @@ def _forced(running: RunningEngine, requests: Sequence[dict[str, Any]]) -> tuple
             if index in came:
                 answer = {name: getattr(came[index], name) for name in request["expected"]}
                 got = {**answer, "token_ids": list(came[index].token_ids), "prompt": same}
+                places += [{"greedy": False, **_place({}, 0, 1), "told": v is not None} for v in logprobs(came[index])]
             row = {key: request[key] for key in ("about", "asked")}
             rows.append({**row, "expected": {**request["expected"], "prompt": True}, "got": got})
-    return rows, max(len(outputs) - len(requests), 0)
+    return rows, max(len(outputs) - len(requests), 0), places
 
 
 def _is_to(output: Any, prompt: Sequence[int]) -> bool:
@@ -202,25 +210,38 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _grammar(running: RunningEngine) -> list[dict[str, Any]]:
-    """Texts of which a grammar allows two. Nothing where this environment makes no masks of grammars."""
+def _grammar(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
+    """Texts of which a grammar allows two, and one of a single letter between them that has no grammar. Nothing where
+    this environment makes no masks of grammars."""
     from vllm import SamplingParams, sampling_params
 
     given = next((one for one in GRAMMARS if hasattr(sampling_params, one[1])), None)
-    if given is None or find_spec("xgrammar") is None:
+    letters = plain_tokens(running, tokenizer)[:1]
+    if given is None or not letters or find_spec("xgrammar") is None:
         return []
     name, kind = given
-    grammar = getattr(sampling_params, kind)(choice=list(CHOICES))
-    asked = SamplingParams(temperature=1.0, n=TEXTS, max_tokens=LONGEST_TEXT, detokenize=True, **{name: grammar})
+    usual = {"temperature": 1.0, "n": TEXTS, "max_tokens": LONGEST_TEXT, "detokenize": True}
+    free = {"allowed_token_ids": letters, "ignore_eos": True}
+    grammars = (None, {"choice": list(CHOICES)}, None, {"json": {"enum": list(CHOICES)}})
+    asked = [
+        SamplingParams(**usual, **({name: getattr(sampling_params, kind)(**one)} if one else free)) for one in grammars
+    ]
+    prompts = [{"prompt_token_ids": running.prompt(16, salt=4 + number)} for number in range(len(grammars))]
     try:
-        (output,) = running.engine.generate([{"prompt_token_ids": running.prompt(16, salt=4)}], asked, use_tqdm=False)
+        outputs = running.engine.generate(prompts, asked, use_tqdm=False)
     except (ImportError, ValueError):  # what this engine takes no grammar for
         return []
     rows = []
-    for one in output.outputs:
-        ids, text = list(one.token_ids), one.text.strip()
-        expected = text if text in CHOICES else CHOICES[0]
-        rows.append(_text_row(name, CHOICES, ids, one.finish_reason, text, (ids, one.finish_reason, expected)))
+    for grammar, output in zip(grammars, outputs):  # noqa: B905 - Python 3.9
+        for one in output.outputs:
+            ids, text = list(one.token_ids), one.text.strip()
+            if grammar is None:
+                letter = str(tokenizer.decode(letters))
+                expected = (letters * LONGEST_TEXT, "length", letter * LONGEST_TEXT)
+            else:
+                texts = CHOICES if "choice" in grammar else tuple(map(json.dumps, CHOICES))
+                expected = (ids, one.finish_reason, text if text in texts else texts[0])
+            rows.append(_text_row(name, grammar or "none beside others", ids, one.finish_reason, text, expected))
     return rows
 
 

@@ -19,8 +19,9 @@ from trainer import Trainer, TrainerError
 SPACING = 1
 # Of the longest prompt, one after another.
 PARTS = (0.25, 1.0, 0.5, 1.0)
-# The last of them are of one block each, and grow into a second one that is not there.
-LAST = 12
+# The last of them are of one block each, or of a few tokens less, and grow into a second one that is not there: with
+# one token of theirs, or several.
+LAST, LESS = 12, (0, 4, 8)
 ABORTED = 5  # every fifth request
 MOST_REQUESTS = 64
 # The likeliest tokens told with each sampled one: where two engines part, each must know the other's token.
@@ -77,7 +78,7 @@ def prompts(longest: int, block: int, blocks: int) -> list[int]:
         wanted = max(int(longest * PARTS[len(lengths) % len(PARTS)]), block)
         lengths.append(min(wanted, left * block))
         left -= -(-lengths[-1] // block)
-    return lengths + [min(block, longest)] * LAST
+    return lengths + [max(min(block, longest) - LESS[number % len(LESS)], 1) for number in range(LAST)]
 
 
 def _arrival(running: RunningEngine, number: int, length: int, response: int) -> Arrival:

@@ -22,8 +22,9 @@ from trainer import Trainer, TrainerError
 
 ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 REQUESTS = 3
-# Blocks that each prompt fills: what one adapter has left in the prefix cache no other may take.
-BLOCKS = 2
+# Blocks that each prompt fills: what one adapter has left in the prefix cache no other may take. The last one fills
+# more of them: kernels of adapters differ by the tokens of a step.
+BLOCKS, LONG = 2, 512
 # How far the adapters have to move the trainer's log-probabilities on average, well beyond noise.
 MOVED, MOST_DOUBLINGS = 0.5, 6
 STRENGTH = 0.05
@@ -83,7 +84,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         {
             "requests": sum(map(len, found.values())),
             "compared_tokens": tokens,
-            "longest": _prompt(running, arguments) + arguments["response"],
+            "longest": _prompts(running, arguments)[-1] + arguments["response"],
             "ranks": 1,
         },
     )
@@ -163,16 +164,17 @@ def lora_request(name: str, number: int, directory: str) -> Any:
     return LoRARequest(name, number, directory)
 
 
-def _prompt(running: RunningEngine, arguments: dict[str, Any]) -> int:
-    """Tokens of each prompt."""
-    return min(BLOCKS * running.block + 8, running.limit - int(arguments["response"]) - 1)
+def _prompts(running: RunningEngine, arguments: dict[str, Any]) -> list[int]:
+    """Tokens of the prompts."""
+    most = running.limit - int(arguments["response"]) - 1
+    return [min(count, most) for count in (*[BLOCKS * running.block + 8] * (REQUESTS - 1), LONG)]
 
 
 def _sampled(running: RunningEngine, arguments: dict[str, Any], adapter: Any) -> list[dict[str, Any]]:
     from vllm import SamplingParams
 
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    prompts = [running.prompt(_prompt(running, arguments), salt=i) for i in range(REQUESTS)]
+    prompts = [running.prompt(count, salt=i) for i, count in enumerate(_prompts(running, arguments))]
     asked = [{"prompt_token_ids": prompt} for prompt in prompts]
     outputs = running.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
     reported = [row for output in outputs for row in rows("lora", given, output)]

@@ -2,7 +2,8 @@
 batch, of different lengths, so that rows move and are filled anew while others decode.
 
 What a parameter does alone is the ``sampling`` scenario's; here each token is held against the distribution of its own
-request. Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens). Records: ``trainer`` (or
+request. Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens), ``own`` (the launch's
+parameters, or none). Records: ``trainer`` (or
 ``unread`` says why there is none), ``kinds`` (one for each combination of parameters: ``name``, ``requests``,
 ``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``,
 ``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any), ``lengths`` (completions
@@ -24,8 +25,9 @@ PROMPT_TOKENS = 20
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 # What a request asks for beside its length; ``allowed``, ``forbidden`` and ``biased`` are numbers of tokens.
 # ``lowered`` puts the logits of allowed ones below zero, where a repetition penalty multiplies and does not divide;
-# ``halved`` lowers every second one a little, so that it still comes. Of few tokens each comes back soon enough for
-# penalties to tell whether it did, and how often; where it is hot, what lies behind the likeliest ones comes, too.
+# ``halved`` lowers every second one a little, so that it still comes, ``lifted`` lifts one. Of few tokens each comes
+# back soon enough for penalties to tell whether it did, and how often; where it is hot, what lies behind the likeliest
+# ones comes, too.
 KINDS: dict[str, dict[str, Any]] = {
     "temperature 0": {"temperature": 0.0},
     "temperature 0.5": {"temperature": 0.5},
@@ -39,16 +41,22 @@ KINDS: dict[str, dict[str, Any]] = {
     "allowed_token_ids": {"allowed": 6},
     "bad_words": {"allowed": 6, "forbidden": 1},
     "logit_bias": {"biased": 24},
+    "logit_bias above 0": {"allowed": 6, "lifted": True},
     "logit_bias below 0": {"allowed": 6, "halved": True},
     "repetition_penalty": {"allowed": 24, "lowered": True, "repetition_penalty": 1.4},
     "presence_penalty": {"allowed": 24, "presence_penalty": 1.5},
     "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},
     "presence_penalty below 0": {"allowed": 24, "presence_penalty": -1.5},
     "frequency_penalty below 0": {"allowed": 24, "frequency_penalty": -0.3},
+    "repetition_penalty of few": {"allowed": 6, "repetition_penalty": 1.3},
     "repetition_penalty below 1": {"allowed": 24, "repetition_penalty": 0.8},
-    "top_k 40": {"temperature": 2.0, "top_k": 40},
+    "top_k 40": {"temperature": 4.0, "top_k": 40},
     "top_p 0.3": {"temperature": 2.0, "top_p": 0.3},
+    "temperature 0.2": {"temperature": 0.2},
+    "top_p 0.95": {"temperature": 2.0, "top_p": 0.95},
+    "min_p 0.05": {"temperature": 2.0, "min_p": 0.05},
 }
+LAUNCH = "the launch's own parameters"
 BIAS, LOWERED, HALVED = 3.0, -8.0, -1.5
 NUMBERS = ("allowed", "forbidden", "biased")
 # The least change of a log-probability beyond which all count alike.
@@ -83,15 +91,18 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
     ordinary = list(dict.fromkeys(running.prompt(64, salt=9)))
     shortest, longest = arguments["shortest"], arguments["longest"]
     asked: dict[str, dict[str, Any]] = {}
+    kinds = {**KINDS, **({LAUNCH: arguments["own"]} if arguments["own"] else {})}
     for turn in range(arguments["each"]):
-        for number, (name, kind) in enumerate(KINDS.items()):
+        for number, (name, kind) in enumerate(kinds.items()):
             own, few = words if "forbidden" in kind else ordinary, max(kind.get(one, 0) for one in NUMBERS)
             if len(own) < few or (few and not running.steerable):
                 continue
             tokens = [own[(turn + 3 * place) % len(own)] for place in range(few)]
             given: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "detokenize": False}
             given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
-            given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, "lowered", "halved")})
+            given.update(
+                {key: value for key, value in kind.items() if key not in (*NUMBERS, "lowered", "halved", "lifted")}
+            )
             if "allowed" in kind:
                 given["allowed_token_ids"] = sorted(set(tokens))
             if "forbidden" in kind:
@@ -99,6 +110,8 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
                 given["ruled_out"] = tokens[0]
             if "biased" in kind:
                 given["logit_bias"] = {token: BIAS * (-1) ** place for place, token in enumerate(tokens)}
+            if "lifted" in kind:
+                given["logit_bias"] = {given["allowed_token_ids"][0]: BIAS}
             if "halved" in kind:
                 given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"][::2], HALVED)
             if "lowered" in kind:

@@ -54,7 +54,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     logits = trainer.next_logits(prompt).double()
     rows: list[dict[str, Any]] = []
     drawn: dict[str, list[int]] = {}
-    for name, asked in _settings(logits, arguments["temperature"]).items():
+    for name, asked in _settings(logits, arguments["temperature"], _end(running)).items():
         if "logit_bias" in asked and not running.steerable:
             continue
         drawn[name] = _once(running, prompt, asked, arguments["draws"])
@@ -74,14 +74,21 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("reach", {"draws": sum(row["draws"] for row in rows) + tokens, "settings": count})
 
 
-def _settings(logits: torch.Tensor, temperature: float) -> dict[str, dict[str, Any]]:
-    """One parameter each, cut where rounding decides nothing: in the widest gap between neighbours."""
+def _end(running: RunningEngine) -> int | None:
+    """The token that ends an answer."""
+    end = getattr(tokenizer_of(running), "eos_token_id", None)
+    return end if isinstance(end, int) and end < running.vocabulary else None
+
+
+def _settings(logits: torch.Tensor, temperature: float, end: int | None) -> dict[str, dict[str, Any]]:
+    """One parameter each, cut where rounding decides nothing: in the widest gap between neighbours. The ``end`` of an
+    answer is made as likely as the likeliest token."""
     hot = {"temperature": temperature}
     k, _ = _border(logits)
     order = logits.sort(descending=True).indices.tolist()
     kept, ordered = _border(logits / temperature)
     told = ordered.exp().cumsum(0).tolist()
-    return {
+    settings: dict[str, dict[str, Any]] = {
         "temperature 1": {"temperature": 1.0},
         "temperature": hot,
         "top_k": {"temperature": 1.0, "top_k": k},
@@ -90,6 +97,10 @@ def _settings(logits: torch.Tensor, temperature: float) -> dict[str, dict[str, A
         "min_p": {**hot, "min_p": math.exp(float((ordered[kept - 1] + ordered[kept]) / 2 - ordered[0]))},
         "logit_bias": {"temperature": 1.0, "logit_bias": {order[BIASED[0]]: -BIAS, order[BIASED[1]]: BIAS}},
     }
+    if end is not None:
+        lifted = {end: float(logits.max() - logits[end])}
+        settings["ends of answers"] = {"temperature": 1.0, "ignore_eos": False, "logit_bias": lifted}
+    return settings
 
 
 def _border(logits: torch.Tensor) -> tuple[int, torch.Tensor]:
@@ -102,7 +113,7 @@ def _border(logits: torch.Tensor) -> tuple[int, torch.Tensor]:
 
 def _once(running: RunningEngine, prompt: list[int], asked: Mapping[str, Any], draws: int) -> list[int]:
     """So many single tokens, in two calls: completions of one request, and as many requests that ask for the same."""
-    half, given = draws // 2, {**asked, "max_tokens": 1, "ignore_eos": True, "detokenize": False}
+    half, given = draws // 2, {"ignore_eos": True, **asked, "max_tokens": 1, "detokenize": False}
     calls = ({"draws": (prompt, {**given, "n": half})}, {f"draw {n}": (prompt, given) for n in range(half)})
     return [row["token_ids"][0] for call in calls for row in running.generate(call)]
 
@@ -150,6 +161,8 @@ def _ground(name: str, asked: Mapping[str, Any]) -> str | None:
         return None
     if "allowed_token_ids" in asked and name != "allowed_token_ids":
         return "allowed_token_ids"
+    if "ignore_eos" in asked:
+        return "logit_bias"
     return "temperature" if name != "temperature" and asked["temperature"] != 1.0 else "temperature 1"
 
 
@@ -257,10 +270,10 @@ def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[
 
 
 def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
-    """The same requests with seeds of their own, twice: the second time in another order and beside one without."""
+    """The same requests with seeds of their own three times: then in another order, at last beside one without."""
     prompt = running.prompt(PROMPT_TOKENS, salt=6)
     rows = []
-    for batch, seeds in enumerate((SEEDS, (None, *reversed(SEEDS)))):
+    for batch, seeds in enumerate((SEEDS, SEEDS[::-1], (None, *SEEDS[::-1]))):
         asked = {f"seed {seed}": (prompt, {**SEEDED, "seed": seed}) for seed in seeds}
         for row in running.generate(asked):
             if row["seed"] is not None:

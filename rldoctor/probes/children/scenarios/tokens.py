@@ -4,13 +4,16 @@ Arguments: ``template`` (the launch's own chat template, or None), ``stop`` (str
 launch. Records: ``tokenizer`` (``class``, ``size``, ``largest`` id, ``own`` whether it is the launch's model's,
 ``rows`` of the embedding, ``bos``, ``eos``, or None with ``why``), ``template`` (``given``; ``exceptions``, or
 ``text``, its ``ids``, ``encoded`` with and ``plain`` without special tokens from that text, ``decoded``), ``turn`` (the
-special token that ends the assistant's turn: ``id``, ``token``), ``ends`` (for ``eos`` and ``turn`` what the engine did
-when it was made to choose that token: ``token_ids``, ``finish_reason``), ``again`` (texts: how many come back as the
-same ids), ``texts`` (completions of plain ASCII tokens, one of them long, and of some with white space:
-``token_ids``, the text of the ``engine`` and of the ``tokenizer``), ``reach``."""
+special token that ends the assistant's turn: ``id``, ``token``), ``ends`` (for ``eos``, ``turn`` and an ``other`` one
+that generation_config.json names, what the engine did when it was made to choose that token: ``token_ids``,
+``finish_reason``), ``again`` (texts: how many come back as the same ids), ``texts`` (completions of plain ASCII tokens,
+one of them long, and of some with white space: ``token_ids``, the text of the ``engine`` and of the ``tokenizer``),
+``reach``."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from plain_tokens import EVEN, plain_tokens, space_tokens, special_tokens
@@ -52,6 +55,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     _describe(running, tokenizer)
     turn = _template(running, tokenizer, arguments)
     ends = {"eos": tokenizer.eos_token_id, "turn": turn}
+    ends["other"] = _other_end(Path(running.made["path"]), {*ends.values()})
     reported = {}
     for name, token in ends.items():
         if token is not None and token < running.vocabulary:
@@ -117,6 +121,15 @@ def _after(tokenizer: Any, whole: list[int]) -> list[int]:
         if ANSWER["content"] in tokenizer.decode(whole[start:]):
             return whole[start:]
     return []
+
+
+def _other_end(directory: Path, known: set[int | None]) -> int | None:
+    """One of the tokens at which the model's own files let answers end, that is not known yet."""
+    try:
+        told = json.loads((directory / "generation_config.json").read_text()).get("eos_token_id")
+    except (OSError, ValueError):
+        return None
+    return next((one for one in told if one not in known), None) if isinstance(told, list) else None
 
 
 def _end(running: RunningEngine, token: int, arguments: dict[str, Any]) -> dict[str, Any]:
