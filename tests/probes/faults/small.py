@@ -667,3 +667,26 @@ def resumed_with_another_last_token(llm: Any) -> None:
                 tokens[-1] = tokens[-2]
 
     changes.put(scheduler, "_preempt_request", preempted)
+
+
+def experts_of_the_neighbour_in_decode(llm: Any) -> None:
+    """In steps that decode, a token goes to the experts of its neighbour in the batch."""
+    changes.after(layer_of(llm).mlp.gate, lambda _, out: out.roll(1, 0) if 1 < out.shape[0] <= DECODING else out)
+
+
+def _stretched(llm: Any) -> list[Any]:
+    return [module for module in model_of(llm).modules() if type(module).__name__ == "YaRNScalingRotaryEmbedding"]
+
+
+def yarn_without_its_factor(llm: Any) -> None:
+    """Scores of attention are not larger, as they are to be where positions are stretched."""
+    for module in _stretched(llm):
+        module.cos_sin_cache.div_(module.mscale)
+
+
+def yarn_of_another_factor(llm: Any) -> None:
+    """Positions are stretched two percent too far."""
+    for module in _stretched(llm):
+        frequencies = module._compute_inv_freq
+        changes.put(module, "_compute_inv_freq", lambda factor, own=frequencies: own(factor * 1.02))
+        module.cos_sin_cache.copy_(module._compute_cos_sin_cache())

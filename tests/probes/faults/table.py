@@ -32,6 +32,11 @@ FAMILIES = {
         "sliding_window": 4096,
     },
     "tied": {**QWEN2_7B, "tie_word_embeddings": True},
+    "yarn": {
+        **QWEN2_7B,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+        "max_position_embeddings": 131072,
+    },
     "experts": {
         **QWEN2_7B,
         "architectures": ["Qwen3MoeForCausalLM"],
@@ -419,6 +424,15 @@ FAULTS = (
         ("agreement",),
         family="windows",
     ),
+    Fault(
+        "small:experts_of_the_neighbour_in_decode",
+        "tokens that are decoded go to their neighbour's experts",
+        ("RLD405",),
+        ("agreement",),
+        family="experts",
+    ),
+    Fault("small:yarn_without_its_factor", "YaRN without its factor", ("RLD403",), ("agreement",), family="yarn"),
+    Fault("small:yarn_of_another_factor", "YaRN's factor off by 2 %", ("RLD403",), ("agreement",), family="yarn"),
     Fault("answers:other_ends_ignored", "only the first of the model's ends counts", ("RLD215",), ANSWERS),
     Fault("answers:end_without_logprob", "no log-probability of the token that stops", ("RLD213",), ANSWERS),
     Fault("sampling:grammars_of_the_neighbour", "a neighbour's row gets the grammar", ("RLD219",), ANSWERS),
