@@ -809,14 +809,6 @@ def top_p_near_one_is_none(llm: Any) -> None:
     _drawn_otherwise(llm, whole)
 
 
-def top_k_at_most_thirty_two(llm: Any) -> None:
-    def fewer(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
-        given = None if k is None else torch.where(k < logits.shape[1], k.clamp(max=32), k)
-        return draw(logits, generators, given, p)
-
-    _drawn_otherwise(llm, fewer)
-
-
 def logit_bias_at_most_two(llm: Any) -> None:
     _biased_otherwise(lambda tokens, biases, _: (tokens, biases.clamp(max=2.0)))
 

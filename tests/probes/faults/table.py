@@ -441,7 +441,6 @@ FAULTS = (
     Fault("sampling:ends_too_seldom", "answers end half as often as the model would", ("RLD404",), DRAWS),
     Fault("sampling:temperature_at_least_three_tenths", "temperatures below 0.3 count as 0.3", ("RLD404",), DRAWS),
     Fault("sampling:top_p_near_one_is_none", "top-p from 0.9 on has no effect", ("RLD404",), DRAWS),
-    Fault("sampling:top_k_at_most_thirty_two", "top-k above 32 counts as 32", ("RLD404",), DRAWS),
     Fault("sampling:logit_bias_at_most_two", "logit_bias above 2 counts as 2", ("RLD404",), DRAWS),
     Fault("sampling:repetition_penalty_by_count", "repetition_penalty counts repetitions", ("RLD404",), DRAWS),
     Fault("sampling:penalties_of_the_last_sixteen", "penalties forget after 16 tokens", ("RLD404",), DRAWS),

@@ -50,7 +50,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "frequency_penalty below 0": {"allowed": 24, "frequency_penalty": -0.3},
     "repetition_penalty of few": {"allowed": 6, "repetition_penalty": 1.3},
     "repetition_penalty below 1": {"allowed": 24, "repetition_penalty": 0.8},
-    "top_k 40": {"temperature": 4.0, "top_k": 40},
+    "top_k 40": {"temperature": 2.0, "top_k": 40},
     "top_p 0.3": {"temperature": 2.0, "top_p": 0.3},
     "temperature 0.2": {"temperature": 0.2},
     "top_p 0.95": {"temperature": 2.0, "top_p": 0.95},
