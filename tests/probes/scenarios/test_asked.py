@@ -1,4 +1,4 @@
-"""What the runs of two scenarios are asked: a launch's own parameters, and one answer that is longer than the others."""
+"""What scenarios ask of an engine: the launch's own parameters, and one answer that is longer than the others."""
 
 from __future__ import annotations
 
