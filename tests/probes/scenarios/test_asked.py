@@ -22,7 +22,7 @@ from tests.plans import case as planned
         ({"temperature": 0.0, "top_p": 0.9}, {}),
     ],
 )
-def test_a_launchs_own_parameters(settings: dict[str, float], own: dict[str, float]) -> None:
+def test_a_launchs_own_parameters(settings: dict[str, Any], own: dict[str, float]) -> None:
     plan = planned(**{f"sampling__{name}": value for name, value in settings.items()}).plan
     (run,) = mixed.runs(Case(plan=plan), Request(), Basis()).values()
     assert run.arguments["own"] == own
