@@ -18,7 +18,7 @@ from rldoctor.catalogue.check import Check, Detector, Kind, Knows, NotApplicable
 from rldoctor.errors import one_line
 from rldoctor.lookup import Absent, find_all, lookup
 from rldoctor.model import CheckResult, Finding, Grade, Outcome
-from rldoctor.plan.evidence import DEFAULT
+from rldoctor.plan.evidence import DEFAULT, in_cells
 
 # What a check as a whole says when its detectors, or the cases it judged, differ: the first of these that any says.
 _OF_DETECTORS = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE)
@@ -164,7 +164,8 @@ def _finished(case: Case, finding: Finding) -> Finding:
 
     with reads.aside():
         fixes = tuple(fitting(case, fix) for fix in finding.fixes)
-    return with_defaults(replace(finding, fixes=fixes))
+        told = with_defaults(replace(finding, fixes=fixes))
+    return replace(told, evidence=in_cells(case.plan, told.evidence))
 
 
 def with_defaults(finding: Finding) -> Finding:

@@ -45,6 +45,8 @@ class Reader:
     machine: Machine = field(default_factory=Machine)
     shared: dict[str, Setting] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    # Of a notebook: the first line and the number of each code cell.
+    cells: tuple[tuple[int, int], ...] = ()
 
     @property
     def filling(self) -> dict[str, str]:
@@ -105,6 +107,7 @@ def _notebook_target(source: Source, reader: Reader) -> Iterator[Launch]:
     book = read_notebook(source)
     reader.files.written.update(book.files)
     reader.notes += book.notes
+    reader.cells = tuple((line, number) for number, line in book.cells.items())
     launch = _python_target(book.python, reader)
     # A notebook's code is no module that a child process could import.
     launch.process.pop("process.main_guard", None)

@@ -70,7 +70,7 @@ def read(
     if not plans and reader.notes:  # what may start the run was not followed
         note = reader.notes[0]
         raise InputError(f"{note.file}:{note.line}: {note.text}; hand over the file that starts the training")
-    return joined([replace(plan, notes=(*plan.notes, *reader.notes)) for plan in plans])
+    return joined([replace(plan, notes=(*plan.notes, *reader.notes), cells=reader.cells) for plan in plans])
 
 
 def read_printed(

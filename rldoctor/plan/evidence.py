@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rldoctor.case import Case
@@ -69,6 +70,18 @@ def cite_given(one: Given) -> Evidence:
     flag = one.form is Form.OPTION and one.value is True
     text = one.key if flag else f"{one.key} {one.value}" if one.form is Form.OPTION else f"{one.key} = {one.value}"
     return Evidence(text=text, source=one.file, line=one.line or None, setting=one.key)
+
+
+def in_cells(plan: RolloutPlan | None, lines: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """The evidence with the cell of a notebook in which each line stands: editors show cells, no lines of the file."""
+    if plan is None or not plan.cells:
+        return lines
+
+    def placed(one: Evidence) -> Evidence:
+        before = [number for first, number in plan.cells if one.source == plan.file and first <= (one.line or 0)]
+        return replace(one, text=f"{one.text} (cell {before[-1]})") if before else one
+
+    return tuple(map(placed, lines))
 
 
 def as_option(name: str, setting: Setting) -> str:

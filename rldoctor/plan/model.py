@@ -143,7 +143,8 @@ class RolloutPlan:
     given native settings that no rule understood and that may concern the plan; ``beside`` counts those known not to.
     ``place`` is where a new setting would stand, ``places`` the calls of a Python script that take settings.
     ``server`` is the rollout server's own launch where the same file starts it; its engine settings are merged here.
-    ``group`` is the ``owner:group`` of the options that its command takes, empty where that is not known."""
+    ``group`` is the ``owner:group`` of the options that its command takes, empty where that is not known; ``cells`` are
+    the first line and the number of each code cell, where ``file`` is a notebook."""
 
     framework: str
     file: str
@@ -165,6 +166,7 @@ class RolloutPlan:
     files: tuple[str, ...] = ()
     server: RolloutPlan | None = None
     group: str = ""
+    cells: tuple[tuple[int, int], ...] = ()
 
     def get(self, name: str) -> Setting | None:
         """The setting under a canonical name, or None where the plan has none."""

@@ -58,6 +58,13 @@ def smaller(plan: RolloutPlan, each: int, nodes: int) -> Iterator[Fix]:
         yield _as_many(plan, many, min(each, plan.value(EACH) or each), nodes, NODES)
 
 
+def by_hand(plan: RolloutPlan, total: int) -> tuple[Fix, ...]:
+    """Where the options that ask for devices are lists of them: their names."""
+    asking = ("placement.trainer_gpus", "placement.engine_gpus")
+    keys = dict.fromkeys(given.key for given in plan.given if given.option in asking)
+    return (Fix(title=f"ask for {total} devices at most: {', '.join(keys)}"),) if keys else ()
+
+
 def all_devices(plan: RolloutPlan, seen: Visible, count: int | None) -> Iterator[Fix]:
     """All devices of the machine, where a variable shows the run fewer."""
     if seen.listed and count and len(seen) < count and (plan.value(EACH) or 0) <= count:

@@ -12,6 +12,8 @@ from rldoctor.errors import InputError
 from rldoctor.formats.notebook.reader import Notebook, read_notebook
 from rldoctor.formats.source import Source
 from rldoctor.launch.recognise import read
+from rldoctor.model import Evidence
+from rldoctor.plan.evidence import cite, in_cells
 
 
 def notebook(*cells: str, indent: int | None = 1) -> str:
@@ -95,6 +97,9 @@ def test_the_launch_of_a_notebook_is_found_on_its_line(tmp_path: Path) -> None:
     assert generations.value == 6
     assert "num_generations=6" in text.splitlines()[generations.line - 1]
     assert plan.value("lengths.prompt") == 256
+    told = in_cells(plan, (*cite(plan, "batch.generations", "engine.max_model_len"), Evidence(text="elsewhere")))
+    # The heading is a cell, too.
+    assert [one.text.rpartition(" (")[2] for one in told] == ["cell 5)", "cell 4)", "elsewhere"]
 
 
 def test_a_command_of_a_notebook_is_a_launch(tmp_path: Path) -> None:
