@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from rldoctor.logs.forms import names_function
 from rldoctor.logs.layers.layer import of_program
 from rldoctor.logs.layers.records import is_record, time_of
 
@@ -54,17 +55,22 @@ def _held(first: bytes, read: Read) -> tuple[bytes, bool]:
 
 
 def _texts(first: bytes, read: Read) -> tuple[bytes, Read]:
-    """Of an array of nothing but texts, among them what a program wrote, each text with lines of its own."""
+    """Of an array of nothing but lines, among them what a program wrote, each line. A prompt has several."""
     held, ended = _held(first, read)
     try:
         entries = json.loads(held) if ended else None
     except (ValueError, RecursionError):
         entries = None
     if isinstance(entries, list) and len(entries) >= _FEWEST_STRINGS and all(isinstance(e, str) for e in entries):
-        lines = "\n".join(entry.rstrip("\r\n") for entry in entries).encode("utf-8", "replace")
-        if any(of_program(line) for line in lines.split(b"\n")):
-            return lines + b"\n", lambda: b""
+        texts = [entry.rstrip("\r\n") for entry in entries]
+        lines = [text.encode("utf-8", "replace") for text in texts]
+        if not any(b"\n" in line for line in lines) and any(map(_is_logged, lines, texts)):
+            return b"\n".join(lines) + b"\n", lambda: b""
     return held, (lambda: b"") if ended else read
+
+
+def _is_logged(line: bytes, text: str) -> bool:
+    return of_program(line) or names_function(text)
 
 
 class _Rest:

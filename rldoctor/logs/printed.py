@@ -108,10 +108,12 @@ class Collecting:
             return
         bare = _QUOTED.sub("", text)
         self.depth += sum(bare.count(c) for c in "{[(") - sum(bare.count(c) for c in "}])")
-        self.open = self.depth > 0 and len(self.lines) < _MOST_LINES and self.size < _MOST_CHARACTERS
+        begins = len(self.lines) == 1 and not text  # in the next line
+        self.open = (self.depth > 0 or begins) and len(self.lines) < _MOST_LINES and self.size < _MOST_CHARACTERS
 
     def finished(self) -> Printed:
-        return Printed(self.form, "\n".join(self.lines), self.number, self.origin)
+        number = self.number + (not self.lines[0])
+        return Printed(self.form, "\n".join(self.lines).lstrip("\n"), number, self.origin)
 
 
 def begun(form: Form, line: Line, number: int) -> Collecting | None:
@@ -121,7 +123,7 @@ def begun(form: Form, line: Line, number: int) -> Collecting | None:
         return None
     found = Collecting(form, number, line.origin)
     text = match[1]
-    if form.kind is Kind.SETTINGS and text[:1] in "'\"":
+    if form.kind is Kind.SETTINGS and text.startswith(("'", '"')):
         # The brace that opens it has a line of its own, which nobody can look for.
         text = "{" + text
     found.feed(text)

@@ -52,3 +52,13 @@ def test_an_array_that_was_cut_off_gives_what_is_whole() -> None:
 @pytest.mark.parametrize("text", ['[{"step": 1, "loss": 0.5}]\n', "[{'a': 1}] is printed\n", REWARD_RAISES, "[\n"])
 def test_what_is_no_array_of_records_stays_as_it_is(text: str) -> None:
     assert "\n".join(read_back(text)) + "\n" == text
+
+
+def test_an_array_of_the_last_lines_of_a_traceback() -> None:
+    lines = ["so it ends", *REWARD_RAISES.splitlines()[1:]]
+    assert read_back(json.dumps(lines)) == lines
+
+
+def test_an_array_of_prompts_of_several_lines_is_no_log() -> None:
+    text = json.dumps(["Mend this:\n" + REWARD_RAISES, "What is 2 + 2?", "And 3 + 3?", "And 4 + 4?"])
+    assert read_back(text) == [text]

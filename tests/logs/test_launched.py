@@ -151,6 +151,28 @@ def test_a_configuration_that_easyr1_prints_as_json() -> None:
     assert values(plan, "batch.generations", "engine.tensor_parallel_size") == [5, 2]
 
 
+def test_a_configuration_that_axolotl_prints_from_the_next_line_on() -> None:
+    shown = {
+        "adapter": "lora",
+        "axolotl_config_path": "grpo.yml",
+        "base_model": "/models/Qwen2",
+        "rl": "grpo",
+        "trl": {"use_vllm": True, "vllm_mode": "colocate", "num_generations": 6},
+        "vllm": {"tensor_parallel_size": 2},
+    }
+    place = "[2025-06-12 12:01:02,345] [INFO] [axolotl.cli.config.load_cfg:245] [PID:4911] [RANK:0]"
+    plan = plan_of(f"{place} config:\n{json.dumps(shown, indent=2, sort_keys=True)}\n{place} loading model\n")
+    assert (plan.framework, plan.line) == ("axolotl", 2)
+    assert values(plan, "batch.generations", "engine.tensor_parallel_size", "lora.enabled") == [6, 2, True]
+    assert plan.settings["engine.tensor_parallel_size"].line == 13
+
+
+@pytest.mark.parametrize("after", ["no object\n", "\n", '{"model": "x"}\n'])
+def test_another_programs_config_is_none_of_axolotls(after: str) -> None:
+    record = read(TextSource("run.log", f"[INFO] [web.py] config:\n{after}".encode()), Table([]))
+    assert launched([slices(record)[-1]], Case(), None) is None
+
+
 def test_a_namespace_that_openrlhf_prints() -> None:
     plan = plan_of(
         "Namespace(ref_num_nodes=1, actor_num_nodes=1, actor_num_gpus_per_node=8, vllm_num_engines=4, "

@@ -129,6 +129,11 @@ def test_the_longest_of_a_few_lines_is_no_fold() -> None:
     assert learned(f"{'a' * 79}b\nrest of the word\nshort\n".encode())
 
 
+def test_records_of_one_kind_and_of_one_width_are_no_fold() -> None:
+    rows = [f"loss {step} ".ljust(99, "x") + "a" for step in range(3)]
+    assert learned("\n".join([*rows, "end of the epoch", ""]).encode()) == []
+
+
 @pytest.mark.parametrize("fields", [("prompt", "answer"), ("problem", "solution"), ("role", "content")])
 @pytest.mark.parametrize("between", [", ", ",\n ", "}\n"])
 def test_a_data_set_that_quotes_a_failure_is_no_log(fields: tuple[str, str], between: str) -> None:

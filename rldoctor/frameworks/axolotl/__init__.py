@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Settings, Sync, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -12,7 +12,11 @@ FRAMEWORK = Framework(
     over=(Layer(package="trl"),),
     programs=("axolotl",),
     variables="AXOLOTL_",
-    words=Words(paths=r"/axolotl/"),
+    words=Words(
+        paths=r"/axolotl/",
+        # cli/config.py, `load_cfg`: JSON from the next line on
+        settings=(Settings("] config:", r"\bconfig:()$", "axolotl train", has='"axolotl_config_path":'),),
+    ),
     memory=Memory(whole_logits=True, keeps_reference=True),
     sync=Sync(one_by_one=True, own_names=""),
     imports={

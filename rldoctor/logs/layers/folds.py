@@ -38,10 +38,8 @@ _PROGRAM = re.compile(
 # What Python shows of a text or of bytes.
 _LITERAL = re.compile(rb"b?(?:'[^\n]*'|\"[^\n]*\")\s*$")
 _TERMINALS = frozenset({60, 64, 70, 72, 76, 78, 79, 80, 90, 96, 100, 120, 132, 160})
-# An object of a data set, up to the first of its texts.
-_SAMPLE = re.compile(
-    rb"\s*(?:\[\s*)?\{?[^\n\\]{0,400}?['\"](?:" + "|".join(FIELDS_OF_SAMPLES).encode() + rb")['\"]\s*: "
-)
+# A field of a data set's row, whose quotation marks may be escaped.
+_SAMPLE = re.compile(rb"\\*['\"](?:" + "|".join(sorted(FIELDS_OF_SAMPLES)).encode() + rb")\\*['\"]\s*: ")
 _TRACEBACK = b"Traceback (most recent call last):"
 # Blanks between two lines; those behind a prefix (``[rank3]: ``, ``(Actor pid=1) ``, ``[core.py:133] ``) are none.
 _GAP = rb"(?<![ \t])(?<!\d\])(?<!\d\]:)(?<!\d\))[ \t]+"
@@ -92,7 +90,7 @@ def folded(lines: Sequence[bytes]) -> Strip | None:
             pairs = [(a, b) for a, b in pairwise(texts) if goes_on(a, b, width, length)]
             cut = sum(1 for a, b in pairs if _WORD_CHARACTER.match(a[-1]) and _WORD_CHARACTER.match(b[:1]))
             torn = len(pairs) if goes_on is _at_blank else cut
-            fresh = sum(1 for _, b in pairs if _is_fresh(b))
+            fresh = sum(1 for a, b in pairs if _is_fresh(b) or _begin_alike(a, b))
             several = len({template(a) for a, _ in pairs}) >= _FEWEST
             # Of few lines few are cut: there a width that terminals have, and a cut that no program makes, must do.
             odd = several or any(_is_torn(a, b) for a, b in pairs)
@@ -112,6 +110,11 @@ def _is_torn(line: str, after: str) -> bool:
     return _WORD_CHARACTER.match(line[-1]) is not None and (
         after[:1] == "_" or after[:1].islower() or after[:1].isdigit()
     )
+
+
+def _begin_alike(line: str, after: str) -> bool:
+    """Whether two lines begin with the same word, as records of one kind do."""
+    return line.split(" ", 1)[0] == after.split(" ", 1)[0] != ""
 
 
 def _at_width(line: str, after: str, width: int, length: _Length) -> bool:
@@ -180,11 +183,16 @@ def escaped(lines: Sequence[bytes]) -> Strip | None:
     full = [line for line in lines if line.strip()]
     most = max((line.count(b"\\n") for line in full), default=0)
     quoted = len(full) == 1 and full[0].startswith(b'"') and _TRACEBACK in full[0]
-    if (len(full) == 1 and _holds_texts(full[0])) or any(_SAMPLE.match(line) for line in full):
+    if (len(full) == 1 and _holds_texts(full[0])) or any(_is_sample(line, b"\\n") for line in full):
         return None
     if json_records(full) is not None:
         return None
     return _unescaped if 0 < len(full) <= 3 and most >= (1 if quoted else 4) else None
+
+
+def _is_sample(line: bytes, said: bytes) -> bool:
+    """Whether what a line says stands in a row of a data set."""
+    return _SAMPLE.search(line, 0, max(0, line.find(said))) is not None
 
 
 def _holds_texts(line: bytes) -> bool:
@@ -227,7 +235,7 @@ def _meant(line: bytes) -> bytes:
 def flattened(lines: Sequence[bytes]) -> Strip | None:
     """All lines run together with blanks between them."""
     full = [line for line in lines if line.strip()]
-    if not full or len(full) > 3 or max(map(len, full)) < _LONG or any(_SAMPLE.match(line) for line in full):
+    if not full or len(full) > 3 or max(map(len, full)) < _LONG or any(_is_sample(line, _TRACEBACK) for line in full):
         return None
     if not any(_TRACEBACK in line or len(_BEGINS.findall(line)) >= 3 for line in full):
         return None

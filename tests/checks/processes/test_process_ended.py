@@ -133,3 +133,18 @@ def test_lines_of_slurm_are_not_taken_for_one_that_was_folded() -> None:
     assert len(step) == 90  # as wide as some terminals
     text = f"{step}\nsrun: error: Application launch failed: Job credential expired\nsrun: Job step aborted\n"
     assert finding(check, text).message == "Slurm could not start the step on dgx-51: Job credential expired"
+
+
+def test_how_a_worker_ended_stands_in_the_evidence_behind_its_identifiers() -> None:
+    # https://github.com/verl-project/verl/issues/1986
+    text = (
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot "
+        f"the problem, check the logs for the dead worker. RayTask ID: ffffa8 Worker ID: {'9' * 99} Node ID: {'5' * 9} "
+        "Worker IP address: 10.0.0.9 Worker port: 38191 Worker PID: 870287 Worker exit type: SYSTEM_ERROR Worker exit "
+        "detail: Worker exits unexpectedly by a signal. SystemExit is raised (sys.exit is called). Exit code: 1. The "
+        "process receives a SIGTERM.\n"
+    )
+    found = finding(check, text)
+    assert "by a signal (SIGTERM); the cause is not in this log" in found.message
+    assert [one.text.partition(":")[0] for one in found.evidence][1] == "Worker exit type"
+    assert found.evidence[1].text.endswith("The process receives a SIGTERM.")
