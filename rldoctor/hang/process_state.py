@@ -110,7 +110,10 @@ class ProcessState:
             kernel = self.thread.wait if self.thread is not None else None
             return f"sleeps in the kernel's {kernel} (no stack)" if kernel else "shows no stack"
         at = f"at {Path(place.file).name}:{place.line} in {bare(place)}"
-        return f"{self.wait.words} {at}" if self.wait is not None else f"is {at}"
+        doing = f"{self.wait.words} {at}" if self.wait is not None else f"is {at}"
+        if self.thread is None or self.thread.main or not any(_is_over(one.frames) for one in self.seen.threads):
+            return doing
+        return f"has ended but for its thread {self.thread.name}, which {doing}"
 
 
 def process_states(hang: Hang) -> list[ProcessState]:
@@ -135,7 +138,14 @@ def role_by_frames(threads: Sequence[Thread]) -> str | None:
     return None
 
 
+def _is_over(frames: Sequence[Frame]) -> bool:
+    """Whether the interpreter is at its end, and only waits there for the other threads."""
+    return bool(frames) and bare(frames[-1]) == "_shutdown" and frames[-1].file.endswith("/threading.py")
+
+
 def _weight(thread: Thread) -> int:
+    if _is_over(thread.frames):
+        return 0
     wait = wait_of(thread.frames)
     if wait is not None and wait.kind in MEETS:
         return 8 + thread.main

@@ -40,6 +40,7 @@ from tests.hang.records import (
     seen,
 )
 
+THREADING = "/usr/lib/python3.11/threading.py"
 ALL = ("RLD210", "RLD321", "RLD406", "RLD602", "RLD606", "RLD609", "RLD610")
 
 
@@ -68,6 +69,14 @@ class TestRanks:
             "it is at reward.py:5 in compute_score"
         )
         assert (finding.evidence[0].source, finding.evidence[0].line) == ("/srv/reward.py", 5)
+
+    def test_a_rank_that_has_ended_but_for_a_thread(self) -> None:
+        ends = Thread(id=101, name="MainThread", main=True, frames=(Frame(THREADING, 1590, "_shutdown", ""),))
+        beats = Thread(id=102, name="heartbeat", frames=(Frame("/srv/train.py", 44, "beat", "time.sleep(60)"),))
+        (finding,) = verdict(rank(0, ALL_REDUCE), replace(rank(1, ()), threads=(ends, beats)))["RLD321"]
+        assert finding.message.endswith(
+            "rank 1 is not there: it has ended but for its thread heartbeat, which is at train.py:44 in beat"
+        )
 
     def test_a_rank_that_computes_in_one_line_may_be_slow(self) -> None:
         (finding,) = verdict(rank(0, ALL_REDUCE), rank(1, REWARD, cpu=0.98))["RLD321"]
