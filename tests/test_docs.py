@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.fleet import FAULTS, healthy
 from rldoctor import cli
 from rldoctor.catalogue import registry
 from rldoctor.model import Level
@@ -80,6 +82,13 @@ def test_commands_and_options_that_it_names_exist(page: str, capsys: pytest.Capt
 LOG = ROOT / "tests" / "probes" / "scenarios" / "recorded" / "v0_min_tokens.log"
 
 
+SICK = (
+    "{'loss': 0.0, 'grad_norm': 0.0, 'reward': 0.0, 'reward_std': 0.0, 'epoch': %s}\n"
+    "%d%%|#         | %d/500 [00:09<10:00,  1.2s/it]\n"
+)
+MACHINE = {"trl": "0.19.1", "vllm": "0.12.0", "torch": "2.9.0", "transformers": "4.57.1"}
+
+
 def samples() -> Iterator[tuple[str, str]]:
     """The commands of the tour with what is shown behind them, up to the next one."""
     for block in re.findall(r"```\n(.*?)```", PAGES["tour.md"], re.DOTALL):
@@ -88,20 +97,56 @@ def samples() -> Iterator[tuple[str, str]]:
             yield command.partition("   ")[0], shown
 
 
-def test_what_the_tour_shows_is_what_is_printed(tmp_path: Path) -> None:
-    """Save for line breaks, and for what is left out where ``...`` stands."""
+def _triage(folder: Path) -> None:
+    (folder / "run.log").write_text(LOG.read_text())
+
+
+def _launch(folder: Path) -> None:
     launch = re.search(r"```bash\n(python3 -m verl.*?)```", PAGES["index.md"], re.DOTALL)
     assert launch is not None
-    (tmp_path / "run_7b_long.sh").write_text(launch[1])
-    (tmp_path / "run.log").write_text(LOG.read_text())
-    held = 0
-    for command, shown in samples():
-        if command == "rldoctor triage run.log" or command.startswith("rldoctor check run_7b_long.sh"):
-            printed = " ".join(run(*shlex.split(command)[1:], cwd=tmp_path).stdout.split())
-            for part in filter(None, (" ".join(part.split()) for part in re.split(r"(?m)^\.\.\.$", shown))):
-                assert part in printed
-                held += 1
-    assert held >= 3
+    (folder / "run_7b_long.sh").write_text(launch[1])
+
+
+def _watch(folder: Path) -> None:
+    steps = "".join(SICK % (step / 100, step / 5, step) for step in range(1, 13))
+    (folder / "run.log").write_text("starting\n" * 411 + steps)
+
+
+def _machine(folder: Path) -> None:
+    (folder / "machine.json").write_text(json.dumps({"python": "3.12", "packages": MACHINE}))
+
+
+def _fleet(folder: Path) -> None:
+    faults = {137: FAULTS["another vLLM"][0], 512: FAULTS["seven GPUs"][0]}
+    (folder / "bundles").mkdir()
+    for number in range(1000):
+        bundle = healthy(number)
+        faults.get(number, lambda bundle: None)(bundle)
+        (folder / "bundles" / f"{number}.json").write_text(json.dumps(bundle))
+
+
+@pytest.mark.parametrize(
+    ("command", "prepare", "more"),
+    [
+        ("rldoctor triage run.log", _triage, ()),
+        ("rldoctor check run_7b_long.sh", _launch, ()),
+        ("rldoctor plan run_7b_long.sh", _launch, ()),
+        ("rldoctor watch run.log", _watch, ("--idle", "0.2", "--every", "0.05")),
+        ("rldoctor compat --assume machine.json", _machine, ()),
+        ("rldoctor fleet bundles/", _fleet, ()),
+    ],
+)
+def test_what_the_tour_shows_is_what_is_printed(
+    command: str, prepare: Callable[[Path], None], more: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Save for line breaks and rules, and for what is left out where ``...`` stands."""
+    prepare(tmp_path)
+    shown = [(given, text) for given, text in samples() if given.startswith(command) and text]
+    assert shown
+    for given, text in shown:
+        printed = " ".join(re.sub("─+", "", run(*shlex.split(given)[1:], *more, cwd=tmp_path).stdout).split())
+        for part in filter(None, (" ".join(part.split()) for part in re.split(r"(?m)^\.\.\.$", text))):
+            assert part in printed
 
 
 def test_formats_and_levels_are_all_described() -> None:
