@@ -121,7 +121,8 @@ def _fleet(folder: Path) -> None:
     (folder / "bundles").mkdir()
     for number in range(1000):
         bundle = healthy(number)
-        faults.get(number, lambda bundle: None)(bundle)
+        if number in faults:
+            faults[number](bundle)
         (folder / "bundles" / f"{number}.json").write_text(json.dumps(bundle))
 
 
