@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from rldoctor.facts import unix_sockets
 from rldoctor.facts.proc import PROC, Process, link_of, text_of
 
 # Numbers of the calls that wait: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
@@ -116,13 +117,28 @@ class Kernel:
     def _socket(self, pid: int, call: str, target: str) -> Blocked | None:
         rows = [row for name in ("tcp", "tcp6") for row in _connections(text_of(PROC / str(pid) / "net" / name))]
         mine = next((row for row in rows if f"socket:[{row.inode}]" == target), None)
-        if mine is None or mine.listens:
+        if mine is None:
+            return self._unix_socket(pid, call, target)
+        if mine.listens:
             return None
         ends = [row for row in rows if (row.local, row.remote) == (mine.remote, mine.local) and row.inode != "0"]
         # One that nobody has accepted yet is the listener's.
         ends = ends or [row for row in rows if row.listens and row.serves(mine.remote)]
         holders = {p for row in ends for p, _ in self._open.get(f"socket:[{row.inode}]", ())}
         return Blocked(call, "socket", mine.remote, self._named(holders - {pid}))
+
+    def _unix_socket(self, pid: int, call: str, target: str) -> Blocked | None:
+        end = self._unix.get(target.removeprefix("socket:[").removesuffix("]"))
+        if end is None:
+            return None
+        peer, path = end
+        holders = {other for other, _ in self._open.get(f"socket:[{peer}]", ())}
+        # Both ends in one process are how a loop of events wakes itself; what it forks has them, too.
+        return None if pid in holders else Blocked(call, "socket", path or "a socket", self._named(holders))
+
+    @cached_property
+    def _unix(self) -> Mapping[str, tuple[str, str]]:
+        return unix_sockets.ends()
 
     @cached_property
     def _open(self) -> dict[str, set[tuple[int, int]]]:

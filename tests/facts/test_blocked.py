@@ -30,6 +30,8 @@ WAITS = {
     "with a time limit": (
         "import socket\none = socket.create_connection(('127.0.0.1', {port}))\none.settimeout(600)\none.recv(1)"
     ),
+    "manager": "import multiprocessing\nmultiprocessing.get_context('fork').Manager().Event().wait()",
+    "own pair": "import socket\none, other = socket.socketpair()\none.recv(1)",
     "lock": "import fcntl\nopened = open({lock!r}, 'w')\nfcntl.flock(opened, fcntl.LOCK_EX)",
     "record lock": "import fcntl\nopened = open({lock!r}, 'w')\nfcntl.lockf(opened, fcntl.LOCK_EX)",
     "asleep": "import time\ntime.sleep(600)",
@@ -76,6 +78,13 @@ def test_a_tool_that_it_started(way: str, on: str, blocked: Look) -> None:
     assert [holder.pid for holder in found.holders] == [child.pid for child in psutil.Process(pid).children()]
 
 
+def test_a_socket_of_this_host(blocked: Look) -> None:
+    pid, found = blocked(WAITS["manager"], "socket")
+    assert found is not None and "listener-" in found.what
+    (holder,) = found.holders
+    assert psutil.Process(holder.pid).ppid() == pid
+
+
 @pytest.mark.parametrize("way", ["socket", "with a time limit"])
 def test_a_server_that_has_not_even_accepted(way: str, blocked: Look) -> None:
     _, found = blocked(WAITS[way], "socket")
@@ -90,7 +99,7 @@ def test_a_lock_that_another_process_holds(way: str, blocked: Look) -> None:
     assert [holder.pid for holder in found.holders] == [os.getpid()]
 
 
-@pytest.mark.parametrize("way", ["asleep", "at work"])
+@pytest.mark.parametrize("way", ["asleep", "at work", "own pair"])
 def test_nothing_has_another_end(way: str, blocked: Look) -> None:
     assert blocked(WAITS[way], None)[1] is None
 
