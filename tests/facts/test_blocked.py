@@ -31,6 +31,10 @@ WAITS = {
         "import socket\none = socket.create_connection(('127.0.0.1', {port}))\none.settimeout(600)\none.recv(1)"
     ),
     "manager": "import multiprocessing\nmultiprocessing.get_context('fork').Manager().Event().wait()",
+    "not accepted": (
+        "import os, signal\nimport multiprocessing\nmanager = multiprocessing.get_context('fork').Manager()\n"
+        "held = manager.dict()\nos.kill(manager._process.pid, signal.SIGSTOP)\nheld['a'] = 1"
+    ),
     "own pair": "import socket\none, other = socket.socketpair()\none.recv(1)",
     "lock": "import fcntl\nopened = open({lock!r}, 'w')\nfcntl.flock(opened, fcntl.LOCK_EX)",
     "record lock": "import fcntl\nopened = open({lock!r}, 'w')\nfcntl.lockf(opened, fcntl.LOCK_EX)",
@@ -78,8 +82,9 @@ def test_a_tool_that_it_started(way: str, on: str, blocked: Look) -> None:
     assert [holder.pid for holder in found.holders] == [child.pid for child in psutil.Process(pid).children()]
 
 
-def test_a_socket_of_this_host(blocked: Look) -> None:
-    pid, found = blocked(WAITS["manager"], "socket")
+@pytest.mark.parametrize("way", ["manager", "not accepted"])
+def test_a_socket_of_this_host(way: str, blocked: Look) -> None:
+    pid, found = blocked(WAITS[way], "socket")
     assert found is not None and "listener-" in found.what
     (holder,) = found.holders
     assert psutil.Process(holder.pid).ppid() == pid
