@@ -44,7 +44,8 @@ def grown(llm: Any) -> None:
 
 def another_end_of_turn(llm: Any) -> None:
     """A template that ends turns with a token at which nothing stops."""
-    words = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}<|endoftext|>\n{% endfor %}"
+    # The model's generation_config.json names the two others.
+    words = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}<|im_start|>\n{% endfor %}"
     _loaded(lambda tokenizer: setattr(tokenizer, "chat_template", words))
 
 
