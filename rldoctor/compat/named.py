@@ -8,7 +8,7 @@ from rldoctor.compat.candidates import candidates
 from rldoctor.compat.world import Wanted, World
 from rldoctor.errors import InputError
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES
-from rldoctor.lookup import PROVIDERS, canonical
+from rldoctor.lookup import canonical, provided
 from rldoctor.tables import declarations
 
 
@@ -26,7 +26,7 @@ def parse(texts: Iterable[str]) -> dict[str, Wanted]:
         if requirement.url or requirement.marker:
             raise InputError(f"{text!r}: a name and versions are expected, without an address or a marker")
         name = canonical(requirement.name)
-        known = next((provided for provided, builds in PROVIDERS.items() if name in builds), name)
+        known = provided(name)
         if known not in PACKAGES:
             raise InputError(
                 f"{requirement.name}: versions of this package are not known; frameworks are {_frameworks()}"

@@ -22,7 +22,7 @@ from rldoctor.knowledge.requirements import (
     shipped_together,
     unreleased,
 )
-from rldoctor.lookup import PROVIDERS, canonical
+from rldoctor.lookup import canonical, provided
 from rldoctor.tables import declarations
 from rldoctor.versions import parsed, version_within
 
@@ -62,7 +62,7 @@ class World:
             if matters(distribution):
                 self.versions.setdefault(identity(distribution), distribution)
         # Installed in a version that is not known: neither there nor missing.
-        self.opaque = {_known_as(name): reason for name, reason in case.packages.broken.items()}
+        self.opaque = {provided(name): reason for name, reason in case.packages.broken.items()}
         self.candidates: dict[str, tuple[Distribution, ...]] = {}
         self._own: dict[tuple[str, str, bool], tuple[Demand, ...]] = {}
         self._demands: dict[tuple[str, str, bool], tuple[Demand, ...]] = {}
@@ -278,7 +278,3 @@ def _ceiling(demand: Demand) -> str:
 def _before(one: str, other: str) -> bool:
     first, second = parsed(one), parsed(other)
     return first is not None and second is not None and first < second
-
-
-def _known_as(name: str) -> str:
-    return next((provided for provided, builds in PROVIDERS.items() if canonical(name) in builds), canonical(name))

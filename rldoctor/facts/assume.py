@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 from rldoctor import redact, untrusted
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
 from rldoctor.errors import InputError, meant_or_known
+from rldoctor.expressions import expression
 from rldoctor.frameworks import packages
 from rldoctor.knowledge.packages import is_examinable, is_known, meant_by
 from rldoctor.lookup import PROVIDERS, canonical
@@ -23,7 +24,7 @@ ASSUMED = "judged for an assumed machine"
 
 GIB = 1024**3
 _MAX_BYTES = 1024 * 1024
-_NAME = re.compile(r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?", re.IGNORECASE)  # PEP 508
+_NAME = expression(r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?", re.IGNORECASE)  # PEP 508
 # Names by which other vendors' devices go; all else is taken for NVIDIA's.
 _VENDORS = {"amd": r"\bAMD\b|\bInstinct\b|\bMI\d{3}", "ascend": r"\bAscend|\b910[A-Z]?\d?\b"}
 # Distributions of which an environment has one or the other: builds of one package, a fork and its parent.
@@ -141,10 +142,10 @@ def read_machine(file: Path) -> Machine:
 
 
 # `Expected `str`, got `float` - at `$.packages[...]`.
-_MISFIT = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:[^,]*)?, got `(?P<got>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
+_MISFIT = expression(r"Expected `(?P<wanted>[^`]*)`(?:[^,]*)?, got `(?P<got>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
 # `Expected `int` >= 1 - at `$.nodes`.
-_BOUND = re.compile(r"Expected `(?:int|float)` (?P<range>[<>=]+ [\d.]+) - at `\$\.(?P<at>[^`]*)`")
-_FIELD = re.compile(r"unknown field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
+_BOUND = expression(r"Expected `(?:int|float)` (?P<range>[<>=]+ [\d.]+) - at `\$\.(?P<at>[^`]*)`")
+_FIELD = expression(r"unknown field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
 _KINDS = {"str": "text", "int": "a whole number", "float": "a number", "array": "a list", "object": "a table"}
 _EXAMPLES = {
     "packages": '"packages": {"vllm": "0.11.0"}',

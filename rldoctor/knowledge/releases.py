@@ -4,6 +4,7 @@ demands."""
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from rldoctor.case import Case, Distribution
 from rldoctor.knowledge.requirements import Demand, hypothetical, identity, needs_of
@@ -30,15 +31,18 @@ def accepting(case: Case, demand: Demand, version: str) -> tuple[str, ...]:
     present one does: the block nearest above the present release, or else nearest below. Empty where there is none."""
     name = published_name(demand.by)
     known = [r for r in declarations.releases(name) if r.final]
+    assert case.packages is not None
+    present = {identity(d): d.version for d in reversed(case.packages.distributions)}
+    # What vLLM pins for its kernels moves along with it.
+    staying = {n: v for n, v in present.items() if name != "vllm" or n not in MOVES_WITH_VLLM} | {demand.on: version}
     demanded = needs_of(case).on(identity(demand.by))
     fits = [
         _runs_on(case, release.python)
         and all(d.admits(release.version) for d in demanded)
-        and _fits(case, name, release.version, demand.on, version)
+        and _fits(hypothetical(case, name, release.version), demand.on, staying)
         for release in known
     ]
-    present = parsed(demand.by.version)
-    if present is None:
+    if parsed(demand.by.version) is None:
         return ()
     above = [i for i, r in enumerate(known) if fits[i] and _after(r.version, demand.by.version)]
     below = [i for i, r in enumerate(known) if fits[i] and not _after(r.version, demand.by.version)]
@@ -92,23 +96,17 @@ def published_name(distribution: Distribution) -> str:
     return distribution.name if declarations.releases(distribution.name) else identity(distribution)
 
 
-def _fits(case: Case, name: str, candidate: str, on: str, version: str) -> bool:
-    """Whether a candidate says that it admits ``version`` of the package in question (one that says nothing of it, such
-    as a release that only holds a name, promises nothing), and admits every other package as it is. What vLLM pins for
-    its kernels moves along with it."""
-    assert case.packages is not None
-    present = {identity(d): d.version for d in reversed(case.packages.distributions)}
-    if name == "vllm":
-        present = {other: v for other, v in present.items() if other not in MOVES_WITH_VLLM}
-    present[on] = version
-    demands = hypothetical(case, name, candidate)
-    return any(d.on == on for d in demands) and all(d.on not in present or d.admits(present[d.on]) for d in demands)
+def _fits(demands: tuple[Demand, ...], on: str, versions: dict[str, str]) -> bool:
+    """Whether what a candidate demands admits every package as it is, and speaks of the one in question: one that says
+    nothing of it, such as a release that only holds a name, promises nothing."""
+    return any(d.on == on for d in demands) and all(d.on not in versions or d.admits(versions[d.on]) for d in demands)
 
 
 def _runs_on(case: Case, requires: str | None) -> bool:
     return requires is None or case.packages is None or python_admitted(requires, case.packages.python)
 
 
+@lru_cache(maxsize=1024)
 def python_admitted(specifier: str, python: str) -> bool:
     """Whether a Python meets ``Requires-Python``; ``3.13`` stands for any of its patch releases."""
     from packaging.specifiers import SpecifierSet

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from rldoctor import reads
 from rldoctor.case import Case, Distribution
+from rldoctor.expressions import expression
 from rldoctor.frameworks import packages
 from rldoctor.knowledge import table
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_alternative
-from rldoctor.lookup import PROVIDERS, canonical
+from rldoctor.lookup import canonical, provided
 from rldoctor.tables import declarations
 from rldoctor.tables.uses.bounds import bounds
 from rldoctor.versions import parsed
@@ -22,11 +23,11 @@ from rldoctor.versions import parsed
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
-_WHEEL = re.compile(r"/([A-Za-z0-9_.]+)-([^-/]+)(?:-[^/]*)?\.whl")
+_EXTRA = expression(r"""extra\s*==\s*["']([^"']+)["']""")
+_NAME = expression(r"[A-Za-z0-9._-]+")
+_WHEEL = expression(r"/([A-Za-z0-9_.]+)-([^-/]+)(?:-[^/]*)?\.whl")
 # What setuptools-scm, Git and vendors put into a version that names no release.
-_BUILD = re.compile(r"(^|\.)(g[0-9a-f]{6,}|d20\d{6}|git.*|precompiled|empty|nv\d.*)(\.|$)")
+_BUILD = expression(r"(^|\.)(g[0-9a-f]{6,}|d20\d{6}|git.*|precompiled|empty|nv\d.*)(\.|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +75,10 @@ def identity(distribution: Distribution) -> str:
     name = distribution.name
     for package in packages():
         if package.distribution == name and package.requires:
-            needed = re.compile(rf"{package.requires}\b(?!.*extra)")
+            needed = expression(rf"{package.requires}\b(?!.*extra)")
             if any(needed.match(line) for line in distribution.requires):
                 return package.name
-    return next((provided for provided, builds in PROVIDERS.items() if name in builds), name)
+    return provided(name)
 
 
 def matters(distribution: Distribution) -> bool:

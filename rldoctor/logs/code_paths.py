@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from rldoctor.expressions import expression
 from rldoctor.frameworks import trainers
 
 _GENERATED = "".join(rf"|/{f.words.generated}/" for f in trainers() if f.words.generated)
 # Environments and the standard library, wherever they lie.
-_INSTALLED = re.compile(
+_INSTALLED = expression(
     r"site-packages/|dist-packages/|/lib(?:64)?/python\d|/(?:mini|ana)conda\d?/|/(?:opt|usr/local|usr)/(?:venv|conda|lib)/"
     r"|/\.?venv[^/]*/|/envs/[^/]+/lib/|^<frozen|^<(?:string|stdin|template|attrs|__array_function__)|\.pyx$|\.pxi$"
     r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|^/(?:root|home/[^/]+)/\.cache/|\.cache/huggingface/" + _GENERATED
@@ -16,16 +15,16 @@ _INSTALLED = re.compile(
 # Frameworks have folders that are called like what they adapt (``NAME/models/generation/vllm/``).
 _TRAINERS = frozenset(module for framework in trainers() for module in framework.modules)
 # They are often run from a checkout, whose files lie beside the user's own.
-_CHECKOUT = re.compile(
+_CHECKOUT = expression(
     rf"(?:^|/)(?:{'|'.join(_TRAINERS)}|vllm|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
     r"apex|xformers|bitsandbytes|triton|safetensors|huggingface_hub|tokenizers|numpy|pandas|hydra|omegaconf)/"
 )
-_HOME = re.compile(r"^/(?:home|Users|data|mnt|workspace)/[^/]+/")
+_HOME = expression(r"^/(?:home|Users|data|mnt|workspace)/[^/]+/")
 # Where an installed file's path names its package: below site-packages, below an environment that holds packages
 # directly (pip install --target), and in the name of a frame that Cython wrote (``init pandas._libs.interval``).
-_SITE = re.compile(r"(?:site|dist)-packages/(?P<name>[^/]+)|/(?:venv|\.venv)/(?!lib(?:64)?/|bin/)(?P<target>[^/]+)/")
-_LIBRARY = re.compile(r"/lib(?:64)?/python\d[^/]*/|^<frozen|/python3\d+\.zip/")
-_CYTHON = re.compile(r"(?:init )?(?P<name>\w+)\.")
+_SITE = expression(r"(?:site|dist)-packages/(?P<name>[^/]+)|/(?:venv|\.venv)/(?!lib(?:64)?/|bin/)(?P<target>[^/]+)/")
+_LIBRARY = expression(r"/lib(?:64)?/python\d[^/]*/|^<frozen|/python3\d+\.zip/")
+_CYTHON = expression(r"(?:init )?(?P<name>\w+)\.")
 
 
 def is_users(file: str) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from rldoctor.expressions import expression
 from rldoctor.printable import plain
 from rldoctor.redact import kinds, logins, memory, named, urls
 from rldoctor.redact.marks import mark
@@ -16,10 +16,10 @@ from rldoctor.redact.spans import LAST_RESORT, Span, cut
 
 T = TypeVar("T")
 
-_ASSIGNMENT = re.compile(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
-_OPTION = re.compile(r"--?[A-Za-z][\w.-]{0,127}(?:=|$)")
-_PARTS = re.compile(r"[:/]")
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,}={0,2}")
+_ASSIGNMENT = expression(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
+_OPTION = expression(r"--?[A-Za-z][\w.-]{0,127}(?:=|$)")
+_PARTS = expression(r"[:/]")
+_KEY_LINE = expression(r"[A-Za-z0-9+/]{32,}={0,2}")
 # The next word of a command is a header, or a name and a password.
 _HEADER_OPTIONS = frozenset(("-H", "--header"))
 _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))

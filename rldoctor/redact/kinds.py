@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
+from rldoctor.expressions import expression
 from rldoctor.redact.names import is_random
 from rldoctor.redact.spans import LAST_RESORT, Span
 
@@ -122,33 +123,33 @@ _HOOKS = (
     r"|(?<=/t/)[a-z]{2}-[0-9a-f]{8}-[0-9a-f-]{20,}(?=/)"
     r"|(?<=office\.com/webhook/)[\w@-]{16,}[\w/@-]*|(?<=\.ftqq\.com/)[\w-]{16,}|(?<=api\.day\.app/)[\w-]{16,}"
 )
-_BEARER = re.compile(r"(?<!\w)(?:bearer|basic)[ \t]{1,4}([\w.~+/=-]{8,})", re.IGNORECASE)
-_HAS_A_DIGIT = re.compile(r"\d")
-_BLOCK = re.compile(
+_BEARER = expression(r"(?<!\w)(?:bearer|basic)[ \t]{1,4}([\w.~+/=-]{8,})", re.IGNORECASE)
+_HAS_A_DIGIT = expression(r"\d")
+_BLOCK = expression(
     r"-----BEGIN[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"
 )
-_END = re.compile(r"-----END[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----|---- END SSH2 (?:ENCRYPTED )?PRIVATE KEY ----")
+_END = expression(r"-----END[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----|---- END SSH2 (?:ENCRYPTED )?PRIVATE KEY ----")
 # As PuTTY keeps it.
-_PUTTY = re.compile(
+_PUTTY = expression(
     r"Private-Lines:[ \t]{0,4}\d{1,3}(?:\s{1,90}[A-Za-z0-9+/=]{16,}(?=\s)){1,100}|Private-MAC:[ \t]{0,4}\w{16,}"
 )
 # Lines of sixteen characters and more, the last one before the end apart; headers of the key before them. Who speaks
 # may stand before each, also where lines were joined.
-_BODY = re.compile(
+_BODY = expression(
     r"(?:(?:\s|\\[nr])*(?:(?:\[[^\[\]\n]{1,60}\]:?|\([^()\n]{1,80}\)|[#>+|│])(?:\s|\\[nr])+){0,3}"
     r"(?:[A-Za-z0-9+/=]{16,}(?![\w.:])|(?:Proc-Type|DEK-Info): [^\n\\]*))*"
 )
-_BODY_LINE = re.compile(r"[ \t]*[A-Za-z0-9+/=]{16,}[ \t]*")
+_BODY_LINE = expression(r"[ \t]*[A-Za-z0-9+/=]{16,}[ \t]*")
 # No form is shorter; most words are.
-_LONG_WORD = re.compile(r"[^\s\"'`<>;(){}\[\]]{15,}")
+_LONG_WORD = expression(r"[^\s\"'`<>;(){}\[\]]{15,}")
 
 # The last resort: what no person and no program would name anything, with letters of both cases and digits in turn.
 # Digests and UUIDs have one case, names of classes and models have words, names that C++ mangles begin with _Z.
 # An issuer's prefix may stand before it.
-_RUN = re.compile(r"(?<!\w)(?:[a-z][a-z0-9]{1,15}_){0,3}(?P<run>[A-Za-z0-9]{20,512})(?![A-Za-z0-9])")
+_RUN = expression(r"(?<!\w)(?:[a-z][a-z0-9]{1,15}_){0,3}(?P<run>[A-Za-z0-9]{20,512})(?![A-Za-z0-9])")
 # What is drawn at random and told to everybody: digests that ssh and npm write in base64, public keys, and what servers
 # call requests, answers and calls of tools.
-_TOLD_TO_ALL = re.compile(
+_TOLD_TO_ALL = expression(
     r"(?:(?i:sha\d{1,3}|md5)[:=-]|\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\w{1,16})[ \t])[A-Za-z0-9+/]{0,128}\Z"
     r"|\b(?:chatcmpl|cmpl|req|resp|msg|call|toolu)[-_]\Z|[-_](?i:id)[\"']?[:=][ \t]?[\"']?(?:[a-z]{1,15}_)?\Z"
 )
@@ -157,7 +158,7 @@ _TOLD_TO_ALL = re.compile(
 @cache
 def _forms() -> re.Pattern[str]:
     named = "|".join(f"(?P<_{name.replace('-', '_')}>{form})" for name, form in _FORMS.items())
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{named})|(?P<webhook>{_HOOKS})")
+    return expression(rf"(?<![A-Za-z0-9])(?:{named})|(?P<webhook>{_HOOKS})")
 
 
 def find(text: str) -> Iterator[Span]:

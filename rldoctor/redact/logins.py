@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from rldoctor.expressions import expression
 from rldoctor.redact.names import is_nothing, looks_made
 from rldoctor.redact.spans import Span
 
@@ -41,13 +42,13 @@ _OPTIONS = {
     r"sqlplus": r"[\"']?[\w.-]{1,64}/(?!nolog)",
 }
 # Its words are only looked at, for among them may stand another program: ``curl ... && sshpass -p PASSWORD``.
-_PROGRAM = re.compile(
+_PROGRAM = expression(
     rf"\b(?:{'|'.join(f'({program})' for program in _OPTIONS)})(?![\w-])(?=(?P<words>[^\n|;]{{0,300}}))"
 )
-_PASSWORDS = tuple(re.compile(rf"[ \t](?:{before})[ \t]{{0,4}}{_QUOTE}(?!-){_VALUE}") for before in _OPTIONS.values())
+_PASSWORDS = tuple(expression(rf"[ \t](?:{before})[ \t]{{0,4}}{_QUOTE}(?!-){_VALUE}") for before in _OPTIONS.values())
 # Whatever stands there is the secret.
 _CERTAIN = tuple(
-    re.compile(pattern)
+    expression(pattern)
     for pattern in (
         rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_USER}{_VALUE}",
         rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,4}}login\s{{1,4}}\S{{1,200}}\s{{1,4}}password\s{{1,4}}{_VALUE}",
@@ -73,7 +74,7 @@ _CERTAIN = tuple(
 )
 # What stands there may be something else too.
 _LIKELY = tuple(
-    re.compile(pattern, re.MULTILINE)
+    expression(pattern, re.MULTILINE)
     for pattern in (
         rf"\b(?:wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|vault|hf auth)"
         rf"[ \t]{{1,4}}login\b{_WORDS}[ \t]{_QUOTE}(?P<value>[^\s\"'`:/-][^\s\"'`:]{{7,255}})(?=[\s\"'`]|:(?!/)|$)",
@@ -101,20 +102,20 @@ _LIKELY = tuple(
     )
 )
 # A call that takes a secret among what it is given.
-_CALL = re.compile(
+_CALL = expression(
     r"(?:\blogin|token|secret|password|api_?key|\bjwt\.(?:en|de)code|\bcookies\.set)\((?P<held>[^()\n]{0,400})"
 )
-_GIVEN = re.compile(rf"[\"']{_QUOTED}[\"']")
+_GIVEN = expression(rf"[\"']{_QUOTED}[\"']")
 # A manifest whose values are all secrets.
-_MANIFEST = re.compile(r"\bkind[\"']?:[ \t]{0,4}[\"']?Secret\b")
-_JSON_DATA = re.compile(r"\"(?:stringData|data)\"[ \t]{0,4}:\s{0,40}\{(?P<held>[^{}]{1,65536})\}")
-_JSON_ENTRY = re.compile(r":\s{0,40}\"(?P<value>[^\"]{1,65536})\"")
-_DATA = re.compile(
+_MANIFEST = expression(r"\bkind[\"']?:[ \t]{0,4}[\"']?Secret\b")
+_JSON_DATA = expression(r"\"(?:stringData|data)\"[ \t]{0,4}:\s{0,40}\{(?P<held>[^{}]{1,65536})\}")
+_JSON_ENTRY = expression(r":\s{0,40}\"(?P<value>[^\"]{1,65536})\"")
+_DATA = expression(
     r"\b(?:stringData|data):[ \t]{0,4}(?P<held>(?:\s{1,80}[\w.-]{1,64}:[ \t]{1,4}[^\s:]{3,4096}(?=:?(?:\s|$))){1,100})"
 )
-_ENTRY = re.compile(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
+_ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 # Words that all of them hold; most texts have none.
-_SIGNS = re.compile(
+_SIGNS = expression(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
     r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,

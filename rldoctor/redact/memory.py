@@ -7,12 +7,12 @@ import base64
 import html
 import itertools
 import json
-import re
 import shlex
 import urllib.parse
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from rldoctor.expressions import expression
 from rldoctor.redact.marks import is_mark
 from rldoctor.redact.names import is_long_and_random, is_path
 from rldoctor.redact.spans import Span
@@ -25,16 +25,16 @@ _PIECE = 8
 _TELLING = 12
 _MOST = 4000
 _LONGEST = 8192
-_ORDINARY = re.compile(r"[\d.]+|(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)+/?")
+_ORDINARY = expression(r"[\d.]+|(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)+/?")
 _LONGEST_NAME = 32
-_NUMBERED = re.compile(r"[A-Za-z]+\d?(?:[._-]+[A-Za-z]*\d?)*")
+_NUMBERED = expression(r"[A-Za-z]+\d?(?:[._-]+[A-Za-z]*\d?)*")
 # A line break, also as it stands in JSON, with what may stand around it: a shell's backslash, an indentation, the sides
 # of a table, the rank or actor that speaks.
-_BREAK = re.compile(
+_BREAK = expression(
     r"[ \t\r│┃|]{0,64}(?:\\{0,2}\r?\n|\\{1,4}n)(?:\[[^\[\]\n]{1,40}\]:? |\([^()\n]{1,80}\) )?[ \t│┃|]{0,256}"
 )
 # What may stand behind a text that was cut off, or between it and the end of its line.
-_LINE_ENDS = re.compile(r"[ \t\r\\.…\"']{0,64}(?:\n|\Z)")
+_LINE_ENDS = expression(r"[ \t\r\\.…\"']{0,64}(?:\n|\Z)")
 _LONGEST_BEFORE = 64
 _BEFORE = " \t.…\"'"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rldoctor.expressions import expression
 from rldoctor.redact.names import (
     IN_OTHER_LANGUAGES,
     is_digest,
@@ -18,16 +19,16 @@ from rldoctor.redact.names import (
 )
 from rldoctor.redact.spans import Span
 
-_STEM = re.compile(
+_STEM = expression(
     r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
     rf"|(?<![a-z])(?:pat|pw|psk|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(
+_BEFORE = expression(
     r"(?:(?i:api|access|secret|private|auth|signing|encryption|license|wandb|swanlab|openai|anthropic|hub)[ \t])?"
     r"[\w.-]{0,96}\Z"
 )
-_AFTER = re.compile(r"[\w.-]{0,96}(?:(?<=(?i:secret))[ \t](?i:(?:access[ \t])?key|token)\b)?")
+_AFTER = expression(r"[\w.-]{0,96}(?:(?<=(?i:secret))[ \t](?i:(?:access[ \t])?key|token)\b)?")
 _QUOTE = r"(?:\\{0,16}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27]|\\u002[27])"
 # Also as JSON and Python write its escape.
 _COLOUR = r"(?:(?:\x1b|\\{1,4}(?:u001b|x1b|033|e))\[[\d;]{0,16}m)"
@@ -38,106 +39,106 @@ _OF_YAML = rf"(?:[!&][\w/.!-]{{0,64}}[ \t]{{1,4}}){{0,2}}(?:[|>][-+\d]{{0,2}}[ \
 # An annotation of Python before the value.
 _TYPE = r"(?:Optional\[)?(?:str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
 # "name": | name= | name => | environ["NAME"] = | read name <<< | name [what stands there now]:
-_JOINED = re.compile(
+_JOINED = expression(
     rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}(?:\]|\}}(?==))?(?:[ \t]\[[^\[\]\n]{{0,40}}\](?=:))?[ \t]{{0,8}}"
     rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]"
     rf"|[\uff1a\uff1d]|:(?![/:?]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
     rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
 )
 # "--name", "value" | ("NAME", "value")
-_LISTED = re.compile(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
+_LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
 # --name value, also in the next line
-_SPACED = re.compile(rf"(?:[ \t]{{0,8}}{_BREAK}|[ \t]{{1,40}})(?![-\s])")
-_FURTHER = re.compile(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&]{15,512})")
+_SPACED = expression(rf"(?:[ \t]{{0,8}}{_BREAK}|[ \t]{{1,40}})(?![-\s])")
+_FURTHER = expression(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&]{15,512})")
 # - name: NAME\n  value: value, with what is said of it between; name="NAME" value="value"; <name>NAME</name><value>
 _OTHER = r"(?!\b(?i:name|key|variable)\b)[^\n{}\[\]<>]"
-_ENTRY = re.compile(
+_ENTRY = expression(
     rf"{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
     rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}"
     r"|</\w{1,20}>\s{0,80}<(?i:value)>"
 )
-_ENTRYS_NAME = re.compile(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>][ \t]{{0,8}}{_QUOTE}?\Z")
-_ENTRYS_VALUE = re.compile(
+_ENTRYS_NAME = expression(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>][ \t]{{0,8}}{_QUOTE}?\Z")
+_ENTRYS_VALUE = expression(
     rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?P<value>{_QUOTE}?[^\s\"'`,]{{1,512}}{_QUOTE}?)"
     rf"[ \t]{{0,8}},?\s{{0,80}}{_QUOTE}?\Z"
 )
 # variable "NAME" { default = value }, add_argument("--name", default=value)
-_DEFAULT = re.compile(
+_DEFAULT = expression(
     rf"{_QUOTE}[ \t]{{0,8}}(?:\{{[^{{}}]{{0,400}}?|,[^\n]{{0,160}}?)"
     rf"\b(?:default|value)[ \t]{{0,8}}=[ \t]{{0,8}}(?={_QUOTE})"
 )
 # name\n  What is wrong with it [type=..., input_value='value', as pydantic says it.
-_REFUSED = re.compile(
+_REFUSED = expression(
     rf"(?:\n[ \t]{{1,80}}|[ \t]{{3,80}})[A-Z][^\n]{{1,400}}\[type=\w{{1,60}}, input_value=(?={_QUOTE})"
 )
 # <name>value</name>
-_ELEMENT = re.compile(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
+_ELEMENT = expression(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
 # The rest of a value that a terminal or a program broke off where the line was full.
-_REST = re.compile(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
+_REST = expression(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
 # The further lines of a block of YAML.
-_OF_A_BLOCK = re.compile(r"[|>][-+\d]{0,2}[ \t]{0,8}\r?\n(?P<indent>[ \t]{1,80})\Z")
-_BLOCK_LINE = re.compile(r"\r?\n(?P<indent>[ \t]{1,80})(?P<value>\S{8,512})(?=\r?\n|\Z)")
+_OF_A_BLOCK = expression(r"[|>][-+\d]{0,2}[ \t]{0,8}\r?\n(?P<indent>[ \t]{1,80})\Z")
+_BLOCK_LINE = expression(r"\r?\n(?P<indent>[ \t]{1,80})(?P<value>\S{8,512})(?=\r?\n|\Z)")
 _FULL_LINE = range(60, 512)
-_PIECES = re.compile(r"[A-Za-z]+|\d+")
+_PIECES = expression(r"[A-Za-z]+|\d+")
 # What loosely follows the name of somebody's variable.
-_MIXED = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9_-]{20,512}")
+_MIXED = expression(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9_-]{20,512}")
 # name = <<END\nvalue\nEND
-_HEREDOC = re.compile(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^\0]{1,4096}?)\s{1,80}(?P=end)\b")
+_HEREDOC = expression(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^\0]{1,4096}?)\s{1,80}(?P=end)\b")
 # What a call, an alternative or a collection holds; a shell's substitution also without quotes.
-_HELD = re.compile(r"(?<=[\"'`:] |.[\"'`])[^\s\"'`(){}<>,;]{8,512}")
-_SUBSTITUTED = re.compile(r"[^\s\"'`(){}<>,;]{8,512}")
+_HELD = expression(r"(?<=[\"'`:] |.[\"'`])[^\s\"'`(){}<>,;]{8,512}")
+_SUBSTITUTED = expression(r"[^\s\"'`(){}<>,;]{8,512}")
 # setenv NAME value
-_SETS = re.compile(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
+_SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
 # In a table, in a sentence, in the next line: the value has to look like one.
-_LOOSE = re.compile(
+_LOOSE = expression(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}"
     rf"|</t[dh]>\s{{0,40}}<t[dh][^<>\n]{{0,80}}>|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
     r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4}\(?)"
 )
-_SENTENCE = re.compile(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|\()")
+_SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|\()")
 # What a sentence says a password to be.
-_TOLD = re.compile(r"(?:\b(?:is|was|to)|->|→)[ \t:(]*\Z")
+_TOLD = expression(r"(?:\b(?:is|was|to)|->|→)[ \t:(]*\Z")
 # A row of a file of columns, and a line that is the value of the one before.
-_COLUMN = re.compile(
+_COLUMN = expression(
     rf"{_QUOTE}?(?:[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{7,511}}[^\s,;\"'`:]){_QUOTE}?:?(?=[,;\s}}\]]|$)"
     rf"|\r?\n[ \t]{{0,80}}(?P<line>[^\s\"']{{16,512}})(?=[\s\"']|$))"
 )
-_OPENING = re.compile(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
+_OPENING = expression(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
 # What stood at the end or the beginning of a line before lines were joined to one: a block of YAML, an item, a shell's
 # backslash.
-_JOINED_LINES = re.compile(r"(?:[|>][-+\d]{0,2}|-|\\)[ \t]{1,80}")
-_LIST = re.compile(r"\[[^\[\]{}]{0,1024}\]|\([^()\[\]{}]{0,1024}\)|\{[^\[\]{}]{1,1024}\}")
-_ITEMS = re.compile(rf"(?:{_BREAK}|[ \t]{{1,8}})-[ \t]")
-_PLAIN = re.compile(r"[^\s\"'`\x1b]{1,4096}")
-_SHORT = re.compile(r"[^\s\"'`\x1b]{1,200}")
+_JOINED_LINES = expression(r"(?:[|>][-+\d]{0,2}|-|\\)[ \t]{1,80}")
+_LIST = expression(r"\[[^\[\]{}]{0,1024}\]|\([^()\[\]{}]{0,1024}\)|\{[^\[\]{}]{1,1024}\}")
+_ITEMS = expression(rf"(?:{_BREAK}|[ \t]{{1,8}})-[ \t]")
+_PLAIN = expression(r"[^\s\"'`\x1b]{1,4096}")
+_SHORT = expression(r"[^\s\"'`\x1b]{1,200}")
 # Where a value without quotes ends before the next space.
-_STOP = re.compile(
+_STOP = expression(
     r"[,;&][\w.+-]{1,64}[=:]|[,;](?=\\*$)|&&|\|\||[)\]}>]+[.,;:]*\\*$|\\+$|\\[nrt](?![A-Za-z0-9])|<|%2[267]|&quot;|&amp;|&#|\\u002[267]"
 )
-_SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey|aws4-hmac-sha256)[ \t]{1,4}", re.IGNORECASE)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z_.]*")
-_OR_NONE = re.compile(r"[ \t]{1,4}\|[ \t]{1,4}None\b")
-_EXPRESSION = re.compile(r"[A-Za-z_][\w.]*[\[(]")
+_SCHEME = expression(r"(?:bearer|basic|token|digest|apikey|aws4-hmac-sha256)[ \t]{1,4}", re.IGNORECASE)
+_VARIABLE = expression(r"[A-Za-z_][A-Za-z_.]*")
+_OR_NONE = expression(r"[ \t]{1,4}\|[ \t]{1,4}None\b")
+_EXPRESSION = expression(r"[A-Za-z_][\w.]*[\[(]")
 # What a shell takes where the variable is not set.
-_FALLBACK = re.compile(r"\$\{\w{1,64}:?[-=+](?!\})")
+_FALLBACK = expression(r"\$\{\w{1,64}:?[-=+](?!\})")
 # A word of a sentence, and the next.
-_WORDS = re.compile(r"[a-z]{1,15} [a-z]{2,15}\b")
+_WORDS = expression(r"[a-z]{1,15} [a-z]{2,15}\b")
 # Where lines were joined, the key of the next.
-_KEY = re.compile(r"(?:(?:secret)?Name|name|value|key):")
+_KEY = expression(r"(?:(?:secret)?Name|name|value|key):")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
 _COLLECTIONS = frozenset(("cookies", "credentials", "secrets", "stringdata"))
 # What a collection holds: its bracket, or the lines below it that stand further right.
-_HELD_TOGETHER = re.compile(
+_HELD_TOGETHER = expression(
     rf"{_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?:[\[{{][^\n]{{1,1024}}"
     rf"|(?:\r?\n[ \t]{{1,80}}[\w.-]{{1,64}}:[ \t][^\n]{{1,512}}){{1,40}})"
 )
-_LINE_OF = re.compile(r"[^\n]{0,400}")
+_LINE_OF = expression(r"[^\n]{0,400}")
 # To the end, whose line may go on in the next.
-_LINES = re.compile(r"[^\n]*(?:(?<=[;,])[ \t]?\r?\n[ \t]{1,80}[^\n]*){0,20}")
-_DIGEST = re.compile(r"digest[ \t]", re.IGNORECASE)
-_SCHEME_ALONE = re.compile(r"(?:bearer|basic|token)\s*", re.IGNORECASE)
+_LINES = expression(r"[^\n]*(?:(?<=[;,])[ \t]?\r?\n[ \t]{1,80}[^\n]*){0,20}")
+_DIGEST = expression(r"digest[ \t]", re.IGNORECASE)
+_SCHEME_ALONE = expression(r"(?:bearer|basic|token)\s*", re.IGNORECASE)
 
 
 def find(text: str) -> Iterator[Span]:

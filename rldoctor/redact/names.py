@@ -9,7 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+from rldoctor.expressions import expression
+
+_WORDS = expression(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def _set(text: str) -> frozenset[str]:
@@ -24,7 +26,7 @@ _ALWAYS = _set(
 )
 # Password, key and token in the languages of those who ask for help.
 IN_OTHER_LANGUAGES = "密码|口令|密钥|令牌|パスワード|비밀번호|토큰|пароль|токен|contraseña|mot de passe|senha|hasło"
-_IN_OTHER_LANGUAGES = re.compile(IN_OTHER_LANGUAGES, re.IGNORECASE)
+_IN_OTHER_LANGUAGES = expression(IN_OTHER_LANGUAGES, re.IGNORECASE)
 # Numbers are secrets too under these.
 _PASSWORDS = _set("password passwords passwd passphrase pswd passwort")
 # With one of these before it, a key or a token is one that opens something.
@@ -47,50 +49,50 @@ _PERHAPS = _set("key token sig signature pat auth sessionid phpsessid jsessionid
 # Of these, what is no digest of anything but itself.
 _NO_SUM = _PERHAPS - {"key", "sig", "signature"}
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
-_VARIABLES_END = re.compile(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
+_VARIABLES_END = expression(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold")
 # Where a secret is kept; the last ones where the value is a path, or another name.
 _KEPT = _set("name names ref refs helper template")
 _KEPT_IN = _set("path paths file files filename dir env var variable location")
-_A_PLACE = re.compile(
+_A_PLACE = expression(
     r"[~.]{0,2}/[^\s:@]*|[A-Z]{2,}(?:_[A-Z0-9]+)+|[\w./-]{1,200}\.(?:pem|key|crt|cer|json|ya?ml|txt|p12|pfx)"
 )
 # A password, or one of several passes over something.
 _PASS = _set("pass pwd pw")
 _PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
-_VARIABLE_WORDS = re.compile(
+_VARIABLE_WORDS = expression(
     r"\w*(?:KEY|SECRET|PASSWORD)S?|AUTH(?:ORIZATION)?|BEARER|COOKIES?|CREDENTIALS?|JWT|PASS|PASSPHRASE|PASSWD|PRIVATE"
     r"|PAT|PWD|TOKENS?|WEBHOOKS?|DSN"
 )
 _NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 # Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
-_HARMLESS = re.compile(
+_HARMLESS = expression(
     r"\d{0,9}(?:\.\d{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional", re.IGNORECASE
 )
-_NOTHING = re.compile(
+_NOTHING = expression(
     r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?"
     r"|empty|dummy|your[-_ ][a-z_ -]{1,40}",
     re.IGNORECASE,
 )
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, <your key>, ***.
-_REFERENCE = re.compile(
+_REFERENCE = expression(
     r"\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|(?:Bearer )?\{[a-z_.]+\}|(?:<[^<>]*>\s*)+|\*+|\.{3,}|[xX]{3,}"
 )
 # A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
-_SPECIAL_TOKEN = re.compile(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
-_DRAWN = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*:-]{16,200}")
-_DIGEST = re.compile(r"(?:0x|sha\d+[:-])?[0-9a-f]{6,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_SPECIAL_TOKEN = expression(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
+_DRAWN = expression(r"[A-Za-z0-9_+/=.~!@#$%^&*:-]{16,200}")
+_DIGEST = expression(r"(?:0x|sha\d+[:-])?[0-9a-f]{6,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 # A part of a path that is a word.
-_FOLDER = re.compile(r"(?:^|/)[.\d_-]*(?:[A-Z]?[a-z]{2,}|[A-Z]{2,})[.\d_-]*(?=/|$)")
+_FOLDER = expression(r"(?:^|/)[.\d_-]*(?:[A-Z]?[a-z]{2,}|[A-Z]{2,})[.\d_-]*(?=/|$)")
 # The least part of a path that its words are.
 _FOLDERS = 5
-_FILE = re.compile(r"\.(?:py|json|ya?ml|txt|sh|pt|pem|log|bin|safetensors)$")
-_MADE = re.compile(r"[A-Za-z0-9_+/=.~!@#$%^&*-]{8,1024}")
+_FILE = expression(r"\.(?:py|json|ya?ml|txt|sh|pt|pem|log|bin|safetensors)$")
+_MADE = expression(r"[A-Za-z0-9_+/=.~!@#$%^&*-]{8,1024}")
 _LONG = 128
 # What a person or a program would name something has words.
-_WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}|\d{5,}")
-_CHANGE = re.compile(r"(?<=[a-z])[^a-z]|(?<=[A-Z])[^A-Z]|(?<=\d)\D")
+_WORD = expression(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}|\d{5,}")
+_CHANGE = expression(r"(?<=[a-z])[^a-z]|(?<=[A-Z])[^A-Z]|(?<=\d)\D")
 
 
 def words(name: str) -> list[str]:

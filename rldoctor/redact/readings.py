@@ -10,10 +10,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rldoctor.expressions import expression
 from rldoctor.redact.spans import Span
 
 # What quoting, JSON, URLs and HTML make of a character, and a shell of a quote inside quotes.
-_ESCAPED = re.compile(
+_ESCAPED = expression(
     r"'(?:\"'\"|\\')'|\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|033|[nrte\"'`/\\])"
     r"|%[2-7][0-9A-Fa-f]|%0[AaDd]|&(?:#\d{1,6}|#x[0-9a-fA-F]{1,5}|[a-z]{2,6});"
 )
@@ -22,7 +23,7 @@ _BY_LETTER = {"n": "\n", "r": "\r", "t": "\t", "e": "\x1b", "033": "\x1b"}
 _LEVELS = 5
 # Colours, characters without a width, and what a line has before what a program says: a quotation's sign, a side of a
 # difference or of a table; the rank, process or container, the time, the level and the place that speak.
-_LAYER = re.compile(
+_LAYER = expression(
     r"\x1b\[[\d;:?]{0,32}[A-Za-z]|[\x00\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
     r"|^(?:>[ \t]?(?!>)|[+<-](?![+<-]|removed:))?(?:[│┃|][ \t]?)?"
     r"(?:\[[^\[\]\n]{1,60}\]:?[ \t]?|\([^()\n]{1,80}\)[ \t]|\d{1,5}:[ \t]|[\w.-]{1,64}[ \t]{1,8}\|[ \t]"

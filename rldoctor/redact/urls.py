@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from rldoctor.expressions import expression
 from rldoctor.redact.spans import Span
 
 # Python's paths make one slash of two, and who makes a file's name of a URL none at all.
-_START = re.compile(r"://|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
-_RUN = re.compile(r"[^\s\"'`<>\\|]{0,2048}")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")
-_PATH = re.compile(r"[/?#]")
-_BARE = re.compile(r"^(?!\w+://)\S{1,2048}(?=@)")
+_START = expression(r"://|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
+_RUN = expression(r"[^\s\"'`<>\\|]{0,2048}")
+_SCHEME = expression(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")
+_PATH = expression(r"[/?#]")
+_BARE = expression(r"^(?!\w+://)\S{1,2048}(?=@)")
 # A name that a person logs in with is no secret: git@github.com.
-_LOGIN = re.compile(r"[a-z][a-z0-9_-]{0,15}")
+_LOGIN = expression(r"[a-z][a-z0-9_-]{0,15}")
 _BY_LOGIN = ("ssh", "git+ssh", "git", "sftp", "rsync", "scp")
 
 

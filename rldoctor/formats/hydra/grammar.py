@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from rldoctor.expressions import expression
 from rldoctor.formats.values import Unresolved
 
 MAX_NESTING = 40
@@ -18,11 +19,11 @@ _ID = r"[A-Za-z_][A-Za-z0-9_-]*"
 _SPECIAL = r"[A-Za-z_$][A-Za-z0-9_$-]*"
 _PART = rf"(?:{_SPECIAL}|{_INT})"
 _PACKAGE = rf"(?:{_PART}(?:\.{_PART})+|{_SPECIAL}|)"
-_KEY = re.compile(
+_KEY = expression(
     rf"(?P<sign>\+\+?|~)?(?P<key>{_ID}(?:/{_ID})+|{_PACKAGE})(?:@(?P<package>{_PACKAGE}))?(?:(?P<is>=)[ \t]*|\Z)"
 )
 _TOKENS = [
-    (name, re.compile(pattern, re.DOTALL))
+    (name, expression(pattern, re.DOTALL))
     for name, pattern in (
         ("(", r"[ \t]*\([ \t]*"),
         (",", r"[ \t]*,[ \t]*"),
@@ -221,7 +222,7 @@ class _Parser:
 def _unquoted(text: str) -> str:
     """What stands between quotes: backslashes count only before a quote of the same kind, and at the end."""
     done, rest = [], text[1:]
-    escaped = re.compile(rf"\\+{text[0]}")
+    escaped = expression(rf"\\+{text[0]}")
     while (found := escaped.search(rest)) is not None:
         done += [rest[: found.start()], found[0][1::2]]
         rest = rest[found.end() :]
