@@ -115,9 +115,9 @@ _FORMS = {
     ),
 }
 # The secret of a hook is the end of its path.
-_HOOKS = (
+_HOOKS = expression(
     r"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{20,}"
-    r"|(?<=/api/webhooks/)\d+/[\w-]{20,}|(?<=/webhookb2/)[\w@-]{20,}[\w/@-]*|(?<=/IncomingWebhook/)[\w/-]{16,}"
+    r"|(?<=/webhooks/)\d+/[\w-]{20,}|(?<=/webhookb2/)[\w@-]{20,}[\w/@-]*|(?<=/IncomingWebhook/)[\w/-]{16,}"
     r"|(?<=hooks\.zapier\.com/)hooks/catch/[\w/-]{10,}|(?<=/with/key/)[\w-]{16,}|(?<=/hooks/)[\w/-]{20,}"
     r"|(?<=/open-apis/bot/)v2/hook/[\w-]{16,}|(?<=api\.telegram\.org/)bot\d+:[\w-]{20,}"
     r"|(?<=/t/)[a-z]{2}-[0-9a-f]{8}-[0-9a-f-]{20,}(?=/)"
@@ -158,7 +158,7 @@ _TOLD_TO_ALL = expression(
 @cache
 def _forms() -> re.Pattern[str]:
     named = "|".join(f"(?P<_{name.replace('-', '_')}>{form})" for name, form in _FORMS.items())
-    return expression(rf"(?<![A-Za-z0-9])(?:{named})|(?P<webhook>{_HOOKS})")
+    return expression(rf"(?<![A-Za-z0-9])(?:{named})|(?P<webhook>{_HOOKS.pattern})")
 
 
 def find(text: str) -> Iterator[Span]:
@@ -166,6 +166,9 @@ def find(text: str) -> Iterator[Span]:
     for word in _LONG_WORD.finditer(text):
         for hit in _forms().finditer(text, *word.span()):
             yield Span(hit.start(), hit.end(), (hit.lastgroup or "").lstrip("_").replace("_", "-"))
+    # In the name of a file that was made of a URL a slash is an underscore.
+    for hit in _HOOKS.finditer(text.replace("_", "/") if ":__" in text else ""):
+        yield Span(*hit.span(), "webhook")
     for hit in _BEARER.finditer(text):
         if _HAS_A_DIGIT.search(hit[1]) or len(hit[1]) >= 24:
             yield Span(hit.start(1), hit.end(1), "bearer")

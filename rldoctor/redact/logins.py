@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rldoctor.expressions import expression
-from rldoctor.redact.names import is_nothing, looks_made
+from rldoctor.redact.names import IN_OTHER_LANGUAGES, is_nothing, looks_made
 from rldoctor.redact.spans import Span
 
 _QUOTE = r"[\"'`]?"
@@ -38,6 +38,8 @@ _OPTIONS = {
     r"useradd|usermod|(?:docker|podman|skopeo|helm|az|oc|nerdctl)\b[^\n|;]{0,80}?\blogin": r"-p[ \t]",
     r"mc[ \t]{1,4}(?:alias[ \t]{1,4}set|config[ \t]{1,4}host[ \t]{1,4}add)": r"(?:\S{1,200}[ \t]{1,4}){3}",
     r"clearml-init": r"--key[= \t]",
+    r"gh[ \t]{1,4}secret[ \t]{1,4}set": "-b|--body=?",
+    r"gcloud[ \t]{1,4}auth[ \t]{1,4}activate-refresh-token": r"\S{1,128}[ \t]",
     r"poetry[ \t]{1,4}config": r"(?:pypi-token\.\S{1,64}|http-basic\.\S{1,64}[ \t]{1,4}\S{1,64})[ \t]",
     r"sqlplus": r"[\"']?[\w.-]{1,64}/(?!nolog)",
 }
@@ -53,8 +55,9 @@ _CERTAIN = tuple(
         rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_USER}{_VALUE}",
         rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,4}}login\s{{1,4}}\S{{1,200}}\s{{1,4}}password\s{{1,4}}{_VALUE}",
         rf"-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}",
+        rf"::add-mask::(?!\$){_VALUE}",
         rf"--from-literal[= \t]{_QUOTE}[\w.-]{{1,64}}={_VALUE}",
-        rf"(?:\bauth[ \t]{{0,4}}=[ \t]{{0,4}}|(?:Basic|Digest)Auth)\([ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"']"
+        rf"(?:\bauth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}|(?:Basic|Digest)Auth)\([ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"']"
         rf"[ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
         # What a program of expect sends when it is asked.
@@ -69,7 +72,8 @@ _CERTAIN = tuple(
         # Connection strings that are no URLs, and proxies without their scheme.
         r"\bUID=[^;\s]{1,64};[ \t]?PWD=(?P<value>[^;\s\"']{1,256})",
         r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}/(?P<value>[^\s\"']{1,256}?)@",
-        r"(?i:_proxy)[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?[\w.-]{1,64}:(?P<value>[^\s\"'/]{1,256})@",
+        r"(?:(?i:_proxy)[\"']?[ \t]{0,2}[=:]|(?<![\w-])(?:-x|--proxy)[ \t=])[ \t]{0,2}[\"']?[\w.-]{1,64}:"
+        r"(?P<value>[^\s\"'/]{1,256})@",
     )
 )
 # What stands there may be something else too.
@@ -91,14 +95,17 @@ _LIKELY = tuple(
         r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bchpasswd\b|\bkinit\b|\bsudo\b[^\n|;]{0,40}?-S)"
         r"|>{1,2}[ \t]{0,4}[^\s|;]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b))",
         rf"(?:\blogin\b|--with-token|-stdin\b)[^\n|;]{{0,80}}?<<<[ \t]{{0,4}}{_QUOTE}{_VALUE}",
+        r"(?:pass|token|secret|key)[\w-]{0,16}[^\n|;<]{0,16}<\([ \t]{0,4}(?:echo|printf)[ \t]{1,4}"
+        rf"{_QUOTE}{_VALUE}",
         rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}",
+        rf"(?i:{IN_OTHER_LANGUAGES})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
         r"\b(?:wandb|hf|huggingface|token|netrc|profile|account)\b[^\n:]{0,80}:[ \t]"
         r"(?P<value>[A-Za-z0-9_-]{20,256})(?![\w/-])",
         # ~/.pgpass
         r"(?<![^\s\"'`])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
         r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",
-        r"[?&#](?i:key|sig|sign|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token))=(?P<value>[^\s&\"'`<>]{8,1024})",
-        r"[?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token))=(?P<value>[^\s&\"'`<>]{8,1024})",
+        r"[?&#](?i:key|sig|sign|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token|verifier))=(?P<value>[^\s&\"'`<>]{8,1024})",
+        r"[?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|Policy|Key-Pair-Id|q-ak)=(?P<value>[^\s&\"'`<>]{8,1024})",
     )
 )
 # A call that takes a secret among what it is given.
@@ -108,8 +115,8 @@ _CALL = expression(
 _GIVEN = expression(rf"[\"']{_QUOTED}[\"']")
 # A manifest whose values are all secrets.
 _MANIFEST = expression(r"\bkind[\"']?:[ \t]{0,4}[\"']?Secret\b")
-_JSON_DATA = expression(r"\"(?:stringData|data)\"[ \t]{0,4}:\s{0,40}\{(?P<held>[^{}]{1,65536})\}")
-_JSON_ENTRY = expression(r":\s{0,40}\"(?P<value>[^\"]{1,65536})\"")
+_FLOW_DATA = expression(r"\b(?:stringData|data)\"?[ \t]{0,4}:\s{0,40}\{(?P<held>[^{}]{1,65536})\}")
+_FLOW_ENTRY = expression(r":\s{0,40}[\"']?(?P<value>(?<=[\"'])[^\"']{1,65536}|[^\s\"',]{1,4096})")
 _DATA = expression(
     r"\b(?:stringData|data):[ \t]{0,4}(?P<held>(?:\s{1,80}[\w.-]{1,64}:[ \t]{1,4}[^\s:]{3,4096}(?=:?(?:\s|$))){1,100})"
 )
@@ -117,7 +124,8 @@ _ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 # Words that all of them hold; most texts have none.
 _SIGNS = expression(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
-    r"|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    rf"|{IN_OTHER_LANGUAGES}"
+    r"|--proxy|add-mask|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 
@@ -136,7 +144,7 @@ def find(text: str) -> Iterator[Span]:
     for call in _CALL.finditer(text):
         yield from _likely(_GIVEN.finditer(text, *call.span("held")))
     if _MANIFEST.search(text):
-        for block, line in ((_DATA, _ENTRY), (_JSON_DATA, _JSON_ENTRY)):
+        for block, line in ((_DATA, _ENTRY), (_FLOW_DATA, _FLOW_ENTRY)):
             for data in block.finditer(text):
                 for entry in line.finditer(text, data.start("held"), data.end("held")):
                     yield Span(entry.start("value"), entry.end("value"), "secret")

@@ -25,8 +25,8 @@ _STEM = expression(
     re.IGNORECASE,
 )
 _BEFORE = expression(
-    r"(?:(?i:api|access|secret|private|auth|signing|encryption|license|wandb|swanlab|openai|anthropic|hub)[ \t])?"
-    r"[\w.-]{0,96}\Z"
+    r"(?:(?i:api|access|secret|private|public|auth|signing|encryption|license|wandb|swanlab|openai|anthropic|hub)"
+    r"[ \t])?[\w.-]{0,96}\Z"
 )
 _AFTER = expression(r"[\w.-]{0,96}(?:(?<=(?i:secret))[ \t](?i:(?:access[ \t])?key|token)\b)?")
 _QUOTE = r"(?:\\{0,16}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27]|\\u002[27])"
@@ -54,10 +54,10 @@ _FURTHER = expression(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&
 _OTHER = r"(?!\b(?i:name|key|variable)\b)[^\n{}\[\]<>]"
 _ENTRY = expression(
     rf"{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
-    rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}"
+    rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
     r"|</\w{1,20}>\s{0,80}<(?i:value)>"
 )
-_ENTRYS_NAME = expression(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>][ \t]{{0,8}}{_QUOTE}?\Z")
+_ENTRYS_NAME = expression(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>\t][ \t]{{0,8}}{_QUOTE}?\Z")
 _ENTRYS_VALUE = expression(
     rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?P<value>{_QUOTE}?[^\s\"'`,]{{1,512}}{_QUOTE}?)"
     rf"[ \t]{{0,8}},?\s{{0,80}}{_QUOTE}?\Z"
@@ -71,6 +71,8 @@ _DEFAULT = expression(
 _REFUSED = expression(
     rf"(?:\n[ \t]{{1,80}}|[ \t]{{3,80}})[A-Z][^\n]{{1,400}}\[type=\w{{1,60}}, input_value=(?={_QUOTE})"
 )
+# name:\n    desc: null\n    value: value, as wandb keeps a run's configuration.
+_DESCRIBED = expression(rf"{_QUOTE}?:\s{{1,80}}(?:desc:[^\n]{{0,80}}?\s{{1,80}})?value:[ \t]{{1,8}}")
 # <name>value</name>
 _ELEMENT = expression(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
 # The rest of a value that a terminal or a program broke off where the line was full.
@@ -85,7 +87,7 @@ _MIXED = expression(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9_-]{20,
 # name = <<END\nvalue\nEND
 _HEREDOC = expression(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^\0]{1,4096}?)\s{1,80}(?P=end)\b")
 # What a call, an alternative or a collection holds; a shell's substitution also without quotes.
-_HELD = expression(r"(?<=[\"'`:] |.[\"'`])[^\s\"'`(){}<>,;]{8,512}")
+_HELD = expression(r"(?<=[\"'`:=] |.[\"'`])[^\s\"'`(){}<>,;]{8,512}")
 _SUBSTITUTED = expression(r"[^\s\"'`(){}<>,;]{8,512}")
 # setenv NAME value
 _SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
@@ -97,7 +99,7 @@ _LOOSE = expression(
     r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4}\(?)"
 )
-_SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|\()")
+_SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|was[ \t]|\()")
 # What a sentence says a password to be.
 _TOLD = expression(r"(?:\b(?:is|was|to)|->|→)[ \t:(]*\Z")
 # A row of a file of columns, and a line that is the value of the one before.
@@ -129,10 +131,11 @@ _WORDS = expression(r"[a-z]{1,15} [a-z]{2,15}\b")
 _KEY = expression(r"(?:(?:secret)?Name|name|value|key):")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
 _COLLECTIONS = frozenset(("cookies", "credentials", "secrets", "stringdata"))
-# What a collection holds: its bracket, or the lines below it that stand further right.
+# What a collection holds: its bracket, the lines below it that stand further right, or those of its section.
 _HELD_TOGETHER = expression(
     rf"{_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?:[\[{{][^\n]{{1,1024}}"
     rf"|(?:\r?\n[ \t]{{1,80}}[\w.-]{{1,64}}:[ \t][^\n]{{1,512}}){{1,40}})"
+    r"|\](?:\s{1,80}[\w.-]{1,64}[ \t]?=[ \t]?[^\n]{1,512}){1,40}"
 )
 _LINE_OF = expression(r"[^\n]{0,400}")
 # To the end, whose line may go on in the next.
@@ -219,6 +222,8 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
             return _after_a_name(text, value.start("value"), name, closed=True, joint=":")
     if text[begin - 1 : begin] == "<" and (element := _ELEMENT.match(text, end)):
         return _after_a_name(text, element.end(), name, closed=True, joint=">")
+    if described := _DESCRIBED.match(text, end):
+        return _after_a_name(text, described.end(), name, closed=True, joint=":")
     if (joined := _JOINED.match(text, end)) and not (
         joined[0].rstrip().endswith("==") and not _OPENING.match(text, joined.end())
     ):

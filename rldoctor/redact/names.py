@@ -139,7 +139,7 @@ def is_secret_option(name: str, value: str) -> bool:
     if found[-1] in _PASS:
         return _PASSES.isdisjoint(found) and not value.startswith(("/", "~")) and bool(re.search(r"\d", value))
     drawn = looks_drawn(value) or (found[-1] in _NO_SUM and is_digest(value))
-    return found[-1] in _PERHAPS and drawn and _OF_A_MODEL.isdisjoint(found)
+    return found[-1] in _PERHAPS and drawn and "public" not in found and _OF_A_MODEL.isdisjoint(found)
 
 
 def is_password(name: str) -> bool:
@@ -196,8 +196,8 @@ def is_digest(value: str) -> bool:
 
 def is_path(value: str) -> bool:
     """Whether a value is a path, or the name of a tensor or a module; base64 of a key has slashes between no words."""
-    if value.count("/") < 2:
-        return value.count(".") > 1
+    if value.count("/") < 2 or "://" in value:
+        return value.count(".") > 1 or "://" in value
     folders = sum(len(folder) for folder in _FOLDER.findall(value))
     return value.count(".") > 1 or len(value) < 32 or _FOLDERS * folders >= len(value)
 

@@ -26,7 +26,7 @@ _LEVELS = 5
 _LAYER = expression(
     r"\x1b\[[\d;:?]{0,32}[A-Za-z]|[\x00\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
     r"|^(?:>[ \t]?(?!>)|[+<-](?![+<-]|removed:))?(?:[│┃|][ \t]?)?"
-    r"(?:\[[^\[\]\n]{1,60}\]:?[ \t]?|\([^()\n]{1,80}\)[ \t]|\d{1,5}:[ \t]|[\w.-]{1,64}[ \t]{1,8}\|[ \t]"
+    r"(?:\[[^\[\]\n]{1,60}\](?!$):?[ \t]?|\([^()\n]{1,80}\)[ \t]|\d{1,5}:[ \t]|[\w.-]{1,64}[ \t]{1,8}\|[ \t]"
     r"|(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,:]{0,10}(?:Z|[+-]\d\d:?\d\d)?[ \t]{0,2}"
     r"|(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\b[: \t]{1,8}|[\w./-]{1,80}:\d{1,6}\]?:?[ \t]"
     r"|(?<=[\w\]][ \t])-[ \t]){0,8}"
@@ -81,7 +81,7 @@ def readings(text: str) -> Iterator[Reading]:
         if reading is None:
             return
         yield reading
-        bare = _changed(reading, _LAYER, _nothing)
+        bare = _changed(reading, _LAYER, _blank)
         if bare is not None:
             yield bare
         reading = _changed(reading, _ESCAPED, _unescaped)
@@ -113,8 +113,11 @@ def _changed(reading: Reading, what: re.Pattern[str], change: Callable[[re.Match
     return Reading("".join(parts), reading, tuple(at), tuple(stood))
 
 
-def _nothing(found: re.Match[str]) -> str:
-    return ""
+def _blank(found: re.Match[str]) -> str:
+    """A NUL ends a word of a command line and a variable of an environment; behind a single letter it is half of one
+    in UTF-16."""
+    before = found.string[max(0, found.start() - 2) : found.start()]
+    return " " if found[0] == "\0" and len(before) == 2 and "\0" not in before else ""
 
 
 def _unescaped(found: re.Match[str]) -> str:

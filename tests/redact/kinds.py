@@ -14,9 +14,9 @@ SIGN_IN_HEXADECIMAL = SIGN.encode().hex()
 _drawn = random.Random(7)
 _BASE64 = string.ascii_letters + string.digits + "+/"
 
-# One notation to a line; \n, \t, \e and \\ are a line's end, a tab, an escape and a backslash.
+# One notation to a line; \n, \t, \e, \0 and \\ are a line's end, a tab, an escape, a NUL and a backslash.
 _NOTATIONS = Path(__file__).with_name("notations.txt").read_text("utf-8")
-_CHARACTERS = {"n": "\n", "t": "\t", "e": "\x1b"}
+_CHARACTERS = {"n": "\n", "t": "\t", "e": "\x1b", "0": "\0"}
 
 NOTATIONS = tuple(
     re.sub(r"\\(.)", lambda found: _CHARACTERS.get(found[1], found[1]), line)

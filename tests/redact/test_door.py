@@ -271,6 +271,11 @@ def test_base64_with_slashes_is_no_path() -> None:
         "model.path=/m/run-$WANDB_API_KEY trainer.projectname=grpo2x8y16z-Qwen3-8B ${HF_TOKEN} data7/gsm8k-v2x4",
         "the password of the cluster is required; api_key: >-\n  ${KEY}\n  model_of_8b\nwandb:\n  project: key-value",
         '{"log": "{\\"m\\": \\"token: str | None = None, api_key: Optional[str] = None):\\"}"}',
+        # What is public, addresses of locks, a proxy with its port, sections and settings without secrets.
+        "public key: age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kudlsevcs9fr8yd",
+        "Lock key: ipc:///tmp/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+        "curl -x proxy.corp:3128 https://hf.co; pad_token:\n    value: <|endoftext|>\n密码 是 必填项",
+        "[secrets]\n[rank0]: done\n[actor]\nlr = 1e-6; add-mask::$TOKEN; register_hooks_for_activation_2x8",
     ],
 )
 def test_ordinary_texts_come_through(ordinary: str) -> None:
