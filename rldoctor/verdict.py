@@ -134,22 +134,28 @@ def _give(setting: Setting) -> str | None:
     return f'--assume machine.json with {{"env": {{"{found["name"]}": "VALUE"}}}}'
 
 
-def _trainer_release(case: Case, report: Report) -> Missing | None:
+def _releases(case: Case, report: Report) -> Missing | None:
+    """The releases of trainer and engine, in one clause where one option supplies both."""
+    unknown = [name for name in (_trainer_unknown(case), _engine_unknown(case)) if name]
+    return _release(case, *dict.fromkeys(unknown)) if unknown else None
+
+
+def _trainer_unknown(case: Case) -> str | None:
     plan = case.plan
     owner = _owner(plan) if plan is not None else ""
-    if plan is None or not owner or plan.version is not None or owner == "vllm" or _is_a_part(case, "vllm"):
+    if plan is None or plan.version is not None or owner == "vllm" or _is_a_part(case, "vllm"):
         return None
-    return _release(case, owner)
+    return owner
 
 
-def _engine_release(case: Case, report: Report) -> Missing | None:
+def _engine_unknown(case: Case) -> str | None:
     plan = case.plan
     if plan is None or plan.value("rollout.backend", "vllm") != "vllm" or plan.value("rollout.enabled") is False:
         return None
     found = find(case.packages, "vllm") if case.packages is not None else None
     if found is not None or (plan.version is not None and _is_a_part(case, _owner(plan))):
         return None
-    return _release(case, "vllm")
+    return "vllm"
 
 
 def _machine(case: Case, report: Report) -> Missing | None:
@@ -216,8 +222,7 @@ NEEDS: dict[Subject, tuple[Need, ...]] = {
         Need("plan", _trainer),
         Need("plan", _whole_plan),
         Need("plan", _core_settings),
-        Need("packages", _trainer_release),
-        Need("packages", _engine_release),
+        Need("packages", _releases),
         Need("gpus", _machine),
     ),
     Subject.ENVIRONMENT: (Need("packages", _patient),),
@@ -317,14 +322,17 @@ def _owner(plan: RolloutPlan) -> str:
     return dialect.owner if dialect is not None else ""
 
 
-def _release(case: Case, package: str) -> Missing:
-    how = f"--assume {package}==VERSION"
+def _release(case: Case, *names: str) -> Missing:
+    how = " ".join(f"--assume {name}==VERSION" for name in names)
     packages = case.packages
+    the_release = f"the release{'s' if len(names) > 1 else ''} of {' and '.join(names)}"
+    is_, its = ("are", "their") if len(names) > 1 else ("is", "its")
     if packages is None:
-        return Missing(what=f"the release of {package} is not known", how=how)
-    if reason := packages.broken.get(package):
-        return Missing(what=f"the release of {package} cannot be read: {reason}", how=how)
+        return Missing(what=f"{the_release} {is_} not known", how=how)
+    if broken := [f"{name}: {packages.broken[name]}" for name in names if name in packages.broken]:
+        return Missing(what=f"{the_release} cannot be read ({'; '.join(broken)})", how=how)
     if packages.complete:
         where = packages.prefix or packages.executable or "the environment"
-        return Missing(what=f"{package} is not installed in {where}", how=f"--python PATH of its environment, or {how}")
-    return Missing(what=f"the release of {package} is not named", how=how)
+        absent = f"{' and '.join(names)} {is_} not installed in {where}"
+        return Missing(what=absent, how=f"--python PATH of {its} environment, or {how}")
+    return Missing(what=f"{the_release} {is_} not named", how=how)

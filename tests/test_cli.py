@@ -173,6 +173,28 @@ def test_output_goes_to_a_file(launch: Path) -> None:
     assert json.loads((launch / "out.sarif").read_text())["version"] == "2.1.0"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "{launch}"),
+        ("check", "{launch}", "--diff"),
+        ("plan", "{launch}"),
+        ("bundle", "{launch}"),
+        ("triage", "{launch}"),
+        ("triage", "other.log", "--config", "{launch}"),
+        ("diff", "{launch}", "other.json"),
+    ],
+)
+def test_a_result_never_takes_the_place_of_what_it_is_about(launch: Path, command: tuple[str, ...]) -> None:
+    script, link = launch / "run.sh", launch / "also.sh"
+    link.symlink_to(script)
+    for output in (script, link):
+        done = run(*(part.format(launch=script) for part in command), "--output", str(output))
+        said = f"rldoctor: --output {output} is a file that is read here: name another, nothing was written\n"
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+        assert script.read_text() == VERL
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     done = subprocess.run(
         f"{sys.executable} -m rldoctor list | head -1", shell=True, capture_output=True, text=True, timeout=60

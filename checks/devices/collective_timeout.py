@@ -323,7 +323,7 @@ def watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
     if work is None:
         return
     named = f" of group {group[2] or group[3]}" if group else ""
-    ranks = f" on rank{'s' if len(event.ranks) > 1 else ''} {', '.join(event.ranks[:8])}" if event.ranks else ""
+    ranks = f" on {_ranks(event.ranks)}" if event.ranks else ""
     first = done is not None and done[1] in ("-1", "0") and int(work[1]) <= 1
     yield check.finding(
         f"{work[2]} number {work[1]}{named} did not complete within {int(work[4]) // 1000} s{ranks}"

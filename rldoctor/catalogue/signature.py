@@ -104,7 +104,8 @@ class Row:
             "literal": event.literal,
         }
         if event.ranks:
-            words["ranks"] = ", ".join(event.ranks[:_MOST_RANKS])
+            more = len(event.ranks) - _MOST_RANKS
+            words["ranks"] = ", ".join(event.ranks[:_MOST_RANKS]) + (f" and {more} more" if more > 0 else "")
         if event.exception is not None and (frame := event.exception.user_frame) is not None:
             words["place"] = f"{frame.file}:{frame.line}"
         text = event.text

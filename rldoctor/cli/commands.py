@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from rldoctor.errors import InputError
 
 _ARGUMENTS = "rldoctor.arguments"
 
@@ -20,6 +22,11 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, that of ``--help`` with them."""
         return _lightened(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command. Raises :class:`InputError` where its result would take the place of what it reads."""
+        _keep_apart(ctx.params)
+        return super().invoke(ctx)
 
 
 class Group(TyperGroup):
@@ -44,6 +51,23 @@ class TakesArguments(Command):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The usage line, with them."""
         return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS OF THE SCRIPT]"]
+
+
+def _keep_apart(given: Mapping[str, Any]) -> None:
+    """Raises :class:`InputError` where ``output`` is a file that another argument names."""
+    output = given.get("output")
+    if output is None or not Path(output).is_file():
+        return
+    for name in _texts(value for key, value in given.items() if key != "output"):
+        if Path(name).is_file() and Path(name).samefile(output):
+            raise InputError(f"--output {output} is a file that is read here: name another, nothing was written")
+
+
+def _texts(values: Iterator[Any]) -> Iterator[str]:
+    for value in values:
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(one, str | Path) and "\0" not in str(one):
+                yield str(one)
 
 
 def script_arguments(context: typer.Context) -> tuple[str, ...] | None:

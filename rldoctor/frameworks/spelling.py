@@ -68,6 +68,8 @@ def variable(name: str, value: Any, plan: RolloutPlan) -> Spelling:
     text = f"unset {name}" if bare is None else f"export {name}={shell_quoted(bare)}"
     if plan.file.endswith(".py") and bare is not None:
         text = f"os.environ[{json.dumps(name)}] = {json.dumps(bare)}"
+    if setting is not None and setting.path and bare is not None:  # inside JSON, as that of a runtime environment
+        text = f"{json.dumps(name)}: {json.dumps(bare)}"
     # Where branches set it differently, the last word is spoken just before the launch.
     varies = setting is not None and (setting.unknown or "").startswith(f"{name} depends on")
     if setting is not None and not varies and setting.file is not None and setting.line is not None:

@@ -9,7 +9,7 @@ from enum import Enum
 class Door(Enum):
     """What a framework takes a listener as.
 
-    ``LOGGERS``: a class whose instances keep their loggers by name; each has ``log(data=..., step=...)``.
+    ``LOGGERS``: a class whose instances keep their loggers, by name or in a list; each has ``log(data=..., step=...)``.
     ``CALLBACKS``: a list of callbacks for transformers' trainers. ``MAKERS``: functions of (arguments, trainer) that
     make such a callback, by the name under which a launch asks for it."""
 

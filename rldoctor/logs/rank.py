@@ -13,6 +13,8 @@ from rldoctor.model import Evidence, Finding, Severity
 # How near to the first failure a line stands.
 ROOT, FATAL, SAID, ASIDE = range(4)
 _MOST_EVIDENCE = 4
+# Of a message its beginning, by which the exception that wraps it is known.
+_BEGINNING = 80
 _SEVERITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
@@ -132,7 +134,16 @@ def _constrained(order: list[str], best: dict[str, Found], precedence: Precedenc
 
 
 def _joined(kept: Found, other: Found) -> Found:
-    """The first finding of a code with the evidence of a later one."""
-    evidence: tuple[Evidence, ...] = tuple(dict.fromkeys((*kept.finding.evidence, *other.finding.evidence)))
+    """The first finding of a code with the evidence of a later one, as far as that says more."""
+    evidence: tuple[Evidence, ...] = kept.finding.evidence
+    if other.event is None or not other.event.is_code:
+        said = [_without_class(one.text) for one in evidence]
+        evidence += tuple(e for e in other.finding.evidence if e not in evidence and not any(s in e.text for s in said))
     fixes = kept.finding.fixes or other.finding.fixes
     return replace(kept, finding=replace(kept.finding, evidence=evidence[:_MOST_EVIDENCE], fixes=fixes))
+
+
+def _without_class(text: str) -> str:
+    """The beginning of a line's message, without the name of the exception before it."""
+    head, _, message = text.partition(": ")
+    return (message if message and " " not in head else text)[:_BEGINNING]

@@ -81,7 +81,7 @@ def followed(cascade: str, incident: Incident, first: Finding) -> str:
     where = re.search(r" \(([^()]*)\)\Z", cascade)
     said = [_line(text)[:80] for text in (incident.exception, *(one.text for one in first.evidence)) if text]
     if where is not None and cascade.startswith(tuple(said)):
-        return f"the same failure ({where[1]})"
+        return f"the same in {where[1]}"
     return f"{cascade[:160]}..." if len(cascade) > 160 else cascade
 
 

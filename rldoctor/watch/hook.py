@@ -80,7 +80,11 @@ def _listen(holder: Any, attribute: str) -> None:
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         made(self, *arguments, **named)
         try:
-            getattr(self, attribute)[NAME] = Listener(by_variables(os.environ))
+            loggers, listener = getattr(self, attribute), Listener(by_variables(os.environ))
+            if isinstance(loggers, list):
+                loggers.append(listener)
+            else:
+                loggers[NAME] = listener
         except Exception:
             logger.exception("rldoctor does not judge this run")
 

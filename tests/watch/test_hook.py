@@ -52,6 +52,29 @@ for step in range(1, 31):
         "critic/score/mean": reward, "critic/score/max": 2 * reward, "critic/score/min": 0.0,
     })
 """
+# How EasyR1 keeps and calls them; its clone gets the import as a line of its own.
+EASYR1 = {
+    "verl/__init__.py": "",
+    "verl/utils/__init__.py": "",
+    "verl/utils/logger/__init__.py": "from .logger import Tracker",
+    "verl/utils/logger/logger.py": """
+class Console:
+    def log(self, data, step):
+        print("step", step)
+
+class Tracker:
+    def __init__(self, loggers="console", config=None):
+        self.loggers = [Console()]
+
+    def log(self, data, step):
+        for one in self.loggers:
+            one.log(data=data, step=step)
+""",
+}
+EASYR1_RUN = VERL_RUN.replace(
+    "from verl.utils.tracking import Tracking",
+    "from verl.utils.logger import Tracker as Tracking\nimport rldoctor.watch.hook",
+).replace('Tracking("project", "experiment")', 'Tracking(["console"], {})')
 # The list of ms-swift until 3.12, and the mapping since 4.0.
 SWIFT_3 = {
     "swift/__init__.py": "",
@@ -87,7 +110,12 @@ for step in range(1, 31):
     if control.should_training_stop:
         break
 """
-RUNS = {"verl": (VERL, VERL_RUN), "swift-3": (SWIFT_3, SWIFT_RUN), "swift-4": (SWIFT_4, SWIFT_RUN)}
+RUNS = {
+    "verl": (VERL, VERL_RUN),
+    "easyr1": (EASYR1, EASYR1_RUN),
+    "swift-3": (SWIFT_3, SWIFT_RUN),
+    "swift-4": (SWIFT_4, SWIFT_RUN),
+}
 
 
 def run(folder: Path, name: str, health: str, **variables: str) -> tuple[int, int, str]:
@@ -121,7 +149,7 @@ def test_a_sick_run_is_ended_where_that_is_asked_for(name: str, tmp_path: Path) 
     assert 10 < steps < 20, said
     assert "rldoctor stops this run: " in said
     # A logger has no other way to end a run than to raise.
-    assert status == (1 if name == "verl" else 0)
+    assert status == (1 if name in ("verl", "easyr1") else 0)
 
 
 @pytest.mark.parametrize("name", RUNS)
