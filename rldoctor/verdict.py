@@ -159,7 +159,7 @@ def _engine_unknown(case: Case) -> str | None:
 
 
 def _machine(case: Case, report: Report) -> Missing | None:
-    how = '--assume machine.json with "gpus"'
+    how = '--assume 8xH100-80GB, or machine.json with "gpus"'
     if case.gpus is None:
         why = case.unknown.get("gpus")
         return Missing(what=f"the GPUs are not known{f': {why.reason}' if why else ''}", how=how)
@@ -303,9 +303,9 @@ def _not_settled(results: Iterable[CheckResult], required: set[str]) -> Iterator
     for code in sorted(required):
         result = settled.get(code)
         if result is None:
-            yield Missing(what=f"{code} is required and was not judged")
+            yield Missing(what=f"{code} was asked for and not judged")
         elif result.outcome is Outcome.NOT_CHECKED:
-            yield Missing(what=f"{code} is required and was not checked: {result.reason or 'no reason given'}")
+            yield Missing(what=f"{code} was asked for and not checked: {result.reason or 'no reason given'}")
 
 
 def _is_a_part(case: Case, package: str) -> bool:

@@ -95,7 +95,7 @@ def test_a_check_that_was_asked_for_must_be_judged(tmp_path: Path) -> None:
     (tmp_path / "case.json").write_text(bundle.dump(Case(packages=packages)))
     asked = run("check", "--from", "case.json", "--select", "RLD102,RLD113", cwd=tmp_path)
     assert asked.returncode == 2
-    assert "RLD113 is required and was not checked: host was not collected" in asked.stdout
+    assert "RLD113 was asked for and not checked: host was not collected" in asked.stdout
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_what_a_project_requires_is_judged_whatever_it_selects(tmp_path: Path) -
     (tmp_path / "rldoctor.toml").write_text('select = ["RLD104"]\nrequire = ["RLD113"]\n')
     done = run("check", "--from", "case.json", cwd=tmp_path)
     assert done.returncode == 2
-    assert "RLD113 is required and was not checked: host was not collected" in done.stdout
+    assert "RLD113 was asked for and not checked: host was not collected" in done.stdout
     (tmp_path / "rldoctor.toml").write_text('require = ["RLD999"]\n')
     done = run("check", "--from", "case.json", cwd=tmp_path)
     assert (
@@ -416,6 +416,27 @@ def test_bare_says_what_to_type_next() -> None:
     done = run()
     assert done.returncode == 0
     assert "rldoctor check train.sh" in done.stdout and "rldoctor triage run.log" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("help",), "No such command 'help'. (rldoctor --help lists the commands)"),
+        (("--format", "json", "check", "run.sh"), "stand behind it: rldoctor check --help)"),
+        (("check", "--require", "RLD209", "--ignore", "RLD209"), "--require and --ignore both name RLD209"),
+    ],
+)
+def test_what_was_meant_stands_beside_what_was_typed(arguments: tuple[str, ...], said: str) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1 and said in done.stderr
+
+
+def test_a_bundle_tells_of_the_launch_as_it_was(launch: Path) -> None:
+    bundle = str(launch / "case.json")
+    run("bundle", str(launch / "run.sh"), "--output", bundle)
+    done = run("check", "--from", bundle, "--assume", str(launch / "machine.json"), "--fix")
+    assert "as it was before --fix changed" in " ".join(done.stdout.split())
 
 
 def test_version_names_the_date_of_the_tables_and_h_is_help() -> None:

@@ -64,10 +64,28 @@ BESIDE |= {
 }
 REQUESTS = ("short", "short again", "to the limit", "last token", "full prompt", "prompt beyond")
 BESIDE |= {f"RLD203 at_the_limit engine_side.{name}": "one request, which the reach counts" for name in REQUESTS}
+BESIDE |= {
+    "RLD105 imports_fail packages.vllm.native_failures": "says what stands behind an import that failed",
+    "RLD203 at_the_limit engine_side.full prompt.exceptions": "of a request that failed",
+    "RLD203 at_the_limit engine_side.prompt beyond.exceptions": "of a request that failed",
+    "RLD210 leftovers reused.in decode.exceptions": "of a request that failed",
+    "RLD210 leftovers reused.in prefill.exceptions": "of a request that failed",
+    "RLD213 beside_sampled_tokens rows[].got.prompt": "leaves the question to RLD220",
+    "RLD219 request_not_answered_as_asked rows[].expected.finish_reason": "leaves the question to RLD215",
+    "RLD219 request_not_answered_as_asked rows[].expected.stop_reason": "leaves the question to RLD215",
+    "RLD219 request_not_answered_as_asked rows[].got.finish_reason": "leaves the question to RLD215",
+    "RLD219 request_not_answered_as_asked rows[].got.stop_reason": "leaves the question to RLD215",
+    "RLD220 answers_go_wrong rows[].got.prompt": "earlier records have it of few rows; the tokens decide",
+    "RLD320 group_on_this_host runs[].ranks[].device": "words it",
+    "RLD321 not_finished_here runs[].ranks[].device": "words it",
+    "RLD404 ends_and_characters rows[].got.prompt": "leaves the question to RLD220",
+}
+DEEPEST = 2
 # How a difference is weighed: without them by the type alone, more severely.
 NOISE = {
     "greedy",
     "greedy.alone",
+    "greedy.alone.trainer",
     "miniature",
     "miniature.weights",
     "power",
@@ -121,13 +139,13 @@ def without(case: Case, probe: str) -> Iterator[tuple[str, Case]]:
 
 
 def _below(held: Any, path: str, depth: int = 0) -> Iterator[str]:
-    """The paths of the keys that stand one below a record, or in the items of its list."""
+    """The paths of the keys that stand one and two below a record, or in the items of its list."""
     if isinstance(held, dict):
         for key, value in held.items():
             if depth:
                 yield f"{path}.{key}"
-            else:
-                yield from _below(value, f"{path}.{key}", 1)
+            if depth < DEEPEST:
+                yield from _below(value, f"{path}.{key}", depth + 1)
     elif isinstance(held, list):
         for item in held:
             yield from _below(item, f"{path}[]", depth)

@@ -157,12 +157,15 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
 
 
 def _meant(arguments: Sequence[str]) -> str:
-    """What to type where a file stands in the place of the command."""
+    """What to type where a file, or an option of the command, stands in its place."""
+    commands = [argument for argument in arguments if argument in map(_name, app.registered_commands)]
+    if commands and commands[0] != arguments[0]:
+        return f" (the options of a command stand behind it: rldoctor {commands[0]} --help)"
     given = next((argument for argument in arguments if not argument.startswith("-")), "")
-    if given in {_name(command) for command in app.registered_commands}:
+    if commands or not given:
         return ""
     if not os.path.exists(given):  # noqa: PTH110 (Path's own may raise)
-        return ""
+        return " (rldoctor --help lists the commands)"
     command = "triage" if given.endswith(LOGS) else "check"
     return f" A file needs a command before it: rldoctor {command} {shlex.quote(given)}"
 

@@ -183,15 +183,17 @@ def check(
     if (fix or diff) and not (changed or shown or told):
         progress("nothing is changed: no finding has a fix for a file that --fix may apply")
     files = dict.fromkeys(changed)
+    recorded = bool(from_) and not targets
     for left in reversed(range(MEND_ROUNDS)):
-        if not changed:
+        if not changed or recorded:  # a bundle tells of the launch as it was
             break
         # The verdict is on what is there now, and one fix may uncover another.
         found = run.examine_all(judging.session, targets or (), progress)
         changed = _mended(found, told, write=True, show=False)[1] if left else ()
         files.update(dict.fromkeys(changed))
     judged = _joined(found, shape, known)
-    notes = (f"judged after --fix changed {', '.join(files)}",) if files else ()
+    when = "as it was before" if recorded else "after"
+    notes = (f"judged {when} --fix changed {', '.join(files)}",) if files else ()
     return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
 
 

@@ -133,6 +133,8 @@ def _verify_options(options: Options, level: Level | None) -> None:
         raise InputError(f"--budget {budget:g}: more than 0 and at most {LONGEST // 60} minutes are expected")
     if keep is not None and keep.exists() and not keep.is_dir():
         raise InputError(f"--keep {keep}: a folder is expected")
+    if both := sorted({*options.require} & {*options.ignore}):
+        raise InputError(f"--require and --ignore both name {', '.join(both)}")
     devices_named(options.devices)
     elsewhere = bool(options.bundles or options.assume)
     if soak is not None and elsewhere:

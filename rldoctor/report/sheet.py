@@ -61,7 +61,8 @@ def _table(console: Console, part: str, rows: Sequence[Row]) -> None:
         table.add_column(column, overflow="fold")
     for row in rows:
         known = row.source != "unknown"
-        value = Text(f"{_said(row.value)} {row.unit}".strip()) if known else Text("?", style="yellow")
+        unit = row.unit.removesuffix("s") if row.value == 1 else row.unit
+        value = Text(f"{_said(row.value)} {unit}".strip()) if known else Text("?", style="yellow")
         table.add_row(row.name, value, Text(source_of(row), style="dim" if known else "yellow"))
     console.print(table)
     console.print()
