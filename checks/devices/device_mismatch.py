@@ -269,29 +269,32 @@ check.signature(
 )
 
 
-@check.logged(
+_ENGINES_DEVICE = Fix(
+    title="vLLM 0.7.2 and later keep every tensor on the engine's device",
+    commands=('pip install "vllm>=0.7.2"',),
+    valid_for="trl>=0.14,<0.16",
+)
+
+
+def _remedies(case: Case, event: LogEvent, words: Mapping[str, str]) -> tuple[Fix, ...]:
+    """Between two cards of one process it may be the engine's own doing."""
+    devices = {words[name] for name in ("one", "other") if name in words}
+    return (*FIXES, _ENGINES_DEVICE) if len(devices) == 2 and "cpu" not in devices else FIXES
+
+
+# torch refuses an operation whose tensors are on two devices.
+check.signature(
     "Expected all tensors to be on the same device",
     "Expected tensors to be on the same device",
     "module must have its parameters and buffers on device",
     "is not on the expected device cuda",
     "be on the same device, but got ",
     "tensor(s) on different devices",
+    details=(
+        r"(?:found at least two devices|but got \w+ is on)\W+(?P<one>\w+(?::\d+)?)"
+        r"(?: and |, different from other tensors on )(?P<other>\w+(?::\d+)?)",
+    ),
+    says="one operation mixes devices[[: {one} and {other}]]",
+    fixes=_remedies,
+    url="https://github.com/huggingface/trl/issues/2851",
 )
-def devices_mixed(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """torch refuses an operation whose tensors are on two devices."""
-    found = event.search(
-        r"(?:found at least two devices|but got \w+ is on)\W+(\w+(?::\d+)?)"
-        r"(?: and |, different from other tensors on )(\w+(?::\d+)?)"
-    )
-    devices = f": {found[1]} and {found[2]}" if found else ""
-    engine = Fix(
-        title="vLLM 0.7.2 and later keep every tensor on the engine's device",
-        commands=('pip install "vllm>=0.7.2"',),
-        valid_for="trl>=0.14,<0.16",
-    )
-    two_cards = found is not None and found[1] != found[2] and "cpu" not in (found[1], found[2])
-    yield check.finding(
-        f"one operation mixes devices{devices}",
-        fixes=(*FIXES, engine) if two_cards else FIXES,
-        url="https://github.com/huggingface/trl/issues/2851",
-    )

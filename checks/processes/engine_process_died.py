@@ -197,22 +197,20 @@ check.passes_on(
 )
 
 
-@check.logged("Failed core proc(s): {", role=Role.CASCADE)
-def ended_by_a_signal(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``Failed core proc(s): {'EngineCore_DP0': -9}``: the exit code is all that is left of the process."""
-    ended = event.search(r"'(\w+)': -(\d+)")
-    if ended is None:
-        return
-    memory = " (SIGKILL: most likely the kernel, for want of host memory)" if ended[2] == "9" else ""
-    yield check.finding(
-        f"the engine's process {ended[1]} was ended by signal {ended[2]}{memory} as it started",
-        fixes=(
-            Fix(
-                title="see whether the kernel killed it, and what it wrote last",
-                commands=("dmesg -T | grep -i -E 'killed process|out of memory|segfault'",),
-            ),
+# ``Failed core proc(s): {'EngineCore_DP0': -9}``: the exit code is all that is left of the process.
+check.signature(
+    "Failed core proc(s): {",
+    pattern=r"'(?P<process>\w+)': -(?:9\b|(?P<signal>\d+))",
+    says="the engine's process {process} was ended by signal "
+    "[[{signal}||9 (SIGKILL: most likely the kernel, for want of host memory)]] as it started",
+    role=Role.CASCADE,
+    fixes=(
+        Fix(
+            title="see whether the kernel killed it, and what it wrote last",
+            commands=("dmesg -T | grep -i -E 'killed process|out of memory|segfault'",),
         ),
-    )
+    ),
+)
 
 
 check.signature(

@@ -218,30 +218,35 @@ check.signature(
 )
 
 
-@check.logged(
+def _raised(case: Case, event: LogEvent) -> bool:
+    return event.exception is not None
+
+
+_VLLM_CHOOSES = Fix(title="or take the variable out of the environment and let vLLM choose")
+# The variable forbids the engine that the framework builds.
+check.signature(
     "Using V1 LLMEngine, but envs.VLLM_USE_V1=False",
     "Using V1 AsyncLLMEngine, but envs.VLLM_USE_V1=False",
-    "Using V0 LLMEngine, but envs.VLLM_USE_V1=True",
-    "Using V0 AsyncLLMEngine, but envs.VLLM_USE_V1=True",
     "assert use_v1 == envs.VLLM_USE_V1",
     'assert envs.VLLM_USE_V1, "V1 is not enabled"',
-    "VLLM_USE_V1=1 is not supported with ",
+    when=_raised,
+    says="VLLM_USE_V1=0 forbids V1, and this framework (or this vLLM) has no other engine",
+    fixes=(Fix.unsafe("let V1 run", {V1: "1"}), _VLLM_CHOOSES),
 )
-def variable_disagrees(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The variable forbids the engine that the framework builds."""
-    if event.exception is None:
-        return
-    wants_v1 = "USE_V1=False" in event.literal or event.literal.startswith("assert")
-    unsupported = event.search(r"VLLM_USE_V1=1 is not supported with ([^\n.]+)")
-    said = (
-        f"V1 of this vLLM does not take {unsupported[1]}, and VLLM_USE_V1=1 forbids the fallback to V0"
-        if unsupported is not None
-        else "VLLM_USE_V1=0 forbids V1, and this framework (or this vLLM) has no other engine"
-        if wants_v1
-        else "VLLM_USE_V1=1 forbids V0, and the framework builds that engine"
-    )
-    fix = Fix.unsafe(f"let {'V1' if wants_v1 else 'V0'} run", {V1: "1" if wants_v1 else "0"})
-    yield check.finding(said, fixes=(fix, Fix(title="or take the variable out of the environment and let vLLM choose")))
+check.signature(
+    "Using V0 LLMEngine, but envs.VLLM_USE_V1=True",
+    "Using V0 AsyncLLMEngine, but envs.VLLM_USE_V1=True",
+    when=_raised,
+    says="VLLM_USE_V1=1 forbids V0, and the framework builds that engine",
+    fixes=(Fix.unsafe("let V0 run", {V1: "0"}), _VLLM_CHOOSES),
+)
+check.signature(
+    "VLLM_USE_V1=1 is not supported with ",
+    pattern=r"VLLM_USE_V1=1 is not supported with (?P<feature>[^\n.]+)",
+    when=_raised,
+    says="V1 of this vLLM does not take {feature}, and VLLM_USE_V1=1 forbids the fallback to V0",
+    fixes=(Fix.unsafe("let V0 run", {V1: "0"}), _VLLM_CHOOSES),
+)
 
 
 # vLLM 0.8 to 0.10: the asynchronous engine of V0 passes no call on to its workers.

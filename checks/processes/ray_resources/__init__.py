@@ -278,7 +278,8 @@ check.signature(
 )
 
 
-@check.logged(
+# NeMo-RL's, vLLM's and SkyRL's own words for a group that does not come about.
+check.signature(
     "GPUs available. Requested ",
     "Cannot provide a placement group requiring ",
     "Timed out waiting for placement groups to be ready",
@@ -287,19 +288,13 @@ check.signature(
     "Current node has no GPU available",
     "required GPUs exceeds the total number of available GPUs in the",
     "The worker group startup timed out after ",
+    details=(
+        r"Requested (?P<asked>\d+) [GC]PUs, but only (?P<there>\d+) are available",
+        r"requiring (?P<bundles>\d+) GPUs|placement group with (?P<bundles_2>\d+) bundles",
+    ),
+    says="Ray cannot place a group[[ of {bundles} bundles]][[: {asked} asked for, {there} there]]",
+    fixes=(STATUS,),
 )
-def group_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NeMo-RL's, vLLM's and SkyRL's own words for a group that does not come about."""
-    numbers = event.search(r"Requested (\d+) [GC]PUs, but only (\d+) are available")
-    wanted = event.search(r"requiring (\d+) GPUs|placement group with (\d+) bundles")
-    asked = (
-        f": {numbers[1]} asked for, {numbers[2]} there"
-        if numbers
-        else f" of {wanted[1] or wanted[2]} bundles"
-        if wanted
-        else ""
-    )
-    yield check.finding(f"Ray cannot place a group{asked}", fixes=(STATUS,))
 
 
 # vLLM wants one of its workers on the node of the process that builds the engine.

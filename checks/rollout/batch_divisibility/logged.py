@@ -102,26 +102,19 @@ def _logged_remedies(option: str, numbers: dict[str, int], choices: list[int]) -
     )
 
 
-@check.logged(
+# Advantages of a group need two completions, and every rank needs a batch.
+check.signature(
     "requires at least 2 generations per prompt",
     "requires n_samples_per_prompt > 1",
     "algorithm need `config.worker.rollout.n > 1`",
-    "number of sample batches must be greater than or equal to the effective number of actor processes",
+    says="a group of one completion has no advantage: the algorithm needs two or more per prompt",
+    fixes=(Fix.unsafe("sample several completions per prompt", {GROUP: 8}),),
 )
-def group_too_small(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """Advantages of a group need two completions, and every rank needs a batch."""
-    if event.literal.startswith("number of sample batches"):
-        yield check.finding(
-            "there are fewer sample batches than training ranks",
-            fixes=(
-                Fix(title="raise --rollout_batch_size or --n_samples_per_prompt, or lower --micro_rollout_batch_size"),
-            ),
-        )
-        return
-    yield check.finding(
-        "a group of one completion has no advantage: the algorithm needs two or more per prompt",
-        fixes=(Fix.unsafe("sample several completions per prompt", {GROUP: 8}),),
-    )
+check.signature(
+    "number of sample batches must be greater than or equal to the effective number of actor processes",
+    says="there are fewer sample batches than training ranks",
+    fixes=(Fix(title="raise --rollout_batch_size or --n_samples_per_prompt, or lower --micro_rollout_batch_size"),),
+)
 
 
 @check.logged("range() arg 3 must not be zero", "view(-1, self.num_generations)")
