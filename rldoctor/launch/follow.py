@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from rldoctor.formats.python.reader import PythonFile
 
 MAX_LAYERS = 5
+# The variables that a shell is given; some are known to be there and not what they are.
+Environment = Mapping[str, str | Unresolved]
 
 
 @dataclass
@@ -156,7 +158,7 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
 
 
 def _script(
-    source: Source, reader: Reader, environment: Mapping[str, str], arguments: Sequence[str] | None, layer: int
+    source: Source, reader: Reader, environment: Environment, arguments: Sequence[str] | None, layer: int
 ) -> Iterator[Launch]:
     """The launches of a shell script, with the variables that a scheduler sets for what it asks of it."""
     reader.shared.update(slurm.directives(source))
@@ -167,7 +169,7 @@ def _script(
 def _shell(
     source: Source,
     reader: Reader,
-    environment: Mapping[str, str],
+    environment: Environment,
     offset: int,
     inside: str,
     layer: int,
@@ -330,8 +332,9 @@ def _nested(source: Source, reader: Reader, command: Command, program: Program, 
     """The launches of another shell: of the text that a command hands to it, or of the script that it starts."""
     if layer >= MAX_LAYERS:
         return
-    known = {name: v.value for name, v in command.environment.items() if isinstance(v.value, str)}
-    known.update({name: n.value for name, n in program.variables.items() if isinstance(n.value, str)})
+    # One whose value is not known is there all the same: the inner script's default for it does not hold.
+    known = {name: variable.value for name, variable in command.environment.items()}
+    known.update({n: v.value for n, v in program.variables.items() if isinstance(v.value, str | Unresolved)})
     for launch in _inner(source, reader, command, program, known, layer):
         outer = _exported(command, source.file, reader)
         outer.update(program.variables)
@@ -353,7 +356,7 @@ def _nested(source: Source, reader: Reader, command: Command, program: Program, 
 
 
 def _inner(
-    source: Source, reader: Reader, command: Command, program: Program, known: Mapping[str, str], layer: int
+    source: Source, reader: Reader, command: Command, program: Program, known: Environment, layer: int
 ) -> Iterator[Launch]:
     word = program.text
     given = [argument.value for argument in program.words]

@@ -128,3 +128,17 @@ def test_a_file_in_a_container_is_the_one_of_this_clone(tmp_path: Path) -> None:
     (tmp_path / "clone" / "scripts" / "run.sh").write_text("bash /opt/other/train.sh\n")
     with pytest.raises(InputError, match=r"/opt/other/train\.sh: another script, not found here"):
         read(tmp_path / "clone" / "scripts" / "run.sh", version_of={"verl": "0.6.1"})
+
+
+def test_a_variable_that_is_handed_on_without_its_value_is_not_the_inner_scripts_default(tmp_path: Path) -> None:
+    (tmp_path / "inner.sh").write_text(
+        "TP=${TP:-2}\nBATCH=${BATCH:-64}\npython3 -m verl.trainer.main_ppo data.train_batch_size=$BATCH "
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=$TP\n"
+    )
+    outer = tmp_path / "run.sh"
+    outer.write_text("export TP=$(python3 ranks.py)\nBATCH=$(python3 batch.py)\nbash inner.sh\n")
+    plan = read(outer)[0]
+    assert (ranks := plan.get("engine.tensor_parallel_size")) is not None
+    assert ranks.value is None
+    assert (prompts := plan.get("batch.prompts")) is not None
+    assert prompts.value == 64  # not exported: the inner script never sees it

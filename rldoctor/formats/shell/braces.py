@@ -6,7 +6,7 @@ import re
 
 MAX_WORDS = 1000
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(-?\d{1,9}))?\Z")
-_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])\Z")
+_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,9}))?\Z")
 
 
 def braces(text: str) -> list[str]:
@@ -57,8 +57,8 @@ def _expression(text: str, start: int) -> tuple[int, list[str]] | None:
 def _counted(text: str) -> list[str] | None:
     letters = _LETTERS.match(text)
     if letters is not None:
-        first, last = ord(letters[1]), ord(letters[2])
-        return [chr(code) for code in range(first, last + (1 if first <= last else -1), 1 if first <= last else -1)]
+        first, last, step = ord(letters[1]), ord(letters[2]), abs(int(letters[3] or 1)) or 1
+        return [chr(code) for code in _steps(first, last, step)]
     found = _RANGE.match(text)
     if found is None:
         return None
@@ -67,8 +67,11 @@ def _counted(text: str) -> list[str] | None:
         return None
     padded = any(re.match(r"-?0\d", part) for part in found.groups()[:2] if part)
     width = max(len(found[1]), len(found[2])) if padded else 0
-    numbers = range(first, last + (1 if first <= last else -1), step if first <= last else -step)
-    return [f"{number:0{width}d}" for number in numbers]
+    return [f"{number:0{width}d}" for number in _steps(first, last, step)]
+
+
+def _steps(first: int, last: int, step: int) -> range:
+    return range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
 
 
 def _skip(text: str, at: int) -> int:
@@ -76,10 +79,11 @@ def _skip(text: str, at: int) -> int:
     char = text[at]
     if char == "\\":
         return at + 2
-    if char == "'" or char == '"':
-        end = at + 1
-        while end < len(text) and text[end] != char:
-            end += 2 if char == '"' and text[end] == "\\" else 1
+    if char in ("'", '"') or text[at : at + 2] == "$'":
+        escapes = char != "'"
+        end = at + (2 if char == "$" else 1)
+        while end < len(text) and text[end] != ('"' if char == '"' else "'"):
+            end += 2 if escapes and text[end] == "\\" else 1
         return end + 1
     if char == "`":
         end = text.find("`", at + 1)

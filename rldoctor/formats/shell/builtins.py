@@ -95,7 +95,7 @@ class Builtins(Scope):
         self.read_text(" ".join(word.text for word in words), self.expander.line(node))
 
     def _set(self, words: list[Word]) -> None:
-        sign, named = "", False  # the word is the name of an option that -o asks for
+        sign, named = "", 0  # so many words that follow are names of options that -o asks for
         for index, word in enumerate(words):
             value = word.value
             if isinstance(value, Unresolved):
@@ -103,12 +103,12 @@ class Builtins(Scope):
                 return
             if named:
                 self.all_exported = sign == "-" if value == "allexport" else self.all_exported
-                named = False
+                named -= 1
             elif value == "--" or value[:1] not in ("-", "+") or value == "-":
                 self.arguments(tuple(words[index + (value in ("--", "-")) :]))
                 return
             else:
-                sign, named = value[0], value[-1] == "o"
+                sign, named = value[0], value.count("o")
                 self.all_exported = sign == "-" if "a" in value[1:] else self.all_exported
 
     def _shift(self, words: list[Word]) -> None:

@@ -35,6 +35,7 @@ _ANSI_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
 _BLANKS = " \t\n"
 _SIGN = re.compile(rb"[$`<>]")
+_TILDE = re.compile(r"((?:[A-Za-z_]\w*\+?=)?)~(?=/|\Z)")
 _BLANK_BEFORE = re.compile(rb"[ \t(=]\\ ")
 
 
@@ -106,9 +107,6 @@ class Expander:
         if "{" in text and len(listed := braces(text)) > 1:
             return [word for part in listed for word in self._written(part, self.line(node))]
         pieces = self._bounded(node)
-        if _BLANK_BEFORE.fullmatch(self.raw[max(node.start_byte - 3, 0) : node.start_byte]):
-            # The grammar takes an escaped blank at the beginning of a word for no part of it.
-            pieces = [self.piece(" ", self.line(node)), *pieces]
         if len(pieces) > 1 and any(piece.many for piece in pieces):
             return [replace(self.join(pieces, text, self.line(node), -1, -1), many=True)]
         fields = list(self._split(pieces))[:MAX_PIECES]
@@ -139,14 +137,23 @@ class Expander:
 
     def _from_start(self, node: Node) -> Iterator[Piece]:
         """The parts of a word, with a tilde at its beginning replaced by the home folder where that is known."""
-        home = self.variables.get("HOME")
+        bare = node.type in ("word", "concatenation") and _TILDE.match(self.text(node)) is not None
+        if _BLANK_BEFORE.fullmatch(self.raw[max(node.start_byte - 3, 0) : node.start_byte]):
+            # The grammar takes an escaped blank at the beginning of a word for no part of it.
+            yield self.piece(" ", self.line(node))
         for index, piece in enumerate(self.pieces(node)):
-            bare = node.type in ("word", "concatenation") and piece.literal and isinstance(piece.text, str)
-            known = bare and home is not None and isinstance(home.value, str)
-            if index == 0 and known and re.match(r"~(/|\Z)", str(piece.text)) and self.text(node).startswith("~"):
-                yield self.piece(str(home.value if home else "") + str(piece.text)[1:], piece.line)
-            else:
-                yield piece
+            argument = node.parent is not None and node.parent.type in ("command", "file_redirect")
+            yield self.at_home(piece, argument) if bare and index == 0 else piece
+
+    def at_home(self, piece: Piece, argument: bool = False) -> Piece:
+        """A word's first part with a tilde at its beginning, of an ``argument`` also behind ``name=``, replaced by the
+        home folder."""
+        home = self.variables.get("HOME")
+        found = _TILDE.match(piece.text) if piece.literal and isinstance(piece.text, str) else None
+        if found is None or home is None or not isinstance(home.value, str) or (found[1] and not argument):
+            return piece
+        # What the expansion brings is not split.
+        return replace(piece, text=found[1] + home.value + found.string[found.end() :], start=-1, end=-1, literal=False)
 
     def join(self, pieces: Iterable[Piece], raw: str, line: int, start: int, end: int) -> Word:
         """Pieces as one word; one unknown piece makes its value unknown."""
@@ -156,7 +163,7 @@ class Expander:
             if isinstance(piece.text, Unresolved):
                 unknown = piece.text
                 break
-            prefix += " " if piece.boundary else piece.text
+            prefix += (piece.text or " ") if piece.boundary else piece.text
         value: str | Unresolved = prefix if unknown is None else Unresolved(raw, unknown.why)
         many = len(pieces) == 1 and pieces[0].many
         return Word(value, raw, line, start, end, prefix, self.inside, pieces, many, self.file)
@@ -304,7 +311,7 @@ class Expander:
         else:
             found = parameter(self, node)
             if isinstance(found, tuple):
-                if not found and quoted:
+                if not found and quoted and kind_of(self.text(node)) != "@":
                     yield self.piece("", line)
                 yield from (replace(piece, quoted=True) for piece in found) if quoted else found
             elif isinstance(found, Variable):
@@ -319,11 +326,14 @@ class Expander:
         """The parts of what a variable holds; ``kind`` is ``@`` or ``*`` where all elements were asked for."""
         if not variable.words and quoted and kind != "@":
             yield self.piece("", line)
+        between = self._separator() if kind == "*" else ""
         for index, word in enumerate(variable.words if kind else variable.words[:1]):
-            if index and quoted and kind == "*":
-                yield self.piece(" ", line)
+            if index and quoted and kind == "*" and word.open:
+                pass  # it may be nothing, and then nothing is joined
+            elif index and (isinstance(between, Unresolved) or (quoted and kind == "*")):
+                yield self.piece(between, line)
             elif index:
-                yield self.piece("", line, quoted=quoted, boundary=True)
+                yield self.piece(between, line, quoted=quoted, boundary=True)
             if quoted and isinstance(word.value, str):
                 yield self.piece(word.value, line, span)
             elif quoted:
@@ -333,6 +343,12 @@ class Expander:
                 # An unquoted list of options: each of them stands in the variable's own assignment.
                 pieces = word.pieces or (self.piece(word.value, line),)
                 yield from (replace(piece, quoted=False) for piece in pieces)
+
+    def _separator(self) -> str | Unresolved:
+        """What joins all elements to one word: the first letter of ``IFS``."""
+        separators = self.variables.get("IFS")
+        value = separators.value if separators is not None else _BLANKS
+        return value if isinstance(value, Unresolved) else value[:1]
 
     def _field(self, pieces: list[Piece]) -> Word:
         start, end = pieces[0].start, pieces[-1].end

@@ -164,15 +164,26 @@ def _parts(expander: Expander, node: Node, rest: list[Node]) -> tuple[Piece, ...
     """The parts of a default: what is quoted in it stays together. Within double quotes, single ones mean nothing."""
     inside = _in_quotes(node)
     found: list[Piece] = []
-    for child in rest:
-        for part in child.children if child.type == "concatenation" else [child]:
-            if part.type == "raw_string" and inside:
-                found.append(expander.piece(expander.text(part), expander.line(part)))
-            elif part.type in ("string", "raw_string", "ansi_c_string", "translated_string"):
-                found.extend(expander.pieces(part, True))
-            else:
-                found.extend(replace(piece, quoted=inside) for piece in expander.pieces(part, inside))
-    return tuple(found)
+    end = rest[0].prev_sibling.end_byte if rest and rest[0].prev_sibling is not None else node.end_byte
+    for part in (part for child in rest for part in (child.children if child.type == "concatenation" else [child])):
+        line = expander.line(part)
+        # The grammar leaves blanks out.
+        blanks = expander.raw[end : expander.begin(part)]
+        end = part.end_byte
+        if blanks.isspace():
+            found.append(expander.piece(blanks.decode(), line, quoted=inside))
+        if part.type == "raw_string" and inside:
+            found.append(expander.piece(expander.text(part), line))
+        elif part.type in ("string", "raw_string", "ansi_c_string", "translated_string"):
+            found.extend(expander.pieces(part, True))
+        elif part.type in ("word", "regex") and "`" in expander.text(part):
+            found.append(expander.piece(Unresolved(expander.text(part), "a command's output"), line, quoted=inside))
+        else:
+            pieces = list(expander.pieces(part, inside))
+            if pieces and not found and not inside:
+                pieces[0] = expander.at_home(pieces[0])
+            found.extend(replace(piece, quoted=inside) for piece in pieces)
+    return tuple(found) if found or not inside else (expander.piece("", expander.line(node)),)
 
 
 def _in_quotes(node: Node) -> bool:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Piece:
     """A part of a word: its text, the bytes it stands on (-1 where it stands nowhere), whether it is safe from
-    splitting (``quoted``), and whether it stands there letter by letter (``literal``). A ``boundary`` has no text: one
-    word ends there and the next begins, as between the elements of ``"${ARRAY[@]}"``. ``many`` marks an unknown that
+    splitting (``quoted``), and whether it stands there letter by letter (``literal``). At a ``boundary`` one
+    word ends and the next begins, as between the elements of ``"${ARRAY[@]}"``; its text is what joins them where they
+    are made one word, a blank where it has none. ``many`` marks an unknown that
     stands for any number of words."""
 
     text: str | Unresolved
@@ -132,14 +133,15 @@ class Script:
 
 def read_shell(
     source: Source,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str | Unresolved] | None = None,
     offset: int = 0,
     inside: str = "",
     arguments: Sequence[str] | None = None,
     files: Callable[[str], Source | None] | None = None,
     machine: Machine | None = None,
 ) -> Script:
-    """Reads a script; ``environment`` holds the variables of the shell that would start it, ``arguments`` what it is
+    """Reads a script; ``environment`` holds the variables of the shell that would start it, also those that it
+    has without their value being known, ``arguments`` what it is
     given (None where that is not known). ``offset`` is the byte of the file at which the text begins (-1 where it does
     not stand there letter by letter), ``inside`` the quotes around it. ``files`` opens what the script sources,
     ``machine`` is the one on which it is to run.

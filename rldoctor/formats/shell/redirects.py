@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from rldoctor.formats.shell.expand import Expander
 
+_WORDS = frozenset({"word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion"})
+
 
 def here_document(expander: Expander, node: Node, file: str) -> Source | None:
     """The text that a ``heredoc_redirect`` of ``file`` gives, its variables filled in unless the end word is quoted."""
@@ -23,11 +25,21 @@ def here_document(expander: Expander, node: Node, file: str) -> Source | None:
     return Source(text, file, expander.line(body))
 
 
+def words_behind(redirect: Node) -> list[Node]:
+    """The words of the command that stand behind a redirection: the grammar gives them to it."""
+    if redirect.type == "heredoc_redirect":
+        return [child for child in redirect.children if child.type in _WORDS]
+    if redirect.type != "file_redirect":
+        return []
+    named = [child for child in redirect.children if child.is_named and child.type != "file_descriptor"]
+    return named[1:]
+
+
 def written_files(expander: Expander, node: Node) -> list[str]:
     """The files that a ``redirected_statement`` writes, ``tee`` included, as far as their names are known."""
     redirects = [child for child in node.children[1:] if child.type == "file_redirect"]
     redirects += [c for child in node.children[1:] for c in child.children if c.type == "file_redirect"]
-    names = [expander.word(child.children[-1]).value for child in redirects]
+    names = [expander.word(child.children[-1 - len(words_behind(child))]).value for child in redirects]
     command = node.children[0]
     if command.type == "command" and expander.text(command).startswith("tee "):
         names += [expander.word(child).value for child in command.children[1:]]

@@ -12,8 +12,8 @@ from rldoctor.formats.shell.builtins import Builtins
 from rldoctor.formats.shell.condition import alternatives, case_choices, condition, fits, if_choices
 from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Command, Script, Variable, Word
-from rldoctor.formats.shell.redirects import here_document, written_files
-from rldoctor.formats.shell.scope import MAX_WORDS, joined, known
+from rldoctor.formats.shell.redirects import here_document, words_behind, written_files
+from rldoctor.formats.shell.scope import MAX_WORDS, known
 from rldoctor.formats.shell.substitution import handed, piped
 from rldoctor.formats.source import Source, line_of
 from rldoctor.formats.values import Unresolved
@@ -30,6 +30,8 @@ MAX_CALLS = 12
 MAX_ROUNDS = 64
 # Commands that change nothing a launch depends on.
 _QUIET = frozenset({"echo", "printf", "cd", "mkdir", "sleep", "test", "[", "pushd", "popd", "wait", "trap", "ulimit"})
+# Commands with a grammar of their own, which they lose behind assignments that end a line.
+_DECLARING = frozenset({"unset", "export", "declare", "local", "readonly", "typeset"})
 
 
 class Runner(Builtins):
@@ -40,7 +42,7 @@ class Runner(Builtins):
         self,
         script: Script,
         raw: bytes,
-        environment: Mapping[str, str],
+        environment: Mapping[str, str | Unresolved],
         offset: int,
         inside: str,
         arguments: Sequence[str] | None,
@@ -114,13 +116,13 @@ class Runner(Builtins):
 
     def _unset(self, node: Node) -> None:
         for child in node.children[1:]:
-            name = self.expander.text(child)
-            if child.type == "variable_name" or (child.type == "word" and name.isidentifier()):
+            name = self.expander.word(child).text
+            if name.isidentifier():
                 if self.expander.variables.pop(name, None) is not None or name in self.exports:
                     self.written.append(name)
                 self.exports.discard(name)
             elif not name.startswith("-"):
-                self.blur([name.partition("[")[0]])
+                self.lose(name.partition("[")[0], self.expander.line(node))
 
     def _list(self, node: Node, background: bool) -> None:
         left, sign, right = node.children[0], node.children[1], node.children[2]
@@ -329,6 +331,7 @@ class Runner(Builtins):
 
     def _redirected(self, node: Node, background: bool, given: Source | None = None) -> None:
         body, stdin = node.children[0], given
+        behind = [word for child in node.children[1:] for word in words_behind(child)]
         for child in node.children[1:]:
             if child.type == "heredoc_redirect":
                 stdin = here_document(self.expander, child, self.expander.file or self.script.source.file)
@@ -344,13 +347,23 @@ class Runner(Builtins):
         if stdin is not None:
             for target in written_files(self.expander, node):
                 self.script.files[target] = stdin
-        self._statement(body, background, stdin)
+        if behind and body.type == "command":
+            self._command(body, background, stdin, behind)
+        else:
+            self._statement(body, background, stdin)
 
-    def _command(self, node: Node, background: bool, stdin: Source | None) -> None:
+    def _command(self, node: Node, background: bool, stdin: Source | None, behind: Sequence[Node] = ()) -> None:
+        """Carries out a command; ``behind`` are the words of it that stand behind a redirection."""
         prefixes: dict[str, Variable] = {}
         words: list[Word] = []
         end_before = -1
-        children = node.children[self._own_statements(node) :]
+        own = self._own_statements(node)
+        if own and own < len(node.children) and self.expander.text(node.children[own]) in _DECLARING:
+            begin = node.children[own]
+            text = self.expander.raw[begin.start_byte : node.end_byte].decode()
+            self.read_text(text, self.expander.line(begin))
+            return
+        children = [*node.children[own:], *behind]
         for child in children:
             if child.type == "variable_assignment":
                 saved, written = self.state(), len(self.written)
@@ -363,12 +376,7 @@ class Runner(Builtins):
             elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "comment"):
                 continue
             elif child.is_named and len(words) < MAX_WORDS:
-                found = self.expander.words(child)
-                if words and found and child.start_byte == end_before:
-                    # The grammar cuts some words at an escaped bracket.
-                    found = [joined(words.pop(), found[0]), *found[1:]]
-                words.extend(found)
-                end_before = child.end_byte
+                end_before = self.add(words, child, end_before)
         if not words:
             return
         words = [words[0], *(word for word in words[1:] if not self.expander.is_nothing(word))]
@@ -384,9 +392,10 @@ class Runner(Builtins):
         environment = {name: v for name, v in self.expander.variables.items() if v.exported or name in self.exports}
         environment.update(prefixes)
         begin = children[0]
-        start, end = self.expander.span(begin.start_byte, node.end_byte)
+        last = behind[-1] if behind else node
+        start, end = self.expander.span(begin.start_byte, last.end_byte)
         line = self.expander.line(begin)
-        end_line = line + int(node.end_point[0] - begin.start_point[0])
+        end_line = line + int(last.end_point[0] - begin.start_point[0])
         file = self.expander.file
         command = Command(
             tuple(words), environment, line, end_line, start, end, background, stdin, not self.certain, file

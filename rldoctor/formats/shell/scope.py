@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_WORDS = 5000
-# Of these, what is assigned is not the text that stands there: integers, other letters, references, maps.
-_ATTRIBUTES = re.compile(r"[-+]\w*[Ailnu]")
+# What is assigned to these is not the text that stands there: integers, other letters, maps.
+_ATTRIBUTES = re.compile(r"-\w*[Ailu]")
+_REFERENCE = re.compile(r"-\w*n")
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Scope:
     """Variables and what is exported of them. ``left`` says how the script, function or loop has been left (``exit``,
     ``return``, ``break``, ``continue``), empty while it goes on."""
 
-    def __init__(self, expander: Expander, environment: Mapping[str, str]) -> None:
+    def __init__(self, expander: Expander, environment: Mapping[str, str | Unresolved]) -> None:
         self.expander = expander
         self.exports = set(environment)
         self.all_exported = False
@@ -42,9 +44,11 @@ class Scope:
         self.alternatives = 0
         self.written: list[str] = []
         self.locals: list[dict[str, Variable | None]] = []
+        # Names declared with attributes, and those that stand for another variable (declare -n).
+        self.declared: dict[str, str] = {}
+        self.references: dict[str, str] = {}
         for name, value in environment.items():
-            word = Word(value, value, 0, pieces=(Piece(value, 0),))
-            expander.variables[name] = Variable((word,), 0, exported=True)
+            expander.variables[name] = replace(known(value, 0), exported=True)
 
     @property
     def certain(self) -> bool:
@@ -96,6 +100,8 @@ class Scope:
                 merged[name] = first
             elif all(v is None or v.array for v in found):
                 merged[name] = _common([v or replace(first, words=()) for v in found], name)
+            elif any(v is not None and (v.array or any(word.many for word in v.words)) for v in found):
+                merged[name] = replace(first, words=(_any(name, first.line),), array=True)
             else:
                 merged[name] = self._open(name, first)
         self.expander.variables = merged
@@ -118,6 +124,10 @@ class Scope:
             else:
                 self.expander.variables[name] = Variable((_any(name, 0),), 0)
 
+    def lose(self, name: str, line: int) -> None:
+        """Makes an array unknown of which something has changed that is not followed."""
+        self.set(name, Variable((_any(name, line),), line, array=True))
+
     def _open(self, name: str, variable: Variable) -> Variable:
         raw = self.expander.raw[max(variable.start, 0) : max(variable.end, 0)].decode(errors="replace")
         found = known(Unresolved(raw or name, f"{name} {_DEPENDS}"), variable.line)
@@ -129,6 +139,9 @@ class Scope:
         value = node.child_by_field_name("value")
         if name_node is None:
             return
+        if (target := self.references.get(self.expander.text(name_node).partition("[")[0])) is not None:
+            self.blur([target])
+            return
         more = any(child.type == "+=" for child in node.children)
         if name_node.type == "subscript":
             self._assign_element(node, name_node, value, more)
@@ -136,8 +149,12 @@ class Scope:
         name, line = self.expander.text(name_node), self.expander.line(node)
         start, end = self.expander.span(node.start_byte, node.end_byte)
         array = value is not None and value.type == "array"
+        words: list[Word] = []
         if array and value is not None:
-            words = [word for child in value.children if child.is_named for word in self._element(child)][:MAX_WORDS]
+            end_before = -1
+            for child in value.children:
+                if child.is_named and child.type != "comment" and len(words) < MAX_WORDS:
+                    end_before = self.add(words, child, end_before)
             if re.search(r"(?:^\(|\s)\s*\[[^\]\s]*\]\+?=", self.expander.text(value)):
                 words = [_any(name, line)]  # elements with places of their own
         else:
@@ -153,6 +170,11 @@ class Scope:
             start = old.start
         elif more and not array:
             self.expander.asked.add(name)
+        if (flags := self.declared.get(name)) is not None and not (
+            "i" in flags and len(words) == 1 and not more and _INTEGER.fullmatch(words[0].text)
+        ):
+            why = Unresolved(name, f"{name} is declared with {flags}")
+            words, array = list(known(why, line).words), False
         self.set(name, Variable(tuple(words), line, array, export, start, end))
 
     def _valued(self, name: str, value: Node) -> Word:
@@ -172,13 +194,19 @@ class Scope:
         old = self.expander.variables.get(name)
         words = list(old.words) if old is not None else []
         if more or value is None or not index.isdigit() or int(index) > len(words) or any(w.open for w in words):
-            words = [_any(name, line)]
-        else:
-            words[int(index) : int(index) + 1] = [self.expander.word(value)]
+            self.lose(name, line)
+            return
+        words[int(index) : int(index) + 1] = [self.expander.word(value)]
         self.set(name, Variable(tuple(words), line, array=True))
 
-    def _element(self, node: Node) -> list[Word]:
-        return [] if node.type == "comment" else self.expander.words(node)
+    def add(self, words: list[Word], node: Node, end_before: int) -> int:
+        """Adds the words that a node becomes, where the one before it ends at a byte, and returns where it ends itself.
+        The grammar cuts some words at an escaped bracket, and each where a line goes on."""
+        found = self.expander.words(node)
+        if words and found and end_before >= 0 and self.expander.raw[end_before : node.start_byte] in (b"", b"\\\n"):
+            found = [joined(words.pop(), found[0]), *found[1:]]
+        words.extend(found)
+        return int(node.end_byte)
 
     def _word(self, value: str, raw: str, line: int) -> Word:
         return Word(value, raw, line, file=self.expander.file)
@@ -202,7 +230,9 @@ class Scope:
         flags = [self.expander.text(child) for child in node.children if child.type == "word"]
         export = keyword == "export" or any(flag.startswith("-") and "x" in flag for flag in flags)
         unexport = keyword == "export" and "-n" in flags
-        odd = keyword != "export" and any(_ATTRIBUTES.match(flag) for flag in flags)
+        odd = next((flag for flag in flags if keyword != "export" and _ATTRIBUTES.match(flag)), None)
+        refers = keyword not in ("export", "readonly") and any(_REFERENCE.match(flag) for flag in flags)
+        before = dict(self.expander.variables)
         local = bool(self.locals) and keyword in ("local", "declare", "typeset") and "-g" not in flags
         for child in node.children[1:]:
             if child.type not in ("variable_assignment", "variable_name"):
@@ -212,13 +242,21 @@ class Scope:
             name = self.expander.text(child.children[0] if child.type == "variable_assignment" else child)
             if local:
                 self.locals[-1].setdefault(name, self.expander.variables.get(name))
-            if child.type == "variable_assignment":
+            if odd is not None:
+                self.declared[name] = odd
+            if refers:
+                self._refer(name, child)
+            elif child.type == "variable_assignment":
+                # Bash expands all of them before it gives any its value.
+                given, self.expander.variables = self.expander.variables, dict(before)
                 self.assign(child, export and not unexport)
+                given.update({n: v for n, v in self.expander.variables.items() if before.get(n) is not v})
+                self.expander.variables = given
             elif local:
                 self.expander.variables.pop(name, None)
                 self.written.append(name)
-            if odd:
-                self.set(name, known(Unresolved(name, f"{name} is declared with {' '.join(flags)}"), 0))
+            elif odd is not None and "A" in odd:
+                self.lose(name, self.expander.line(node))
             if unexport:
                 self.exports.discard(name)
             elif export:
@@ -226,6 +264,15 @@ class Scope:
             if name in self.expander.variables:
                 exported = name in self.exports
                 self.expander.variables[name] = replace(self.expander.variables[name], exported=exported)
+
+    def _refer(self, name: str, node: Node) -> None:
+        """``declare -n name=target``: what is given to the name, the target gets."""
+        value = node.child_by_field_name("value")
+        target = self.expander.word(value).text if value is not None else ""
+        self.references.pop(name, None)
+        if target.isidentifier() and target != name:
+            self.references[name] = target
+        self.set(name, known(Unresolved(name, f"{name} stands for another variable"), self.expander.line(node)))
 
     def _export_words(self, node: Node) -> None:
         """``export $(cat .env | xargs)``: assignments among the words that an expansion becomes."""
@@ -238,6 +285,8 @@ class Scope:
     def leave_function(self) -> None:
         """Gives the variables that were local to a function back to those who had them before."""
         for name, old in self.locals.pop().items():
+            self.declared.pop(name, None)
+            self.references.pop(name, None)
             if old is None:
                 self.expander.variables.pop(name, None)
             else:
@@ -281,5 +330,5 @@ def joined(old: Word, new: Word) -> Word:
     right = new.pieces or (Piece(new.value, new.line),)
     pieces = (*left, *right)
     unknown = next((p.text for p in pieces if isinstance(p.text, Unresolved)), None)
-    text = "".join(" " if p.boundary else p.text for p in pieces if isinstance(p.text, str))
+    text = "".join((p.text or " ") if p.boundary else p.text for p in pieces if isinstance(p.text, str))
     return Word(unknown if unknown is not None else text, new.raw, new.line, pieces=pieces, file=new.file)

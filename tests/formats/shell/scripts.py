@@ -86,6 +86,8 @@ class Writer:
             f"${{{self.dice.choice(ARRAYS)}[*]}}",
             f"${{{self.dice.choice(ARRAYS)}[@]:1}}", f"${{{self.dice.choice(ARRAYS)}[-1]}}", f"$(({self.sum()}))",
             f"${self.dice.choice(ARRAYS)}", f"${{{self.dice.choice(ARRAYS)}[@]/a/b}}",
+            f'${{{name}:+--v "${self.name()}"}}', f'${{{name}:-a  "b c" d}}', f"${{{name}:+x 'y z' ${name}}}",
+            f"${{{name}:-~/d}}", f"${{{name}:-`echo q`}}", f"${{{name}+-n ${{B:-e f}} end}}",
         )  # fmt: skip
 
     def sum(self) -> str:
@@ -124,7 +126,25 @@ class Writer:
             return f'"${{{self.dice.choice(ARRAYS)}[@]}}"'
         if choice == 7:
             return self.pick(
-                '"$@"', '"$*"', "'a'\"b\"c", 'x"$A"y', "--flag", "a{b,c}", 'p"$@"q', 'k="${ARGS[@]}"', "{1..3}"
+                '"$@"',
+                '"$*"',
+                "'a'\"b\"c",
+                'x"$A"y',
+                "--flag",
+                "a{b,c}",
+                'p"$@"q',
+                'k="${ARGS[@]}"',
+                "{1..3}",
+                "{a..g..3}",
+                "key=~/x",
+                "~",
+                "a.b=~/y",
+                "one\\\ntwo",
+                ">/dev/null --after",
+                '"${ARGS[*]}"',
+                '"${MORE[@]+"${MORE[@]}"}"',
+                '"${NONE[@]:-none}"',
+                "2>&1 last",
             )
         return self.pick("--lr", "1e-6", "a.b=c", "+x.y=[1,2]", "-n", "end")
 
@@ -149,6 +169,8 @@ class Writer:
 
     def statement(self, depth: int) -> str:
         kind = self.dice.randrange(22 if depth < 2 else 12)
+        while kind == 17 and depth:  # a function that is called is taken to be defined
+            kind = self.dice.randrange(22)
         name, array = self.name(), self.dice.choice(ARRAYS)
 
         def inner() -> str:
@@ -180,6 +202,14 @@ class Writer:
                 "(( N += 2 ))",
                 "let N=N+1",
                 f"unset {array}",
+                f"unset '{array}[0]'",
+                "set -eou pipefail",
+                "set -o pipefail -u; set +u",
+                "IFS=,",
+                "IFS=:; IFS=$' \\t\\n'",
+                "declare -i N=7; N=N+2",
+                f"export A=x{name} B=$A",
+                f"declare -n REF={name}; REF=given",
             )
         if kind < 12:
             return self.command()

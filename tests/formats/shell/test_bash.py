@@ -12,16 +12,17 @@ from tests.formats.shell.scripts import BASH, Writer, difference, in_bash
 
 pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")
 ARGUMENTS = ["first", "2nd arg"]
+HOME = {"HOME": "/home/somebody"}
 SCRIPTS = 400
 BATCHES = 8
 
 
 def read_and_run(text: str, folder: Path, arguments: list[str]) -> tuple[str, bool] | None:
     """The difference and whether the reader knew every word; None where bash finds fault with the script."""
-    ran = in_bash(text, folder, {}, arguments)
+    ran = in_bash(text, folder, HOME, arguments)
     if ran is None:
         return None
-    read = read_shell(Source(text, "script.sh"), {}, arguments=arguments)
+    read = read_shell(Source(text, "script.sh"), HOME, arguments=arguments)
     known = all(isinstance(word.value, str) for command in read.commands for word in command.words)
     return difference(read.commands, ran), known
 
@@ -69,6 +70,20 @@ def test_generated_scripts_are_read_as_bash_runs_them(batch: int, tmp_path: Path
         'A=1 B=2 C=c.d\nP=data/$A/$B/$C.parquet\nrun "$P" x=$A-$B-$C/ ${A}/$B/c "$A"/$B,$C=1 {a,$A/$B/c} $A/$B\\ d\n',
         "A=1\nB=2\nexport P=$A/$B/x Q=$A:$B:y\nrun $P $Q $((A * 8/$B)) $A.$B.$A*\n",
         "A=3\nB=${P:-$(((A + 4) / 2))}\nrun ${C:-$(((A + B) * 2))}\n",
+        'set -eou pipefail\nrun "$@" $#\n',
+        'set -o errexit -uo pipefail a b\nrun "$@"\n',
+        'P=proj\nrun ${P:+--project "$P" --entity \'me too\'} "${Q:-a \'b\'}" ${Q:- lead "x y" } end\n',
+        'run "${NONE[@]+"${NONE[@]}"}" "${NONE[@]:-}" end\n',
+        'A=(1 2 3)\nIFS=,\nrun "${A[*]}" "f=[${A[*]}]"\nset -- x y\nB="$*" C=${A[*]}\nunset IFS\nrun "$B" "$C" "$*"\n',
+        "A=(a b c)\nunset 'A[1]'\nrun \"${A[@]}\"\n",
+        "export NODES=2 WORLD=$((NODES * 8))\nf() { local a=1 b=$a; run ${b:-none}; }\nf\nrun $WORLD $NODES\n",
+        "pick() { local -n to=$1; to=big; }\nMODEL=small\npick MODEL\nrun $MODEL\n",
+        "declare -i N=4\nrun $N\nN=N*2\nN+=1\nrun $N\n",
+        "run a >/dev/null --b 1 2>&1 --c\nrun <<E d e\ntext\nE\n",
+        "run {a..g..3} {g..a..3} one\\\ntwo\n",
+        'HOME=/h\nA=${X:-~/d}\nrun $A ${X:-~/e} "${X:-~/f}" key=~/g a.b=~/i --p=~/j\n',
+        "A=1 B=2\nexport C=3 D=$A\nE=5 F=6\nunset A\nG=7 H=8\nif [ $B = 2 ]; then run $C$D$E; fi\nrun ${A:-gone}\n",
+        'run ${A:-`echo old`} "${B:-x`echo y`}"\n',
     ],
 )
 def test_what_launch_scripts_do(text: str, tmp_path: Path) -> None:
