@@ -147,6 +147,7 @@ def _serves(case: Case, version: str, capability: str) -> bool:
     "no kernel image is available for execution on the device",
     "is not compatible with the current PyTorch installation",
     "CUDA error: invalid device function",
+    "HIP error: invalid device function",
     "' is not defined for option 'gpu-name'",
     "PTXASError: PTXAS error: ",
     "ptxas fatal   : Value 'sm_",
@@ -175,7 +176,9 @@ def refused_by_the_device(case: Case, event: LogEvent) -> Iterator[Finding]:
         if compiler
         else f"{named('torch', case)}, vLLM or an extension holds no kernels for {device}",
         severity=weight(event),
-        fixes=(*(fixes or _OF_EITHER_AGE), *((_OWN_PTXAS,) if "ptxas" in event.literal.lower() else ())),
+        fixes=_OF_AMD
+        if "HIP error" in event.line
+        else (*(fixes or _OF_EITHER_AGE), *((_OWN_PTXAS,) if "ptxas" in event.literal.lower() else ())),
         url="https://github.com/vllm-project/vllm/issues/14452",
     )
 
@@ -202,6 +205,18 @@ _OF_EITHER_AGE = (
     Fix(
         title="see what was built for what",
         commands=('python -c "import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())"',),
+    ),
+)
+
+_OF_AMD = (
+    Fix(
+        title="take wheels or an image that were built for this GPU's architecture",
+        commands=("rocminfo | grep gfx",),
+    ),
+    Fix.unsafe(
+        "or let a near relative's kernels run (10.3.0, 11.0.0)",
+        {"env.HSA_OVERRIDE_GFX_VERSION": "11.0.0"},
+        side_effects="unsupported: kernels may fault",
     ),
 )
 
@@ -250,17 +265,7 @@ check.signature(
     "rocblaslt error: Cannot read ",
     details=(r"for GPU arch ?: (?P<gpu>gfx\w+)", r"TensileLibrary\w*?_(?P<gpu_2>gfx\w+?)\.dat"),
     says="the installed ROCm libraries hold no kernels for this GPU[[ ({gpu})]], or cannot read them",
-    fixes=(
-        Fix(
-            title="take wheels or an image that were built for this GPU's architecture",
-            commands=("rocminfo | grep gfx",),
-        ),
-        Fix.unsafe(
-            "or let a near relative's kernels run (10.3.0, 11.0.0)",
-            {"env.HSA_OVERRIDE_GFX_VERSION": "11.0.0"},
-            side_effects="unsupported: kernels may fault",
-        ),
-    ),
+    fixes=_OF_AMD,
     silent=True,
     url="https://rocm.docs.amd.com/projects/install-on-linux/en/latest/reference/system-requirements.html",
 )

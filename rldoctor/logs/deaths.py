@@ -62,7 +62,7 @@ DEATHS: tuple[Death, ...] = (
     # Ray's C++ log (and glog) as a process ends itself.
     _death(
         "Check failed: ",
-        r"(?:\[[^\]]{5,80}\] )?[\w./-]{1,200}\.cc:\d{1,6}:? .{0,200}?Check failed: ",
+        r"(?:\[[^\]]{5,80}\] )?(?:\(\w{1,40}\) )?[\w./-]{1,200}\.(?:cc|h):\d{1,6}:? .{0,200}?Check failed: ",
         "Fatal check",
     ),
     _death(": error: ", r"(?!(?:collect2|ld|gcc|g\+\+|cc1plus|clang|nvcc|ninja|make|pip|fatal)\b)"

@@ -23,7 +23,7 @@ _NEARLY_ALL = 0.95
 # several, are kept. Before each stands the share of the lines that must have it: programs write some of these forms
 # too, but not in front of every line.
 ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
-    (re.compile(rb"(?m)^\xef?\xbb?\xbf?" + pattern), share)
+    (re.compile(rb"(?m)^\xef?\xbb?\xbf?(?:\x1b\[[\d;]{0,8}m)?" + pattern), share)
     for share, pattern in (
         # gh run view --log: job, step, time
         (MOST, rb"[^\t\n]{1,120}\t[^\t\n]{1,120}\t(?:\xef\xbb\xbf)?(?P<time>" + _ISO + rb")(?: |$)"),
@@ -50,7 +50,7 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
         # SkyPilot: task or node, rank, process
         (
             MOST,
-            rb"(?:\x1b\[[\d;]{1,8}m)?\((?P<node>[\w-]{1,60}),(?: rank=(?P<rank>\d{1,5}),)? pid=\d{1,9}"
+            rb"\((?P<node>[\w-]{1,60}),(?: rank=(?P<rank>\d{1,5}),)? pid=\d{1,9}"
             rb"(?:, ip=[\d.]{7,15})?\)(?:\x1b\[0m)?(?: |$)",
         ),
         # mpirun --tag-output, prterun, SageMaker: job and rank, stream
@@ -97,6 +97,10 @@ _GREP = re.compile(rb"(?m)^(?:[^\s:]{1,200}[:-])?(?P<number>\d{1,9})[:-]")
 # So far Markdown sets code in.
 _BLOCK = 4
 _TRACED = (b"Traceback (most recent call last):", b'  File "')
+# What git and diff write of a file before its lines.
+_PATCH = re.compile(
+    rb"(?m)^(?:diff --git |new file mode \d|index [0-9a-f]{4}|(?:---|\+\+\+) (?:[ab]/|/dev/null)|@@ -\d)[^\n]*"
+)
 _COLUMN = re.compile(rb" *\d{1,9} ")
 # A time alone in its line; of the lines of such a page it is every second, or with a stream's name every third.
 _ALONE = re.compile(_ISO)
@@ -223,12 +227,14 @@ def indented(lines: Sequence[bytes]) -> Strip | None:
 
 
 def added(lines: Sequence[bytes]) -> Strip | None:
-    """The marks of a patch that adds a log."""
+    """The marks of a patch that adds a log, with or without its heads."""
     full = [line for line in lines if line.strip()]
-    marked = [line for line in full if line.startswith(b"+")]
-    if len(marked) < max(_FEWEST, _NEARLY_ALL * len(full)):
+    first = next((i for i, line in enumerate(full) if _PATCH.match(line)), 0)
+    held = [line for line in full[first:] if not _PATCH.match(line)]
+    marked = [line for line in held if line.startswith(b"+")]
+    if len(marked) < max(_FEWEST, _NEARLY_ALL * len(held)) or any(map(of_program, full[:first])):
         return None
     # A shell traces its commands behind a blank.
     if not any(line[1:].startswith(_TRACED) or (line[1:2] != b" " and of_program(line[1:])) for line in marked):
         return None
-    return lambda text: re.sub(rb"(?m)^\+", b"", text)
+    return lambda text: re.sub(rb"(?m)^\+", b"", _PATCH.sub(b"", text))

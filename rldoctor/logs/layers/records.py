@@ -10,14 +10,16 @@ from rldoctor.logs import envelope
 from rldoctor.logs.layers.layer import MOST, Strip
 
 # Where records keep the text, the time, the level and the process; the first that is there counts. A dot goes deeper.
-_TEXT = ("log", "textPayload", "jsonPayload.message", "jsonPayload.log", "line", "message", "msg", "MESSAGE", "body",
-         "@message", "event.original", "text", "result._raw", "_raw", "content", "data")  # fmt: skip
+_TEXT = ("log", "textPayload", "line", "message", "msg", "MESSAGE", "body", "@message", "event.original", "text",
+         "_raw", "content", "data", "LogEntry", "LogMessage")  # fmt: skip
 _TIME = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "receiveTimestamp", "date",
-         "__REALTIME_TIMESTAMP", "result._time", "_time", "tsns")  # fmt: skip
+         "__REALTIME_TIMESTAMP", "_time", "tsns", "TimeGenerated", "TimeGenerated [UTC]")  # fmt: skip
 # Not ``severity``: Cloud Logging derives it from the stream, and all of a standard error is ERROR.
 _LEVEL = ("level", "levelname", "lvl", "log.level")
 _PROCESS = ("kubernetes.pod_name", "resource.labels.pod_name", "labels.pod", "pod", "pod_name", "_HOSTNAME", "hostname",
-            "host", "instance", "result.host")  # fmt: skip
+            "host", "instance", "stream.pod")  # fmt: skip
+# How far within a record its text may stand.
+_DEEPEST = 2
 # Besides its text a record has one of these; what trainers log of a step has not.
 _MARKS = (*_TIME, *_LEVEL, "severity", "stream", "stream_name", "labels", "_PID", "logName")
 
@@ -29,7 +31,7 @@ def json_records(lines: Sequence[bytes]) -> Strip | None:
         return None
     held = [record for line in full if (record := _record(line)) is not None]
     if len(held) >= max(MOST * len(full), 1):
-        several = len({str(_first(record, _PROCESS)) for record in held}) > 1
+        several = len({str(_of(_held(record), _PROCESS)) for record in held}) > 1
         return lambda text: _unpacked_lines(text, several)
     return None
 
@@ -47,7 +49,31 @@ def _record(raw: bytes) -> dict[str, Any] | None:
 
 def is_record(entry: Mapping[str, Any]) -> bool:
     """Whether an object is the record of a line, and no step's metrics."""
-    return isinstance(_first(entry, _TEXT), str) and _first(entry, _MARKS) is not None and "step" not in entry
+    held = _held(entry)
+    return bool(held) and _of(held, _MARKS) is not None and not any("step" in each for each in held)
+
+
+def _held(entry: Mapping[str, Any], depth: int = 0) -> tuple[Mapping[str, Any], ...]:
+    """The mapping that has the record's text, and those around it, innermost first: a store's export keeps what it
+    collected within what it says of itself."""
+    if _text(entry) is not None:
+        return (entry,)
+    inner = (held for held in entry.values() if isinstance(held, Mapping)) if depth < _DEEPEST else ()
+    return next(((*found, entry) for held in inner if (found := _held(held, depth + 1))), ())
+
+
+def _text(entry: Mapping[str, Any]) -> str | None:
+    """The text of a record; Loki's own form has several lines of a stream, each behind its time."""
+    text = next((value for name in _TEXT if isinstance(value := _first(entry, (name,)), str)), None)
+    values = entry.get("values") if text is None else None
+    if isinstance(values, list) and values and all(isinstance(v, list) and len(v) > 1 for v in values):
+        lines = [value[1] for value in values]
+        return "\n".join(lines) if all(isinstance(line, str) for line in lines) else None
+    return text
+
+
+def _of(held: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
+    return next((value for each in held if (value := _first(each, names)) is not None), None)
 
 
 def _unpacked_lines(text: bytes, several: bool) -> bytes:
@@ -63,23 +89,21 @@ def _unpacked_lines(text: bytes, several: bool) -> bytes:
 
 def _text_of(entry: Mapping[str, Any], several: bool) -> Iterator[str]:
     """The lines of a record, each with what the record tells about it."""
-    process = _first(entry, _PROCESS) if several else None
-    stream = entry.get("stream")
-    if several and process is None and isinstance(stream, Mapping):
-        process = stream.get("pod")
-    level = _first(entry, _LEVEL)
+    held = _held(entry)
+    process = _of(held, _PROCESS) if several else None
+    level = _of(held, _LEVEL)
     reported = envelope.written(
         time=time_of(entry) or "",
         level=level.upper() if isinstance(level, str) else "",
         process=process if isinstance(process, str) else "",
     )
-    for line in str(_first(entry, _TEXT)).rstrip("\n").split("\n"):
+    for line in (_text(held[0]) or "").rstrip("\n").split("\n"):
         yield reported + line
 
 
 def time_of(entry: Mapping[str, Any]) -> str | None:
     """A record's time as it writes it."""
-    time = _first(entry, _TIME)
+    time = _of(_held(entry), _TIME)
     return time if isinstance(time, str) else None
 
 

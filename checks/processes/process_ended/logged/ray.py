@@ -47,6 +47,7 @@ check.passes_on(
 check.signature(
     "GCS may have been killed",
     "gcs_server.out for more details",
+    "gcs_rpc_server_reconnect_timeout_s",
     pattern=r"(?s)Failed to connect to GCS",
     says="the head of the Ray cluster is gone: its GCS answers no more",
     fixes=(
