@@ -172,7 +172,9 @@ _CALLERS = (None, "python", "torch", "hydra", "ray", "accelerate")
 def own_option_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A framework reads an option that its own class of options does not have."""
     error = event.exception
-    said = event.search(r"AttributeError: '(?P<kind>\w+(?:Arguments|Config)|Namespace)' object has no attribute '(?P<name>\w+)'")
+    said = event.search(
+        r"AttributeError: '(?P<kind>\w+(?:Arguments|Config)|Namespace)' object has no attribute '(?P<name>\w+)'"
+    )
     if said is None or error is None or len(error.frames) < _FEWEST_OWN:
         return
     frame = error.frames[-1]

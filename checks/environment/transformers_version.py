@@ -101,10 +101,6 @@ def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
     "is already used by a Transformers config, pick another name.",
     "has no attribute all_special_tokens_extended",
     "has no attribute 'all_special_tokens_extended'",
-    "object has no attribute 'rope_theta'",
-    "object has no attribute 'rope_scaling'",
-    "object has no attribute 'rope_parameters'",
-    "object has no attribute 'pad_token_id'",
 )
 def ahead_of_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
     """vLLM, or a framework, meets a transformers that it was not written for."""
@@ -117,9 +113,6 @@ def ahead_of_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
     others = [package for package in packages if package not in ("transformers", "python")]
     if not others or others[-1] is None:
         return  # the user's own code registers or asks
-    of_config = re.search(r"'\w*Config' object", link.message) is not None
-    if event.literal.startswith("object has") and not (of_config and others[-1] == "vllm"):
-        return
     reported = link.message.splitlines()[0][:200]
     fixes = declared_fixes(case, check, "transformers")
     if event.literal.startswith("is already used"):
@@ -127,6 +120,45 @@ def ahead_of_vllm(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         f"{others[-1]} does not work with {named('transformers', case)}: {reported}",
         fixes=fixes or (_below("5", case, "vllm<0.12"), _NEWER_VLLM),
+    )
+
+
+# What models of several parts keep in the configuration of their text part.
+_OF_TEXT = (
+    "hidden_size",
+    "vocab_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "num_hidden_layers",
+    "intermediate_size",
+    "max_position_embeddings",
+    "head_dim",
+    "tie_word_embeddings",
+    "num_experts",
+)
+_MOVED = ("rope_theta", "rope_scaling", "rope_parameters", "pad_token_id")
+
+
+@check.logged("Config' object has no attribute '")
+def config_has_it_elsewhere(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A package reads a setting where the class of a model's configuration does not have it in this transformers."""
+    link = link_of(event)
+    said = re.search(r"'(?P<kind>\w+Config)' object has no attribute '(?P<name>\w+)'", link.message) if link else None
+    packages = [package_of(frame.file, frame.function) for frame in link.frames] if link is not None else []
+    asker = next((package for package in reversed(packages) if package not in ("transformers", "python")), None)
+    if said is None or asker is None or unfit(event, case) is not None:
+        return
+    # transformers' own base class looks for it: vLLM has configurations of its own.
+    of_model = packages[-1] == "transformers" or said["name"] in _MOVED
+    if said["name"] not in _OF_TEXT and not (asker == "vllm" and of_model):
+        return
+    fixes = declared_fixes(case, check, "transformers")
+    if said["name"] in _MOVED:
+        fixes = fixes or (_below("5", case, "vllm<0.12"), _NEWER_VLLM)
+    yield check.finding(
+        f"{asker} does not work with {named('transformers', case)}: it reads {said['name']} from {said['kind']}, which "
+        + ("keeps it in its text part" if said["name"] in _OF_TEXT else "does not have it"),
+        fixes=fixes or (_OF_ONE_TIME, _NEWER_VLLM if asker == "vllm" else _NEWER_ASKER),
     )
 
 
@@ -164,6 +196,13 @@ _NEWER_VLLM = Fix(
     title="or a newer vLLM, which knows this transformers",
     side_effects="the framework has to accept that vLLM, and torch moves with it",
 )
+
+
+_OF_ONE_TIME = Fix(
+    title="take a transformers of the time of the package that asks: model classes differ from release to release",
+    commands=("rldoctor compat",),
+)
+_NEWER_ASKER = Fix(title="or a newer release of the package that asks, which reads the text part's configuration")
 
 
 def _below(release: str, case: Case, valid_for: str | None = None) -> Fix:

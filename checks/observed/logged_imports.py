@@ -74,7 +74,8 @@ def reported_link(type_: str, message: str, frames: tuple[Frame, ...]) -> Link:
 
 def weight(event: LogEvent) -> Severity:
     """An error where the line ended something, or nothing else did; else it stands beside what did."""
-    return Severity.ERROR if event.fatal or event.run.root is None else Severity.WARNING
+    root = event.run.root
+    return Severity.ERROR if event.fatal or root is None or root.is_cut_off else Severity.WARNING
 
 
 def as_logged(finding: Finding, event: LogEvent) -> Finding:

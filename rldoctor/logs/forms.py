@@ -37,7 +37,7 @@ GROUP_END = re.compile(r"\s{0,40}\+-{10,}$")
 NOT_MESSAGE = re.compile(
     r"\s*(?:\{['\"]|step:\d+ - |Step \d+:?$|={5,} Step \d|Episode \[|"
     r"\[(?:prompt|response)\]|wandb:|\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |"
-    r"Exception in thread |Process \S+:$|\[rank\d+\]:|Exception ignored in)"
+    r"Filesystem {2,}\S+ +Used |Exception in thread |Process \S+:$|\[rank\d+\]:|Exception ignored in)"
 )
 
 

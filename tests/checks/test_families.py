@@ -176,6 +176,14 @@ FIRES: list[tuple[str, str, str]] = [
         "the head of the Ray cluster is gone",
     ),
     (
+        STEPS
+        + "(raylet, ip=10.0.0.128) [2022-07-25 08:35:14,805 C 157 212] (raylet) gcs_rpc_client.h:537:  Check failed: "
+        "absl::Now() - alive < ::RayConfig::instance().gcs_rpc_server_reconnect_timeout_s() Failed to connect to GCS "
+        "within 60 seconds\n",
+        "RLD603",
+        "the head of the Ray cluster is gone",
+    ),
+    (
         raised(
             "ray.exceptions.RuntimeEnvSetupError",
             "Failed to set up runtime environment.\nCould not create the actor because its associated "

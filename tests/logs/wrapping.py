@@ -209,6 +209,31 @@ WRAPPINGS: dict[str, Wrapping] = {
     "times and streams apart": lambda lines: [
         part for i, t in enumerate(lines) for part in (t, f"2026-03-02 {_clock(i)}", "", "2855e530…vdumckda")
     ],
+    "Datadog": each(lambda i, t: json.dumps({"id": f"A{i}", "attributes": {"message": t, "timestamp": _iso(i)}})),
+    "Elasticsearch": each(lambda i, t: json.dumps({"_index": "logs", "_source": {
+        "@timestamp": _iso(i), "message": t, "log": {"file": {"path": "/var/log/run.log"}}}})),
+    "Loki's API": each(lambda i, t: json.dumps({"stream": {"pod": "trainer-0"}, "values": [[str(1772445600 + i), t]]})),
+    "Azure Monitor": table(["TimeGenerated [UTC]", "ContainerId", "LogEntry"],
+                           lambda i, t: [f"3/2/2026, {_clock(i)} AM", "9f2c", t]),
+    "Papertrail": each(lambda i, t: f"{1700 + i}\t2026-03-02T{_clock(i)}Z\t99\tgpu-07\tUser\tInfo\ttrainer\t{t}"),
+    "SageMaker, coloured": each(lambda i, t: f"\x1b[34m[1,mpirank:0,algo-1]<stderr>:{t}\x1b[0m"),
+    "syslog with priorities": each(lambda i, t: f"<134>1 {_iso(i)} gpu-07 trainer 4711 - - {t}"),
+    "daemontools": each(lambda i, t: f"@400000006{i:07x}0e3f8a24 {t}"),
+    "supervisord": lambda lines: [
+        part for i, t in enumerate(lines) for part in (f"2026-03-02 {_clock(i)},120 DEBG 'run' stderr output:", t)
+    ],
+    "grep -C": each(lambda i, t: f"train.log{'-:'[i % 5 == 0]}{i + 1}{'-:'[i % 5 == 0]}{t}"),
+    "rg": lambda lines: ["logs/train.log", *(f"{i}:{t}" for i, t in enumerate(lines, 1))],
+    "bat": lambda lines: ["─────┬────", "     │ File: train.log", "─────┼────",
+                          *(f"{i:4d} │ {t}" for i, t in enumerate(lines, 1)), "─────┴────"],
+    "git show": lambda lines: ["commit 3e757656", "Author: a <a@example.org>", "", "    a failing run", "",
+                               "diff --git a/run.log b/run.log", "new file mode 100644", "index 0000000..3e75765",
+                               "--- /dev/null", "+++ b/run.log", f"@@ -0,0 +1,{len(lines)} @@",
+                               *(f"+{t}" for t in lines)],
+    "lines of a page": lambda lines: ["<pre>", *(f'<span class="l"><span class="red">{html.escape(t, quote=False)}'
+                                                 "</span></span>" for t in lines), "</pre>"],
+    "reStructuredText": lambda lines: ["It ends with::", "", *(f"   {t}" for t in lines), "", "Versions below."],
+    "a text in YAML": lambda lines: ["steps:", "  - name: train", "    output: |", *(f"      {t}" for t in lines)],
 }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ _ELEMENT = (
 )
 _TAG = re.compile(rb"</?" + _ELEMENT + rb"(?: [^<>\n]{0,400})?/?>|<!DOCTYPE html>", re.IGNORECASE)
 _ENDS_LINE = re.compile(rb"<br ?/?>|</(?:div|p|li|tr|pre|h\d)>", re.IGNORECASE)
+_CLOSED = re.compile(rb"</" + _ELEMENT + rb">[ \t\r]*$", re.IGNORECASE)
 _FEWEST_ENDS = 3
 # What stands in nearly every log, and never in the text of a page.
 _MARKUP = re.compile(rb'["<>]')
@@ -90,7 +91,9 @@ def elements(lines: Sequence[bytes]) -> Strip | None:
     full = [line for line in lines if line.strip()]
     tagged = sum(1 for line in full if _TAG.match(line.strip()))
     ends = sum(len(_ENDS_LINE.findall(line)) for line in full)
-    if not full or tagged < MOST * len(full) or ends < max(_FEWEST_ENDS, tagged // 2):
+    closed = sum(1 for line in full if _CLOSED.search(line))
+    own_lines = tagged >= _FEWEST_ENDS and closed >= MOST * len(full)
+    if not full or tagged < MOST * len(full) or (not own_lines and ends < max(_FEWEST_ENDS, tagged // 2)):
         return None
     return _without_elements
 

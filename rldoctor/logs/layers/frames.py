@@ -34,6 +34,15 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
         # systemd's journal and syslog: time, host, program
         (MOST, _MONTH + rb" (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}(?:\[\d{1,9}\])?:(?: |$)"),
         (MOST, rb"(?P<time>" + _ISO + rb") (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}\[\d{1,9}\]:(?: |$)"),
+        # syslog as RFC 5424 has it: priority, time, host, program, process, message, data
+        (
+            MOST,
+            rb"<\d{1,3}>1 (?P<time>"
+            + _ISO
+            + rb") (?P<node>\S{1,80}) \S{1,80} \S{1,80} \S{1,40} (?:-|\[[^\n]{1,400}?\])(?: |$)",
+        ),
+        # multilog of daemontools: TAI64N
+        (MOST, rb"@[0-9a-f]{24}(?: |$)"),
         # gcloud ai custom-jobs stream-logs: severity, time, worker
         (
             MOST,
@@ -92,10 +101,15 @@ _BARS = "│┃║|"
 _BORDER = re.compile(r"\s*[┌╭╔┏└╰╚┗├+-][─━═=+-]{4,}[^\w]{0,12}$")
 _SEVERAL_COLUMNS = re.compile("[┼┬╪╋┳]")
 # ``12: ``, ``  12\t``, ``12 | ``, and ``run.log:12:`` of grep, whose text begins right behind it.
-_NUMBER = re.compile(rb"(?m)^[ \t]*(?P<number>\d{1,9})(?:[:|.)]|\xe2\x86\x92|\xe2\x94\x82)?(?:[ \t]|$)(?: ?\| )?")
-_GREP = re.compile(rb"(?m)^(?:[^\s:]{1,200}[:-])?(?P<number>\d{1,9})[:-]")
+_NUMBER = re.compile(
+    rb"(?m)^[ \t]*(?P<number>\d{1,9})(?:[:|.)]|\xe2\x86\x92|[ \t]{0,4}\xe2\x94\x82)?(?:[ \t]|$)(?: ?\| )?"
+)
+_GREP = re.compile(rb"(?m)^(?:[^\s:]{1,200}?[:-])??(?P<number>\d{1,9})[:-]")
 # So far Markdown sets code in.
 _BLOCK = 4
+# Behind this reStructuredText and YAML set in by less.
+_FARTHEST = 60
+_ANNOUNCES = (b":", b"|", b">", b"|-", b">-")
 _TRACED = (b"Traceback (most recent call last):", b'  File "')
 # What git and diff write of a file before its lines.
 _PATCH = re.compile(
@@ -103,7 +117,8 @@ _PATCH = re.compile(
 )
 _COLUMN = re.compile(rb" *\d{1,9} ")
 # A time alone in its line; of the lines of such a page it is every second, or with a stream's name every third.
-_ALONE = re.compile(_ISO)
+# supervisord names the program and its stream beside it.
+_ALONE = re.compile(_ISO + rb"(?: DEBG '[^'\n]{1,80}' std(?:out|err) output:)?")
 _OWN_LINES = 0.25
 _FEWEST = 4
 
@@ -153,7 +168,7 @@ def apart(lines: Sequence[bytes]) -> Strip | None:
     label, times = Counter(behind).most_common(1)[0]
     of_all = times >= MOST * len(behind) and not of_program(label)
     stream = rb"(?:[ \t]*%s[ \t\r]*(?:\n|\Z))?" % re.escape(label) if of_all else b""
-    both = re.compile(rb"(?m)^[ \t]*" + _ISO + rb"[ \t\r]*(?:\n|\Z)(?:[ \t\r]*\n)*" + stream)
+    both = re.compile(rb"(?m)^[ \t]*" + _ALONE.pattern + rb"[ \t\r]*(?:\n|\Z)(?:[ \t\r]*\n)*" + stream)
     return partial(both.sub, b"")
 
 
@@ -181,13 +196,16 @@ def _unboxed(text: bytes, *, bar: str) -> bytes:
 
 
 def numbered(lines: Sequence[bytes]) -> Strip | None:
-    """Numbers that count the lines, as editors, ``cat -n`` and ``grep -n`` show them."""
+    """Numbers that count the lines, as editors, ``cat -n`` and ``grep -n`` show them, with or without a heading."""
     full = [line for line in lines if line.strip()]
-    for pattern in (_NUMBER, _GREP):
-        numbers = [int(match["number"]) for line in full if (match := pattern.match(line)) is not None]
-        if len(numbers) >= max(_FEWEST, _NEARLY_ALL * len(full)) and _count(numbers):
-            return partial(pattern.sub, b"")
-    return None
+    found = [(p, [(i, m) for i, line in enumerate(full) if (m := p.match(line)) is not None]) for p in (_NUMBER, _GREP)]
+    pattern, matches = max(found, key=lambda one: len(one[1]))
+    if len(matches) < max(_FEWEST, MOST * len(full)):
+        return None
+    first, end = matches[0][0], matches[-1][0] + 1
+    if len(matches) < _NEARLY_ALL * (end - first) or any(map(of_program, full[:first] + full[end:])):
+        return None
+    return partial(pattern.sub, b"") if _count([int(match["number"]) for _, match in matches]) else None
 
 
 def paged(lines: Sequence[bytes]) -> Strip | None:
@@ -212,18 +230,36 @@ def _count(numbers: Sequence[int]) -> bool:
 
 
 def indented(lines: Sequence[bytes]) -> Strip | None:
-    """Blanks before every line, as Markdown has them for code; of what stands before or behind such a block no program
-    has written anything."""
+    """Blanks before every line, as Markdown has them for code and YAML for a text; of what stands before or behind such
+    a block no program has written anything."""
     full = [line for line in lines if line.strip()]
     depths = [len(line) - len(line.lstrip(b" \t")) for line in full]
-    inside = [i for i, depth in enumerate(depths) if depth]
-    if len(full) < _FEWEST or len(inside) < max(_FEWEST, MOST * len(full)) or len(inside) != inside[-1] - inside[0] + 1:
+    least = max(_FEWEST, MOST * len(full))
+    first, end = _announced(full, depths, least) or _block(depths)
+    depth = min(depths[first:end], default=0)
+    around = full[:first] + full[end:]
+    if not depth or end - first < least or any(of_program(line) for line in around):
         return None
-    depth = min(depths[i] for i in inside)
-    around = full[: inside[0]] + full[inside[-1] + 1 :]
-    if around and (depth < _BLOCK or any(of_program(line) for line in around)):
+    before = full[first - 1].rstrip() if first else b""
+    if around and depth < _BLOCK and not before.endswith(_ANNOUNCES):
         return None
     return lambda text: re.sub(rb"(?m)^[ \t]{1,%d}" % depth, b"", text)
+
+
+def _block(depths: Sequence[int]) -> tuple[int, int]:
+    """From where to where all lines are set in; nothing where others stand between them."""
+    inside = [i for i, depth in enumerate(depths) if depth]
+    return (inside[0], inside[-1] + 1) if inside and len(inside) == inside[-1] - inside[0] + 1 else (0, 0)
+
+
+def _announced(full: Sequence[bytes], depths: Sequence[int], least: float) -> tuple[int, int] | None:
+    """The lines that stand deeper than one that announces them, where they are nearly all."""
+    for i, line in enumerate(full[:_FARTHEST]):
+        if line.rstrip().endswith(_ANNOUNCES) and not of_program(line):
+            end = next((j for j in range(i + 1, len(full)) if depths[j] <= depths[i]), len(full))
+            if end - i > least:
+                return i + 1, end
+    return None
 
 
 def added(lines: Sequence[bytes]) -> Strip | None:

@@ -10,10 +10,11 @@ from rldoctor.logs import envelope
 from rldoctor.logs.layers.layer import MOST, Strip
 
 # Where records keep the text, the time, the level and the process; the first that is there counts. A dot goes deeper.
+# Columns of tables come in small letters.
 _TEXT = ("log", "textPayload", "line", "message", "msg", "MESSAGE", "body", "@message", "event.original", "text",
-         "_raw", "content", "data", "LogEntry", "LogMessage")  # fmt: skip
+         "_raw", "content", "data", "logentry", "logmessage")  # fmt: skip
 _TIME = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "receiveTimestamp", "date",
-         "__REALTIME_TIMESTAMP", "_time", "tsns", "TimeGenerated", "TimeGenerated [UTC]")  # fmt: skip
+         "__REALTIME_TIMESTAMP", "_time", "tsns", "timegenerated", "timegenerated [utc]")  # fmt: skip
 # Not ``severity``: Cloud Logging derives it from the stream, and all of a standard error is ERROR.
 _LEVEL = ("level", "levelname", "lvl", "log.level")
 _PROCESS = ("kubernetes.pod_name", "resource.labels.pod_name", "labels.pod", "pod", "pod_name", "_HOSTNAME", "hostname",

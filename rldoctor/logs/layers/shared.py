@@ -11,6 +11,8 @@ from rldoctor.logs.layers.layer import MOST, Strip
 from rldoctor.logs.prefixes import parse
 
 _TOKEN = re.compile(rb"[\w\x80-\xff]+|\s|[^\w\s]")
+# Numbers, and the parts of a time.
+_COUNTED = re.compile(rb"\d+(?:[TZ]\d*)?")
 _LOOKED_AT = 160
 _FEWEST = 4
 # What a prefix ends in. A mere blank will do only where nearly all lines have the prefix.
@@ -66,13 +68,13 @@ def _agreed(tokens: list[list[bytes]]) -> tuple[list[bytes], list[int]]:
             break
         value, count = Counter(token for _, token in here).most_common(1)[0]
         least = MOST * len(tokens)
-        digits = [i for i, token in here if token.isdigit()]
+        digits = [i for i, token in here if _COUNTED.fullmatch(token)]
         names = {token for _, token in here if token.isalnum() and any(48 <= c <= 57 for c in token)}
         if count >= max(least, 0.98 * len(here)):
             columns.append(re.escape(value))
             members = [i for i, token in here if token == value]
         elif len(digits) >= least:
-            columns.append(rb"\d+")
+            columns.append(_COUNTED.pattern)
             members = digits
         elif len(names) <= _MOST_VALUES and sum(token in names for _, token in here) >= least:
             columns.append(rb"(\w+)")

@@ -93,3 +93,16 @@ def test_a_log_of_a_gpu_without_kernels() -> None:
 def test_the_warning_of_a_run_that_goes_on() -> None:
     text = "NVIDIA GB10 with CUDA capability sm_121 is not compatible with the current PyTorch installation.\n"
     assert findings(check, text + "{'loss': '0.1'}\n" * 9) == []
+
+
+def test_an_amd_gpu_without_kernels() -> None:
+    """https://github.com/vllm-project/vllm/issues/17170"""
+    cut = (
+        "ERROR 03-17 03:57:17 [engine.py:411] RuntimeError: HIP error: invalid device function\n"
+        "Process SpawnProcess-1:\nTraceback (most recent call last):\n"
+        f'  File "{SITE}/vllm/engine/multiprocessing/engine.py", line 413, in run_mp_engine\n    raise e\n'
+    )
+    for log in (raised("RuntimeError", "HIP error: invalid device function"), cut):
+        found = finding(check, log)
+        assert "rocminfo" in found.fixes[0].commands[0]
+        assert found.severity is Severity.ERROR

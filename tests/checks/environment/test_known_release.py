@@ -130,3 +130,10 @@ def test_another_packages_options_are_no_defect_of_one() -> None:
     users = OWN.replace("/opt/venv/lib/python3.12/site-packages/swift/llm/train/sft.py", "/home/me/train.py")
     assert not findings(check, mixed)
     assert not findings(check, users)
+
+
+def test_a_parser_that_does_not_make_an_option_of_its_own_script() -> None:
+    # https://github.com/OpenRLHF/OpenRLHF/issues/846
+    parsed = OWN.replace("RLHFArguments", "Namespace")
+    assert "use_flash_ckpt" in finding(check, parsed).message
+    assert not findings(check, parsed.replace("/opt/venv/lib/python3.12/site-packages/swift/llm/train", "/home/me"))

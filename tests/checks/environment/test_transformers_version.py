@@ -121,3 +121,36 @@ def test_a_tokenizer_that_is_called_as_another_release_does() -> None:
     message = f"PreTrainedTokenizerFast._batch_encode_plus() {error}"
     assert "return_mm_token_type_ids" in finding(check, raised("TypeError", message)).message
     assert findings(check, raised("TypeError", f"MyTokenizer.encode() {error}")) == []
+
+
+MODULE = "vllm/model_executor/models/qwen2_moe.py __init__"
+
+
+@pytest.mark.parametrize(
+    ("error", "frames"),
+    [
+        # https://github.com/QwenLM/Qwen3/issues/724
+        (
+            "'Qwen2MoeConfig' object has no attribute 'mlp_only_layers'",
+            (f"{SITE}/{MODULE}", f"{SITE}/transformers/configuration_utils.py __getattribute__"),
+        ),
+        (
+            "'Qwen2_5OmniConfig' object has no attribute 'num_attention_heads'",
+            (f"{SITE}/verl/utils/flops_counter.py __init__",),
+        ),
+    ],
+)
+def test_a_setting_that_another_release_keeps_elsewhere(error: str, frames: tuple[str, ...]) -> None:
+    assert error.split("'")[3] in finding(check, raised("AttributeError", error, *frames)).message
+
+
+@pytest.mark.parametrize(
+    ("error", "frame"),
+    [
+        ("'ModelConfig' object has no attribute 'is_hybrid'", f"{SITE}/{MODULE}"),
+        ("'Qwen2MoeConfig' object has no attribute 'hidden_size'", "/home/me/train.py main"),
+        ("'MyConfig' object has no attribute 'judge'", f"{SITE}/verl/trainer/main_ppo.py main"),
+    ],
+)
+def test_a_setting_of_another_kind_of_configuration(error: str, frame: str) -> None:
+    assert findings(check, raised("AttributeError", error, frame)) == []
