@@ -71,7 +71,7 @@ _LED = rf"(?P<level>{_LEVEL}) (?=[^-|:\s\d])(?![\w./-]{{1,120}}:\d+ -- )"
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _BEHIND_CLOCK = re.compile(" {0,4}" + _LED)
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\-_c])")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\][^\n]{0,200}$")
 # A bar that is redrawn without a line end has the next message on its line.
 _AFTER_BAR = re.compile(

@@ -73,7 +73,10 @@ class TracebackParser:
         self._grouped = "Exception Group Traceback" in line.text
         text = line.text.strip()
         self._notebook = forms.is_notebooks(text)
-        if text.startswith("ray::") or " ray::" in text:
+        named = forms.EXCEPTION.match(text) if " ray::" in text else None
+        if named is not None and _OF_TYPE.search(named["type"]):  # what stood above it was cut away
+            self._take_type(named)
+        elif text.startswith("ray::") or " ray::" in text:
             self._remote_header(text[text.find("ray::") :])
 
     def begin_bare(self, line: Line, number: int, named: re.Pattern[str] = forms.USUAL) -> bool:

@@ -175,3 +175,10 @@ def test_what_frames_alone_say_is_asked_too() -> None:
         "  assert unscaled_state.dtype == torch.int16",
     ]
     assert triage_text("\n".join(f" {line}" for line in frames) + "\n").findings[0].code == "RLD610"
+
+
+def test_what_ray_hands_over_names_its_type_where_nothing_stands_above_it() -> None:
+    # https://github.com/verl-project/verl/issues/4308
+    head = "(TaskRunner pid=7) ray.exceptions.RayTaskError(EngineDeadError): ray::vLLMHttpServer.generate() (pid=9)\n"
+    frame = '(TaskRunner pid=7)   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/engine/async_llm.py", line 4'
+    assert triage_text(f"{head}{frame}05, in generate\n").findings[0].code == "RLD901"

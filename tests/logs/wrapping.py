@@ -218,6 +218,7 @@ WRAPPINGS: dict[str, Wrapping] = {
     "Papertrail": each(lambda i, t: f"{1700 + i}\t2026-03-02T{_clock(i)}Z\t99\tgpu-07\tUser\tInfo\ttrainer\t{t}"),
     "SageMaker, coloured": each(lambda i, t: f"\x1b[34m[1,mpirank:0,algo-1]<stderr>:{t}\x1b[0m"),
     "syslog with priorities": each(lambda i, t: f"<134>1 {_iso(i)} gpu-07 trainer 4711 - - {t}"),
+    "a terminal's recording": each(lambda i, t: f"\x1b(B\x1b[m\x1b[?25l{t}\x1b[?12l\x1b[?25h\x1b[K\r"),
     "daemontools": each(lambda i, t: f"@400000006{i:07x}0e3f8a24 {t}"),
     "supervisord": lambda lines: [
         part for i, t in enumerate(lines) for part in (f"2026-03-02 {_clock(i)},120 DEBG 'run' stderr output:", t)
