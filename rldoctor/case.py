@@ -243,8 +243,8 @@ class Node:
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles(_Facts):
     """A local model directory: its ``config.json`` and what stands beside it. ``files`` maps names to sizes in bytes,
-    ``broken`` the names of those that cannot be read to the reason. ``cached`` says that the hub's cache holds it: what
-    is not there is downloaded when it is wanted."""
+    ``broken`` the names of those that cannot be read to the reason. ``cached`` says that the hub has it, and that a
+    cache holds what is here of it, which may be nothing: what is not there is downloaded when it is wanted."""
 
     _section = "model"
 

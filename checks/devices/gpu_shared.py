@@ -183,6 +183,10 @@ def _of(plan: RolloutPlan, seen: Visible) -> tuple[Evidence, ...]:
     return seen.evidence if seen.listed else (*seen.evidence, *cite(plan, "process.launcher", "placement.listen_port"))
 
 
+# Where an edit finds the text that it changes.
+_STATED = ("given", "environment")
+
+
 def _apart(case: Case, plan: RolloutPlan, taken: tuple[str, ...], processes: int) -> Iterator[Fix]:
     count = machine_devices(case)
     free = [str(index) for index in range(count or 0) if str(index) not in taken]
@@ -191,7 +195,9 @@ def _apart(case: Case, plan: RolloutPlan, taken: tuple[str, ...], processes: int
     # One export for both cannot be split by an edit of one variable.
     alone = ours is None or theirs is None or (ours.file, ours.line) != (theirs.file, theirs.line)
     if 0 < len(free) < processes and alone:
-        size = next((name for name in ("process.total", "process.nproc") if plan.get(name) is not None), None)
+        # The one of the two that stands in the launch: the other follows from it.
+        sizes = {name: plan.get(name) for name in ("process.total", "process.nproc")}
+        size = next((name for name, one in sizes.items() if one is not None and one.source in _STATED), None)
         yield Fix.unsafe(
             f"train in {len(free)} processes, on GPU {devices}",
             {VISIBLE: devices, **({size: len(free)} if size else {})},

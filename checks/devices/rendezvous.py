@@ -54,7 +54,7 @@ from ..declared.devices import LOOPBACK
 
 check = Check("RLD323", "rendezvous-unreachable", __doc__, before=("RLD321",))
 
-ADDRESS, PORT = "process.master_addr", "process.master_port"
+ADDRESS, PORT, ENDPOINT = "process.master_addr", "process.master_port", "process.rdzv_endpoint"
 HIGHEST_PORT = 65535
 # torch/distributed/run.py --master-port, deepspeed/constants.py TORCH_DISTRIBUTED_DEFAULT_PORT
 DEFAULT_PORT = 29500
@@ -70,6 +70,9 @@ def address_of_the_first_node(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     if plan.value("process.nnodes") < 2 or plan.value("process.launcher") not in ("torchrun", "accelerate"):
         raise NotApplicable("a single node needs no rendezvous address")
+    if plan.get(ENDPOINT) is not None and plan.value("process.launcher") == "torchrun":
+        yield from _endpoint(plan)
+        return
     setting = plan.get(ADDRESS)
     if setting is None or (setting.value is None and setting.unknown is None):
         yield from _no_address(plan)
@@ -202,6 +205,24 @@ def fixed_port_of_colocated_engines(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
+def _endpoint(plan: RolloutPlan) -> Iterator[Finding | Reach]:
+    """The endpoint that torchrun is given on every node alike; the first node's own command may name itself so."""
+    setting = plan.settings[ENDPOINT]
+    if setting.value is None or _replaceable(setting):
+        raise NotChecked(f"the rendezvous comes from outside the launch: {setting.unknown or setting.raw}")
+    host = str(setting.value).rpartition(":")[0] or str(setting.value)
+    if host.strip("[]") not in LOOPBACK:
+        yield Reach(f"{plan.value('process.nnodes')} nodes meet at {setting.value}")
+        return
+    yield check.finding(
+        f"{plan.value('process.nnodes')} nodes are to meet at {setting.value}, which is each node itself where all run "
+        "this command",
+        severity=Severity.WARNING,
+        evidence=cite(plan, ENDPOINT, "process.nnodes"),
+        fixes=(_name_the_first(plan),),
+    )
+
+
 def _no_address(plan: RolloutPlan) -> Iterator[Finding | Reach]:
     """ms-swift hands torchrun what the variables say, and accelerate its own option; both default to nobody."""
     swift = plan.framework == "ms-swift" and plan.entry.startswith(("swift ", "megatron "))
@@ -222,7 +243,10 @@ def _no_address(plan: RolloutPlan) -> Iterator[Finding | Reach]:
 
 
 def _name_the_first(plan: RolloutPlan) -> Fix:
-    option = {"accelerate": "--main_process_ip", "torchrun": "--master_addr"}.get(plan.value("process.launcher"), "")
+    launcher = plan.value("process.launcher")
+    option = {"accelerate": "--main_process_ip", "torchrun": "--master_addr"}.get(launcher, "")
+    if launcher == "torchrun" and plan.get(ENDPOINT) is not None:
+        option = "--rdzv_endpoint"
     if plan.framework == "ms-swift":
         option = "MASTER_ADDR"
     return Fix(

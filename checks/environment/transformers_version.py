@@ -14,8 +14,8 @@ Why it hurts
 How sure it is
     Every known break was read from both packages' sources, for every release of them. Below a declared bound, or
     outside what vLLM declares, is an error; above a framework's upper bound or beside its exact pin, with nothing known
-    against it, is a warning. A framework that pins vLLM and transformers both, each to what is installed, ships that
-    pair, and vLLM's own bound is not held against it (OpenRLHF 0.9.5).
+    against it, is a warning. A framework that pins vLLM, and pins transformers too or asks for releases wholly above
+    those that vLLM declares, ships that pair, and vLLM's own bound is not held against it (OpenRLHF 0.9.5, SkyRL 0.2).
 
 The fix and its cost
     A transformers that all packages here accept: the fix carries the combined bounds. Models newer than that

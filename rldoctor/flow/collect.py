@@ -120,7 +120,7 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
         return
     from rldoctor import facts
     from rldoctor.facts import environment
-    from rldoctor.launch.plans import missing_model, model_directory, plans
+    from rldoctor.launch.plans import missing_model, model_directory, plans, published_model
 
     # Of another machine, or an assumed one, nobody knows what its shell has.
     # A launch may be a stranger's: of a secret it gets a mark, which it may cut in pieces and print.
@@ -139,6 +139,9 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
             one = replace(one, model=model.model, unknown=unknown, absent=absent | model.absent)
         elif directory is None and (beside := missing_model(plan, here=caller is not None)) is not None:
             one = replace(one, plan=replace(plan, settings={**plan.settings, "model.beside": beside}))
+        elif environ is not None and one.model is None and (known := published_model(plan)) is not None:
+            unknown = {name: why for name, why in one.unknown.items() if name != "model"}
+            one = replace(one, model=known, unknown=unknown)
         yield one
 
 

@@ -201,7 +201,7 @@ def gather(session: Session, progress: Progress) -> Case:
     cases = list(collecting.cases(session, set(facts.SECTIONS)))
     found = [case.plan for case, _ in cases if case.plan is not None]
     case, request = cases[0]
-    if case.node is not None and case.model is not None:
+    if case.node is not None and case.model is not None and case.model.files:
         from rldoctor.facts import fingerprints
 
         case = replace(case, node=replace(case.node, hashes=fingerprints.of(Path(case.model.path))))

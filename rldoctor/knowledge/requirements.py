@@ -237,17 +237,27 @@ def _used(by: Distribution, name: str, known: set[tuple[str, str]]) -> Iterator[
 
 
 def shipped_together(demand: Demand, demands: list[Demand], present: dict[str, Distribution]) -> bool:
-    """Whether a framework pins both the package that demands and what it demands, each to what is installed: then it
-    ships this pair, whatever the one declares about the other (transformers 5.3.0 beside a vLLM that declares
-    ``transformers<5``)."""
+    """Whether a framework pins the package that demands, and pins what it demands too or asks for what lies wholly
+    above the demand: each as installed, so that it ships this pair, whatever the one declares about the other
+    (transformers 5.3.0 beside a vLLM that declares ``transformers<5``)."""
     if demand.reason or demand.on not in present:
         return False
-    pins = {(d.by.name, d.on): d for d in demands if d.exact and is_framework(d.by)}
-    for framework in {name for name, _ in pins} - {demand.by.name}:
-        first, second = pins.get((framework, identity(demand.by))), pins.get((framework, demand.on))
-        if first and second and first.admits(demand.by.version) and second.admits(present[demand.on].version):
+    asked = {(d.by.name, d.on): d for d in demands if is_framework(d.by)}
+    for framework in {name for name, _ in asked} - {demand.by.name}:
+        first, second = asked.get((framework, identity(demand.by))), asked.get((framework, demand.on))
+        if not (first and second and first.exact and (second.exact or _lies_above(second, demand))):
+            continue
+        if first.admits(demand.by.version) and second.admits(present[demand.on].version):
             return True
     return False
+
+
+def _lies_above(demand: Demand, other: Demand) -> bool:
+    """Whether already the lowest release that a demand admits is above all that another one does."""
+    parts = [part.strip() for part in demand.specifier.split(",")]
+    lowest = next((part.removeprefix(">=") for part in parts if part.startswith(">=")), None)
+    tops = [part.strip() for part in other.specifier.split(",") if part.strip().startswith("<")]
+    return lowest is not None and any(not _contains(top, lowest) for top in tops)
 
 
 @lru_cache(maxsize=4096)

@@ -92,6 +92,9 @@ def _python_target(source: Source, reader: Reader) -> Launch:
     variables = _given(reader.environment)
     variables.update({native.key: native for native in python.variables()})
     process = {"process.launcher": _plain(source.file, 1), **_guard(python.main_guard)}
+    if reader.machine.has_one_device:  # however it is started
+        one = Setting(value=1, source=From.DERIVED, how="the machine has one device", file=source.file, line=1)
+        process["process.total"] = one
     return reader.launch(
         file=source.file,
         line=1,

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor import redact, untrusted
-from rldoctor.case import Case, Distribution
+from rldoctor.case import Case, Distribution, ModelFiles
 from rldoctor.facts import hub_cache
 from rldoctor.formats.shell.machine import Device, Machine
 from rldoctor.formats.source import Files, open_source
+from rldoctor.knowledge.published_models import published
 from rldoctor.lookup import canonical, find
 from rldoctor.plan.model import RolloutPlan, Setting
 from rldoctor.plan.model import Source as From
@@ -72,7 +73,8 @@ def _machine(case: Case) -> Machine:
         return True if found else False if absent else None
 
     devices = gpus.devices if gpus is not None and gpus.vendor == "nvidia" else ()
-    return Machine([Device(gpu.name, gpu.memory_total >> 20, gpu.compute_capability) for gpu in devices], has_module)
+    seen = [Device(gpu.name, gpu.memory_total >> 20, gpu.compute_capability) for gpu in devices]
+    return Machine(seen, case.nodes, has_module)
 
 
 def sources(target: Path, found: Iterable[RolloutPlan]) -> dict[str, str]:
@@ -94,6 +96,12 @@ def model_directory(plan: RolloutPlan, environ: Mapping[str, str] | None) -> Pat
             if environ is not None and (cached := hub_cache.directory(named, _with_variables(plan, environ))):
                 return cached
     return None
+
+
+def published_model(plan: RolloutPlan) -> ModelFiles | None:
+    """The plan's model as its authors published it, where the plan gives its name on the hub and that is known."""
+    named = (plan.value(option) for option in ("model.path", "engine.model"))
+    return next((known for name in named if isinstance(name, str) and (known := published(name)) is not None), None)
 
 
 def missing_model(plan: RolloutPlan, here: bool) -> Setting | None:

@@ -138,7 +138,7 @@ def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked
             "engine": {**basis.options, **boot.options},
             "config": case.model.config if case.model else None,
             # The child works in another folder.
-            "files": str(Path(case.model.path).absolute()) if case.model else None,
+            "files": str(Path(case.model.path).absolute()) if case.model and case.model.files else None,
             "own": runs_itself(case, request),
             "samples": SAMPLES,
             "prompt_tokens": PROMPT_TOKENS,

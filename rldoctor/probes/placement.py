@@ -23,7 +23,7 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
         require_import(case, package)
     arguments: dict[str, Any] = {
         "config": case.model.config if case.model else None,
-        "files": str(Path(case.model.path).absolute()) if case.model else None,
+        "files": str(Path(case.model.path).absolute()) if case.model and case.model.files else None,
         "placements": [*ALWAYS, *(SEVERAL if case.plan is not None else ())],
         "rows": ROWS,
         "tokens": TOKENS,

@@ -115,6 +115,23 @@ class TestAModelOfTheHub:
         (one,) = launches(case, session.Options(target=launch))
         return one.model
 
+    def test_a_published_model_is_known_without_its_files(self, launch: Path) -> None:
+        launch.write_text("vllm serve Qwen/Qwen2.5-7B-Instruct\n")
+        found = self.known(launch, Case(environment={}))
+        assert found is not None and found.config["max_position_embeddings"] == 32768 and not found.files
+        # An example says all that it is about.
+        assert self.known(launch, Case()) is None
+        launch.write_text("vllm serve acme/Qwen2.5-7B-Instruct\n")
+        assert self.known(launch, Case(environment={})) is None
+
+    def test_files_that_are_here_count_more_than_what_is_published(self, launch: Path) -> None:
+        here = launch.parent / "Qwen/Qwen2.5-7B-Instruct"
+        here.mkdir(parents=True)
+        (here / "config.json").write_text('{"model_type": "mamba"}')
+        launch.write_text("vllm serve Qwen/Qwen2.5-7B-Instruct\n")
+        found = self.known(launch, Case(environment={}))
+        assert found is not None and found.config == {"model_type": "mamba"}
+
     def test_its_files_are_read(self, launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(launch.parent / "hf/hub"))
         found = self.known(launch, Case(environment={}))

@@ -61,6 +61,8 @@ from .fixes import CONTEXT, PROMPT, RESPONSE, TOTAL, shorten
 
 check = Check("RLD203", "length-budget-exceeded", __doc__)
 
+# What a launch changes the model's own context with.
+STRETCHED = ("engine.hf_overrides", "engine.rope_scaling", "model.overrides")
 # They cut max_tokens down to what the context leaves, and say so in the log (ms-swift: `vllm_engine.py`).
 CLIPS = ("ms-swift",)
 
@@ -82,7 +84,7 @@ def beyond_the_model(case: Case) -> Iterator[Finding | Reach]:
     limit = model_context(config)
     if asked is None or limit is None:
         raise NotChecked("the launch file or the model's config.json does not tell the context length")
-    if plan.value("engine.hf_overrides") or plan.value("engine.rope_scaling"):
+    if any(plan.value(name) for name in STRETCHED):
         raise NotChecked("the launch changes the model's config (hf_overrides or rope_scaling)")
     if asked <= limit.tokens:
         yield Reach(f"max_model_len {asked}, model context {limit.tokens}")
@@ -130,15 +132,31 @@ def beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
         + (": the longest prompts are refused" if alone else ": the longest completions are cut off or refused"),
         severity=Severity.ERROR if alone else Severity.NOTE if clipped else Severity.WARNING,
         evidence=cite(plan, CONTEXT, PROMPT, RESPONSE),
-        fixes=(
-            Fix.safe(
-                f"give the engine a context of {prompt + response} tokens",
-                {CONTEXT: prompt + response},
-                side_effects="more KV cache for each sequence; the model must have that context",
-            ),
-            *shorten(plan, room),
-        ),
+        fixes=tuple(_widened(case, plan, room)),
     )
+
+
+def _widened(case: Case, plan: RolloutPlan, room: int) -> Iterator[Fix]:
+    """A context for the whole rollout; where the model is known not to have that, the model's, and shorter rollouts."""
+    whole = (plan.value(PROMPT) or 0) + (plan.value(RESPONSE) or 0)
+    limit = _own_limit(case, plan)
+    if limit is not None and room < limit < whole:
+        yield from shorten(plan, limit, limit)
+    elif limit is None or whole <= limit:
+        yield Fix.safe(
+            f"give the engine a context of {whole} tokens",
+            {CONTEXT: whole},
+            side_effects="more KV cache for each sequence; the model must have that context",
+        )
+    yield from shorten(plan, room)
+
+
+def _own_limit(case: Case, plan: RolloutPlan) -> int | None:
+    """The context of the model, where it is known and the launch does not change it."""
+    if any(plan.value(name) for name in STRETCHED):
+        return None
+    found = model_context(model_config(case))
+    return found.tokens if found is not None else None
 
 
 @check.declared(needs=[f"plan.{CONTEXT}", f"plan.{RESPONSE}"])
@@ -198,7 +216,7 @@ def beyond_the_models_own(case: Case) -> Iterator[Finding | Reach]:
     limit = model_context(model.config) if model is not None else None
     if model is None or limit is None or response is None or (prompt is None and response <= limit.tokens):
         raise NotChecked("the model's context or the lengths of the rollouts are not known")
-    if any(plan.value(f"engine.{name}") for name in ("hf_overrides", "rope_scaling")) or plan.value("model.overrides"):
+    if any(plan.value(name) for name in STRETCHED):
         raise NotChecked("the launch changes the model's config")
     whole = (prompt or 0) + response
     if whole <= limit.tokens:

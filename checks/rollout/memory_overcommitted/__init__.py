@@ -40,7 +40,7 @@ from rldoctor.api.engine import release
 from rldoctor.api.memory import GIB, device_memory, engine_memory, memory_phases, size_defaults
 from rldoctor.api.models import cite_config
 
-from .fixes import SHARE, remedies
+from .fixes import SHARE, remedies, spread_weights
 
 check = Check("RLD206", "gpu-memory-overcommitted", __doc__, before=("RLD321",))
 
@@ -103,7 +103,6 @@ def weights_beyond_the_device(case: Case) -> Iterator[Finding | Reach]:
     if engine.weights <= engine.device:
         yield Reach(f"engine weights {engine.weights / GIB:.1f} GiB")
         return
-    ranks = plan.value("engine.tensor_parallel_size", 1)
     yield check.finding(
         f"the model's weights take {engine.weights / GIB:.1f} GiB on each rank of the engine, "
         f"a device has {engine.device / GIB:.1f}",
@@ -111,13 +110,7 @@ def weights_beyond_the_device(case: Case) -> Iterator[Finding | Reach]:
             *cite(plan, "engine.model", "engine.tensor_parallel_size", "engine.dtype"),
             *cite_config(case, "", engine.defaulted),
         ),
-        fixes=(
-            Fix.unsafe(
-                "spread the model over more devices",
-                {"engine.tensor_parallel_size": 2 * ranks},
-                side_effects="the size must divide the model's heads",
-            ),
-        ),
+        fixes=(spread_weights(case, engine),),
         url=URL,
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from rldoctor.api import Applicability, Case, Edit, Fix, RolloutPlan, Setting, plan_of
-from rldoctor.api.memory import MemoryPhase, device_memory, fitting_share, memory_phases, trainer_fits
+from rldoctor.api.memory import EngineMemory, MemoryPhase, device_memory, fitting_share, memory_phases, trainer_fits
+from rldoctor.api.models import model_config, model_heads
 from rldoctor.api.plan import has_option
 
 SHARE = "engine.gpu_memory_utilization"
@@ -41,6 +43,22 @@ def remedies(case: Case, logits: bool) -> Iterator[Fix]:
         yield from smaller_micro_batches(plan.framework, plan, "update")
         yield Fix(title="compute the loss without holding all logits at once (a chunked or fused loss)")
     yield Fix(title="train adapters (LoRA), or use more devices")
+
+
+def spread_weights(case: Case, engine: EngineMemory) -> Fix:
+    """The fewest tensor parallel ranks that hold the weights, of the sizes that divide the heads and the devices of a
+    machine; where there is none, what would help instead."""
+    plan = plan_of(case)
+    tensor = plan.value("engine.tensor_parallel_size", 1)
+    share = engine.share or engine.device
+    here = (len(case.gpus.devices) if case.gpus is not None else 0) // plan.value("engine.pipeline_parallel_size", 1)
+    query, _ = model_heads(model_config(case))
+    for ranks in range(tensor + 1, here + 1):
+        if here % ranks == 0 and not (query or 0) % ranks and engine.weights * tensor / ranks < share:
+            title = f"spread the model over {ranks} devices"
+            return Fix.unsafe(title, {"engine.tensor_parallel_size": ranks}, side_effects="fewer engines")
+    needed = math.ceil(engine.weights * engine.ranks / share)
+    return Fix(title=f"{needed} such devices for an engine at least, a quantized model, or a smaller one")
 
 
 def smaller_micro_batches(framework: str | None, plan: RolloutPlan | None, stage: str | None) -> Iterator[Fix]:

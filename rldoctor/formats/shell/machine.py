@@ -26,10 +26,17 @@ class Device:
 @dataclass(frozen=True)
 class Machine:
     """The machine on which a script is to run, as far as it is known. ``has_module`` says whether Python finds a
-    module, None where that is not known; no ``devices`` means that none are known."""
+    module, None where that is not known; no ``devices`` means that none are known. ``nodes`` are the machines like this
+    one that the run has, None where that is not known."""
 
     devices: Sequence[Device] = ()
+    nodes: int | None = None
     has_module: Callable[[str], bool | None] = field(default=lambda name: None)
+
+    @property
+    def has_one_device(self) -> bool:
+        """Whether there is one device for the whole run, and so one process to train on it."""
+        return len(self.devices) == 1 and self.nodes in (None, 1)
 
     def succeeds(self, words: Sequence[str]) -> bool | None:
         """Whether a command succeeds, or None where that is not known: ``python3 -c 'import torch_npu'``, ``command -v

@@ -149,6 +149,7 @@ TORCHRUN = {
     "master_addr": "process.master_addr",
     "master_port": "process.master_port",
     "rdzv_backend": "process.rdzv_backend",
+    "rdzv_endpoint": "process.rdzv_endpoint",
     "standalone": "process.standalone",
 }
 ACCELERATE = {**ACCELERATE_PROCESSES, **ACCELERATE_DEEPSPEED}

@@ -43,6 +43,17 @@ def test_a_trainer_that_takes_all_devices_leaves_the_servers_to_it(tmp_path: Pat
     assert found.fixes[0].applicability is Applicability.UNSAFE
 
 
+def test_the_number_of_processes_is_changed_where_it_stands(tmp_path: Path) -> None:
+    script = (
+        "CUDA_VISIBLE_DEVICES=0,1 swift rollout --model m --vllm_tensor_parallel_size 2 &\n"
+        "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model m --use_vllm true "
+        "--vllm_mode server --vllm_server_host 127.0.0.1 --vllm_server_port 8000\n"
+    )
+    (found,) = LaunchFile(tmp_path, script, {"ms-swift": "3.9.0"}, gpus=8).findings(check)
+    edits = {edit.option: edit.value for edit in found.fixes[0].edits}
+    assert edits == {"env.CUDA_VISIBLE_DEVICES": "2,3,4,5,6,7", "process.nproc": 6}
+
+
 def test_devices_of_their_own_are_quiet() -> None:
     server = {**SERVER, "env__CUDA_VISIBLE_DEVICES": "0,1"}
     result = judged(check, gpus=4, server=server, **TRAINER, env__CUDA_VISIBLE_DEVICES="2,3")

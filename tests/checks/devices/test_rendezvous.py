@@ -62,6 +62,25 @@ def test_nobody_names_the_first_node() -> None:
     assert quiet(check, **TWO, process__node_rank=1)
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "told"),
+    [
+        ("localhost:29500", True),
+        ("127.0.0.1:29400", True),
+        ("[::1]:29500", True),
+        ("node-0:29500", False),
+        ("$MASTER_ADDR:29500", False),
+        ("${HEAD:-localhost}:29500", False),
+    ],
+)
+def test_the_endpoint_that_every_node_is_given(tmp_path: Path, endpoint: str, told: bool) -> None:
+    start = "torchrun --nnodes 2 --nproc_per_node 4 --rdzv_backend c10d --rdzv_endpoint"
+    script = f"{start} {endpoint} grpo.py --model_name_or_path m --use_vllm true\n"
+    found = LaunchFile(tmp_path, script, {"trl": "0.23.0"}).findings(check)
+    assert [one.severity for one in found] == [Severity.WARNING] * told
+    assert LaunchFile(tmp_path, script.replace("nnodes 2", "nnodes 1"), {"trl": "0.23.0"}).findings(check) == []
+
+
 def test_a_port_that_does_not_exist() -> None:
     found = finding(check, process__master_port=70000)
     assert found.fixes[0].edits[0].value == 29500

@@ -72,6 +72,14 @@ def test_a_pair_that_a_framework_ships_is_not_held_against_it() -> None:
     assert severities(alone) == ["error"]
 
 
+def test_a_framework_that_pins_its_engine_may_ask_for_newer_transformers_than_that_declares() -> None:
+    # SkyRL 0.2.0 pins vllm==0.19.0 (transformers<5) and asks for transformers>=5.0.0,<=5.3.0.
+    together = {"skyrl": "0.2.0", "vllm": "0.19.0", "transformers": "5.3.0"}
+    assert not judged(check, assumed(**together)).findings
+    assert severities(judged(check, assumed(**{**together, "transformers": "4.55.0"}))) == ["error"]
+    assert severities(judged(check, assumed(**{**together, "vllm": "0.18.0"}))) == ["error"]
+
+
 def test_without_transformers_nothing_is_judged() -> None:
     assert judged(check, installed({"vllm": "0.12.0"})).outcome is Outcome.NOT_APPLICABLE
     assert judged(check, assumed(vllm="0.12.0")).outcome is Outcome.NOT_CHECKED

@@ -70,6 +70,20 @@ def test_answers_that_the_engine_cuts_off_are_a_warning() -> None:
     assert edits(result) == [{"engine.max_model_len": 5120}, {"lengths.response": 1024}, {"lengths.prompt": 2048}]
 
 
+@pytest.mark.parametrize(
+    ("changed", "first"),
+    [
+        ({}, {"lengths.response": 1024, "engine.max_model_len": 4096}),
+        ({"lengths__response": 1024}, {"engine.max_model_len": 4096}),
+        ({"engine__rope_scaling": '{"rope_type": "yarn"}'}, {"engine.max_model_len": 7168}),
+    ],
+)
+def test_the_engines_context_is_not_widened_beyond_the_models(changed: dict[str, Any], first: dict[str, Any]) -> None:
+    settings = {"engine__max_model_len": 2048, "lengths__prompt": 3072, "lengths__response": 4096, **changed}
+    result = judged(check, config=MATH, **settings)
+    assert edits(result)[0] == first
+
+
 def test_a_prompt_that_the_engine_refuses_is_an_error() -> None:
     result = judged(check, engine__max_model_len=2048, lengths__prompt=2048, lengths__response=16)
     assert result.findings[0].severity is Severity.ERROR

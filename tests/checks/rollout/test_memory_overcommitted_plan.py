@@ -38,9 +38,10 @@ LOGITS: dict[str, Any] = {
 }
 
 
-def planned(gib: int = 80, framework: str = "ms-swift", vllm: str = "0.8.5", **settings: Any) -> Case:
+def planned(gib: int = 80, framework: str = "ms-swift", vllm: str = "0.8.5", gpus: int = 1, **settings: Any) -> Case:
     asked = case(framework, versions={"vllm": vllm}, config=FULL_7B, **settings)
-    return replace(asked, gpus=Gpus(vendor="nvidia", devices=(Gpu(index=0, name="GPU", memory_total=gib << 30),)))
+    devices = tuple(Gpu(index=index, name="GPU", memory_total=gib << 30) for index in range(gpus))
+    return replace(asked, gpus=Gpus(vendor="nvidia", devices=devices))
 
 
 def judged(gib: int = 80, **settings: Any) -> CheckResult:
@@ -166,6 +167,16 @@ def test_fewer_tokens_at_a_time_still_hold_one_whole_sequence(total: int, wanted
 def test_weights_beyond_the_device() -> None:
     result = judged(8, framework="vLLM", engine__gpu_memory_utilization=0.9, engine__tensor_parallel_size=1)
     assert "weights take 14.2 GiB" in result.findings[0].message
+
+
+def test_weights_are_spread_only_over_devices_that_are_there() -> None:
+    settings: dict[str, Any] = {"engine__gpu_memory_utilization": 0.9, "engine__tensor_parallel_size": 1}
+    assert edits(judged(5, gpus=4, framework="vLLM", **settings)) == [{"engine.tensor_parallel_size": 4}]
+    alone = judged(8, gpus=1, framework="vLLM", **settings).findings[0]
+    assert not any(fix.edits for fix in alone.fixes)
+    assert alone.fixes[0].title.startswith("2 such devices")
+    six = judged(8, gpus=6, framework="vLLM", **settings)  # 28 heads: neither 3 nor 6 ranks
+    assert edits(six) == [{"engine.tensor_parallel_size": 2}]
 
 
 def test_a_share_of_the_whole_device() -> None:
