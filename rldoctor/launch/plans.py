@@ -74,7 +74,7 @@ def _machine(case: Case) -> Machine:
 
     devices = gpus.devices if gpus is not None and gpus.vendor == "nvidia" else ()
     seen = [Device(gpu.name, gpu.memory_total >> 20, gpu.compute_capability) for gpu in devices]
-    return Machine(seen, case.nodes, has_module)
+    return Machine(seen, has_module, case.nodes)
 
 
 def sources(target: Path, found: Iterable[RolloutPlan]) -> dict[str, str]:

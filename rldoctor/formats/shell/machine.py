@@ -30,8 +30,8 @@ class Machine:
     one that the run has, None where that is not known."""
 
     devices: Sequence[Device] = ()
-    nodes: int | None = None
     has_module: Callable[[str], bool | None] = field(default=lambda name: None)
+    nodes: int | None = None
 
     @property
     def has_one_device(self) -> bool:
