@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from rldoctor.errors import InputError, meant_or_known
@@ -15,12 +16,14 @@ from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.follow import Reader, launches, launches_of_text
 from rldoctor.launch.server import joined, together
-from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.model import Note, RolloutPlan
 
 # The generic dialect's own claim; a launch that nobody else claims is kept only where it yields something.
 WEAK = 1
 # The claim from which a launch is plainly a framework's: its entry point, its sections, its imports.
 PLAIN = 50
+# A file of more launches is a sweep that a program wrote, and each of them is judged by every check.
+MOST_LAUNCHES = 200
 
 
 def read(
@@ -60,7 +63,11 @@ def read(
         caller=caller or {},
         machine=machine or Machine(),
     )
-    chosen = _chosen(list(launches(reader.files.source(path), reader)), forced)
+    started = list(islice(launches(reader.files.source(path), reader), MOST_LAUNCHES + 1))
+    if beyond := started[MOST_LAUNCHES:]:
+        text = f"more than {MOST_LAUNCHES} launches: this one and those below were not read"
+        reader.notes.append(Note(text=text, file=beyond[0].file, line=beyond[0].line, unread=True))
+    chosen = _chosen(started[:MOST_LAUNCHES], forced)
     plans = together([launch for launch, _ in chosen], [dialect.read(launch) for launch, dialect in chosen])
     if forced is not None and not any(given.option for plan in plans for given in plan.given):
         raise InputError(f"{path}: nothing in it is a setting of {forced.name}, as which --framework reads it")

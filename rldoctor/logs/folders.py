@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rldoctor import untrusted
 from rldoctor.errors import InputError
+from rldoctor.formats.source import is_private
 
 # More files than this are not opened: 64 ranks with a few files each and a Ray session stay far below.
 MOST_FILES = 4096
@@ -34,10 +35,21 @@ ERROR_FILE = "error.json"
 
 
 def log_files(folder: Path) -> tuple[list[Path], list[str]]:
-    """The log files below a folder in natural order, and notes on what was left out. Links are followed, each folder
-    and file once, so that a link to a parent ends nowhere. Raises :class:`InputError` for a folder of the system."""
-    if (whole := folder.resolve()) in _SYSTEM or Path("/proc") in whole.parents or Path("/sys") in whole.parents:
+    """The log files below a folder in natural order, and notes on what was left out. Links are followed sideways and
+    down, each folder and file once. Raises :class:`InputError` for a folder of the system."""
+    if _of_the_system(whole := folder.resolve()):
         raise InputError(f"{folder} is a folder of the system: name the one that holds the logs of the run")
+    left: list[Path] = []
+
+    def follows(path: Path) -> bool:
+        """Whether a link stays among logs: the folder may be a stranger's."""
+        if not path.is_symlink():
+            return True
+        real = path.resolve()
+        out = real in whole.parents or _of_the_system(real) or is_private(real, whole)
+        left.extend([path] if out else ())
+        return not out
+
     notes: list[str] = []
     seen: set[tuple[int, int]] = set()
     found: list[Path] = []
@@ -47,14 +59,18 @@ def log_files(folder: Path) -> tuple[list[Path], list[str]]:
 
     for where, folders, names in os.walk(folder, followlinks=True, onerror=unreadable):
         kept = [name for name in sorted(folders, key=natural) if name not in _NO_LOG_FOLDERS]
-        folders[:] = [name for name in kept if _first_visit(Path(where, name), seen)]
+        folders[:] = [name for name in kept if follows(path := Path(where, name)) and _first_visit(path, seen)]
         for name in sorted(names, key=natural):
             path = Path(where, name)
-            if is_log(name) and untrusted.is_file(path) and _first_visit(path, seen):
+            if is_log(name) and untrusted.is_file(path) and follows(path) and _first_visit(path, seen):
                 found.append(path)
         if len(found) > MOST_FILES:
             notes.append(f"{folder} holds more than {MOST_FILES} logs: only the first {MOST_FILES} were read")
-            return found[:MOST_FILES], notes
+            found = found[:MOST_FILES]
+            break
+    if left:
+        more = f", and {len(left) - 1} more links" if left[1:] else ""
+        notes.append(f"{left[0]}{more}: leads upwards, to the system or to what is hidden, not followed")
     return found, notes
 
 
@@ -78,6 +94,10 @@ def elastic_traceback(data: bytes) -> bytes:
 def natural(name: str) -> list[tuple[int, int, str]]:
     """A sort key under which ``rank_10`` comes after ``rank_9``."""
     return [(0, int(p), "") if p[0] in "0123456789" else (1, 0, p) for p in re.findall(r"[0-9]{1,18}|[^0-9]+", name)]
+
+
+def _of_the_system(real: Path) -> bool:
+    return real in _SYSTEM or any(Path(kept) in real.parents for kept in ("/proc", "/sys"))
 
 
 def _first_visit(path: Path, seen: set[tuple[int, int]]) -> bool:

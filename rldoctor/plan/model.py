@@ -113,15 +113,22 @@ class RefusedValue:
     option: str | None = None
 
 
+LONGEST_NOTE = 600
+
+
 @dataclass(frozen=True, kw_only=True)
 class Note:
     """What the reader should know of how the plan came about: an impossible value, an option given twice, a file not
-    found. ``unread`` says that settings may stand in what could not be read."""
+    found. ``unread`` says that settings may stand in what could not be read. One that quotes a whole script is cut."""
 
     text: str
     file: str | None = None
     line: int | None = None
     unread: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONGEST_NOTE:
+            object.__setattr__(self, "text", f"{self.text[: LONGEST_NOTE - 2]} …")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,7 +64,7 @@ _CERTAIN = tuple(
         rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
         rf"\.login\([ \t]{{0,4}}[\"'][^\"'\n]{{1,64}}[\"'],[ \t]{{0,4}}[\"']{_QUOTED}",
         # A jar of cookies, as Netscape wrote it.
-        r"\t(?:TRUE|FALSE)\t/[^\t\n]{0,200}\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\n]{1,64}\t(?P<value>[^\s\"'`]{1,4096})",
+        r"\t(?:TRUE|FALSE)\t[/_][^\t\n]{0,200}\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\n]{1,64}\t(?P<value>[^\s\"'`]{1,4096})",
         # As Subversion and Kaggle keep them.
         rf"\bpassword\s{{1,80}}V \d{{1,3}}\s{{1,80}}{_VALUE}",
         r"[\"']username[\"']:[ \t]{0,4}[\"'][^\"'\n]{1,64}[\"'],\s{0,16}[\"']key[\"']:[ \t]{0,4}"

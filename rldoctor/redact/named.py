@@ -77,9 +77,9 @@ _DESCRIBED = expression(rf"{_QUOTE}?:\s{{1,80}}(?:desc:[^\n]{{0,80}}?\s{{1,80}})
 _ELEMENT = expression(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
 # The rest of a value that a terminal or a program broke off where the line was full.
 _REST = expression(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
-# The further lines of a block of YAML.
-_OF_A_BLOCK = expression(r"[|>][-+\d]{0,2}[ \t]{0,8}\r?\n(?P<indent>[ \t]{1,80})\Z")
-_BLOCK_LINE = expression(r"\r?\n(?P<indent>[ \t]{1,80})(?P<value>\S{8,512})(?=\r?\n|\Z)")
+# The further lines of a block of YAML, also where lines were joined.
+_OF_A_BLOCK = expression(r"[|>][-+\d]{0,2}[ \t]{0,8}?(?P<indent>\r?\n[ \t]{1,80}|[ \t]{3,80})\Z")
+_BLOCK_LINE = expression(r"(?P<indent>\r?\n[ \t]{1,80}|[ \t]{3,80})(?P<value>\S{8,512})(?=\s|\Z)")
 _FULL_LINE = range(60, 512)
 _PIECES = expression(r"[A-Za-z]+|\d+")
 # What loosely follows the name of somebody's variable.

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rldoctor.cli import main
+from rldoctor.formats import source
 from rldoctor.launch.recognise import read
-from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.model import Note, RolloutPlan
 
 VERL = "python3 -m verl.trainer.main_ppo data.max_prompt_length={length} actor_rollout_ref.rollout.n={n}"
 
@@ -23,6 +24,37 @@ def plan(
         (folder / name).write_text(text)
     (found,) = read(folder / next(iter(files)), environment=variables, arguments=arguments)
     return found
+
+
+def test_files_that_source_each_other_are_opened_some_forty_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    real = source.open_source
+
+    def counted(path: Path) -> source.Source:
+        opened.append(path)
+        return real(path)
+
+    monkeypatch.setattr(source, "open_source", counted)
+    everyone = "".join(f"source {number}.sh\n" for number in range(60))
+    for number in range(60):
+        (tmp_path / f"{number}.sh").write_text(everyone)
+    plan(tmp_path, {"run.sh": everyone + VERL.format(length="1", n="8")})
+    assert len(opened) <= 50
+
+
+def test_of_a_file_of_many_launches_the_first_are_read(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text((VERL.format(length="1", n="8") + "\n") * 203)
+    found = read(tmp_path / "run.sh")
+    assert len(found) == 200
+    assert [note.text for note in found[0].notes if note.unread] == [
+        "more than 200 launches: this one and those below were not read"
+    ]
+
+
+def test_a_note_that_quotes_a_whole_script_is_cut() -> None:
+    assert len(Note(text="x" * 100_000).text) == 600
 
 
 def test_a_sourced_file_gives_its_variables_and_their_place(tmp_path: Path) -> None:

@@ -228,6 +228,25 @@ def test_a_link_to_a_name_that_no_file_can_have_is_passed_over(tmp_path: Path) -
     assert [path.name for path in found] == ["b.log"] and notes == []
 
 
+def test_links_out_of_a_folder_of_logs_are_not_followed(tmp_path: Path) -> None:
+    """Upwards, to the system, to what is hidden: the folder may be a stranger's. Sideways lies another run."""
+    run, other = tmp_path / "run", tmp_path / "other"
+    for folder in (run, other, tmp_path / ".ssh"):
+        folder.mkdir()
+        (folder / f"{folder.name}_log").write_text("step 1\n")
+    for name, target in {
+        "up": tmp_path,
+        "root": Path("/"),
+        "etc": Path("/etc"),
+        "key": tmp_path / ".ssh/.ssh_log",
+        "side": other,
+    }.items():
+        (run / name).symlink_to(target)
+    found, notes = log_files(run)
+    assert sorted(path.name for path in found) == ["other_log", "run_log"]
+    assert len(notes) == 1 and notes[0].endswith("leads upwards, to the system or to what is hidden, not followed")
+
+
 @pytest.mark.parametrize("folder", ["/", "/usr", "/proc", "/proc/self", "/dev", "//usr/../usr"])
 def test_a_folder_of_the_system_is_no_run(folder: str) -> None:
     with pytest.raises(InputError, match="is a folder of the system: name the one that holds the logs of the run"):

@@ -138,6 +138,8 @@ class Builtins(Scope):
         name = words[0].value if words else ""
         source = None
         if isinstance(name, str) and self.script.open is not None and self.script.sourced < MAX_FILES:
+            # What is opened counts, also where it is then not followed: a file may name another a thousand times.
+            self.script.sourced += 1
             try:
                 source = self.script.open(name)
             except InputError as error:
@@ -149,7 +151,6 @@ class Builtins(Scope):
             self.note(node, f"source {raw}: not followed")
             self.expander.unread.append(raw)
             return
-        self.script.sourced += 1
         raw_text = source.text.encode()
         outer = self.expander
         self.expander = outer.beside(raw_text, source.first_line, file=source.file)
