@@ -122,6 +122,25 @@ def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(text, fixes=(_LESS, _MORE))
 
 
+# A service of the host that ends processes before the kernel has to: systemd-oomd, earlyoom.
+check.signature(
+    "systemd-oomd[",
+    " due to memory pressure for ",
+    "low memory! ",
+    " to process ",
+    pattern=r"Killed (?P<name>\S+) due to memory (?:pressure|used)\b"
+    r"|sending SIG(?:TERM|KILL) to process (?P<pid>\d+)(?: uid \d+)? \"(?P<name_2>[^\"]{1,60})\": "
+    r"(?:badness|oom_score)",
+    says="a service of the host (systemd-oomd, earlyoom) ended {name}[[ (pid {pid})]], for memory was short",
+    fixes=(
+        _LESS,
+        _MORE,
+        Fix(title="see what it did", commands=("journalctl -u systemd-oomd -u earlyoom --since -2h",)),
+    ),
+    silent=True,
+    url="https://www.freedesktop.org/software/systemd/man/latest/systemd-oomd.service.html",
+)
+
 # What schedulers say where a job is beyond the memory that it asked for.
 check.signature(
     "The node was low on resource: memory",

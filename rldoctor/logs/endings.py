@@ -85,6 +85,7 @@ def ended(
             exception=event.line.strip()[:600],
             source=event.source,
             line=event.number,
+            node=incident.node or event.origin.node,
         )
     if any(item.measured and item.finding.severity is not Severity.NOTE for item in found):
         return replace(incident, kind="unhealthy")

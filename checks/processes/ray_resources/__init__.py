@@ -247,6 +247,22 @@ check.signature(
     silent=True,
     url="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
 )
+# The node's own answer, once the pod is there: a device is not healthy, or another pod has it.
+check.signature(
+    "Allocate failed due to requested number of devices unavailable for ",
+    pattern=r"unavailable for (?P<what>[\w./-]+?)\. Requested: (?P<wanted>\d+), Available: (?P<available>\d+)",
+    when=unfinished,
+    says="the node has {available} {what} left, and the pod asks for {wanted}: it was not admitted",
+    fixes=(
+        Fix(
+            title="see which device is not healthy or taken on that node",
+            commands=("kubectl describe node NODE", "nvidia-smi"),
+        ),
+        Fix(title="or ask for what the node has"),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
+)
 
 
 # verl's and EasyR1's check of their resource pools.

@@ -7,7 +7,7 @@ from rldoctor_checks.processes.host_memory import check
 
 from rldoctor.logs.triage import triage_text
 from tests.logs.asking import finding, findings, raised
-from tests.logs.excerpts import OUT_OF_MEMORY
+from tests.logs.excerpts import HEALTHY, OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,24 @@ def test_rays_monitor_says_how_full_the_node_was(message: str) -> None:
 def test_the_kernel_names_the_process() -> None:
     text = "[12.3] Out of memory: Killed process 4711 (ray::WorkerDict) total-vm:1kB, anon-rss:104857600kB\nKilled\n"
     assert "ray::WorkerDict (pid 4711), 100.0 GiB resident" in finding(check, text).message
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            "Oct 02 11:40:29 n7 systemd-oomd[612]: Killed /user.slice/train.scope due to memory pressure for "
+            "/user.slice being 81.22% > 50.00% for > 20s with reclaim activity",
+            "ended /user.slice/train.scope,",
+        ),
+        (
+            'earlyoom[411]: sending SIGTERM to process 3311 uid 1000 "python3": badness 912, VmRSS 40000 MiB',
+            "ended python3 (pid 3311)",
+        ),
+    ],
+)
+def test_a_service_of_the_host_ends_a_process(line: str, says: str) -> None:
+    assert says in finding(check, f"{HEALTHY}{line}\n").message
 
 
 def test_a_refused_allocation() -> None:

@@ -96,12 +96,56 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
             "  Normal  Killing  kubelet  Container rl failed liveness probe, will be restarted",
             "container rl: it did not",
         ),
+        (
+            "  Warning  FailedJobs  9s  jobset  jobset failed due to one or more job failures",
+            "the cause is in the pods",
+        ),
+        (
+            "As part of the sync operation the node(s) 'n7_44_0' have been removed from the rendezvous 'grpo' since "
+            "they had no heartbeat.",
+            "torchrun lost a node of the job ('n7_44_0')",
+        ),
+        (
+            "INFO cli.py:84 -- Status message: Job supervisor actor died because its node has died.",
+            "the job's entry point is gone",
+        ),
+        # Events that no row knows, in the sentence that all share.
+        (
+            "  Warning  Evict  vc-scheduler  Pod is evicted, because of preempt",
+            "took it, or a machine of it, away",
+        ),
+        ("Status reason: Host EC2 (instance i-0f3aa12b) terminated.", "machine of it, away: Status reason: Host EC2"),
+        ("JobNodePreempted: The node was preempted.", "took it, or a machine of it, away"),
+        ("Node ip-10-1-9-44 failed health check, job will be restarted", "took it, or a machine of it, away"),
+        ("2026-10-02 11:40:29 Interrupted - Training job interrupted", "took it, or a machine of it, away"),
+        ("shutdown-script: Received spot interruption notice", "took it, or a machine of it, away"),
     ],
 )
 def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
     found = finding(check, f"{HEALTHY}{line}\n")
     assert says in found.message
     assert found.fixes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING scheduler.py:1212] Sequence group 12 is preempted by PreemptionMode.RECOMPUTE mode",
+        "WARNING 03-02 12:00:00 request 31 was preempted by the scheduler of the node",
+        "If the instance is preempted, training resumes from the last checkpoint.",
+        "spot interruption handler installed",
+        "the job may be preempted at any time",
+        "0 instances were interrupted",
+        "rank 3: worker thread of the node was interrupted",
+        "KV blocks of the instance were evicted",
+    ],
+)
+def test_what_only_resembles_a_machine_that_was_taken_away(line: str) -> None:
+    assert findings(check, f"{HEALTHY}{line}\n") == []
+
+
+def test_a_machine_that_was_taken_away_from_a_run_that_went_on() -> None:
+    assert findings(check, f"{HEALTHY}The node n7 was preempted.\n{HEALTHY}") == []
 
 
 def test_the_actor_of_a_node_that_is_gone() -> None:

@@ -383,6 +383,15 @@ def test_a_cluster_that_does_not_tell_or_is_the_launchs_own() -> None:
     assert judge_one(check, replace(own, plan=replace(own.plan, settings=settings))).findings == ()
 
 
+def test_a_node_that_has_lost_a_device_admits_no_pod() -> None:
+    event = (
+        "  Warning  UnexpectedAdmissionError  5s  kubelet  Allocate failed due to requested number of devices "
+        "unavailable for nvidia.com/gpu. Requested: 8, Available: 7, which is unexpected\n"
+    )
+    assert finding(check, event).message.startswith("the node has 7 nvidia.com/gpu left, and the pod asks for 8")
+    assert findings(check, event + HEALTHY) == []
+
+
 def test_a_pod_that_no_node_takes() -> None:
     event = (
         "  Warning  FailedScheduling  40s  default-scheduler  0/3 nodes are available: 3 node(s) didn't match Pod's "

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import clouds, interrupted, kubernetes, launchers, queues, ray, slurm
+from . import clouds, interrupted, kubernetes, launchers, queues, ray, slurm, taken_away
 
-__all__ = ["clouds", "interrupted", "kubernetes", "launchers", "queues", "ray", "slurm"]
+__all__ = ["clouds", "interrupted", "kubernetes", "launchers", "queues", "ray", "slurm", "taken_away"]

@@ -28,3 +28,17 @@ check.signature(
     silent=True,
     url="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
 )
+# torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
+check.signature(
+    "since they had no heartbeat",
+    pattern=r"the node\(s\) (?P<nodes>[^\n]{1,200}?) have been removed from the rendezvous",
+    when=unfinished,
+    says="torchrun lost a node of the job ({nodes}): its agent was not heard of any more",
+    fixes=(
+        Fix(title="see on that node whether it, its agent or its network is gone: its own log says more"),
+        RESUME,
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://pytorch.org/docs/stable/elastic/rendezvous.html",
+)

@@ -6,6 +6,7 @@ from rldoctor.api import Fix, Role
 
 from ....observed.endings import unfinished
 from .. import check
+from ..fixes import RESUME
 
 check.signature(
     "has been marked dead because ",
@@ -36,6 +37,18 @@ check.signature(
     ),
     silent=True,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+)
+check.signature(
+    "Job supervisor actor died because its node has died",
+    when=unfinished,
+    says="the node on which Ray ran the job's entry point is gone, and the job with it",
+    fixes=(
+        Fix(title="see whether that node, its raylet or its machine is gone", commands=("ray status",)),
+        RESUME,
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html",
 )
 # Ray hands an exception over to the caller; what it carries is judged by itself.
 check.passes_on(
