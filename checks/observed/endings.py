@@ -19,6 +19,11 @@ def nothing_failed_before(case: Case, event: LogEvent) -> bool:
     return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
 
 
+def cut_short(case: Case, event: LogEvent) -> bool:
+    """Whether the run was sound and had not come to its end: behind that, servers and machines are taken down too."""
+    return unfinished(case, event) and not event.outlived and nothing_failed_before(case, event)
+
+
 def no_task_ended_before(case: Case, event: LogEvent) -> bool:
     """Whether it is the first that is said of an end: Slurm cancels a step of which a task has failed, too."""
     ended = (one for one in event.run.failures if one.source == event.source and one.line < event.number)

@@ -141,6 +141,14 @@ check.signature(
     url="https://www.freedesktop.org/software/systemd/man/latest/systemd-oomd.service.html",
 )
 
+check.signature(
+    "crashed after using all available RAM",
+    says="the notebook's machine ran out of host memory and its kernel was ended",
+    fixes=(_LESS, Fix(title="or take a machine with more memory (Colab: a high-RAM runtime)")),
+    silent=True,
+    url="https://research.google.com/colaboratory/faq.html",
+)
+
 # What schedulers say where a job is beyond the memory that it asked for.
 check.signature(
     "The node was low on resource: memory",

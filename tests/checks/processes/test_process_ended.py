@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from rldoctor_checks.processes.process_ended import check
 
+from rldoctor.api import Severity
 from rldoctor.logs.triage import triage_text
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY, OUT_OF_MEMORY
+
+# Of a run that has not come to its end.
+STEPS = "".join(line for line in HEALTHY.splitlines(keepends=True) if "'grad_norm'" in line)
 
 DIED = raised("ray.exceptions.ActorDiedError", "The actor died unexpectedly before finishing this task.") + (
     "\tclass_name: RolloutWorker\n\tactor_id: 7adc7f40\n\tpid: 22183\n\tnamespace: 7aa1eb6b\n\tip: 192.0.2.2\n"
@@ -109,7 +113,31 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
             "INFO cli.py:84 -- Status message: Job supervisor actor died because its node has died.",
             "the job's entry point is gone",
         ),
+        ("srun: error: n7: task 5: Terminated", "a signal ended the run on n7 (Terminated)"),
+        ("run.sh: line 31: 4411 Hangup                  python train.py", "a signal ended the run (Hangup)"),
+        ("timeout: sending signal TERM to command 'python'", "a signal ended the run (TERM)"),
+        (
+            "Kernel Restarting: The kernel for a.ipynb appears to have died. It will restart automatically.",
+            "kernel died",
+        ),
+        (
+            "ERROR: Job failed: execution took longer than 1h0m0s seconds",
+            "the CI runner ended the job at its time limit",
+        ),
+        ("Error: The operation was canceled.", "the CI job was ended from outside"),
+        (
+            "  Warning  BackOff  kubelet  Back-off restarting failed container trainer",
+            "Kubernetes started the pod again",
+        ),
+        (
+            "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable. Node "
+            "IP: 192.0.2.8, node ID: 8f3a.",
+            "the node 192.0.2.8 on which Ray ran a task is gone",
+        ),
         # Events that no row knows, in the sentence that all share.
+        ("The system is going down for reboot NOW!", "took it, or a machine of it, away"),
+        ("Normal  Evicted  4s  karpenter  Evicted pod: Underutilized", "took it, or a machine of it, away"),
+        ("Runner interrupted due to worker preemption.", "took it, or a machine of it, away"),
         (
             "  Warning  Evict  vc-scheduler  Pod is evicted, because of preempt",
             "took it, or a machine of it, away",
@@ -122,7 +150,7 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
     ],
 )
 def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
-    found = finding(check, f"{HEALTHY}{line}\n")
+    found = finding(check, f"{STEPS}{line}\n")
     assert says in found.message
     assert found.fixes
 
@@ -141,11 +169,19 @@ def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
     ],
 )
 def test_what_only_resembles_a_machine_that_was_taken_away(line: str) -> None:
+    assert findings(check, f"{STEPS}{line}\n") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Normal  Evicted  4s  karpenter  Evicted pod: Empty", "run.sh: line 9: 4411 Terminated    vllm serve model"],
+)
+def test_what_is_taken_down_behind_a_run_that_came_to_its_end(line: str) -> None:
     assert findings(check, f"{HEALTHY}{line}\n") == []
 
 
 def test_a_machine_that_was_taken_away_from_a_run_that_went_on() -> None:
-    assert findings(check, f"{HEALTHY}The node n7 was preempted.\n{HEALTHY}") == []
+    assert [f.severity for f in findings(check, f"{STEPS}The node n7 was preempted.\n{STEPS}")] == [Severity.NOTE]
 
 
 def test_the_actor_of_a_node_that_is_gone() -> None:

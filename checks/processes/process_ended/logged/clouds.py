@@ -1,4 +1,5 @@
-"""The words of managed services for a job that they ended, or could not start: SkyPilot, SageMaker (RLD603)."""
+"""The words of managed services for a job that they ended, or could not start: SkyPilot, SageMaker, runners of GitHub
+and GitLab (RLD603)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from functools import partial
 
 from rldoctor.api import Fix
 
-from ....observed.endings import nothing_failed_before, unfinished
+from ....observed.endings import cut_short, nothing_failed_before, unfinished
 from .. import check
 from ..fixes import RESUME
 
@@ -38,4 +39,25 @@ check.signature(
     fixes=(Fix(title="try later, in another zone or region, or ask for another kind of machine"),),
     silent=True,
     url=_SAGEMAKER,
+)
+_ended(
+    "Job failed: execution took longer than ",
+    " has exceeded the maximum execution time of ",
+    pattern=r"(?:took longer than|maximum execution time of) (?P<limit>\w[\w ]{0,40}?)(?: seconds)?\.?\s*$",
+    says="the CI runner ended the job at its time limit ({limit}): nothing in the run is at fault",
+    fixes=(Fix(title="give the job longer (GitHub: timeout-minutes, GitLab: timeout), or start the run outside CI"),),
+    url="https://docs.github.com/en/actions/reference/limits",
+)
+check.signature(
+    "The operation was canceled.",
+    "The self-hosted runner lost communication with the server",
+    "The runner has received a shutdown signal",
+    when=cut_short,
+    says="the CI job was ended from outside: {line}",
+    fixes=(
+        Fix(title="see in the workflow's own page who or what ended it (a person, a newer run, the runner's machine)"),
+        RESUME,
+    ),
+    silent=True,
+    url="https://docs.github.com/en/actions/how-tos/manage-runners/self-hosted-runners/monitor-and-troubleshoot",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rldoctor.api import Fix, Role
 
+from ....observed.endings import cut_short
 from .. import check
 from ..fixes import RESUME
 
@@ -41,4 +42,39 @@ check.signature(
     ),
     role=Role.CASCADE,
     url="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
+)
+# A script ends its servers once the trainer is done, and the shell says so in the same words.
+# A shell and srun on a child that a signal ended, and coreutils' timeout on the signal that it sends.
+check.signature(
+    "Terminated",
+    "Hangup",
+    "timeout: sending signal ",
+    pattern=r"(?m)^(?:.{0,200}: line \d+:\s+\d+ )?(?P<signal>Terminated|Hangup)(?:$|\s{2,})"
+    r"|^srun: error: (?P<node>\S+): tasks? \S+: (?P<signal_2>Terminated|Hangup)"
+    r"|^timeout: sending signal (?P<signal_3>\w+) to command",
+    when=cut_short,
+    says="a signal ended the run[[ on {node}]] ({signal}): a scheduler, a person, a script or a closed session sent it",
+    fixes=(
+        Fix(title="where a terminal closed, start it so that it outlives it (nohup, tmux, a batch job)"),
+        Fix(title="see what the scheduler says of the job (time limit, preemption, memory)"),
+        RESUME,
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://man7.org/linux/man-pages/man7/signal.7.html",
+)
+check.signature(
+    "appears to have died. It will restart automatically",
+    when=cut_short,
+    says="the notebook's kernel died: the machine's memory, or a crash in native code; why is in the server's own log",
+    fixes=(
+        Fix(
+            title="see whether the kernel of the system killed it",
+            commands=("dmesg -T | grep -i -E 'killed process|out of memory'",),
+        ),
+        Fix(title="run the same as a script: then the signal and the last lines are seen"),
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://jupyter-notebook.readthedocs.io/en/stable/troubleshooting.html",
 )

@@ -142,10 +142,13 @@ check.signature(
 check.signature(
     "has reached the specified backoff limit",
     "BackoffLimitExceeded",
+    "Back-off restarting failed container",
     "jobset failed due to one or more job failures",
     "jobset failed due to reaching max number of restarts",
-    says="Kubernetes started the pod as often as it may, and it failed each time: the cause is in the pods' logs",
+    when=unfinished,
+    says="Kubernetes started the pod again, and it failed each time: the cause is in the pods' logs",
     fixes=(Fix(title="read the log of a pod that failed", commands=("kubectl logs POD --previous",)),),
     role=Role.CASCADE,
+    silent=True,
     url="https://kubernetes.io/docs/concepts/workloads/controllers/job/",
 )

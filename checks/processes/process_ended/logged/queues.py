@@ -6,7 +6,7 @@ from functools import partial
 
 from rldoctor.api import Fix
 
-from ....observed.endings import nothing_failed_before, unfinished
+from ....observed.endings import cut_short, nothing_failed_before, unfinished
 from .. import check
 from ..fixes import RESUME
 
@@ -84,7 +84,7 @@ _HISTORY = Fix(title="see what HTCondor recorded", commands=("condor_q -hold -an
 _ended(
     "Job was evicted.",
     pattern=r"\b004 \((?P<job>\d+\.\d+)\.\d+\)",
-    when=lambda case, event: unfinished(case, event) and nothing_failed_before(case, event),
+    when=cut_short,
     says="HTCondor evicted the job {job} from its machine: nothing in the run is at fault",
     fixes=(RESUME, _HISTORY),
     url=_CONDOR,

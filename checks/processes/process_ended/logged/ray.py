@@ -50,6 +50,17 @@ check.signature(
     silent=True,
     url="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html",
 )
+check.signature(
+    "because the node it was running on is dead or unavailable",
+    details=(r"Node IP: (?P<node>[\w.:-]+\w)",),
+    says="the node[[ {node}]] on which Ray ran a task is gone; why is not in this log",
+    fixes=(
+        Fix(title="see on that node whether it, its raylet or its network is gone", commands=("ray status",)),
+        Fix(title="see whether the kernel killed Ray there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
+    ),
+    role=Role.CASCADE,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+)
 # Ray hands an exception over to the caller; what it carries is judged by itself.
 check.passes_on(
     "The actor died because of an error raised in its creation task",

@@ -9,7 +9,7 @@ import re
 
 from rldoctor.api import Case, Fix, LogEvent
 
-from ....observed.endings import nothing_failed_before, unfinished
+from ....observed.endings import cut_short
 from .. import check
 from ..fixes import RESUME
 
@@ -22,7 +22,9 @@ _SENTENCES = (
     rf"\b{_JOB}{_NAME}{_BE} (?:preempted|evicted|reclaimed|interrupted)\b",
     rf"\b{_MACHINE}{_NAME}{_BE} (?:terminated|lost|disconnected|drained|deallocated|decommissioned|cordoned|rebooted|"
     r"unreachable|failed health checks?)\b",
-    r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) ",
+    r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) |\bevicted pod\b|\bdeleting pod for node\b",
+    r"\bdue to (?:\w+ )?(?:preemption|eviction|interruption|maintenance)\b|\boutbid\b",
+    r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
     r"\b(?:spot|preemptible)(?: \w+)? (?:interruption|termination|preemption|eviction)\b",
 )
 _SAYS_SO = re.compile("|".join(_SENTENCES), re.IGNORECASE)
@@ -37,7 +39,7 @@ _OTHERWISE = re.compile(
 
 def _taken_away(case: Case, event: LogEvent) -> bool:
     said = _SAYS_SO.search(event.line, 0, 1000)
-    if said is None or not unfinished(case, event) or not nothing_failed_before(case, event):
+    if said is None or not cut_short(case, event):
         return False
     return event.exception is None and _OTHERWISE.search(event.line, max(0, said.start() - 80), said.end() + 20) is None
 
@@ -60,6 +62,13 @@ check.signature(
     " rebooted",
     " unreachable",
     "failed health check",
+    " preemption",
+    " eviction",
+    " maintenance",
+    " outbid ",
+    "deleting pod for node",
+    "The system is going down for ",
+    "The system will ",
     when=_taken_away,
     says="whoever runs the job took it, or a machine of it, away: {line}",
     fixes=(RESUME, Fix(title="see what the scheduler or the cloud recorded of the job and its machines")),
