@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach
+from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, LogEvent, Reach
 from rldoctor.api.hang import stalled_run
 
 from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, saves
@@ -37,9 +37,7 @@ _SPACE = Fix(
     title="free space where the checkpoints go, or write them to another file system",
     commands=("df -h OUTPUT_DIR", "du -sh OUTPUT_DIR/*"),
 )
-_FEWER = Fix(
-    title="keep fewer checkpoints (transformers: save_total_limit; verl: max_actor_ckpt_to_keep; EasyR1: save_limit)"
-)
+_FEWER = Fix(title="keep fewer checkpoints", edits=(Edit(option="trainer.save_limit", value=2),))
 
 
 @check.observed(needs=["observations.hang"])

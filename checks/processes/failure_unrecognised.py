@@ -37,6 +37,7 @@ from typing import Any
 from rldoctor.api import (
     Case,
     Check,
+    Edit,
     Evidence,
     Finding,
     Fix,
@@ -342,10 +343,7 @@ def _search(said: str, package: str = "", release: str = "", function: str = "")
 
 # What services beside the training refuse, by their clients' own words, and the remedy. The training itself is sound,
 # and ends all the same.
-_NO_TRACKER = Fix(
-    title="or do not report there (transformers, TRL, ms-swift: report_to none; verl, EasyR1: "
-    "trainer.logger=['console'])"
-)
+_NO_TRACKER = Fix(title="or report to nobody", edits=(Edit(option="trainer.trackers", value="console"),))
 _OFFLINE = "export WANDB_MODE=offline"
 SERVICES: tuple[tuple[re.Pattern[str], tuple[Fix, ...]], ...] = (
     (

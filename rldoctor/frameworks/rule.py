@@ -60,6 +60,16 @@ def chosen(option: str, values: dict[Any, Any]) -> Rule:
     return Rule(option, read=lambda value: values.get(value, value), write=lambda value: back.get(value, value))
 
 
+def report_to(value: Any) -> Any:
+    """Trackers as transformers names them."""
+    return "none" if value == "console" else value
+
+
+def as_list(value: Any) -> list[Any]:
+    """One value where a list of them is written."""
+    return value if isinstance(value, list) else [value]
+
+
 def _opposite(value: Any) -> Any:
     from rldoctor.formats.values import convert
 

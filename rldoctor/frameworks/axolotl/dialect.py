@@ -68,6 +68,7 @@ _TRAIN: dict[str, str | Rule] = {
     "max_steps": "trainer.steps",
     "num_epochs": "trainer.epochs",
     "save_steps": "trainer.save_every",
+    "save_total_limit": "trainer.save_limit",
     "eval_steps": "trainer.eval_every",
     "eval_strategy": "trainer.eval_strategy",
     "ddp_timeout": "trainer.timeout",

@@ -11,7 +11,7 @@ from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.groups import driver, placement_group
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
-from rldoctor.frameworks.rule import Rule, inverted
+from rldoctor.frameworks.rule import Rule, as_list, inverted
 from rldoctor.plan.model import Form
 
 _ACTOR, _CRITIC, _REF, _ROLLOUT = "worker.actor", "worker.critic", "worker.ref", "worker.rollout"
@@ -115,6 +115,8 @@ _TRAINER: dict[str, str | Rule] = {
     "trainer.max_steps": "trainer.steps",
     "trainer.val_freq": "trainer.eval_every",
     "trainer.save_freq": "trainer.save_every",
+    "trainer.save_limit": "trainer.save_limit",
+    "trainer.logger": Rule("trainer.trackers", write=as_list),
     "trainer.nnodes": "placement.nodes",
     "trainer.n_gpus_per_node": "placement.gpus_per_node",
 }

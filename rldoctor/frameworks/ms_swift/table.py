@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rldoctor.formats.values import convert
-from rldoctor.frameworks.rule import Rule, chosen
+from rldoctor.frameworks.rule import Rule, chosen, report_to
 
 # vLLM's arguments behind ``vllm_`` (rlhf_trainers/args_mixin.py, VllmArguments); the servers of 3.4 to 3.6 had them
 # bare.
@@ -189,6 +189,8 @@ _TRAINER: dict[str, str | Rule] = {
     "eval_steps": "trainer.eval_every",
     "eval_interval": Rule("trainer.eval_every", spelled=False),
     "save_steps": "trainer.save_every",
+    "save_total_limit": "trainer.save_limit",
+    "report_to": Rule("trainer.trackers", write=report_to),
     "save_interval": Rule("trainer.save_every", spelled=False),
     "ddp_timeout": "trainer.timeout",
     "distributed_timeout_minutes": Rule("trainer.timeout", read=_seconds, write=lambda seconds: seconds // 60),

@@ -125,6 +125,7 @@ _ROWS: tuple[tuple[str, str, str | Rule], ...] = (
     ("apply_chat_template", "data.apply_chat_template", "model.apply_chat_template"),
     ("num_episodes", "train.num_episodes", "trainer.epochs"),
     ("save_steps", "ckpt.save_steps", "trainer.save_every"),
+    ("max_ckpt_num", "ckpt.max_num", "trainer.save_limit"),
     ("", "actor.optim", "trainer.optimizer"),
 )  # fmt: skip
 

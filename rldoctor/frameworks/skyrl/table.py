@@ -180,6 +180,8 @@ _TRAINER: dict[str, str | Rule] = {
     "trainer.epochs": "trainer.epochs",
     "trainer.max_training_steps": "trainer.steps",
     "trainer.ckpt_interval": "trainer.save_every",
+    "trainer.max_ckpts_to_keep": "trainer.save_limit",
+    "trainer.logger": "trainer.trackers",
     "trainer.eval_interval": "trainer.eval_every",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rldoctor.frameworks.rule import Rule
+from rldoctor.frameworks.rule import Rule, report_to
 from rldoctor.frameworks.vllm.dialect import SAMPLING
 
 
@@ -99,6 +99,8 @@ _TRAINER: dict[str, str | Rule] = {
     "max_steps": "trainer.steps",
     "num_train_epochs": "trainer.epochs",
     "save_steps": "trainer.save_every",
+    "save_total_limit": "trainer.save_limit",
+    "report_to": Rule("trainer.trackers", write=report_to),
     "eval_steps": "trainer.eval_every",
     "eval_strategy": "trainer.eval_strategy",
     "evaluation_strategy": Rule("trainer.eval_strategy", spelled=False),

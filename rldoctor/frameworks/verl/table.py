@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.rule import Rule, chosen
+from rldoctor.frameworks.rule import Rule, as_list, chosen
 
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -161,6 +161,8 @@ _TRAINER: dict[str, str | Rule] = {
     "trainer.total_epochs": "trainer.epochs",
     "trainer.total_training_steps": "trainer.steps",
     "trainer.save_freq": "trainer.save_every",
+    "trainer.max_actor_ckpt_to_keep": "trainer.save_limit",
+    "trainer.logger": Rule("trainer.trackers", write=as_list),
     "trainer.test_freq": "trainer.eval_every",
 }
 
