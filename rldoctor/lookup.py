@@ -105,7 +105,7 @@ def _missing(path: str, case: Case) -> Absent | Unknown:
     return case.unknown.get(path) or (
         Unknown(reason=f"the {probe} probe did not run" if probe != path else f"{path} was not collected")
         if section
-        else Absent(f"there is no {path}")
+        else Absent(f"{path.partition('.')[0]}: no {path.rpartition('.')[2].replace('_', ' ')}")
     )
 
 

@@ -32,7 +32,7 @@ def test_a_section_without_a_value_is_unknown_with_its_reason() -> None:
 
 def test_inside_a_known_section_what_is_not_there_is_absent() -> None:
     assert lookup(CASE, "packages.verl") == Absent("verl is not installed")
-    assert lookup(CASE, "gpus.driver") == Absent("there is no gpus.driver")
+    assert lookup(CASE, "gpus.driver") == Absent("gpus: no driver")
     assert lookup(CASE, "observations.imports") == Absent("nothing to import")
 
 

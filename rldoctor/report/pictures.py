@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from rldoctor.exhibits.model import Exhibits
@@ -38,12 +39,13 @@ def print_pictures(console: Console, exhibits: Exhibits) -> None:
         _heading(console, "engine against trainer", shapes.compared(exhibits.agreement))
     if exhibits.metrics:
         _heading(console, "the run", "")
+        width = max(12, min(_STEPS, console.width - _NAME - 40))
         for curve in exhibits.metrics:
             values = [math.nan if value is None else value for value in curve.values]
             finite = [value for value in values if math.isfinite(value)]
-            ends = f"{min(finite):.4g} to {max(finite):.4g}" if finite else "no number"
-            shown = trend(_thinned(values))
-            line = Text.assemble(f"  {curve.name:<{_NAME}} ", (f"{shown:<{_STEPS}}", "blue"), f"  {ends}")
+            ends = " to ".join(dict.fromkeys(f"{end(finite):.4g}" for end in (min, max))) if finite else "no number"
+            shown = trend(_thinned(values, width))
+            line = Text.assemble(f"  {curve.name:<{_NAME}} ", (f"{shown:<{width}}", "blue"), f"  {ends}")
             console.print(line.append(f", steps {curve.steps[0]} to {curve.steps[-1]}", style="dim"), soft_wrap=True)
 
 
@@ -60,7 +62,7 @@ def print_lanes(console: Console, timeline: Timeline) -> None:
         name = lane.name if len(lane.name) <= _NAME else f"{lane.name[: _NAME - 3]}..."
         console.print(Text.assemble(f"  {name:<{_NAME}} ", *cells, f"  {lane.value}"), soft_wrap=True)
         for said in (lane.said, *(f"then {text}" for text in lane.then)):
-            console.print(Text(f"    {said}", style="dim"))
+            _below(console, Text(said, style="dim"), 4)
     if timeline.left_out:
         console.print(Text(f"  and {timeline.left_out} more kinds of failure", style="dim"))
     if timeline.unharmed:
@@ -88,8 +90,8 @@ def trend(values: Sequence[float]) -> str:
     return "".join(map(bar, values))
 
 
-def _thinned(values: list[float]) -> list[float]:
-    stride = max(1, math.ceil(len(values) / _STEPS))
+def _thinned(values: list[float], most: int) -> list[float]:
+    stride = max(1, math.ceil(len(values) / most))
     return values[::-stride][::-1]
 
 
@@ -97,18 +99,27 @@ def _heading(console: Console, title: str, beside: str) -> None:
     console.print(Text.assemble((title, "bold"), (f"  {beside}" if beside else "", "dim")), soft_wrap=True)
 
 
-def _rows(console: Console, rows: Iterable[Row]) -> None:
-    width = max(16, min(_MOST, console.width - _NAME - 30))
+def _below(console: Console, text: Text, indent: int = _NAME + 3) -> None:
+    """Text below a picture, whose further lines keep its indent."""
+    console.print(Padding(text, (0, 0, 0, indent), expand=False))
+
+
+def _rows(console: Console, rows: Sequence[Row]) -> None:
+    longest = max(len(row.value) for row in rows)
+    width = max(12, min(_MOST, console.width - _NAME - 30, console.width - _NAME - 5 - longest))
     for row in rows:
         colour = "red" if row.over else "" if row.known else "magenta"
         line = Text.assemble(f"  {row.name[:_NAME]:<{_NAME}} ", _bar(row, width), "  ", (row.value, colour))
-        console.print(line.append(f"  {row.note}" if row.note else "", style="dim"), soft_wrap=True)
+        fits = line.cell_len + 2 + len(row.note) <= console.width
+        console.print(line.append(f"  {row.note}" if row.note and fits else "", style="dim"), soft_wrap=True)
+        if not fits:
+            _below(console, Text(row.note, style="dim"))
         if len(row.bars) > 1:
-            legend = Text(" " * (_NAME + 3))
+            legend = Text()
             for number, bar in enumerate(row.bars):
                 fill, style = _look(number, bar.colour)
                 legend.append(fill, style).append(f" {bar.text}  ", "dim")
-            console.print(legend, soft_wrap=True)
+            _below(console, legend)
 
 
 def _bar(row: Row, width: int) -> Text:
