@@ -186,7 +186,8 @@ def weight_element(config: Mapping[str, Any], dtype: str | None, quantization: s
 @dataclass(frozen=True)
 class Training:
     """What decides how much a trainer keeps on each device. ``ranks`` share what is sharded, ``model_ranks`` of them
-    hold the parts of one model (tensor, pipeline, expert parallel). ``element`` is the size of a stored weight."""
+    hold the parts of one model (tensor, pipeline, expert parallel). ``element`` is the size of a stored weight.
+    ``critic_weights`` and ``critic_optimizer`` say that a value model as large and as spread keeps these there."""
 
     parameters: int
     strategy: str
@@ -201,21 +202,25 @@ class Training:
     weights_offloaded: bool = False
     gradients_offloaded: bool = False
     optimizer_offloaded: bool = False
+    critic_weights: bool = False
+    critic_optimizer: bool = False
 
 
 @dataclass(frozen=True)
 class States:
-    """Bytes on one device: the trained model's weights, gradients and optimizer states, and the reference model."""
+    """Bytes on one device: the trained model's weights, gradients and optimizer states, the reference model, and what
+    of the value model stays there while the policy is trained."""
 
     weights: float
     gradients: float
     optimizer: float
     reference: float
+    critic: float
 
     @property
     def resting(self) -> float:
         """What stays between updates."""
-        return self.weights + self.optimizer + self.reference
+        return self.weights + self.optimizer + self.reference + self.critic
 
     @property
     def total(self) -> float:
@@ -248,6 +253,7 @@ def states(training: Training) -> States:
         gradients=0.0 if t.gradients_offloaded else gradients,
         optimizer=0.0 if t.optimizer_offloaded else optimizer,
         reference=0.0 if t.weights_offloaded else reference,
+        critic=t.critic_weights * weights + t.critic_optimizer * optimizer,
     )
 
 

@@ -129,6 +129,7 @@ def _states(training: memory.Training, states: memory.States) -> tuple[Part, ...
         Part("gradients", states.gradients, spread),
         Part("optimizer states", states.optimizer, spread),
         Part("reference model", states.reference, "16 bits"),
+        Part("value model", states.critic, f"between its updates; {spread}"),
     )
 
 

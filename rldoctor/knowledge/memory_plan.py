@@ -158,6 +158,7 @@ def training(case: Case) -> memory.Training:
         model_ranks = plan.value("parallel.tensor")
     quantized = bool(plan.value("lora.quantized")) or bool(plan.value("model.quantization"))
     names = str(plan.value("trainer.optimizer", "")).lower()
+    critic = strategy in ("fsdp", "fsdp2") and _critic_is_like_the_policy(plan)
     return memory.Training(
         parameters=count,
         strategy=strategy,
@@ -174,7 +175,15 @@ def training(case: Case) -> memory.Training:
         weights_offloaded=plan.value("trainer.offload_params") is True,
         gradients_offloaded=plan.value("trainer.offload_gradients") is True,
         optimizer_offloaded=plan.value("trainer.offload_optimizer") is True,
+        critic_weights=critic and plan.value("trainer.critic_offload_params") is False,
+        critic_optimizer=critic and plan.value("trainer.critic_offload_optimizer") is False,
     )
+
+
+def _critic_is_like_the_policy(plan: RolloutPlan) -> bool:
+    """Whether a value model is trained on the same devices, in the same size. Elsewhere it is not counted."""
+    path = plan.value("model.critic_path")
+    return plan.value("trainer.critic") is True and path is not None and path == plan.value("model.path")
 
 
 def engine_sleeps(plan: RolloutPlan) -> bool:

@@ -3,12 +3,13 @@
 What it looks for
     In a launch file: what stands on one device at least, phase by phase, against its memory. Weights, gradients and
     optimizer states of the trainer as its strategy spreads or offloads them (DDP, ZeRO stage, FSDP, Megatron,
-    adapters), the reference model, the engine's share where it is on the same device and does not sleep, one CUDA
-    context, and, for trainers that hold them whole, the logits at half of the longest responses (a warning). The table
-    is printed with what each line assumes. Also a share of the whole device, and weights beyond it. In a running engine
-    on a GPU, for a launch whose engine sleeps: memory that does not come back, cycle after cycle. In a log: CUDA's
-    ``out of memory`` from torch's allocator, from the sleep-mode allocator, from cuBLAS and from NCCL, and vLLM's
-    refusal to start because the share of memory that it is to take is not free, or changed while it measured.
+    adapters), the reference model, a value model like the policy that verl leaves there, the engine's share where it is
+    on the same device and does not sleep, one CUDA context, and, for trainers that hold them whole, the logits at half
+    of the longest responses (a warning). The table is printed with what each line assumes. Also a share of the whole
+    device, and weights beyond it. In a running engine on a GPU, for a launch whose engine sleeps: memory that does not
+    come back, cycle after cycle. In a log: CUDA's ``out of memory`` from torch's allocator, from the sleep-mode
+    allocator, from cuBLAS and from NCCL, and vLLM's refusal to start because the share of memory that it is to take is
+    not free, or changed while it measured.
 
 Why it hurts
     The rank that runs out dies, and the others wait for it until a collective times out.

@@ -13,6 +13,7 @@ from rldoctor.api.plan import has_option
 
 SHARE = "engine.gpu_memory_utilization"
 UPDATE, EXPERIENCE = "batch.per_device", "batch.logprob_per_device"
+CRITIC = ("trainer.critic_offload_params", "trainer.critic_offload_optimizer")
 TOKENS, ACCUMULATION = "batch.tokens_per_device", "batch.accumulation"
 # Title, edits, what they change of the trainer (fields of the memory plan's Training), and their cost.
 Change = tuple[str, tuple[Edit, ...], dict[str, object], str]
@@ -144,12 +145,20 @@ def _changes(plan: RolloutPlan) -> Iterator[Change]:
     if preset or named == "zero3":
         host = (Edit(option="trainer.deepspeed", value="zero3_offload"),)
         yield "offload the trainer's states to the host", host, {**offloaded, "zero_stage": 3}, f"{cost}, host memory"
+    value_model = [name for name in CRITIC if _off(plan, name)] if plan.value("trainer.critic") else []
+    away = tuple(Edit(option=name, value=True) for name in value_model)
+    gone: dict[str, object] = {"critic_weights": False, "critic_optimizer": False}
+    if away:
+        yield "keep the value model in host memory", away, gone, f"{cost}, host memory"
     if named is None and _off(plan, "trainer.offload_optimizer"):
         optimizer = Edit(option="trainer.offload_optimizer", value=True)
         yield "keep the optimizer in host memory", (optimizer,), {"optimizer_offloaded": True}, f"{cost}, host memory"
         if _off(plan, "trainer.offload_params"):
             both = (optimizer, Edit(option="trainer.offload_params", value=True))
             yield "keep weights and optimizer in host memory", both, offloaded, f"{cost}, host memory"
+            if away:
+                everything = (*both, *away)
+                yield "keep policy and value model in host memory", everything, offloaded | gone, f"{cost}, host memory"
 
 
 def _off(plan: RolloutPlan, option: str) -> bool:

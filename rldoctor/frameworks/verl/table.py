@@ -154,6 +154,8 @@ _TRAINER: dict[str, str | Rule] = {
     f"{_REF}.fsdp_config.param_offload": "trainer.reference_offload",
     f"{_REF}.megatron.param_offload": Rule("trainer.reference_offload", spelled=False),
     "critic.model.path": "model.critic_path",
+    "critic.model.fsdp_config.param_offload": "trainer.critic_offload_params",
+    "critic.model.fsdp_config.optimizer_offload": "trainer.critic_offload_optimizer",
     "critic.ulysses_sequence_parallel_size": "parallel.critic_sequence",
     "algorithm.adv_estimator": "trainer.algorithm",
     "algorithm.rollout_correction.rollout_is": Rule("rollout.importance_correction", read=bool),

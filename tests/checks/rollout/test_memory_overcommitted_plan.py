@@ -11,7 +11,7 @@ from rldoctor_checks.rollout.memory_overcommitted import check
 from rldoctor_checks.rollout.memory_overcommitted.fixes import smaller_micro_batches
 
 from rldoctor.api import Case, Outcome, Severity
-from rldoctor.api.facts import Gpu, Gpus
+from rldoctor.api.facts import Gpu, Gpus, ModelFiles
 from rldoctor.api.results import CheckResult
 from rldoctor.judge import judge_one
 from tests.checks.launches import LaunchFile
@@ -162,6 +162,39 @@ def test_fewer_tokens_at_a_time_still_hold_one_whole_sequence(total: int, wanted
     settings: dict[str, Any] = {"batch__dynamic": True, "batch__tokens_per_device": 32768, "lengths__total": total}
     fixes = smaller_micro_batches("verl", planned(framework="verl", **settings).plan, "update")
     assert [edit.value for fix in fixes for edit in fix.edits] == wanted
+
+
+VERL_PPO = """python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=gae data.train_batch_size=512 data.max_prompt_length=1024 data.max_response_length=1024 \\
+    actor_rollout_ref.model.path=model critic.model.path={critic} actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.use_dynamic_bsz=True \\
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.5 actor_rollout_ref.rollout.tensor_model_parallel_size=2 \\
+    critic.model.fsdp_config.param_offload={away} critic.model.fsdp_config.optimizer_offload={away} \\
+    trainer.n_gpus_per_node=4 trainer.nnodes=1
+"""
+
+
+@pytest.mark.parametrize(
+    ("critic", "away", "gib", "told"),
+    [
+        ("model", False, 46, True),
+        ("model", True, 46, False),
+        ("model", False, 80, False),
+        ("another", False, 46, False),  # how large that is is not known
+    ],
+)
+def test_a_value_model_stays_beside_the_policy(tmp_path: Path, critic: str, away: bool, gib: int, told: bool) -> None:
+    script = VERL_PPO.format(critic=critic, away=away)
+    launch = LaunchFile(tmp_path, script, {"verl": "0.5.0", "vllm": "0.8.5"}, gpus=4)
+    devices = tuple(Gpu(index=index, name="GPU", memory_total=gib << 30) for index in range(4))
+    (one,) = launch.cases()
+    known = replace(one, model=ModelFiles(path="model", config=FULL_7B), gpus=Gpus(vendor="nvidia", devices=devices))
+    found = judge_one(check, known).findings
+    assert [one.severity for one in found] == [Severity.ERROR] * told
+    if told:
+        assert any("value model 21.3 GiB" in one.text for one in found[0].evidence)
+        mended = {edit.option for edit in found[0].fixes[0].edits}
+        assert mended >= {"trainer.critic_offload_params", "trainer.critic_offload_optimizer"}
 
 
 def test_weights_beyond_the_device() -> None:
