@@ -13,6 +13,7 @@ from .rollout import Job, describe, frames, records, require
 
 SETTINGS = ("engine.max_model_len", "sampling.min_tokens", "lengths.prompt")
 CONTEXT, BUDGET = "engine.max_model_len", "engine.max_num_batched_tokens"
+CHUNKED = "engine.enable_chunked_prefill"
 # Where V0 asserts that no stopped sequence is left (vllm/core/scheduler.py, 0.6.3 to 0.9.2).
 SCHEDULER, FUNCTION = "vllm/core/scheduler.py", "_schedule_running"
 # The row of V1 releases that never end a request which fills its context below min_tokens.
@@ -95,14 +96,14 @@ def off(plan: RolloutPlan | None) -> Iterator[Fix]:
     """What EasyR1's maintainers did."""
     if plan is None:
         return
+    edits = budget(plan, plan.value(CONTEXT) or 0)
+    if plan.value(CHUNKED) is False and not edits:
+        return
     yield Fix(
         title="or switch chunked prefill off, with a token budget of at least max_model_len: EasyR1's cure for an "
         "over-long prompt, none for min_tokens beyond the context",
         applicability=Applicability.UNSAFE,
-        edits=(
-            Edit(option="engine.enable_chunked_prefill", value=False),
-            *budget(plan, plan.value(CONTEXT) or 0),
-        ),
+        edits=(Edit(option=CHUNKED, value=False), *edits),
         valid_for="V0 engines (vllm<0.10)",
         side_effects="more activation memory during prefill",
     )

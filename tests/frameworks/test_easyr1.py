@@ -194,3 +194,10 @@ def test_the_example_configuration_is_the_releases(
     assert (plan.value("lengths.response"), plan.value("lengths.prompt")) == (64, 512)
     (plan,) = launches({"run.sh": run.replace("examples/", "my/")}, easyr1=release)
     assert plan.value("lengths.prompt") is None
+
+
+def test_what_only_evaluation_asks_for_is_asked_of_the_same_engine(launches: Launches) -> None:
+    plan = run(launches, "worker.rollout.val_override_config.min_tokens=64")
+    least = plan.get("sampling.min_tokens")
+    assert least is not None and (least.value, plan.unread) == (64, ())
+    assert by_name("EasyR1") and least.key == "worker.rollout.val_override_config.min_tokens"

@@ -11,7 +11,7 @@ import pytest
 from rldoctor.api import Case, NotApplicable
 from rldoctor.api.probes import Request
 from rldoctor.probes.imports import imports
-from tests.live import imports_case
+from tests.live import imports_case, run_child
 from tests.observations import packages
 from tests.probes.environments import Environment, extension
 
@@ -125,3 +125,23 @@ def test_the_patients_whole_stack_is_proven_by_one_import(patient_imports: Case)
     torch = patient_imports.observations["imports"]["stack"]["records"]["torch"]
     assert torch["version"] == found["torch"]["version"]
     assert isinstance(torch["architectures"], list)
+
+
+def test_what_an_import_waits_for_a_processor_is_no_hang(tmp_path: Path) -> None:
+    source = """
+import import_all
+def main(_):
+    hanging = {"name": "hanging", "module": "time", "attributes": [], "modules": []}
+    job = import_all.Import(hanging, [], 50.0)
+    job.started -= 100.0
+    for waited in (1e6, 0.0):
+        import_all.waited_for_processors = lambda process: waited
+        emit(str(waited), job._over())
+    job.started += 100.0
+    emit("early", job._over())
+    os.killpg(job.process.pid, 9)
+    job.process.wait()
+run(main)
+"""
+    records = run_child(tmp_path, source).records
+    assert records == {"1000000.0": False, "0.0": True, "early": False}

@@ -56,6 +56,8 @@ _ENGINE: dict[str, str | Rule] = {
     f"{_ROLLOUT}.top_k": "sampling.top_k",
     f"{_ROLLOUT}.ignore_eos": "sampling.ignore_eos",
     f"{_ROLLOUT}.val_override_config": "rollout.eval_sampling",
+    # The only door for what RolloutConfig has no field for; evaluation asks it of the same engine.
+    f"{_ROLLOUT}.val_override_config.min_tokens": "sampling.min_tokens",
 }
 _DATA: dict[str, str | Rule] = {
     "data.max_prompt_length": "lengths.prompt",

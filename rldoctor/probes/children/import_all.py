@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from report import emit, run
+from report import MOST_PROLONGED, emit, run, waited_for_processors
 
 ONE = Path(__file__).with_name("import_one.py")
 SHOWN = 1 << 20
@@ -56,7 +56,7 @@ class Import:
         self.results, self.log, reported = (Path(f"{plan['name']}.{kind}") for kind in ("results", "log", "arguments"))
         reported.write_text(json.dumps({"arguments": {"plan": plan, "others": others}, "time_limit": seconds}))
         self.started = time.monotonic()
-        self.deadline = self.started + seconds
+        self.seconds = seconds
         self.timed_out = False
         with self.results.open("wb") as results, self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -69,11 +69,16 @@ class Import:
             )
 
     def ended(self) -> bool:
-        if self.process.poll() is None and time.monotonic() > self.deadline:
+        if self.process.poll() is None and self._over():
             self.timed_out = True
             os.killpg(self.process.pid, 9)
             self.process.wait()
         return self.process.poll() is not None
+
+    def _over(self) -> bool:
+        """Whether its time is over, not counting what it waits for a processor that others keep busy."""
+        over = time.monotonic() - self.started - self.seconds
+        return over > 0 and over > min(waited_for_processors(self.process.pid), MOST_PROLONGED * self.seconds)
 
     def finish(self) -> dict[str, Any]:
         """Its records; its output goes into this child's own log."""

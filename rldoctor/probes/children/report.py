@@ -144,11 +144,11 @@ def _end_in(seconds: float) -> None:
         faulthandler.dump_traceback_later(whole)
 
 
-def waited_for_processors() -> float:
-    """The seconds for which the thread that waited longest was ready to run and got no processor; none where the kernel
-    does not count them (Documentation/scheduler/sched-stats.rst)."""
+def waited_for_processors(process: int | str = "self") -> float:
+    """The seconds for which the thread of a process that waited longest was ready to run and got no processor; none
+    where the kernel does not count them (Documentation/scheduler/sched-stats.rst)."""
     waited = [0]
-    for thread in Path("/proc/self/task").glob("*/schedstat"):
+    for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended
             waited.append(int(thread.read_text().split()[1]))
     return max(waited) / 1e9

@@ -89,5 +89,8 @@ def test_an_engine_that_came_up_as_v0_goes_before_what_its_release_does_unasked(
 def test_min_tokens_beyond_what_the_context_leaves_on_v0() -> None:
     lengths = {"sampling__min_tokens": 512, "lengths__prompt": 1024, "engine__max_model_len": 1280}
     assert "min_tokens 512 after a prompt of 1024" in judged(check, versions=V0, **lengths).findings[0].message
+    assert {"engine.enable_chunked_prefill": False} in edits(judged(check, versions=V0, **lengths))
+    without = judged(check, versions=V0, engine__enable_chunked_prefill=False, **lengths)
+    assert {"engine.enable_chunked_prefill": False} not in edits(without), "it is off already"
     assert judged(check, versions={"vllm": "0.11.0"}, **lengths).outcome is Outcome.PASS
     assert judged(check, versions=V0, **{**lengths, "engine__max_model_len": 2048}).outcome is Outcome.PASS
