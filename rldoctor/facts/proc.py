@@ -109,11 +109,24 @@ def ticks_below(pid: int, parents: dict[int, int], without: Collection[int]) -> 
     ``without``. A compiler, a tokenizer or a tool may work for a process that only waits."""
     stat = _stat(PROC / str(pid) / "stat")
     ended = int(stat[1][13]) + int(stat[1][14]) if stat is not None else 0
-    level, below = {pid}, set[int]()
-    while level:
-        level = {child for child, parent in parents.items() if parent in level} - below
-        below |= level
-    return ended + sum(ticks(child) or 0 for child in below if child not in without)
+    return ended + sum(ticks(child) or 0 for child in below({pid}, parents) if child not in without)
+
+
+def below(tops: Collection[int], parents: dict[int, int]) -> set[int]:
+    """What these processes started, and what that started."""
+    found = set[int]()
+    while more := {pid for pid, parent in parents.items() if parent in found or parent in tops} - found:
+        found |= more
+    return found
+
+
+def waited(pid: int) -> float:
+    """The seconds for which the thread that waited longest, of this process and those below it, was ready to run and
+    got no processor; 0 where the kernel does not count them (Documentation/scheduler/sched-stats.rst)."""
+    parents = {process.pid: process.parent for process in table().values()}
+    threads = (thread for one in {pid, *below({pid}, parents)} for thread in (PROC / str(one)).glob("task/*/schedstat"))
+    counted = (text_of(thread).split() for thread in threads)
+    return max((int(numbers[1]) for numbers in counted if len(numbers) > 1), default=0) / 1e9
 
 
 def switches(pid: int) -> int | None:

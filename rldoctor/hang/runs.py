@@ -102,7 +102,7 @@ def _own(table: dict[int, Process]) -> dict[int, Member]:
     """This user's processes, without rldoctor and what it started."""
     user = os.geteuid()
     own = {pid: p for pid, p in table.items() if p.user == user}
-    left_out = {os.getpid()} | _descendants({os.getpid()}, {pid: p.parent for pid, p in own.items()})
+    left_out = {os.getpid()} | proc.below({os.getpid()}, {pid: p.parent for pid, p in own.items()})
     # The kernel's own threads have no program.
     looked = {pid: (proc.command(pid), proc.executable(pid)) for pid in own if pid not in left_out}
     variables = {pid: proc.environment(pid) for pid, (line, program) in looked.items() if is_python(program, line)}
@@ -188,11 +188,4 @@ def _program(pid: int, mine: dict[int, Member]) -> int:
 
 
 def _below(tops: Iterable[int], mine: dict[int, Member]) -> set[int]:
-    return set(tops) | _descendants(set(tops), {pid: m.process.parent for pid, m in mine.items()})
-
-
-def _descendants(tops: set[int], parents: dict[int, int]) -> set[int]:
-    found: set[int] = set()
-    while more := {pid for pid, parent in parents.items() if parent in tops | found} - found:
-        found |= more
-    return found
+    return set(tops) | proc.below(set(tops), {pid: m.process.parent for pid, m in mine.items()})

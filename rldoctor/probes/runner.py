@@ -19,6 +19,7 @@ from typing import Any
 from rldoctor import redact
 from rldoctor.catalogue.probe import Job, JobResult, ProbeError, Request
 from rldoctor.errors import InputError
+from rldoctor.facts import proc
 from rldoctor.facts.environment import of
 from rldoctor.facts.interpreter import resolve
 from rldoctor.probes.capture import Log, Results
@@ -26,6 +27,8 @@ from rldoctor.probes.environment import child_environment, with_temporary_files_
 from rldoctor.probes.kept import new_folder
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
+# By how many times its length a time limit of our own is put off at most: threads that spin keep each other waiting.
+MOST_PROLONGED = 3.0
 # The supervisor needs its grace and patience (see there) after it asked a child to end; beyond that it is stuck itself.
 END_PATIENCE = 12.0
 # Where vLLM's processes meet (vllm/envs.py); by itself it leaves its sockets in the folder for temporary files.
@@ -70,7 +73,8 @@ def _run(program: Path, job: Job, request: Request, directory: Path, started: fl
     log, results = Log(directory / "log.txt"), Results()
     try:
         with _Supervised([python, "-u", str(program)], arguments, work, environ) as child:
-            timed_out = not child.listen(log, results, started + limit)
+            more = min(MOST_PROLONGED * limit, request.left - limit) if request.time_limit is None else 0.0
+            timed_out = not child.listen(log, results, started + limit, more)
             status = child.end()
     finally:
         log.close()
@@ -176,8 +180,9 @@ class _Supervised:
         self._said = bytearray()
         return self
 
-    def listen(self, log: Log, results: Results, deadline: float) -> bool:
-        """Takes in all that comes until every process of the child has ended (True), or until the deadline."""
+    def listen(self, log: Log, results: Results, deadline: float, more: float = 0.0) -> bool:
+        """Takes in all that comes until every process of the child has ended (True), or until the deadline; that is
+        put off by what they wait for a processor that others keep busy, by so many seconds at most."""
         sinks: dict[int, Callable[[bytes], object]] = {
             self._output: log.add,
             self._results: results.add,
@@ -186,15 +191,19 @@ class _Supervised:
         with selectors.DefaultSelector() as selector:
             for descriptor in sinks:
                 selector.register(descriptor, selectors.EVENT_READ)
-            in_time = True
+            in_time, waited = True, 0.0
             while selector.get_map():
-                left = deadline - time.monotonic()
+                left = deadline + min(waited, more) - time.monotonic()
+                if left <= 0 and in_time and waited < more:
+                    # What a process has waited is forgotten when it ends.
+                    waited = max(waited, proc.waited(self._process.pid))
+                    left = deadline + min(waited, more) - time.monotonic()
                 if left <= 0:
                     if not in_time:  # the supervisor does not answer either
                         return False
                     in_time = False
                     self._cut_lifeline()
-                    deadline, left = time.monotonic() + END_PATIENCE, END_PATIENCE
+                    deadline, more, left = time.monotonic() + END_PATIENCE, 0.0, END_PATIENCE
                 for key, _ in selector.select(left):
                     data = os.read(key.fd, _CHUNK)
                     sinks[key.fd](data) if data else selector.unregister(key.fd)

@@ -178,6 +178,17 @@ run(main)"""
     assert run_child(tmp_path, source).ended == "done"
 
 
+@pytest.mark.parametrize(("asked", "ended"), [(None, "done"), (2.0, "timed-out")])
+def test_what_a_child_waits_for_a_processor_puts_off_its_end_unless_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: float | None, ended: str
+) -> None:
+    monkeypatch.setattr("rldoctor.facts.proc.waited", lambda pid: 60.0)
+    (tmp_path / "child.py").write_text(CHILD_HEAD + "run(lambda _: time.sleep(4))")
+    monkeypatch.setattr(runner, "MOST_PROLONGED", 30.0)
+    job = Job(arguments={}, time_limit=2.0)
+    assert runner.run_job(tmp_path / "child.py", job, "test child", Request(time_limit=asked)).ended == ended
+
+
 def test_what_the_budget_ends_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "child.py").write_text(CHILD_HEAD + "run(lambda _: time.sleep(60))")
     soon = Request(until=time.monotonic() + 1)
