@@ -107,14 +107,17 @@ class RunningEngine:
         return [row for (name, (_, given)), output in zip(asked.items(), outputs) for row in rows(name, given, output)]  # noqa: B905 - Python 3.9
 
 
-def scored(running: RunningEngine, sequences: Sequence[Sequence[int]]) -> list[list[Any]]:
-    """The log-probabilities of these sequences' tokens where they are prompts; None for the first of each."""
+def scored(
+    running: RunningEngine, sequences: Sequence[Sequence[int]], adapter: Any = None, temperature: float = 1.0
+) -> list[list[Any]]:
+    """The log-probabilities of these sequences' tokens where they are prompts, with a ``LoRARequest`` or without; None
+    for the first of each. V0 tells also these after temperature."""
     from vllm import SamplingParams
 
-    # At temperature 1, since V0 tells also these after temperature.
-    parameters = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
+    parameters = SamplingParams(max_tokens=1, temperature=temperature, prompt_logprobs=1)
     prompts = [{"prompt_token_ids": list(ids)} for ids in sequences]
-    return [prompt_logprobs(output) for output in running.engine.generate(prompts, parameters, use_tqdm=False)]
+    outputs = running.engine.generate(prompts, parameters, use_tqdm=False, lora_request=adapter)
+    return [prompt_logprobs(output) for output in outputs]
 
 
 def covering(running: RunningEngine, longest: int) -> list[int]:

@@ -207,3 +207,50 @@ def only_in_short_steps(llm: Any) -> None:
         return apply(self, given, bias)
 
     changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", short)
+
+
+def not_for_prompt_logprobs(llm: Any) -> None:
+    """Log-probabilities of prompts are computed without the adapter."""
+    generate = llm.generate
+
+    def bare(prompts: Any, parameters: Any, *given: Any, lora_request: Any = None, **named: Any) -> Any:
+        first = parameters[0] if isinstance(parameters, list) else parameters
+        used = None if first.prompt_logprobs is not None else lora_request
+        return generate(prompts, parameters, *given, lora_request=used, **named)
+
+    changes.put(llm, "generate", bare)
+
+
+def dropout_left_on(llm: Any) -> None:
+    """A twentieth of what goes into an adapter is dropped at random, as in training."""
+    from vllm.lora.layers import base_linear
+
+    apply = base_linear.BaseLinearLayerWithLoRA.apply
+
+    def dropped(self: Any, given: Any, bias: Any = None) -> Any:
+        import torch
+
+        out = apply(self, given, bias)
+        bare = self.base_layer.quant_method.apply(self.base_layer, given, bias)
+        kept = (torch.rand(out.shape[:-1]) > 0.05).unsqueeze(-1).to(out)
+        return bare + (out - bare) * kept
+
+    changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", dropped)
+
+
+def not_for_first_tokens(llm: Any) -> None:
+    """The first token of each prompt is computed without the adapter."""
+    from vllm.lora.layers import base_linear
+
+    apply = base_linear.BaseLinearLayerWithLoRA.apply
+
+    def later(self: Any, given: Any, bias: Any = None) -> Any:
+        out = apply(self, given, bias)
+        if given.dim() != 2 or given.shape[0] <= 16:
+            return out
+        bare = self.base_layer.quant_method.apply(self.base_layer, given[:1], bias)
+        out = out.clone()
+        out[:1] = bare
+        return out
+
+    changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", later)

@@ -690,3 +690,55 @@ def yarn_of_another_factor(llm: Any) -> None:
         frequencies = module._compute_inv_freq
         changes.put(module, "_compute_inv_freq", lambda factor, own=frequencies: own(factor * 1.02))
         module.cos_sin_cache.copy_(module._compute_cos_sin_cache())
+
+
+def rotary_of_neighbours(llm: Any) -> None:
+    """Positions turn neighbouring values, not the halves of a head."""
+    for module in model_of(llm).modules():
+        if getattr(module, "cos_sin_cache", None) is not None:
+            changes.put(module, "is_neox_style", False)
+
+
+def full_last_block_read_from_before(llm: Any) -> None:
+    """A sequence that ends with a full block reads the block before it once more in its place."""
+    size = block_size(llm)
+
+    def before(metadata: Any) -> None:
+        for row, length in enumerate(() if metadata is None else metadata.seq_lens.tolist()):
+            if length % size == 0 and length > size:
+                metadata.block_table[row, length // size - 1] = metadata.block_table[row, length // size - 2]
+
+    _tables_of_blocks(llm, before)
+
+
+def attention_in_bfloat16(llm: Any) -> None:
+    """What attention puts out in one layer is rounded."""
+    changes.after(attentions(llm)[1], lambda _, out: out.bfloat16().to(out.dtype))
+
+
+def biases_dropped_in_decode(llm: Any) -> None:
+    """Keys of tokens that are decoded lack their bias."""
+    attention = layer_of(llm).self_attn
+    keys = slice(attention.q_size, attention.q_size + attention.kv_size)
+
+    def dropped(_: Any, out: Any) -> Any:
+        if out.shape[0] > DECODING:
+            return out
+        out = out.clone()
+        out[..., keys] -= attention.qkv_proj.bias[keys]
+        return out
+
+    changes.after(attention.qkv_proj, dropped)
+
+
+# Compressed keys and values, shared experts.
+
+
+def latent_norm_not_loaded(llm: Any) -> None:
+    weight = layer_of(llm).self_attn.kv_a_layernorm.weight
+    weight.data.copy_(torch.ones_like(weight))
+
+
+def shared_experts_off(llm: Any) -> None:
+    """What all tokens' expert puts out is two percent too small."""
+    _scaled(layer_of(llm).mlp.shared_experts, 0.98)

@@ -47,6 +47,29 @@ FAMILIES = {
         "norm_topk_prob": True,
         "moe_intermediate_size": 768,
     },
+    "latents": {
+        **QWEN2_7B,
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "hidden_size": 2048,
+        "first_k_dense_replace": 1,
+        "kv_lora_rank": 512,
+        "q_lora_rank": None,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "n_routed_experts": 64,
+        "n_shared_experts": 2,
+        "num_experts_per_tok": 6,
+        "moe_intermediate_size": 1408,
+        "norm_topk_prob": False,
+        "routed_scaling_factor": 1.0,
+        "topk_method": "greedy",
+        "n_group": 1,
+        "topk_group": 1,
+    },
 }
 
 
@@ -447,6 +470,20 @@ FAULTS = (
     Fault("sampling:greedy_is_cold_beside_sampled", "greedy requests are drawn in mixed batches", ("RLD404",), DRAWS),
     Fault("lora:only_in_short_steps", "an adapter is not applied in long steps", ("RLD214",), ("lora",), ADAPTERS),
     Fault("weights:rotary_lost", "an update empties a part of the rotary table", ("RLD402",), ("weights",)),
+    Fault("small:rotary_of_neighbours", "positions turn neighbouring values", ("RLD403",), ("agreement",)),
+    Fault(
+        "small:full_last_block_read_from_before", "a full last block is read from before", ("RLD403",), ("agreement",)
+    ),
+    Fault("small:attention_in_bfloat16", "one layer's attention rounded to bfloat16", ("RLD403",), ("agreement",)),
+    Fault("small:biases_dropped_in_decode", "keys lack their bias in decode", ("RLD403",), ("agreement",)),
+    Fault("texts:a_piece_lost_at_128", "texts lack the 128th token", ("RLD404",), ANSWERS),
+    Fault("lora:not_for_prompt_logprobs", "prompts are scored without the adapter", ("RLD214",), ("lora",), ADAPTERS),
+    Fault("lora:dropout_left_on", "an adapter's dropout stays on", ("RLD214",), ("lora",), ADAPTERS),
+    Fault("lora:not_for_first_tokens", "an adapter is not applied to first tokens", ("RLD214",), ("lora",), ADAPTERS),
+    Fault("weights:old_weights_in_decode", "decoding goes on with old weights", ("RLD402",), ("weights",)),
+    Fault("weights:biases_in_bfloat16", "biases arrive in bfloat16", ("RLD402",), ("weights",)),
+    Fault("small:latent_norm_not_loaded", "a latent norm left as made", ("RLD403",), ("agreement",), family="latents"),
+    Fault("small:shared_experts_off", "shared experts off by 2 %", ("RLD403",), ("agreement",), family="latents"),
 )
 
 

@@ -183,3 +183,12 @@ def stop_strings_of_several_tokens_missed(llm: Any) -> None:
         return found if found is None or len(found[0]) <= given["new_char_count"] else None
 
     detokenizer.check_stop_strings = last
+
+
+def a_piece_lost_at_128(llm: Any) -> None:
+    """Of long texts the piece of the 128th token is lost."""
+
+    def without(self: Any, _: int, text: str) -> str:
+        return "" if len(self.token_ids) - getattr(self, "prompt_len", 0) == 128 else text
+
+    _decoded_otherwise(without)

@@ -316,3 +316,21 @@ def rotary_lost(llm: Any) -> None:
         return weights
 
     _through(llm, emptied)
+
+
+def old_weights_in_decode(llm: Any) -> None:
+    """Steps that decode go on with the weights that one matrix had at the start, as a captured graph does."""
+    import copy
+
+    module = model_of(llm).model.layers[1].mlp.down_proj
+    old = copy.deepcopy(module)
+    changes.after(module, lambda given, out: old(*given)[0] if out.shape[0] <= 16 else out)
+
+
+def biases_in_bfloat16(llm: Any) -> None:
+    _through(
+        llm,
+        lambda weights: [
+            (name, one.bfloat16().to(one.dtype) if name.endswith("bias") else one) for name, one in weights
+        ],
+    )

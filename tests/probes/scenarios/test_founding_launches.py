@@ -129,7 +129,7 @@ LAUNCHES = {
 }
 
 
-@pytest.fixture(params=LAUNCHES.values(), ids=LAUNCHES)
+@pytest.fixture(params=list(LAUNCHES.values()), ids=list(LAUNCHES))
 def founding(request: pytest.FixtureRequest) -> Founding:
     return request.param  # type: ignore[no-any-return]
 

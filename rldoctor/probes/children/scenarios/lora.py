@@ -5,7 +5,8 @@ Arguments: ``rank`` and ``alpha`` of the adapters, ``targets`` (names of modules
 attention and feed-forward), ``limit`` (the engine's ``max_lora_rank``), ``response`` (tokens). Records: ``trainer`` (or
 ``unread`` says why there is none), ``adapters`` (``modules``, ``rank``, ``alpha``, ``strength``), ``rows`` (by ``case``
 - ``none``, ``first`` adapter, ``renewed``, another one under its name, number and path, ``second`` under others,
-``none again`` after them and, off the CPU, ``beside``, without one in a batch with the second - ``token_ids``,
+``none again`` after them and, off the CPU, ``beside``, without one in a batch with the second; those of the second
+once more as prompts - ``token_ids``,
 ``engine``, and from the trainer ``base``, ``first``, ``renewed``, ``second``, and ``unscaled`` for the first without
 its scale), ``refused`` (``rank``, ``exceptions`` or None), ``reach``."""
 
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 from report import chain
-from running_engine import RunningEngine, rows
+from running_engine import RunningEngine, rows, scored
 from trainer import Trainer, TrainerError
 
 ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -60,6 +61,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             running.engine.reset_prefix_cache()
         request = lora_request(served, number, write_adapter(Path(f"adapter-{served}"), adapter, rank, alpha))
         found[name] = _sampled(running, arguments, request)
+    found["second"] += _read(running, found["second"], request)
     found["none again"] = _sampled(running, arguments, None)
     # On the CPU vLLM takes "no adapter", -1, as an index of adapters, which is the last one (0.32,
     # vllm/lora/ops/torch_ops/lora_ops.py): no judge of other devices.
@@ -182,6 +184,12 @@ def _sampled(running: RunningEngine, arguments: dict[str, Any], adapter: Any) ->
         {"prompt": prompt, "token_ids": row["token_ids"], "engine": row["logprobs"]}
         for prompt, row in zip(prompts, reported)  # noqa: B905 - Python 3.9
     ]
+
+
+def _read(running: RunningEngine, rows_: list[dict[str, Any]], adapter: Any) -> list[dict[str, Any]]:
+    """The same tokens where they are prompts, which trainers ask for that score with the engine."""
+    told = scored(running, [[*row["prompt"], *row["token_ids"]] for row in rows_], adapter)
+    return [{**row, "engine": values[len(row["prompt"]) :]} for row, values in zip(rows_, told)]  # noqa: B905
 
 
 def _above(running: RunningEngine, base: dict[str, Any], modules: list[str], limit: int) -> dict[str, Any]:
