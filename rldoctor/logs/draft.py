@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from rldoctor.logs.model import UNFINISHED, Frame, LoggedException, Origin
 
 _MESSAGE_KEPT = 8192
+_MOST_CAUSES = 40
 
 
 @dataclass
@@ -24,12 +25,22 @@ class Draft:
 
     def built(self, base: LoggedException) -> LoggedException:
         """The finished exception; what is not its own (origin, source, time) comes from ``base``."""
-        cause = self.cause
+        grown = [self]
+        while (cause := grown[-1].cause) is not None and (cause.type or cause.frames):
+            grown.append(cause)
+        # Of a longer chain the end and the beginning tell what happened.
+        del grown[_MOST_CAUSES:-1]
+        finished = grown.pop()._alone(base, None)
+        for draft in reversed(grown):
+            finished = draft._alone(base, finished)
+        return finished
+
+    def _alone(self, base: LoggedException, cause: LoggedException | None) -> LoggedException:
         return LoggedException(
             type=self.type or UNFINISHED,
             message="\n".join(self.message).strip()[:_MESSAGE_KEPT],
             frames=tuple(self.frames),
-            cause=cause.built(base) if cause is not None and (cause.type or cause.frames) else None,
+            cause=cause,
             group=tuple(member.built(base) for member in self.group if member.type),
             header=self.header,
             origin=self.remote or base.origin,

@@ -46,6 +46,13 @@ def test_what_python_prints_comes_back() -> None:
     assert found.chain[0].message.startswith("division by zero")
 
 
+def test_of_an_endless_chain_the_beginning_and_the_end_are_kept() -> None:
+    one = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: {}\n'
+    joint = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    found = links(read(joint.join(one.format(number) for number in range(3000))))
+    assert len(found) == 41 and [found[0], found[-1]] == [("ValueError", "0"), ("ValueError", "2999")]
+
+
 def test_an_exception_during_handling_is_chained_too() -> None:
     try:
         try:
