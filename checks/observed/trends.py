@@ -44,7 +44,8 @@ class Run:
 
     def evidence(self, step: int, *names: str) -> Evidence:
         """The values of some metrics at one step, under the framework's own names, with the place of the first."""
-        shown = [(self.metrics[name], value) for name in names if (value := self.at(name).get(step)) is not None]
+        once = dict.fromkeys(names)
+        shown = [(self.metrics[name], value) for name in once if (value := self.at(name).get(step)) is not None]
         text = f"step {step}: " + ", ".join(f"{series.key} {value:.4g}" for series, value in shown)
         if not shown:
             return Evidence(text=f"step {step}")

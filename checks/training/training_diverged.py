@@ -61,6 +61,7 @@ WINDOW = 3
 WIDE, LOST, NOISE, MOVED = 5, 0.7, 3.0, 5.0
 FOLLOWS = {"entropy": 0.05, "kl": 0.1, "grad_norm": 10.0}
 LARGE_RATE = 0.01
+USUAL_RATE = 1e-6  # of full training; nobody is told to come down to what they have
 # A line that is printed this often is no single accident.
 REPEATED = 3
 
@@ -300,10 +301,10 @@ def _update_remedies(run: Run, step: int | None) -> Iterator[Fix]:
     rate = max(finite(run.at("learning_rate")).values(), default=0.0)
     size = f" ({rate:.3g} is far outside of what is usual)" if rate >= LARGE_RATE else f" ({rate:.3g})" if rate else ""
     back = f"go back to a checkpoint before step {step} and " if step is not None else ""
-    yield Fix(
-        title=f"{back}lower learning_rate{size}: 1e-6 is usual for full training, 1e-5 to 1e-4 for LoRA; keep "
-        "max_grad_norm at 1.0 or below"
+    usual = (
+        ", to a third of it" if 0 < rate <= USUAL_RATE else ": 1e-6 is usual for full training, 1e-5 to 1e-4 for LoRA"
     )
+    yield Fix(title=f"{back}lower learning_rate{size}{usual}; keep max_grad_norm at 1.0 or below")
     yield Fix(
         title="train in bfloat16, not float16, and give the KL term weight",
         edits=(Edit(option="trainer.dtype", value="bfloat16"), Edit(option="trainer.kl_coefficient", value=0.001)),
