@@ -183,6 +183,7 @@ def test_output_goes_to_a_file(launch: Path) -> None:
         ("triage", "{launch}"),
         ("triage", "other.log", "--config", "{launch}"),
         ("diff", "{launch}", "other.json"),
+        ("machine",),
     ],
 )
 def test_a_result_never_takes_the_place_of_what_it_is_about(launch: Path, command: tuple[str, ...]) -> None:
@@ -190,7 +191,8 @@ def test_a_result_never_takes_the_place_of_what_it_is_about(launch: Path, comman
     link.symlink_to(script)
     for output in (script, link):
         done = run(*(part.format(launch=script) for part in command), "--output", str(output))
-        said = f"rldoctor: --output {output} is a file that is read here: name another, nothing was written\n"
+        what = "a file that is read here" if len(command) > 1 else "a launch file by its name"
+        said = f"rldoctor: --output {output} is {what}: name another, nothing was written\n"
         assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
         assert script.read_text() == VERL
 

@@ -13,6 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from rldoctor.errors import InputError
 
 _ARGUMENTS = "rldoctor.arguments"
+# What launches are written in, and no report.
+_LAUNCHES = (".sh", ".bash", ".sbatch", ".slurm", ".py", ".ipynb", ".yaml", ".yml", ".toml")
 
 
 class Command(TyperCommand):
@@ -54,13 +56,15 @@ class TakesArguments(Command):
 
 
 def _keep_apart(given: Mapping[str, Any]) -> None:
-    """Raises :class:`InputError` where ``output`` is a file that another argument names."""
+    """Raises :class:`InputError` where ``output`` is a file that another argument names, or a launch."""
     output = given.get("output")
     if output is None or not Path(output).is_file():
         return
     for name in _texts(value for key, value in given.items() if key != "output"):
         if Path(name).is_file() and Path(name).samefile(output):
             raise InputError(f"--output {output} is a file that is read here: name another, nothing was written")
+    if str(output).endswith(_LAUNCHES):
+        raise InputError(f"--output {output} is a launch file by its name: name another, nothing was written")
 
 
 def _texts(values: Iterator[Any]) -> Iterator[str]:
