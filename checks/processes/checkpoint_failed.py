@@ -74,7 +74,7 @@ def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
     "No space left on device",
     "Disk quota exceeded",
     " failed with Input/output error",
-    unless=("unable to allocate shared memory", "/dev/shm"),
+    unless=("unable to allocate shared memory", "/dev/shm/"),
 )
 def cannot_write(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Writing failed in a function that saves."""

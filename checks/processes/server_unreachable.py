@@ -202,14 +202,35 @@ _UP = re.compile(r"(?i:\b(?:ready|is up|connected|healthy)\b)")
 @check.logged("Server is not up yet", "Inference server was not reached after ", silent=True)
 def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A run that ends in these lines waits for a server."""
-    last = event.run.tail[-4:]
-    behind = next((last[len(last) - i :] for i, line in enumerate(reversed(last)) if event.literal in line), None)
-    answered = behind is None or any(_UP.search(line) for line in behind)
-    if event.incident.kind != "crashed" and not answered and event.count >= 3:
+    if _is_still_tried(event):
         yield check.finding(
             f"the trainer was still waiting for the rollout server when the log ended ({event.count} attempts)",
             fixes=(_serve(event), _NO_PROXY),
         )
+
+
+_THEIR_SERVER = Fix(title="start that server before the training, under an address that every node of the run reaches")
+
+
+# OpenRLHF's client of a remote reward model, which its forks have too, tries again before it raises.
+@check.logged("Request error, please check: ", silent=True)
+def asks_a_reward_server(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The last lines are attempts to reach a server of rewards."""
+    where = event.search(r"host='(?P<host>[^']+)', port=(?P<port>\d+)\).{0,40}? with url: (?P<path>\S+)")
+    if where is not None and _is_still_tried(event):
+        yield check.finding(
+            f"no server listens at {where['host']}:{where['port']}, which the trainer still asked for {where['path']} "
+            f"when the log ended ({event.count} attempts): the reward server, not the rollout engine",
+            fixes=(_THEIR_SERVER, _NO_PROXY),
+        )
+
+
+def _is_still_tried(event: LogEvent) -> bool:
+    """Whether attempts of the same kind are the last that the log tells."""
+    last = event.run.tail[-4:]
+    behind = next((last[len(last) - i :] for i, line in enumerate(reversed(last)) if event.literal in line), None)
+    answered = behind is None or any(_UP.search(line) for line in behind)
+    return event.incident.kind != "crashed" and not answered and event.count >= 3
 
 
 @check.logged(
@@ -232,10 +253,7 @@ def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     yield check.finding(
         f"no server listens{address}, which {asks} asks: a reward model, a judge or a tool, not the rollout engine",
-        fixes=(
-            Fix(title="start that server before the training, under an address that every node of the run reaches"),
-            _NO_PROXY,
-        ),
+        fixes=(_THEIR_SERVER, _NO_PROXY),
     )
 
 

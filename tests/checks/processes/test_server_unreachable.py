@@ -169,6 +169,19 @@ def test_prime_rls_words_while_it_waits() -> None:
     assert findings(check, text + "SUCCESS Inference pool ready\n" * 5) == []
 
 
+def test_a_reward_server_that_is_still_asked_when_the_log_ends() -> None:
+    # https://github.com/TideDra/lmm-r1/issues/30
+    line = (
+        "(remote_rm_fn_ray pid=92259) INFO 03-11 19:53:{} remote_rm_utils.py:24] Request error, please check: "
+        "HTTPConnectionPool(host='127.0.0.1', port=5000): Max retries exceeded with url: /get_reward (Caused by "
+        "NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f4ec87685e0>: Failed to establish a new "
+        "connection: [Errno 111] Connection refused'))\n"
+    )
+    tried = "".join(line.format(second) for second in (36, 37, 38))
+    assert "127.0.0.1:5000, which the trainer still asked for /get_reward" in finding(check, tried).message
+    assert findings(check, tried + "{'loss': 0.1, 'step': 4}\n" * 9) == []
+
+
 def test_a_server_that_is_none_for_rollouts() -> None:
     # https://github.com/huggingface/trl/issues/3587
     error = 'Exception: Request failed: 404, {"detail":"Not Found"}'
