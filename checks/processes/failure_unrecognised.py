@@ -211,14 +211,20 @@ _NATIVE_STACK = Fix(
 )
 
 
+# They validate and carry for whoever calls them.
+_FOR_OTHERS = ("pydantic", "httpcore", "httpx", "urllib3", "requests", "aiohttp", "anyio")
+
+
 def _of_log(case: Case, run: LogRun, root: LoggedException) -> Iterator[Fix]:
     """What to look for, and in which package: that of the innermost frame that belongs to one."""
     link = _first_cause(root)
     native = _NATIVE.fullmatch(link.message) is not None
     if native:
         yield _NATIVE_STACK
-    named = ((package_of(frame.file, frame.function), frame.function) for frame in reversed(link.frames))
-    package, function = next(((name, code) for name, code in named if name not in (None, "python")), (None, ""))
+    called = [(package_of(frame.file, frame.function), frame.function) for frame in reversed(link.frames)]
+    named = [(name, code) for name, code in called if name not in (None, "python")]
+    askers = [(name, code) for name, code in named if name not in _FOR_OTHERS]
+    package, function = next(iter(askers or named), (None, ""))
     name = distribution(package, case.packages)
     release = run.versions.get(name) or version_of(name, case) if name else ""
     if link.is_cut_off:
@@ -326,12 +332,15 @@ _OWN = re.compile(
     r"(?:/[\w.@+-]+){2,}/?|\b0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b\d[\d.,:]*\d\b|'[^']{24,}'|\"[^\"]{24,}\""
 )
 _PHRASE = 90
+# Of a validator's message the sense stands behind its head.
+_VALIDATED = re.compile(r"(?s)\d+ validation errors? for \w+\s+(?P<why>.+?)(?: \[type=|\n\s*For further|$)")
 
 
 def _search(said: str, package: str = "", release: str = "", function: str = "") -> Fix:
     """The words by which others have met a message, the longest part that is not of this run alone, and who raises
     it."""
-    line = _line(said)
+    validated = _VALIDATED.search(said)
+    line = f"ValidationError: {' '.join(validated['why'].split())}" if validated is not None else _line(said)
     kind, colon, message = line.partition(": ")
     part = max(_OWN.split(message if colon else line), key=len, default="").strip(" ,.;:()[]='\"")
     phrase = part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part

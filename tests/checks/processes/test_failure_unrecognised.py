@@ -10,12 +10,28 @@ import pytest
 from rldoctor_checks.processes.failure_unrecognised import check
 
 from rldoctor.api import Case, Outcome, Severity
+from rldoctor.logs.triage import triage_text
 from tests.cases import judged_among_all
 from tests.checks.launches import launch
+from tests.logs.asking import raised
 from tests.observations import died, failed, imported, imports_case, link, packages, rollout_case
 
 STACK = packages(vllm="0.11.0", torch="2.8.0", transformers="5.0")
 AIMV2 = link("ValueError", "'aimv2' is already used by a Transformers config, pick another name.", "vllm/ovis.py:7")
+
+
+def test_of_what_a_validator_refuses_the_field_is_looked_for_and_who_asked() -> None:
+    # https://github.com/BytedTsinghua-SIA/MemAgent/issues/9
+    message = (
+        "1 validation error for ModelConfig\nlimit_mm_per_prompt\n  Input should be a valid dictionary "
+        "[type=dict_type, input_value=None, input_type=NoneType]"
+    )
+    folder = "/opt/venv/lib/python3.12/site-packages"
+    frames = (f"{folder}/vllm/engine/arg_utils.py create_model_config", f"{folder}/pydantic/_internal/x.py __init__")
+    log = raised("pydantic_core._pydantic_core.ValidationError", message, *frames)
+    (fix, *_) = triage_text(log).findings[0].fixes
+    assert '"limit_mm_per_prompt Input should be a valid dictionary"' in fix.title
+    assert "create_model_config of vllm" in fix.title
 
 
 def test_an_import_failure_without_a_name_is_reported_once_with_its_frames() -> None:
