@@ -89,8 +89,8 @@ def without_logprob(job: Job) -> int:
 
 
 def with_wrong_rank(job: Job) -> int:
-    """Sampled tokens that the engine tells another rank of than their log-probability has. Greedy requests that did not
-    get the likeliest ones tell nothing of ranks."""
+    """Sampled tokens that the engine tells another rank of than their log-probability has, or than one of those that
+    come with them has. Greedy requests that did not get the likeliest ones tell nothing of ranks."""
     told = [one for one in require(job, "logprobs") if one["told"] and isinstance(one["rank"], int) and one["rank"] > 0]
     return sum(_rank_off(one) for one in told if not (one["greedy"] and not_greedy(job)))
 
@@ -145,6 +145,8 @@ def _with_answer(job: Job) -> list[Row]:
 def _rank_off(one: Mapping[str, Any]) -> bool:
     """A place among the likeliest is the rank; beyond them the rank is beyond them, too. Equally likely tokens,
     as rounding makes some, may stand in any order."""
+    if one.get("misplaced"):
+        return True
     if one["place"] is None:
         return bool(one["rank"] <= one["tops"] and not one.get("alike"))
     return not one["place"] <= one["rank"] <= one["place"] + one.get("alike", 0)

@@ -9,7 +9,7 @@ from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Not
 from rldoctor.api.engine import release
 
 from ...observed import answers
-from ...observed.agreement import apart_from_trainer, between, noise_of
+from ...observed.agreement import Difference, apart_from_trainer, between, noise_of
 from ...observed.rollout import Job, describe, records, require, runs
 from . import SAMPLES_SO, URL, check
 from .correction import ASSUMED, CORRECTION, MODE, TEMPERATURE, correcting, on_one_side
@@ -56,21 +56,28 @@ def reported_and_assumed(case: Case) -> Iterator[Finding | Reach]:
                 fixes=(Fix(title="another release of vLLM: logprobs_mode has no effect"),),
             )
             continue
-        steered = records(job).get("steered")
-        if mode == RAW and what == "before" and steered:
-            apart = between(steered["rows"], "engine", "trainer")
-            if apart.beyond(noise_of(job)):
-                names = " and ".join(steered["parameters"])
-                require_agreement(job)
-                yield check.finding(
-                    f"{describe(job)} is configured for log-probabilities of the model ({mode}) and tells other ones "
-                    f"where {names} are asked for",
-                    grade=Grade.OBSERVED,
-                    evidence=(Evidence(text=f"against the trainer's: {apart}", source="agreement probe"),),
-                    fixes=(Fix(title=f"another release of vLLM; until then ask for no {names}"),),
-                )
-                continue
+        others = _told_otherwise(job) if mode == RAW and what == "before" else None
+        if others is not None:
+            whose, names, apart = others
+            require_agreement(job)
+            yield check.finding(
+                f"{describe(job)} is configured for log-probabilities of the model ({mode}) and tells other ones "
+                f"of {whose} beside {names}",
+                grade=Grade.OBSERVED,
+                evidence=(Evidence(text=f"against the trainer's: {apart}", source="agreement probe"),),
+                fixes=(Fix(title=f"another release of vLLM; until then ask for no {names}"),),
+            )
+            continue
         yield from _as_assumed(case, temperature, what, where, evidence)
+
+
+def _told_otherwise(job: Job) -> tuple[str, str, Difference] | None:
+    """Whose log-probabilities are not the model's, beside which parameters, and by how much."""
+    for name, whose in (("steered", "sampled tokens"), ("read", "prompts")):
+        found = records(job).get(name)
+        if found and (apart := between(found["rows"], "engine", "trainer")).beyond(noise_of(job)):
+            return whose, " and ".join(found["parameters"]), apart
+    return None
 
 
 @check.observed(needs=["observations.agreement"])
@@ -107,7 +114,9 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
             raise NotApplicable("engine and trainer disagree on log-probabilities themselves (RLD403)")
         if ranked:
             yield _beside(
-                f"{ranked} sampled tokens from {describe(job)} have another rank than the engine tells", places
+                f"{ranked} sampled tokens from {describe(job)}, or those told beside them, have another rank than it "
+                "tells",
+                places,
             )
         sums = answers.wrong_sums(job)
         if sums and not ranked:

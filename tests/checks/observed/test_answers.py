@@ -112,8 +112,9 @@ def test_an_engine_that_cannot_be_forced_is_judged_by_its_draws() -> None:
     ("place", "words"),
     [
         ({"told": False, "rank": None, "place": None}, "come without their log-probability"),
-        ({"rank": 2}, "have another rank than the engine tells"),
-        ({"rank": 3, "place": None}, "have another rank than the engine tells"),
+        ({"rank": 2}, "have another rank than it tells"),
+        ({"rank": 3, "place": None}, "have another rank than it tells"),
+        ({"misplaced": 2}, "or those told beside them, have another rank"),
     ],
 )
 def test_log_probabilities_beside_sampled_tokens(place: dict[str, Any], words: str) -> None:

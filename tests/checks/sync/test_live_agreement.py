@@ -160,8 +160,10 @@ def test_raw_log_probabilities_are_the_models_whatever_is_asked_for() -> None:
 
     raw = {"logprobs_mode": "raw_logprobs"}
     (finding,) = findings(logprobs.check, reported(engine=raw, steered=steered(-0.5)))
-    assert "tells other ones where logit_bias and repetition_penalty are asked for" in finding.message
+    assert "tells other ones of sampled tokens beside logit_bias and repetition_penalty" in finding.message
     assert not findings(logprobs.check, reported(engine=raw, steered=steered(-2.0)))
+    (finding,) = findings(logprobs.check, reported(engine=raw, read={**steered(-0.5), "parameters": ["temperature"]}))
+    assert "tells other ones of prompts beside temperature" in finding.message
     # In another mode, and in releases without one, they are those that the token was drawn with.
     for mode in ({"logprobs_mode": "processed_logprobs"}, {}):
         assert not findings(logprobs.check, reported(engine=mode, steered=steered(-0.5)))

@@ -439,3 +439,45 @@ def end_without_logprob(llm: Any) -> None:
             completion.logprobs = completion.logprobs[:-1]
 
     _completed_otherwise(cut)
+
+
+def prompt_logprobs_tempered(llm: Any) -> None:
+    """Log-probabilities of prompt tokens are told after the request's temperature, those of answers are not."""
+    generate = llm.generate
+
+    def tempered(prompts: Any, parameters: Any, *given: Any, **named: Any) -> Outputs:
+        outputs = list(generate(prompts, parameters, *given, **named))
+        several = parameters if isinstance(parameters, list) else [parameters] * len(outputs)
+        for output, asked in zip(outputs, several, strict=False):
+            for place in output.prompt_logprobs or ():
+                for entry in (place or {}).values():
+                    entry.logprob /= asked.temperature or 1.0
+        return outputs
+
+    llm.generate = tempered
+
+
+def tops_exchanged(llm: Any) -> None:
+    """Of the likeliest tokens the second and the third are told each other's log-probability."""
+
+    def exchange(completion: Any) -> None:
+        for token, place in zip(completion.token_ids, completion.logprobs or (), strict=False):
+            others = sorted((entry for one, entry in place.items() if one != token), key=lambda entry: -entry.logprob)
+            if len(others) > 2:
+                others[1].logprob, others[2].logprob = others[2].logprob, others[1].logprob
+
+    _completed_otherwise(exchange)
+
+
+def stopped_by_the_prompt(llm: Any) -> None:
+    """An answer is over after a token where the prompt ends with a stop token."""
+    from vllm.v1.request import RequestStatus
+
+    def over(request: Any, asked: Any) -> bool | None:
+        ends = {*(asked.stop_token_ids or ()), *(() if asked.ignore_eos else (asked.eos_token_id,))}
+        if not request.prompt_token_ids or request.prompt_token_ids[-1] not in ends:
+            return None
+        request.status = RequestStatus.FINISHED_STOPPED
+        return True
+
+    _ended_otherwise(over)

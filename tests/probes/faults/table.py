@@ -484,6 +484,13 @@ FAULTS = (
     Fault("weights:biases_in_bfloat16", "biases arrive in bfloat16", ("RLD402",), ("weights",)),
     Fault("small:latent_norm_not_loaded", "a latent norm left as made", ("RLD403",), ("agreement",), family="latents"),
     Fault("small:shared_experts_off", "shared experts off by 2 %", ("RLD403",), ("agreement",), family="latents"),
+    Fault("answers:prompt_logprobs_tempered", "log-probabilities of prompts after temperature", ("RLD213",), ANSWERS),
+    Fault(
+        "answers:tops_exchanged", "two of the likeliest tokens with each other's log-probability", ("RLD213",), ANSWERS
+    ),
+    Fault(
+        "answers:stopped_by_the_prompt", "a prompt that ends with a stop token ends the answer", ("RLD219",), ANSWERS
+    ),
 )
 
 

@@ -11,7 +11,8 @@ that differs from such a one in the last token of its first block, of one whose 
 and of the turn that follows an answer), ``power`` (``by``, and for each tensor of the model by how much the trainer's
 log-probabilities move where its values are off by that part: ``mean`` and ``largest``), ``heated`` (``temperature``,
 and rows with ``engine`` and ``trainer`` by temperature), ``steered`` (``parameters`` that change what is drawn, and
-rows with ``engine`` and the ``trainer`` without them), ``greedy`` (the same request ``alone`` and ``batched``:
+rows with ``engine`` and the ``trainer`` without them), ``read`` (the same of the heated requests' tokens where they are
+prompts), ``greedy`` (the same request ``alone`` and ``batched``:
 ``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens also what the ``trainer``
 gives), ``reach``."""
 
@@ -171,6 +172,14 @@ def _heated(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer 
         at = trainer.log_probabilities(prompt, row["token_ids"], temperatures) if trainer is not None else []
         rows.append({**_row(row, len(prompt)), "trainer": {str(t): v for t, v in zip(temperatures, at)}})  # noqa: B905
     running.record("heated", {"temperature": temperature, "rows": rows})
+    if trainer is not None:
+        sequences = [[*prompts[row["request"]], *row["token_ids"]] for row in rows]
+        told = scored(running, sequences, temperature=temperature)
+        read = [
+            {"engine": values[row["prompt_tokens"] :], "trainer": row["trainer"]["1.0"]}
+            for row, values in zip(rows, told)  # noqa: B905
+        ]
+        running.record("read", {"parameters": ["temperature"], "rows": read})
     return rows
 
 

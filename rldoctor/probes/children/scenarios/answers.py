@@ -8,8 +8,9 @@ that parameter's value, ``expected`` and ``got`` with those of ``token_ids``, ``
 (outputs that nobody had asked for), ``sums`` (of completions whose ``cumulative_logprob`` is not the sum of those of
 its tokens, both), ``logprobs`` (one row for each sampled token: ``told``, whether its log-probability is there,
 ``rank`` as the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None beyond
-them, ``alike``, how many of them have the same one, ``tops``, how many they are, ``greedy``; of forced tokens only
-``told``), ``reach``."""
+them, ``alike``, how many of them have the same one, ``tops``, how many they are, ``misplaced``, how many of the others
+are told another rank than their log-probability has among them, ``greedy``; of forced tokens only ``told``),
+``reach``."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             one,
         ),
     ]
-    least = _request("min_tokens", LEAST, one, {}, [other] * LEAST + [one], "stop")
+    # The prompt ends with the stop token, as a chat template may have it: that does not stop the answer.
+    least = {**_request("min_tokens", LEAST, one, {}, [other] * LEAST + [one], "stop"), "behind": one}
     least["parameters"].update(allowed_token_ids=[one, other], stop_token_ids=[one], min_tokens=LEAST, max_tokens=MOST)
     requests.append(least)
     if isinstance(end, int) and end < running.vocabulary:
@@ -132,6 +134,8 @@ def _forced(
 
     prompts = [running.prompt(16 + number, salt=31 + number) for number in range(len(requests))]
     prompts[0] = running.prompt(max(min(running.limit - 2 * ORDER, LONG), 1), salt=31)
+    for request, prompt in zip(requests, prompts):  # noqa: B905 - Python 3.9
+        prompt[-1] = request.get("behind", prompt[-1])
     asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
     outputs = running.engine.generate(asked, [SamplingParams(**r["parameters"]) for r in requests], use_tqdm=False)
     rows, places = [], []
@@ -314,14 +318,22 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
 def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
     entry = (told or {}).get(token)
     if entry is None:
-        return {"told": False, "rank": None, "place": None, "alike": 0, "tops": tops}
+        return {"told": False, "rank": None, "place": None, "alike": 0, "tops": tops, "misplaced": 0}
     value = float(getattr(entry, "logprob", entry))
     values = [float(getattr(one, "logprob", one)) for one in told.values()]
     above = sum(one > value for one in values)
+    others = [one for other, one in told.items() if other != token and getattr(one, "rank", None) is not None]
     return {
         "told": True,
         "rank": getattr(entry, "rank", None),
         "place": above + 1 if above < tops else None,
         "alike": values.count(value) - 1,
         "tops": tops,
+        "misplaced": sum(not _fits(one.rank, float(one.logprob), values) for one in others),
     }
+
+
+def _fits(rank: int, value: float, values: Sequence[float]) -> bool:
+    """Whether a value has this rank among others; equal ones may stand in any order."""
+    above = sum(one > value for one in values)
+    return above < rank <= above + values.count(value)
