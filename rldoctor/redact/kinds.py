@@ -137,7 +137,7 @@ _PUTTY = expression(
 # may stand before each, also where lines were joined.
 _BODY = expression(
     r"(?:(?:\s|\\[nr])*(?:(?:\[[^\[\]\n]{1,60}\]:?|\([^()\n]{1,80}\)|[#>+|│])(?:\s|\\[nr])+){0,3}"
-    r"(?:[A-Za-z0-9+/=]{16,}(?![\w.:])|(?:Proc-Type|DEK-Info): [^\n\\]*))*"
+    r"(?:[A-Za-z0-9+/=]{16,}(?![\w.:])|(?:Proc-Type|DEK-Info|Version|Comment|Charset): [^\n\\]*))*"
 )
 _BODY_LINE = expression(r"[ \t]*[A-Za-z0-9+/=]{16,}[ \t]*")
 # No form is shorter; most words are.
