@@ -3,6 +3,7 @@ lie on the way."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -161,7 +162,7 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
 
 
 def _script(
-    source: Source, reader: Reader, environment: Environment, arguments: Sequence[str] | None, layer: int
+    source: Source, reader: Reader, environment: Environment, arguments: Sequence[str | Word] | None, layer: int
 ) -> Iterator[Launch]:
     """The launches of a shell script, with the variables that a scheduler sets for what it asks of it."""
     reader.shared.update(slurm.directives(source))
@@ -176,7 +177,7 @@ def _shell(
     offset: int,
     inside: str,
     layer: int,
-    arguments: Sequence[str] | None = None,
+    arguments: Sequence[str | Word] | None = None,
 ) -> Iterator[Launch]:
     script = read_shell(source, environment, offset, inside, arguments, reader.files.open, reader.machine)
     reader.notes += script.notes
@@ -362,15 +363,11 @@ def _inner(
     source: Source, reader: Reader, command: Command, program: Program, known: Environment, layer: int
 ) -> Iterator[Launch]:
     word = program.text
-    given = [argument.value for argument in program.words]
-    arguments = [text for text in given if isinstance(text, str)]
-    handed = arguments if len(arguments) == len(given) and not any(w.open for w in program.words) else None
+    handed = program.words
     if word is not None:
         quote = word.raw[:1] if word.raw[:1] in "'\"" else ""
         inner = Source(_as_text(word), word.file or source.file, word.line)
-        yield from _shell(
-            inner, reader, known, -1 if word.file else word.content, quote, layer + 1, handed[1:] if handed else handed
-        )
+        yield from _shell(inner, reader, known, -1 if word.file else word.content, quote, layer + 1, handed[1:])
         return
     if program.reads:
         if command.stdin is not None:
@@ -378,7 +375,7 @@ def _inner(
         return
     name, file = program.script or "", command.file or source.file
     try:
-        script = reader.files.open(name) if kind_of(Source("", name)) == "shell" else None
+        script = _opened(reader.files, command, name) if kind_of(Source("", name)) == "shell" else None
     except InputError as error:
         reader.notes.append(Note(text=str(error), file=file, line=command.line))
         return
@@ -386,6 +383,12 @@ def _inner(
         reader.notes.append(Note(text=f"{name}: another script, not found here", file=file, line=command.line))
     elif kind_of(Source(script.text, name)) == "shell" and not _same_text(script, source):
         yield from _script(script, reader, known, handed, layer + 1)
+
+
+def _opened(files: Files, command: Command, name: str) -> Source | None:
+    """A file that a command names, from the folder in which it runs."""
+    inside = posixpath.join(command.folder, name)
+    return files.open(inside) or (files.open(name) if inside != name else None)
 
 
 def _as_text(word: Word) -> str:
@@ -435,7 +438,7 @@ def _follow(launch: Launch, program: Program, command: Command) -> None:
     script = command.stdin if program.script is None and program.entry == "python" else None
     try:
         if program.script is not None and program.script.endswith(".py"):
-            script = launch.files.open(program.script)
+            script = _opened(launch.files, command, program.script)
         if script is None:
             return
         launch.python = read_python(script)

@@ -142,3 +142,45 @@ def test_a_variable_that_is_handed_on_without_its_value_is_not_the_inner_scripts
     assert ranks.value is None
     assert (prompts := plan.get("batch.prompts")) is not None
     assert prompts.value == 64  # not exported: the inner script never sees it
+
+
+FOLDERS = {
+    "source behind cd": f"cd sub\nsource vars.sh\n{OF_B}\n",
+    "source behind cd to the script's folder": f'cd "$(dirname "$0")/sub"\n. ./vars.sh\n{OF_B}\n',
+    "bash behind cd": "cd sub\nbash go.sh\n",
+    "bash behind cd and &&": "cd -- sub && bash go.sh\n",
+    "a subshell comes back": f"(cd sub && true)\nsource outer.sh\n{OF_B}\n",
+    "pushd and popd": f"pushd sub\nsource vars.sh\npopd\nsource more.sh\n{OF_B}\n",
+    "cd into a folder that the clone's root has": f"cd elsewhere\nsource outer.sh\n{OF_B}\n",
+    "pwd is remembered": f"cd sub\nHERE=$(pwd)\ncd ..\nsource $HERE/vars.sh\n{OF_B}\n",
+    "PWD is remembered": f"cd sub\nHERE=$PWD\ncd ..\nsource $HERE/vars.sh\n{OF_B}\n",
+}
+
+
+@pytest.mark.parametrize("text", FOLDERS.values(), ids=FOLDERS)
+def test_files_are_named_from_the_folder_that_a_script_is_in(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sub").mkdir()
+    for name, content in {
+        "sub/vars.sh": "B=77\n", "vars.sh": "B=9\n", "outer.sh": "B=77\n", "more.sh": "C=1\n", "sub/go.sh": f"{RUN}\n",
+        "go.sh": "python3 -m verl.trainer.main_ppo data.train_batch_size=9\n", "sub/more.sh": "B=9\n", "run.sh": text,
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(content)
+    assert batch(tmp_path, text) == 77
+
+
+@pytest.mark.parametrize(
+    ("started", "prompts"),
+    [
+        ("bash inner.sh $(python3 x.py) 5", None),
+        ('bash inner.sh "$(python3 x.py)" 5', None),
+        ('bash inner.sh 77 "$(python3 x.py)"', 77),
+        ("bash inner.sh 77 $(python3 x.py)", 77),
+        ("bash inner.sh", 9),
+    ],
+)
+def test_an_argument_that_is_not_known_is_not_the_inner_scripts_default(
+    tmp_path: Path, started: str, prompts: int | None
+) -> None:
+    (tmp_path / "inner.sh").write_text("python3 -m verl.trainer.main_ppo data.train_batch_size=${1:-9}\n")
+    (tmp_path / "run.sh").write_text(f"{started}\n")
+    assert read(tmp_path / "run.sh", version_of={"verl": "0.6.1"})[0].value("batch.prompts") == prompts

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ class Builtins(Scope):
 
     script: Script
     calls: list[str]
+    folders: list[str]
 
     def sequence(self, nodes: list[Node]) -> None:
         """Reads statements in their order."""
@@ -53,6 +55,8 @@ class Builtins(Scope):
             self._fill(node, name, words[1:])
         elif name == "printf" and len(words) > 2 and words[1].value == "-v":
             self._fill(node, name, words[2:3])
+        elif name in ("cd", "pushd", "popd"):
+            self._enter(node, name, words[1:])
         elif name == "let":
             self.read_text(" ; ".join(f"(( {word.text} ))" for word in words[1:]), self.expander.line(node))
         elif name in ("source", "."):
@@ -133,6 +137,28 @@ class Builtins(Scope):
                     self.blur([word.value])
                     self.set(word.value, Variable(_many(found), found.line, array=True))
 
+    def _enter(self, node: Node, name: str, words: list[Word]) -> None:
+        """Changes the working folder, from which the names of files count."""
+        before = self.folder()
+        named = [word for word in words if word.text not in ("--", "-P", "-L")]
+        raw = self.expander.text(node)
+        where: str | Unresolved = Unresolved(raw, "a folder that is not known")
+        if name == "popd":
+            where = self.folders.pop() if self.folders and not named else where
+        elif len(named) == 1 and isinstance(named[0].value, str) and named[0].value != "-":
+            where = posixpath.normpath(posixpath.join(before or "", named[0].value)) if before is not None else where
+        if name == "pushd":
+            self.folders.append(before or "")
+        self.set("PWD", known(where, self.expander.line(node)))
+
+    def folder(self) -> str | None:
+        """The working folder as far as the script itself has changed it, empty at its beginning; None where it is not
+        known."""
+        found = self.expander.variables.get("PWD")
+        if found is None or not found.line:
+            return ""
+        return found.value if isinstance(found.value, str) else None
+
     def _source(self, node: Node, words: list[Word]) -> None:
         """Reads another file with the variables of this one."""
         name = words[0].value if words else ""
@@ -141,7 +167,8 @@ class Builtins(Scope):
             # What is opened counts, also where it is then not followed: a file may name another a thousand times.
             self.script.sourced += 1
             try:
-                source = self.script.open(name)
+                inside = posixpath.join(self.folder() or "", name)
+                source = self.script.open(inside) or (self.script.open(name) if inside != name else None)
             except InputError as error:
                 self.note(node, f"source {words[0].raw}: {error}")
                 self.expander.unread.append(words[0].raw)

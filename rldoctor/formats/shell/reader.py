@@ -100,7 +100,8 @@ class Variable:
 @dataclass(frozen=True)
 class Command:
     """A simple command that would run: its words, the environment it gets and where it stands (bytes ``start``,
-    ``end``). A ``conditional`` one runs only in a case that reading does not tell, or not exactly once."""
+    ``end``). A ``conditional`` one runs only in a case that reading does not tell, or not exactly once. ``folder`` is
+    the one to which the script has changed before, as far as that is known."""
 
     words: tuple[Word, ...]
     environment: Mapping[str, Variable]
@@ -112,6 +113,7 @@ class Command:
     stdin: Source | None = None
     conditional: bool = False
     file: str = ""
+    folder: str = ""
 
 
 @dataclass
@@ -136,7 +138,7 @@ def read_shell(
     environment: Mapping[str, str | Unresolved] | None = None,
     offset: int = 0,
     inside: str = "",
-    arguments: Sequence[str] | None = None,
+    arguments: Sequence[str | Word] | None = None,
     files: Callable[[str], Source | None] | None = None,
     machine: Machine | None = None,
 ) -> Script:

@@ -13,7 +13,7 @@ from rldoctor.formats.shell.condition import alternatives, case_choices, conditi
 from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Command, Script, Variable, Word
 from rldoctor.formats.shell.redirects import here_document, words_behind, written_files
-from rldoctor.formats.shell.scope import MAX_WORDS, known
+from rldoctor.formats.shell.scope import MAX_WORDS, given, known
 from rldoctor.formats.shell.substitution import handed, piped
 from rldoctor.formats.source import Source, line_of
 from rldoctor.formats.values import Unresolved
@@ -45,16 +45,17 @@ class Runner(Builtins):
         environment: Mapping[str, str | Unresolved],
         offset: int,
         inside: str,
-        arguments: Sequence[str] | None,
+        arguments: Sequence[str | Word] | None,
     ) -> None:
         expander = Expander(raw, script.source.first_line, offset, inside, script=script.source.file)
         if arguments is not None:
-            expander.positional = tuple(known(text, 0).words[0] for text in arguments)
+            expander.positional = tuple(word for one in arguments for word in given(one))
         expander.open, expander.machine = script.open, script.machine
         super().__init__(expander, environment)
         self.script = script
         self.functions: dict[str, tuple[Node, Expander]] = {}
         self.calls: list[str] = []
+        self.folders: list[str] = []
         self.steps = 0
         self.loops = 0
 
@@ -398,7 +399,17 @@ class Runner(Builtins):
         end_line = line + int(last.end_point[0] - begin.start_point[0])
         file = self.expander.file
         command = Command(
-            tuple(words), environment, line, end_line, start, end, background, stdin, not self.certain, file
+            tuple(words),
+            environment,
+            line,
+            end_line,
+            start,
+            end,
+            background,
+            stdin,
+            not self.certain,
+            file,
+            self.folder() or "",
         )
         self.script.commands.append(command)
         if leaving:

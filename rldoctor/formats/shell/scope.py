@@ -302,6 +302,13 @@ def known(value: str | Unresolved, line: int) -> Variable:
     return Variable((Word(value, raw, line, pieces=(Piece(value, line),)),), line)
 
 
+def given(argument: str | Word) -> tuple[Word, ...]:
+    """An argument that a script is started with: a text, or a word of the script that starts it."""
+    if isinstance(argument, str):
+        return known(argument, 0).words
+    return (_any(argument.raw, 0),) if argument.open else known(argument.value, 0).words
+
+
 def _any(name: str, line: int) -> Word:
     """Any number of words."""
     why = Unresolved(name, f"the rest of {name} {_DEPENDS}")

@@ -47,6 +47,8 @@ def printed(expander: Expander, node: Node, given: str | None = None) -> str | N
     words = plain_words(expander, node)
     if not words:
         return None
+    if words == ["pwd"] and (folder := expander.variables.get("PWD")) is not None and folder.line:
+        return folder.value if isinstance(folder.value, str) else None
     if (command := _COMMANDS.get(words[0])) is not None:
         return command(words[1:])
     if words[0] not in _FILTERS:
