@@ -163,3 +163,27 @@ def test_files_that_are_elsewhere_make_no_new_error(framework: str, tmp_path: Pa
     for gone in beside:
         kept = {name: text for name, text in beside.items() if name != gone}
         assert errors(tmp_path / f"without {gone}", files["run.sh"], versions, kept) <= whole, f"without {gone}"
+
+
+UNKNOWN_VALUES = {
+    "ms-swift": (
+        "NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-4B --use_vllm true --vllm_mode server "
+        "--vllm_server_host $HOST --per_device_train_batch_size 8 --num_generations 8\n"
+    ),
+    "slime": (
+        "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint /opt/Qwen3-4B "
+        "--rollout-batch-size 16 --n-samples-per-prompt $SAMPLES --global-batch-size 128\n"
+    ),
+    "verl": (
+        "python3 -m verl.trainer.main_ppo data.train_files=a.parquet data.train_batch_size=128 "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.use_kl_loss=True "
+        "actor_rollout_ref.actor.ppo_micro_batch_size=16 "
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size=16 "
+        "actor_rollout_ref.ref.log_prob_micro_batch_size=$MICRO algorithm.adv_estimator=grpo\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("framework", UNKNOWN_VALUES)
+def test_a_value_that_is_not_known_is_not_a_missing_one(framework: str, tmp_path: Path) -> None:
+    assert errors(tmp_path / "launch", UNKNOWN_VALUES[framework], LAUNCHES[framework][2]) == set()

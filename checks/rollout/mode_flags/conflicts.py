@@ -79,9 +79,15 @@ DYNAMIC = "batch.dynamic"
 UPDATE, EXPERIENCE, REFERENCE = "batch.per_device", "batch.logprob_per_device", "batch.reference_per_device"
 
 
+# Stands for a value that is not known: it is neither true, nor false, nor missing.
+_UNKNOWN: Any = object()
+
+
 def _given(plan: RolloutPlan, ending: str) -> Any:
-    """The value of a native setting that no canonical name stands for; None where the launch does not give it."""
-    return next((g.value for g in reversed(plan.given) if g.key == ending or g.key.endswith(f".{ending}")), None)
+    """The value of a native setting that no canonical name stands for; None where the launch does not give it,
+    ``_UNKNOWN`` where it gives one that reading does not tell."""
+    named = (g for g in reversed(plan.given) if g.key == ending or g.key.endswith(f".{ending}"))
+    return next((_UNKNOWN if g.unknown else g.value for g in named), None)
 
 
 def _without(plan: RolloutPlan, option: str, older: str) -> bool:
@@ -128,7 +134,7 @@ def _small_batches(option: str, name: str) -> tuple[Fix, ...]:
 
 def _one_kl_term(plan: RolloutPlan) -> bool:
     in_loss = _given(plan, "trainer.algorithm.use_kl_loss")
-    return _given(plan, "trainer.algorithm.use_kl_in_reward") is True and in_loss is not False
+    return _given(plan, "trainer.algorithm.use_kl_in_reward") is True and in_loss in (None, True)
 
 
 def _longer_input(plan: RolloutPlan) -> bool:
@@ -144,11 +150,13 @@ def _server_without_address(plan: RolloutPlan) -> bool:
     here = plan.entry.startswith("swift") and plan.role == "trainer" and not any(note.unread for note in plan.notes)
     addresses = {"placement.server_host", "placement.server_url"}
     named = plan.unknown or addresses & {given.option for given in plan.given}
-    return here and plan.value("rollout.backend") == "vllm" and plan.value(MODE) == "server" and not named
+    hidden = any((setting := plan.get(name)) and setting.unknown for name in addresses)
+    server = plan.value("rollout.backend") == "vllm" and plan.value(MODE) == "server"
+    return here and server and not named and not hidden
 
 
 def _offline_not_batched(plan: RolloutPlan) -> bool:
-    return plan.value("rollout.async_engine") is False and _given(plan, "generator.batched") is not True
+    return plan.value("rollout.async_engine") is False and _given(plan, "generator.batched") in (None, False)
 
 
 def _both(one: str, other: str) -> Callable[[RolloutPlan], bool]:

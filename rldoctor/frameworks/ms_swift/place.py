@@ -176,15 +176,19 @@ def _workers(draft: Draft) -> None:
     draft.settings.pop("placement.engines", None)
 
 
+_ADDRESSES = ("placement.server_host", "placement.server_url")
+
+
 def _mode(draft: Draft) -> None:
     """3.5 on: ``vllm_mode``; through 3.11.0 the server's address decides, whatever the mode says."""
-    address = next(
-        (name for name in ("placement.server_host", "placement.server_url") if draft.value(name) is not None), None
-    )
+    address = next((name for name in _ADDRESSES if draft.value(name) is not None), None)
     given = draft.settings.get("placement.mode")
     switching = between(draft, "ms-swift", "3.5", "3.11.1")
     if address == "placement.server_url" and between(draft, "ms-swift", "3.5", "3.7.1"):
         address = None  # only the host counted
+    hidden = [draft.settings[name].unknown for name in _ADDRESSES if name in draft.settings]
+    if switching and address is None and any(hidden) and given is not None and given.value == "server":
+        return  # an address that is not known makes the mode that was asked for
     if switching:
         mode = "colocate" if address is None else "server"
         why = "no server is named" if address is None else "a server is named"

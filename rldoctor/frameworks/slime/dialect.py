@@ -138,8 +138,9 @@ def _seeds(draft: Draft) -> None:
 
 
 def _batch(draft: Draft) -> None:
-    prompts, n = draft.value("batch.prompts"), draft.value("batch.generations", 1)
-    rows = prompts * n if prompts else None
+    prompts, n = draft.value("batch.prompts"), draft.value("batch.generations")
+    n = 1 if draft.is_open("batch.generations") else n
+    rows = prompts * n if prompts and n else None
     how = f"{prompts} prompts x {n}"
     draft.derive("batch.generation", rows, how, "batch.prompts", "batch.generations")
     draft.derive("batch.per_request", 1, "every sample is a request of its own")
