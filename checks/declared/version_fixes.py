@@ -53,20 +53,22 @@ def releases_with(package: str, name: str) -> str:
 
 
 def vllm_fixes(
-    case: Case, check: Check, event: LogEvent, name: str, importer: str, releases: str | None = None
+    case: Case, check: Check, event: LogEvent, name: str, importer: str, known: SymbolHistory | None = None
 ) -> tuple[Fix, ...]:
     """For a name that vLLM lacks: ``name`` with its module, ``importer`` who uses it (empty for the user's script),
-    ``releases`` those that have it where that is known already."""
-    return declared_fixes(case, check, "vllm") or tuple(_vllm_variants(case, event, name, importer, releases))
+    ``known`` its history where that is at hand already."""
+    known = known or symbol_history("vllm", name)
+    return declared_fixes(case, check, "vllm") or tuple(_vllm_variants(case, event, name, importer, known))
 
 
-def _vllm_variants(case: Case, event: LogEvent, name: str, importer: str, releases: str | None) -> Iterator[Fix]:
-    known = symbol_history("vllm", name)
-    if releases is None:
-        releases = known.specifier if known is not None else ""
+def _vllm_variants(case: Case, event: LogEvent, name: str, importer: str, known: SymbolHistory | None) -> Iterator[Fix]:
+    releases = known.wanted if known is not None else ""
+    lacking = known is not None and not known.spans
     renamed = next((new for old, new in _RENAMED.items() if name == old or name.startswith(f"{old}.")), "")
     place = renamed or (known.place if known is not None else "")
-    if not importer:
+    if not importer and "." not in name:
+        yield Fix(title=f"write {name} as {named('vllm', case)} calls it now, or leave it out")
+    elif not importer:
         yield Fix(
             title=f"import it from {place}, where newer releases keep it"
             if place
@@ -74,7 +76,9 @@ def _vllm_variants(case: Case, event: LogEvent, name: str, importer: str, releas
         )
     if releases:
         yield Fix(
-            title=f"install a vLLM that has {name}: vllm{releases}",
+            title=f"or install the vLLM of its time: vllm{releases}"
+            if lacking
+            else f"install a vLLM that has {name}: vllm{releases}",
             applicability=Applicability.UNSAFE,
             commands=(install(case, shlex.quote(f"vllm{releases}")),),
             valid_for=f"vllm{releases}",
@@ -111,8 +115,7 @@ def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory
     who = sought.importer or "the script"
     known = known or symbol_history(sought.package, sought.said)
     if known is not None and known.spans:
-        # What every release of the table has, only one before them lacks.
-        wanted = f"{sought.package}{known.specifier or f'>={known.first}'}"
+        wanted = f"{sought.package}{known.wanted}"
         having = Fix(
             title=f"install a {sought.package} that has {sought.said}: {wanted}",
             applicability=Applicability.UNSAFE,
@@ -121,7 +124,11 @@ def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory
             side_effects="packages that pin it have to follow",
         )
         place = f" (it is in {known.place} now)" if known.place else ""
-        follow = f"or a {who} that was written for {named(sought.package, case)}{place}"
+        follow = (
+            f"or a {who} that was written for {named(sought.package, case)}{place}"
+            if sought.importer
+            else f"or write it as {named(sought.package, case)} has it now{place}"
+        )
         commands = (install(case, "--upgrade", sought.importer),) if sought.importer else ()
         after = (Fix(title=follow, applicability=Applicability.UNSAFE, commands=commands),) if known.specifier else ()
         return having, *after
@@ -147,7 +154,7 @@ def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory
 
 def _before_all(case: Case, sought: Sought, known: SymbolHistory) -> tuple[Fix, ...]:
     """For a name that no release of the table has."""
-    older = f"{sought.package}<{known.first}"
+    older = f"{sought.package}{known.wanted}"
     own = Fix(title=f"correct the name, or write it as {named(sought.package, case)} has it now")
     follow = Fix(
         title=f"take a {sought.importer} that does without it: no {sought.package} since {known.first} has it",

@@ -47,7 +47,7 @@ from rldoctor.api import (
 from rldoctor.api.facts import aside
 from rldoctor.api.logs import is_users, package_of
 from rldoctor.api.packages import packages_of
-from rldoctor.api.releases import KnownIssue, known_issues
+from rldoctor.api.releases import KnownIssue, exports, known_issues, symbol_packages
 
 from ..observed.imports import distribution
 from ..observed.unfit_calls import unfit
@@ -185,6 +185,8 @@ def own_option_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
     if unfit(event, case) is not None:
         return  # a class above it, of another package, has the option in other releases
     name = owners.pop()
+    if not exports(name, said["kind"]) and any(exports(other, said["kind"]) for other in symbol_packages()):
+        return  # the options of another package, which the user's script gave
     yield check.finding(
         f"{frame.function} of {name} reads {said['name']}, which its own {said['kind']} does not have: a defect of "
         "this release, or an installation of which one part is older than the other",

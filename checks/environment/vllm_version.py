@@ -111,7 +111,7 @@ def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     yield check.finding(
         f"{named('vllm', case)}: {found.said.format(found.caller or 'the script')} ({found.history})",
-        fixes=vllm_fixes(case, check, event, found.name, found.caller, found.history.specifier),
+        fixes=vllm_fixes(case, check, event, found.name, found.caller, found.history),
     )
 
 
@@ -151,13 +151,13 @@ def lacks_an_attribute(case: Case, event: LogEvent) -> Iterator[Finding]:
     if caller in _FRAMEWORKS:
         yield check.finding(
             f"{asked['owner']} of {named('vllm', case)} has no {asked['name']}, which {caller} reads",
-            fixes=vllm_fixes(case, check, event, asked["name"], caller, None),
+            fixes=vllm_fixes(case, check, event, asked["name"], caller),
         )
     elif asker == "vllm" and _REPLACED.match(asked["owner"]):
         yield check.finding(
             f"vLLM asks its {asked['owner']} for {asked['name']}, which the class that stands in its place does not "
             "have: it was patched for another release",
-            fixes=vllm_fixes(case, check, event, asked["name"], "unsloth-zoo", None),
+            fixes=vllm_fixes(case, check, event, asked["name"], "unsloth-zoo"),
         )
 
 

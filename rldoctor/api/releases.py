@@ -11,7 +11,7 @@ from rldoctor.knowledge.releases import combined as combined_specifier
 from rldoctor.knowledge.releases import published_name, python_admitted
 from rldoctor.knowledge.scope import Scope
 from rldoctor.tables.symbols.fitting import Request as SymbolRequest
-from rldoctor.tables.symbols.fitting import accepting, exports, refused_by_all
+from rldoctor.tables.symbols.fitting import accepting, exports, refused_by_all, taken_by_all
 from rldoctor.tables.symbols.fitting import packages as symbol_packages
 from rldoctor.tables.symbols.history import History as SymbolHistory
 from rldoctor.tables.symbols.history import history_of as symbol_history
@@ -35,4 +35,5 @@ __all__ = [
     "replaced",
     "symbol_history",
     "symbol_packages",
+    "taken_by_all",
 ]

@@ -6,6 +6,7 @@ from rldoctor.expressions import expression
 from rldoctor.frameworks import trainers
 
 _GENERATED = "".join(rf"|/{f.words.generated}/" for f in trainers() if f.words.generated)
+_WRITTEN = tuple((f"/{f.words.generated}/", f.modules[0]) for f in trainers() if f.words.generated)
 # Environments and the standard library, wherever they lie.
 _INSTALLED = expression(
     r"site-packages/|dist-packages/|/lib(?:64)?/python\d|/(?:mini|ana)conda\d?/|/(?:opt|usr/local|usr)/(?:venv|conda|lib)/"
@@ -46,6 +47,9 @@ def package_of(file: str, function: str = "") -> str | None:
         return (site["name"] or site["target"]).partition(".")[0]
     if _LIBRARY.search(file):
         return "python"
+    written = next((module for folder, module in _WRITTEN if folder in file), None)
+    if written is not None:
+        return written
     folders = [match[0].strip("/") for match in _CHECKOUT.finditer(_HOME.sub("/", file))]
     doubled = [name for name in folders if f"/{name}/{name}/" in file]  # a checkout's root and its package
     trainers = [name for name in folders if name in _TRAINERS]
@@ -56,7 +60,7 @@ def module_of(file: str) -> str:
     """The module of an installed package or a checkout that a frame's file holds (``vllm.v1.engine.core``), or empty
     where the path names none."""
     package = package_of(file)
-    if package in (None, "python") or not file.endswith(".py"):
+    if package in (None, "python") or not file.endswith(".py") or any(folder in file for folder, _ in _WRITTEN):
         return ""
     parts = file.removesuffix(".py").removesuffix("/__init__").split("/")
     sites = [position for position, part in enumerate(parts) if part in ("site-packages", "dist-packages")]

@@ -285,6 +285,14 @@ def test_each_trainer_has_its_own_defaults(launches: Launches, config: str, algo
     assert (plan.value("trainer.algorithm"), plan.value("batch.generations")) == (algorithm, generations)
 
 
+@pytest.mark.parametrize(("release", "generated"), [("0.23.1", 96), ("0.26.0", 32)])
+def test_rloo_reads_older_names_for_three_releases(launches: Launches, release: str, generated: int) -> None:
+    # rloo_config.py 0.23.1 line 588: num_mini_batches is written to steps_per_generation
+    call = "RLOOConfig(use_vllm=True, vllm_mode='colocate', num_mini_batches=3)"
+    plan = colocated(launches, release, f"from trl import RLOOConfig\n{call}\n")
+    assert plan.value("batch.generation") == generated
+
+
 def test_online_dpo_counts_prompts_and_adds_its_lengths(launches: Launches) -> None:
     # online_dpo_trainer.py 0.24.0 line 523: max_length + max_new_tokens, per_device x tp
     call = "OnlineDPOConfig(use_vllm=True, per_device_train_batch_size=3, vllm_mode='colocate')"

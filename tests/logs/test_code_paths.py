@@ -22,6 +22,7 @@ from rldoctor.logs.code_paths import package_of
         ("<frozen importlib._bootstrap>", "python"),
         ("/lib/x86_64-linux-gnu/libstdc++.so.6", None),
         ("/opt/venv/bin/torchrun", None),
+        ("/home/me/unsloth_compiled_cache/UnslothGRPOTrainer.py", "unsloth"),  # written for the user's folder
         ("/home/vllm/train.py", None),  # a user who is called like a package
     ],
 )

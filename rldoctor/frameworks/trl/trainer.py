@@ -40,6 +40,10 @@ def batch(draft: Draft) -> None:
         )
     if pairs or not grpo_like(draft):
         return
+    if draft.value("trainer.algorithm") == "rloo" and between(draft, "0.22", "0.25"):
+        # rloo_config.py 0.22 to 0.24: the older name, which meant something else before
+        steps = draft.native("num_mini_batches")
+        draft.derive("batch.steps_per_generation", steps, "num_mini_batches, as it was called")
     if between(draft, "0", "0.17"):
         # grpo_trainer.py 0.16.1 line 426
         draft.derive("batch.steps_per_generation", 1, "each micro step generates its own completions")

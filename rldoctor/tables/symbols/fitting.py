@@ -13,12 +13,14 @@ from rldoctor.tables.symbols.history import History, history_at, positions
 class Request:
     """What a caller asks of ``owner``: a class, ``Class.method`` or a function. ``kind`` is ``argument`` (it passes
     ``names``), ``missing`` (it leaves ``names`` out), ``positions`` (it passes ``most`` by position, the object itself
-    not counted) or ``attribute`` (it reads ``names``)."""
+    not counted) or ``attribute`` (it reads ``names``). ``by_fields`` says that the class takes its fields and nothing
+    else."""
 
     kind: str
     owner: str
     names: tuple[str, ...] = ()
     most: int = 0
+    by_fields: bool = False
 
 
 def accepting(package: str, asked: Request, release: str = "") -> tuple[History, ...]:
@@ -52,19 +54,53 @@ def accepting(package: str, asked: Request, release: str = "") -> tuple[History,
 def refused_by_all(package: str, asked: Request) -> History | None:
     """The empty history of an argument that no release of a package takes, of a class of its own that all of them have
     in one place; None where some release takes it, or that is not known."""
+    known = _arguments(package, asked)
+    if known is None or any(known[2].values()):
+        return None
+    table, home, _ = known
+    return history_at(table, package, f"{home}.{asked.owner.removesuffix('.__init__')}", set())
+
+
+def taken_by_all(package: str, asked: Request) -> History | None:
+    """The history of an argument that every release of a package takes, by its name, of a class of its own that all of
+    them have in one place: only one before them refuses it. None where some release does not, or that is not known."""
+    known = _arguments(package, asked)
+    if known is None or not all(known[2].values()):
+        return None
+    table, home, taking = known
+    return history_at(table, package, f"{home}.{asked.owner.removesuffix('.__init__')}", set(taking))
+
+
+def _arguments(package: str, asked: Request) -> tuple[Table, str, dict[int, bool]] | None:
+    """For an argument of a class that every release has in one module: the table, the module, and of each release, by
+    its number, whether it takes the argument by name. None where that is not known."""
     try:
         table = Table.load(package)
     except KeyError:
         return None
-    homes = list(_homes(table, asked.owner))
     made = asked.owner.removesuffix(".__init__")
-    if asked.kind != "argument" or len(homes) != 1 or not made[:1].isupper():
+    homes = list(_homes(table, asked.owner))
+    releases = range(len(table.releases))
+    if asked.kind != "argument" or len(homes) != 1 or not made[:1].isupper() or table.changes:
         return None
-    signatures = [span.parameters.split(",") for span in table.spans(homes[0], f"{made}.__init__")]
-    everywhere = positions(table, homes[0], f"{made}.__init__") == set(range(len(table.releases)))
-    if not everywhere or any(_accepts(parameters, asked) for parameters in signatures):
+    if positions(table, homes[0], made) != set(releases):
         return None
-    return history_at(table, package, f"{homes[0]}.{made}", set())
+    fields = set.intersection(*(positions(table, homes[0], f"{made}.{name}") for name in asked.names))
+    signatures = table.spans(homes[0], f"{made}.__init__")
+    if not signatures and asked.by_fields:
+        return table, homes[0], {p: p in fields for p in releases}
+    if not signatures:  # the fields of a dataclass; those that it inherits are not known
+        return (table, homes[0], dict.fromkeys(releases, True)) if fields == set(releases) else None
+    said = [(span, span.parameters.split(",")) for span in signatures]
+    if positions(table, homes[0], f"{made}.__init__") != set(releases) or any("**" in names for _, names in said):
+        return None
+    taking = {
+        position
+        for span, names in said
+        if _accepts(names, asked)
+        for position in range(table.releases.index(span.since), table.releases.index(span.until) + 1)
+    }
+    return table, homes[0], {p: p in taking for p in releases}
 
 
 def packages() -> tuple[str, ...]:

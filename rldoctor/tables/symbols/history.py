@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 
 from rldoctor.tables.symbols import Table
 
+_FEW = 3  # modules that are told where a name is defined in several
+
 
 @dataclass(frozen=True)
 class History:
     """In which releases a package has something. ``spans`` are the oldest and newest of each stretch, ``first`` and
     ``newest`` the releases at the ends of the table, ``following`` the release read after each stretch (empty where it
-    lasts). ``place`` is the module that has it in the newest release, where it moved."""
+    lasts). ``place`` is the module that it moved to, ``kept`` the release until which that has it (empty where the
+    newest does); ``homes`` are the modules that define it where it moved to several, each with its releases."""
 
     package: str
     said: str
@@ -22,6 +25,8 @@ class History:
     first: str
     newest: str
     place: str = ""
+    kept: str = ""
+    homes: tuple[str, ...] = ()
 
     @property
     def specifier(self) -> str:
@@ -34,18 +39,31 @@ class History:
         upper = f"<{after if _minor(after) == _minor(until) else _minor(after)}" if after else ""
         return ",".join(part for part in (lower, upper) if part)
 
+    @property
+    def wanted(self) -> str:
+        """The releases to install for it as a requirement. What all releases read have, only one before them lacks;
+        what none has, only one before them may have."""
+        return self.specifier or (f">={self.first}" if self.spans else f"<{self.first}")
+
     def __str__(self) -> str:
         """Such as ``vllm has it in 0.8.5 to 0.11.2; 0.33.0 keeps it in vllm.utils.network_utils``."""
         if not self.spans:
-            return f"no {self.package} from {self.first} to {self.newest} has it"
+            return f"no {self.package} from {self.first} to {self.newest} has it{self._moved}"
         if self.spans == ((self.first, self.newest),):
             return f"{self.package} has it in every release from {self.first} to {self.newest}"
         parts = []
         for (since, until), after in zip(self.spans, self.following, strict=True):
             start = f"{since} or earlier" if since == self.first else since
             parts.append(f"{start} to {until}" if after else f"{since} and later")
-        moved = f"; {self.newest} keeps it in {self.place}" if self.place else ""
-        return f"{self.package} has it in {' and '.join(parts)}{moved}"
+        return f"{self.package} has it in {' and '.join(parts)}{self._moved}"
+
+    @property
+    def _moved(self) -> str:
+        if self.place and self.kept:
+            return f"; {self.place} has it until {self.kept}"
+        if self.place:
+            return f"; {self.newest} keeps it in {self.place}"
+        return f"; it is in {', '.join(self.homes)}" if self.homes else ""
 
 
 def history(package: str, module: str, name: str = "") -> History | None:
@@ -76,7 +94,13 @@ def history(package: str, module: str, name: str = "") -> History | None:
         return None  # all releases have it, or none
     found = history_at(table, package, f"{module}.{name}" if name else module, there)
     gone = not found.spans or found.following[-1] != ""
-    return replace(found, place=_moved(table, module, name) if gone and name not in table.steady else "")
+    if not gone or name in table.steady:
+        return found
+    place = _moved(table, module, name)
+    if place or not name:
+        return replace(found, place=place)
+    place, kept = _moved_for_a_time(table, module, name, max(there, default=-1))
+    return replace(found, place=place, kept=kept, homes=() if place or there else _definitions(table, module, name))
 
 
 def history_at(table: Table, package: str, said: str, there: set[int]) -> History:
@@ -137,6 +161,24 @@ def _moved(table: Table, module: str, name: str) -> str:
             if len(found) == 1:
                 return found[0]
     return ""
+
+
+def _moved_for_a_time(table: Table, module: str, name: str, last: int) -> tuple[str, str]:
+    """The module that kept a name after the one at hand, whose last release had the number ``last``, and until which
+    release; nothing where several did. A package gives what a module below it defines."""
+    until = {home: max(positions(table, home, name)) for home in table.homes(name) if home != module}
+    latest = max(until.values(), default=-1)
+    homes = sorted((home for home, end in until.items() if end == latest > last >= 0), key=len)
+    if not homes or any(not home.startswith(f"{homes[0]}.") for home in homes[1:]):
+        return "", ""
+    return homes[0], table.releases[latest]
+
+
+def _definitions(table: Table, module: str, name: str) -> tuple[str, ...]:
+    """The few modules that define a name, each with the releases; nothing where they are many."""
+    found = [(h, spans) for h, spans in table.homes(name).items() if h != module and table.defines(h, name)]
+    said = (f"{home} ({spans[0].since} to {spans[-1].until})" for home, spans in found)
+    return tuple(said) if len(found) <= _FEW else ()
 
 
 def _minor(release: str) -> str:

@@ -309,6 +309,65 @@ def test_a_name_tells_which_releases_have_it(kind: str, message: str, place: str
     assert wanted is not None or found.fixes[0].valid_for is None
 
 
+REFUSED = "got an unexpected keyword argument"
+
+
+def calling(message: str, *frames: tuple[str, str, str]) -> str:
+    """A log of a TypeError that came through these frames: file, function and line of code."""
+    places = "".join(f'  File "{file}", line 30, in {function}\n    {code}\n' for file, function, code in frames)
+    return f"Traceback (most recent call last):\n{places}TypeError: {message}\n"
+
+
+HANDED = f"{SITE}/transformers/utils/deprecation.py", "wrapped_func", "return func(*args, **kwargs)"
+RUN = "/home/user/rl/run.py", "<module>", "trainer = GRPOTrainer("
+
+
+@pytest.mark.parametrize(
+    ("log", "says", "wanted"),
+    [
+        # A decorator of another package hands on what the script passes.
+        (
+            calling(f"GRPOTrainer.__init__() {REFUSED} 'rollout_func'", RUN, HANDED),
+            "the script passes",
+            "trl>=0.25.0",
+        ),
+        # So does what the package of the class makes of a dict.
+        (
+            calling(
+                f"LoraConfig.__init__() {REFUSED} 'eva_config'",
+                (
+                    f"{SITE}/swift/tuners/peft.py",
+                    "from_pretrained",
+                    "return kind.from_pretrained(model, *args, **kwargs)",
+                ),
+                (f"{SITE}/peft/config.py", "from_peft_type", "return config_cls(**kwargs)"),
+            ),
+            "ms-swift passes",
+            "peft>=0.14.0",
+        ),
+        # A class of settings that is called after the one it derives from.
+        (
+            calling(
+                f"AxolotlGRPOConfig.__init__() {REFUSED} 'max_prompt_length'",
+                (f"{SITE}/axolotl/core/builders/rl.py", "_build_training_arguments", "training_args_cls("),
+            ),
+            "axolotl passes",
+            "trl<0.28",
+        ),
+    ],
+)
+def test_who_passes_what_another_release_takes(log: str, says: str, wanted: str) -> None:
+    found = finding(check, log)
+    assert says in found.message and found.fixes[0].valid_for == wanted
+
+
+def test_a_class_of_the_users_own_is_no_class_of_a_package() -> None:
+    own = calling(f"MyConfig.__init__() {REFUSED} 'rank'", ("/home/user/rl/run.py", "<module>", "c = MyConfig(rank=1)"))
+    assert findings(check, own) == []
+    derived = own.replace("MyConfig", "MyGRPOConfig")  # no release of TRL takes it: its own mistake
+    assert findings(check, derived) == []
+
+
 def importing(message: str, *places: str, error: str = "AttributeError") -> Case:
     there = packages(datasets="2.14.4", pyarrow="21.0.0", evaluate="0.4.2")
     failure = failed(link(error, message, *(places or ("datasets/features/features.py",))))

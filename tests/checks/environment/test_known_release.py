@@ -130,6 +130,8 @@ def test_another_packages_options_are_no_defect_of_one() -> None:
     users = OWN.replace("/opt/venv/lib/python3.12/site-packages/swift/llm/train/sft.py", "/home/me/train.py")
     assert not findings(check, mixed)
     assert not findings(check, users)
+    given = OWN.replace("swift/", "trl/").replace("RLHFArguments", "TrainingArguments")  # transformers'
+    assert not findings(check, given)
 
 
 def test_a_parser_that_does_not_make_an_option_of_its_own_script() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from rldoctor.tables.symbols.fitting import Request, accepting, exports, refused_by_all
+from rldoctor.tables.symbols.fitting import Request, accepting, exports, refused_by_all, taken_by_all
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,16 @@ def test_an_argument_that_no_release_read_takes() -> None:
     assert refused_by_all("trl", Request("argument", "GRPOConfig.__init__", ("no_such",))) is None
     assert refused_by_all("accelerate", Request("attribute", "Accelerator", ("no_such",))) is None
     assert refused_by_all("flask", batches) is None
+
+
+def test_an_argument_of_a_class_that_takes_its_fields_alone() -> None:
+    beams = Request("argument", "SamplingParams", ("use_beam_search",))
+    assert refused_by_all("vllm", beams) is None  # a signature of its own might take more
+    assert refused_by_all("vllm", replace(beams, by_fields=True)) is not None
+
+
+def test_an_argument_that_only_releases_before_the_table_refuse() -> None:
+    found = taken_by_all("vllm", Request("argument", "EngineArgs.__init__", ("limit_mm_per_prompt",)))
+    assert found is not None and found.wanted == f">={found.first}"
+    assert taken_by_all("vllm", Request("argument", "EngineArgs.__init__", ("device",))) is None
+    assert taken_by_all("vllm", Request("argument", "LLM.__init__", ("device",))) is None  # it passes any keyword on

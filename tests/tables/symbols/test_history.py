@@ -50,6 +50,13 @@ def test_a_history_is_a_sentence() -> None:
     )
     assert "vllm has it in 0.9.2 and later" in str(history_of("vllm", "vllm.v1.engine.utils"))
     assert str(history_of("vllm", "vllm.LLMX")).startswith("no vllm from 0.6.3")
+    # It moved, and went from there too; it is in other modules, of which none has to be the one.
+    assert str(history_of("trl", "trl.AutoModelForCausalLMWithValueHead")).endswith(
+        "or earlier to 0.28.0; trl.experimental.ppo has it until 1.12.0"
+    )
+    assert "it is in vllm.model_executor.layers.sampler (0.6.3 to 0.10.2), vllm.v1.outputs (0.6.4 to " in str(
+        history_of("vllm", "vllm.sequence.SamplerOutput")
+    )
 
 
 def test_what_no_table_speaks_about() -> None:
