@@ -102,7 +102,7 @@ def test_a_core_setting_that_nobody_can_read(check: Check_, given: str, what: st
 @pytest.mark.parametrize(
     "given",
     [
-        "data.train_files=$DATA/train.parquet",
+        "data.val_files=$DATA/test.parquet",
         "trainer.experiment_name=$NAME",
         "trainer.save_freq=$SAVE",
         "trainer.logger=$L",

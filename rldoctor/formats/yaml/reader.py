@@ -89,6 +89,8 @@ def read_all(source: Source, rules: Rules = Rules.OMEGACONF, most: int = 100) ->
         mark = error.problem_mark or error.context_mark
         # What is missing at the end is missed on the line behind it.
         line = min(mark.line if mark is not None else 0, source.text.count("\n")) + source.first_line
+        if "nesting depth" in str(error.problem):  # libyaml has a bound of its own
+            raise InputError(f"{source.file}:{line}: nested too deeply to be read") from None
         raise InputError(f"{source.file}:{line}: not valid YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{source.file}: not valid YAML: {str(error).splitlines()[0]}") from None

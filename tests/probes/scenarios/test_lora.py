@@ -42,7 +42,7 @@ def test_a_healthy_engine_applies_adapters(played: dict[str, Case]) -> None:
 @pytest.mark.engine
 def test_an_engine_that_is_one_adapter_late(played: dict[str, Case]) -> None:
     late, above = (f.message for f in judge_one(check, played[LATE]).findings if f.grade is Grade.OBSERVED)
-    assert "it ignores the adapter (first); it still uses an earlier adapter (second)" in late
+    assert "it ignores the adapter (first)" in late and "(second)" in late
     assert "without a word" in above
 
 

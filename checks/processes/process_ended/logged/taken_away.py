@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from rldoctor.api import Case, Fix, LogEvent
+from rldoctor.api import Case, Fix, LogEvent, Role
 
 from ....observed.endings import cut_short
 from .. import check
@@ -72,6 +72,8 @@ check.signature(
     when=_taken_away,
     says="whoever runs the job took it, or a machine of it, away: {line}",
     fixes=(RESUME, Fix(title="see what the scheduler or the cloud recorded of the job and its machines")),
+    # Words as broad as these stand in messages of others, which a cause among them would make one.
+    role=Role.CASCADE,
     silent=True,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
