@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from rldoctor.api import Case, Fix, LogEvent, Role
+from rldoctor.api import Case, Fix, LogEvent
 
 from ....observed.endings import cut_short
 from .. import check
@@ -53,7 +53,11 @@ check.signature(
     "interrupted",
     "Interrupted",
     "interruption",
-    " terminated",
+    # Alone the word stands in messages that pass a failure on.
+    ") terminated",
+    "instance terminated",
+    "node terminated",
+    "host terminated",
     " disconnected",
     " drained",
     "deallocated",
@@ -72,8 +76,6 @@ check.signature(
     when=_taken_away,
     says="whoever runs the job took it, or a machine of it, away: {line}",
     fixes=(RESUME, Fix(title="see what the scheduler or the cloud recorded of the job and its machines")),
-    # Words as broad as these stand in messages of others, which a cause among them would make one.
-    role=Role.CASCADE,
     silent=True,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
