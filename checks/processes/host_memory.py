@@ -126,8 +126,8 @@ def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
 check.signature(
     "systemd-oomd[",
     " due to memory pressure for ",
-    "low memory! ",
-    " to process ",
+    "sending SIGTERM to process ",
+    "sending SIGKILL to process ",
     pattern=r"Killed (?P<name>\S+) due to memory (?:pressure|used)\b"
     r"|sending SIG(?:TERM|KILL) to process (?P<pid>\d+)(?: uid \d+)? \"(?P<name_2>[^\"]{1,60})\": "
     r"(?:badness|oom_score)",
