@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from rldoctor import redact, whole
+from rldoctor import opened, redact, whole
 from rldoctor.errors import InputError
 from rldoctor.printable import printable
 
+TAKES_ITS_PLACE = "--output {} is a file that is read here: name another, nothing was written"
 # What a runner of GitHub obeys where a job prints it: ``::set-output`` at the beginning of a line, ``##[command]``
 # wherever it stands (actions/runner, ActionCommand.cs).
 _COMMAND = re.compile(r"^([ \t]*):(?=:)|(#)#(?=\[)", re.MULTILINE)
@@ -37,7 +38,10 @@ def prepare() -> None:
 def deliver(text: str, output: Path | None = None, *, foreign: bool = False, commands: bool = False) -> None:
     """Writes a result to a file or to standard output. ``foreign`` is one that holds what others wrote byte for byte: a
     terminal gets escapes for what it would obey. ``commands`` is one that a runner of GitHub is to obey; no other
-    result makes it do anything. Raises :class:`InputError` where it cannot be written."""
+    result makes it do anything. Raises :class:`InputError` where it cannot be written, or would take the place of
+    what was read for it."""
+    if output is not None and opened.was_read(output):
+        raise InputError(TAKES_ITS_PLACE.format(output))
     text = text if not text or text.endswith("\n") else text + "\n"
     try:
         if output is not None:

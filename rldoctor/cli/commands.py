@@ -10,6 +10,7 @@ from typing import Any, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rldoctor import opened, streams
 from rldoctor.errors import InputError
 
 _ARGUMENTS = "rldoctor.arguments"
@@ -56,13 +57,17 @@ class TakesArguments(Command):
 
 
 def _keep_apart(given: Mapping[str, Any]) -> None:
-    """Raises :class:`InputError` where ``output`` is a file that another argument names, or a launch."""
+    """Raises :class:`InputError` where ``output`` is a file that another argument names, or a launch; what is read
+    without being named is noted until the result is written."""
     output = given.get("output")
-    if output is None or not Path(output).is_file():
+    if output is None or not Path(output).exists():
+        return
+    opened.note()
+    if not Path(output).is_file():
         return
     for name in _texts(value for key, value in given.items() if key != "output"):
         if Path(name).is_file() and Path(name).samefile(output):
-            raise InputError(f"--output {output} is a file that is read here: name another, nothing was written")
+            raise InputError(streams.TAKES_ITS_PLACE.format(output))
     if str(output).endswith(_LAUNCHES):
         raise InputError(f"--output {output} is a launch file by its name: name another, nothing was written")
 
