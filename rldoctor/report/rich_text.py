@@ -23,7 +23,8 @@ MARK = {
     Outcome.NOT_CHECKED: ("?", "yellow"),
     Outcome.CRASHED: ("!", "magenta"),
 }
-# What one screen holds; -v shows the rest.
+# What one screen holds; -v shows the rest. What comes after the whole ones has its head, and before training its fix
+# in one line.
 MOST_WHOLE = 3
 MOST_HEADS = 8
 MOST_EVIDENCE = 3
@@ -76,6 +77,8 @@ def _print_findings(console: Console, report: Report, findings: list[Finding], d
         console.print(Text(shown, style="dim" if beside else COLOUR[finding.severity]))
         if number < whole:
             _print_finding(console, finding, detail)
+        elif incident is None and finding.fixes:
+            _print_in_one_line(console, finding.fixes[0], f"fix: {finding.fixes[0].title}")
         if number == 0 and incident is not None:
             _print_incident(console, incident, finding, detail)
     if len(findings) > heads:
@@ -94,7 +97,7 @@ def _print_finding(console: Console, finding: Finding, detail: Detail) -> None:
         if all_ or number == 0:
             _print_fix(console, fix)
         else:
-            _print_alternative(console, fix)
+            _print_in_one_line(console, fix, words.alternative(fix.title))
     if finding.url and all_:
         _indented(console, Text(finding.url, style="blue"))
 
@@ -121,14 +124,14 @@ def _print_fix(console: Console, fix: Fix) -> None:
         _indented(console, Text(f"side effects: {fix.side_effects}", style="dim"), 4)
 
 
-def _print_alternative(console: Console, fix: Fix) -> None:
-    """A further fix in one line."""
+def _print_in_one_line(console: Console, fix: Fix, title: str) -> None:
+    """A fix in one line, after its title as it is said here."""
     texts = [*(words.spelled(edit) for edit in fix.edits), *fix.commands]
     # What a comment would swallow, or a line break cut, stands on lines of its own.
     joined = all("\n" not in text for text in texts) and not any(" # " in text for text in texts)
     how = f": {'; '.join(texts)}" if texts and joined else ""
     effects = f" (side effects: {fix.side_effects})" if fix.side_effects else ""
-    _indented(console, Text(f"{words.alternative(fix.title)}{how}{effects}", style="green"))
+    _indented(console, Text(f"{title}{how}{effects}", style="green"))
     for text in () if joined else texts:
         _verbatim(console, text)
 

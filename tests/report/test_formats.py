@@ -219,6 +219,15 @@ def test_a_further_fix_is_joined_once(title: str, line: str) -> None:
     assert line in report.renderer("rich")(replace(REPORT, ranked=(finding,))).splitlines()
 
 
+def test_a_finding_after_the_whole_ones_keeps_its_fix_in_one_line() -> None:
+    lines = report.renderer("rich")(replace(REPORT, ranked=(BUDGET,) * 4)).splitlines()
+    last = [number for number, line in enumerate(lines) if line.startswith("error RLD202")][-1]
+    assert lines[last + 1] == (
+        "  fix: raise the token budget to the context length: actor_rollout_ref.rollout.max_num_batched_tokens=10240"
+        " (side effects: more activation memory during prefill)"
+    )
+
+
 def test_a_warning_alone_says_what_it_is() -> None:
     warned = replace(REPORT, ranked=(replace(BUDGET, severity=Severity.WARNING),))
     shown = report.renderer("rich")
