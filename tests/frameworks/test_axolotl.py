@@ -150,3 +150,9 @@ def test_a_misspelled_key_is_named_and_one_that_may_be_a_plugins_is_not(launches
     assert [(one.key, one.nearest[0], one.ignored) for one in plan.unknown if not one.why] == [
         ("trl.temperatur", "trl.temperature", True)
     ]
+
+
+def test_the_servers_engines_have_vllms_own_seed(launches: Launches) -> None:
+    config = SERVER.replace("  tensor_parallel_size: 2\n", "  tensor_parallel_size: 2\n  data_parallel_size: 4\n")
+    (plan,) = launches({"run.sh": "axolotl vllm-serve config.yaml\n", "config.yaml": config}, **VERSIONS)
+    assert (plan.value("seed.per_replica"), plan.value("placement.engines")) == ("same", 4)

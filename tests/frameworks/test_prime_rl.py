@@ -150,3 +150,15 @@ def test_a_list_of_devices_is_no_number_of_them_in_a_fix(launches: Launches) -> 
     (plan,) = launches({"rl.toml": OLD}, prime_rl="0.4.0")
     spelled = DIALECT.spell(Edit(option="placement.trainer_gpus", value=1), plan)
     assert (spelled.text, spelled.write, spelled.line) == ("trainer_gpu_ids: a list of 1", None, 2)
+
+
+@pytest.mark.parametrize(
+    ("release", "config"),
+    [
+        ("0.8.0", CONFIG.replace("num_train_gpus = 2\nnum_infer_gpus = 6\n", "").replace("tp = 2", "dp = 2")),
+        ("0.4.0", OLD.partition("[model]")[2].join(("[model]", "[inference.parallel]\ndp = 2\n"))),
+    ],
+)
+def test_the_server_has_one_device_where_none_is_named(launches: Launches, release: str, config: str) -> None:
+    (plan,) = launches({"rl.toml": config}, prime_rl=release)
+    assert (plan.value("placement.engine_gpus"), plan.value("engine.data_parallel_size")) == (1, 1)

@@ -42,6 +42,8 @@ def test_data_parallel_engines_share_vllms_own_seed(launches: Launches) -> None:
     (plan,) = launches({"run.sh": run}, trl="0.24.0", vllm="0.11.0")
     assert (plan.value("placement.engines"), plan.value("placement.engine_gpus")) == (4, 8)
     assert plan.value("seed.per_replica") == "same"
+    (served,) = launches({"run.sh": run}, trl="1.11.0", vllm="0.20.0")  # vllm serve
+    assert served.value("seed.per_replica") == "same"
     for release in ("0.8.5", "0.32.0"):
         (other,) = launches({"run.sh": run}, trl="0.24.0", vllm=release)
         assert other.value("seed.per_replica") == "random"

@@ -10,6 +10,7 @@ from rldoctor.edits.edit import apply
 from rldoctor.frameworks import by_name
 from rldoctor.model import Edit
 from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.seeds import seed_topology
 
 Launches = Callable[..., list[RolloutPlan]]
 
@@ -147,3 +148,12 @@ def test_fixes_stand_in_the_right_call(launches: Launches, option: str, value: o
     assert dialect is not None
     edited = apply([dialect.spell(Edit(option=option, value=value), unsloth(launches))])
     assert edited.refused == [] and text in next(iter(edited.after.values())).replace(" ", "")
+
+
+@pytest.mark.parametrize(("zoo", "rule"), [("2026.10.8", "same"), ("2026.10.9", "replica")])
+def test_engines_of_torchrun_get_seeds_of_their_own(launches: Launches, zoo: str, rule: str) -> None:
+    files = {"run.sh": "torchrun --nproc_per_node 4 train.py\n", "train.py": SCRIPT}
+    versions = {"unsloth": "2026.10.7", "unsloth_zoo": zoo, "trl": "0.24.0", "vllm": "0.21.0"}
+    (plan,) = launches(files, **versions)
+    topology = seed_topology(plan)
+    assert (plan.value("seed.per_replica"), topology is not None and topology.replicas) == (rule, 4)

@@ -232,7 +232,7 @@ def _alike(case: Case, plan: RolloutPlan, n: int) -> Finding:
         drawn = _NOTHING
     return check.finding(
         f"every request carries the same seed, and the {n} completions of a prompt are requests of their own: they are "
-        "all alike" + ("" if plan.value(REQUESTS) == "same" else " on each engine"),
+        "all alike" + ("" if plan.value("sampling.seed") is not None else " on each engine"),
         grade=Grade.REPRODUCED if drawn.equal else Grade.DECLARED,
         evidence=(
             *cite(plan, REQUESTS, "batch.generations", "seed.deterministic", "seed.engine", "sampling.seed"),

@@ -17,6 +17,7 @@ from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.frameworks.trl.engine import engine, placement, start
 from rldoctor.frameworks.trl.table import BESIDE, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, sampling, strategy
+from rldoctor.frameworks.vllm.seeds import derive_own
 from rldoctor.plan.model import Form, Place
 
 _SAMPLES = ("grpo", "gdpo", "ebft")
@@ -186,6 +187,7 @@ def _server(draft: Draft) -> None:
         f"{ranks} tensor x {replicas} data parallel",
         "engine.tensor_parallel_size",
     )
+    derive_own(draft, "engine.data_parallel_size")
     lora = draft.native("trl.vllm_lora_sync")
     if within(draft.launch.version_of("axolotl"), "0.16"):
         draft.derive("engine.enable_lora", bool(lora), "trl.vllm_lora_sync")

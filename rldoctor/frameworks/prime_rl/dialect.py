@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rldoctor.errors import InputError
 from rldoctor.formats.native import Native
@@ -113,9 +113,10 @@ def _shared(draft: Draft) -> None:
     draft.derive("engine.model", draft.value("model.path"), "the policy", "model.path")
 
 
-def _count(draft: Draft, *keys: str) -> int | None:
-    for key in keys:
-        value: Any = draft.native(key)
+def _count(draft: Draft, *keys: str, default: bool = False) -> int | None:
+    """A number, or how many are listed, under the first of the keys that is given, else as its default says."""
+    given = [value for key in keys if (value := draft.native(key)) is not None]
+    for value in given or ([draft.launch.default("prime-rl", key) for key in keys] if default else []):
         if isinstance(value, list):
             return len(value)
         if isinstance(value, int | str) and str(value).isdigit():
@@ -129,9 +130,10 @@ def _placement(draft: Draft) -> None:
     draft.derive("rollout.async", True, "training overlaps with sampling")
     each = _count(draft, "deployment.gpus_per_node") or 8
     nodes, engines = _count(draft, "deployment.num_train_nodes"), _count(draft, "deployment.num_infer_nodes")
+    started = any(key.partition(".")[0] == "inference" for key in draft.natives)
     if nodes is None:
-        trains = _count(draft, "deployment.num_train_gpus", "trainer_gpu_ids")
-        samples = _count(draft, "deployment.num_infer_gpus", "inference_gpu_ids")
+        trains = _count(draft, "deployment.num_train_gpus", "trainer_gpu_ids", default=True)
+        samples = _count(draft, "deployment.num_infer_gpus", "inference_gpu_ids", default=started)
     else:  # rl.py, MultiNodeDeploymentConfig: infer nodes are those of one replica
         draft.derive("placement.gpus_per_node", each, "deployment.gpus_per_node")
         engines = None if engines is None else engines * (_count(draft, "deployment.num_infer_replicas") or 1)
@@ -143,7 +145,6 @@ def _placement(draft: Draft) -> None:
     draft.derive("placement.engine_gpus", samples, "devices of the servers")
     size = draft.value("engine.tensor_parallel_size") or 1
     if samples and size and samples % size == 0:
-        started = any(key.partition(".")[0] == "inference" for key in draft.natives)
         if nodes is None and started:  # auto_setup_deployment, whatever the file says
             how = f"{samples} devices of the servers / {size}"
             draft.override("engine.data_parallel_size", samples // size, how)

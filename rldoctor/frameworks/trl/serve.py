@@ -35,7 +35,7 @@ def _engine(draft: Draft) -> None:
         draft.derive("engine.weight_transfer_config", {"backend": "nccl"}, "fixed in vllm_serve.py")
     elif between(draft, "0.16"):
         draft.derive("rollout.async_engine", False, "LLM(...)")
-        derive_own(draft, "engine.data_parallel_size")
+    derive_own(draft, "engine.data_parallel_size")
 
 
 class TRLServe(Dialect):

@@ -106,10 +106,16 @@ def _engine(draft: Draft) -> None:
     draft.derive("engine.tensor_parallel_size", 1, "one device")
     draft.derive("placement.engines", total, "one in each process", "process.total")
     draft.derive("placement.engine_gpus", total, "one in each process", "process.total")
-    # random_state is not handed on, load_vllm's own default is
-    draft.derive("engine.seed", 0, "fixed in unsloth_zoo")
+    # random_state is not handed on, load_vllm's own default is; _setup_vllm_external_launcher adds the rank
     draft.derive("seed.engine", 0, "fixed in unsloth_zoo")
-    draft.derive("seed.per_replica", "same", "fixed in unsloth_zoo")
+    if total != 1 and _zoo(draft, "2026.10.9"):
+        how = "0 + torchrun's rank"
+        draft.derive("engine.distributed_executor_backend", "external_launcher", "fixed in unsloth_zoo")
+        draft.derive("engine.seed", Unresolved(how, "every replica has its own"), how)
+        draft.derive("seed.per_replica", "replica", how)
+    else:
+        draft.derive("engine.seed", 0, "fixed in unsloth_zoo")
+        draft.derive("seed.per_replica", "same", "fixed in unsloth_zoo")
     if draft.value("model.quantization") == "4bit":
         for name in ("quantization", "load_format"):
             draft.derive(f"engine.{name}", "bitsandbytes", "load_in_4bit", "model.quantization")

@@ -132,7 +132,9 @@ def test_one_seed_in_every_request() -> None:
 def test_verls_full_determinism() -> None:
     plan: dict[str, Any] = {"seed__per_request": "same", "seed__deterministic": True, "batch__generations": 8}
     plan["batch__per_request"] = 1
-    assert finding(check, "verl", version="0.9.0", **plan).fixes[0].edits[0].option == "seed.deterministic"
+    found = finding(check, "verl", version="0.9.0", **plan)
+    assert found.fixes[0].edits[0].option == "seed.deterministic"
+    assert found.message.endswith("alike on each engine")  # the replica's rank is in the seed
 
 
 def test_ms_swifts_colocated_workers() -> None:
