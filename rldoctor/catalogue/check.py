@@ -183,6 +183,7 @@ class Check:
         role: Role = Role.CAUSE,
         severity: Weight = Severity.ERROR,
         silent: bool = False,
+        general: bool = False,
         url: str | None = None,
     ) -> Signature:
         """Declares how a log shows the pattern: one of ``literals`` in a line, and a finding that ``says`` what it is.
@@ -196,7 +197,8 @@ class Check:
         ``exception`` names the types of which the line's exception must be one, ``versions`` the releases that must be
         known and within (``{"trl": "<0.18"}``), ``unless`` texts that rule the pattern out, ``when`` a function that
         must hold besides and may give further words. ``fixes`` are data, or a function of case, event and words;
-        ``severity`` is one, or a function of the event.
+        ``severity`` is one, or a function of the event. What is ``general`` (words that many systems share) comes after
+        what another signature of the check says of the same weight.
 
         Raises :class:`ValueError` for a literal that cannot be searched, or a word that nothing supplies."""
         self._searchable(literals)
@@ -221,7 +223,7 @@ class Check:
                 severity = row.severity if isinstance(row.severity, Severity) else row.severity(event)
                 yield self.finding(said[0], severity=severity, fixes=said[1], url=row.url)
 
-        declared = Signature(literals, judge, role, tuple(unless), silent, row)
+        declared = Signature(literals, judge, role, tuple(unless), silent, general, row)
         self.signatures.append(declared)
         return declared
 

@@ -52,14 +52,16 @@ _compiled = cache(re.compile)
 @dataclass(frozen=True)
 class Signature:
     """One way a log shows a pattern. ``literals`` are looked for as they stand, ``unless`` are texts whose presence
-    in the line or its exception rules the pattern out; ``silent`` ones also count in a run that ends well. ``row`` is
-    what the signature was declared with, None where a function judges."""
+    in the line or its exception rules the pattern out; ``silent`` ones also count in a run that ends well, ``general``
+    ones are said where no other of the check is. ``row`` is what the signature was declared with, None where a function
+    judges."""
 
     literals: tuple[str, ...]
     judge: LogJudge
     role: Role = Role.CAUSE
     unless: tuple[str, ...] = ()
     silent: bool = False
+    general: bool = False
     row: Row | None = None
 
 
@@ -92,10 +94,30 @@ class Row:
         fixes = self.fixes if isinstance(self.fixes, tuple) else tuple(self.fixes(case, event, words))
         return said, tuple(_filled(fix, words) for fix in fixes)
 
-    def _words(self, case: Case, event: LogEvent) -> dict[str, str] | None:
+    def describes(self, case: Case, event: LogEvent) -> bool:
+        """Whether the event is what the row is about; the releases and ``when`` are asked last."""
+        return self._found(case, event) is not None
+
+    def _found(self, case: Case, event: LogEvent) -> dict[str, str] | None:
+        """The words of the pattern and of the condition; None where one of them does not hold."""
         if self.exception and (event.exception is None or not _is_of(event.exception.type, self.exception)):
             return None
+        words: dict[str, str] = {}
+        if self.pattern is not None:
+            found = _compiled(self.pattern).search(event.text)
+            if found is None:
+                return None
+            words |= _named(found)
         if not all(installed_within(case, name, within) for name, within in self.versions.items()):
+            return None
+        held = self.when(case, event) if self.when is not None else True
+        if not held:
+            return None
+        return {**words, **held} if isinstance(held, Mapping) else words
+
+    def _words(self, case: Case, event: LogEvent) -> dict[str, str] | None:
+        found = self._found(case, event)
+        if found is None:
             return None
         error = (str(event.exception) if event.exception is not None else event.line).strip() or event.line
         words = {
@@ -108,18 +130,9 @@ class Row:
             words["ranks"] = ", ".join(event.ranks[:_MOST_RANKS]) + (f" and {more} more" if more > 0 else "")
         if event.exception is not None and (frame := event.exception.user_frame) is not None:
             words["place"] = f"{frame.file}:{frame.line}"
-        text = event.text
-        if self.pattern is not None:
-            found = _compiled(self.pattern).search(text)
-            if found is None:
-                return None
-            words |= _named(found)
         for detail in self.details:
-            words |= _named(_compiled(detail).search(text))
-        held = self.when(case, event) if self.when is not None else True
-        if not held:
-            return None
-        return {**words, **held} if isinstance(held, Mapping) else words
+            words |= _named(_compiled(detail).search(event.text))
+        return words | found
 
 
 def fill(text: str, words: Mapping[str, str]) -> str | None:

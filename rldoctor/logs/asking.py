@@ -33,13 +33,20 @@ class Answers:
     declined: list[Asked] = field(default_factory=list)
     crashes: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def collect(self, check: Check, role: Role, event: LogEvent | None, judge: Callable[[], Iterable[Finding]]) -> bool:
+    def collect(
+        self,
+        check: Check,
+        role: Role,
+        event: LogEvent | None,
+        judge: Callable[[], Iterable[Finding]],
+        general: bool = False,
+    ) -> bool:
         """Takes all that a judge yields; whether it was anything."""
         before = len(self.found)
         try:
             for item in yielded(check, judge):
                 if isinstance(item, Finding):
-                    self.found.append(Found(_completed(item, event), role, event))
+                    self.found.append(Found(_completed(item, event), role, event, general=general))
         except (NotApplicable, NotChecked):
             pass
         except (Exception, SystemExit) as error:  # a plugin's signature may fail in any way; the others go on
@@ -57,7 +64,8 @@ def ask(
     for item in events:
         if item.refusal is None:
             judge = partial(_judged, item, case)
-            if not answers.collect(item.check, item.signature.role, item.event, judge):
+            said = item.signature
+            if not answers.collect(item.check, said.role, item.event, judge, said.general):
                 answers.declined.append(item)
     measures = {result.code: result for result in measured(checks, case)}
     found = answers.found

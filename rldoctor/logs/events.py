@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rldoctor.catalogue.check import Check, Signature
-from rldoctor.logs.fatality import CARRIER, Verdicts
+from rldoctor.logs.fatality import Verdicts
 from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.quoting import is_document
 from rldoctor.logs.record import RawEvent
 from rldoctor.logs.runs import Slice
+from rldoctor.logs.standing import carried
 from rldoctor.logs.table import Table
 
 _NUMBERS = re.compile(r"\d+")
@@ -100,7 +101,7 @@ def _groups(
 
 
 def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
-    raw, carried = group.event, _carried(group.exception)
+    raw, inner = group.event, carried(group.exception)
     record = group.piece.record
     # Scripts say "done" behind a failure too.
     end = record.last_word if run.incident.kind == "crashed" else record.done
@@ -112,8 +113,8 @@ def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
         origin=raw.origin,
         time=raw.time,
         level=raw.level,
-        exception=carried,
-        carrier=group.exception if carried is not group.exception else None,
+        exception=inner,
+        carrier=group.exception if inner is not group.exception else None,
         before=raw.before,
         after=tuple(raw.after),
         fatal=group.fatal,
@@ -123,13 +124,6 @@ def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
         outlived=_had_ended(group),
         run=run,
     )
-
-
-def _carried(exception: LoggedException | None) -> LoggedException | None:
-    """What happened, without what Ray raised around it on the way to the driver."""
-    while exception is not None and exception.cause is not None and CARRIER.search(exception.type):
-        exception = exception.cause
-    return exception
 
 
 def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) -> str | None:

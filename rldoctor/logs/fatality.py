@@ -7,22 +7,22 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rldoctor.catalogue.check import Role
 from rldoctor.frameworks import trainers
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import LoggedException
-from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawException
+from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawEvent, RawException
 from rldoctor.logs.runs import Slice
-from rldoctor.logs.table import Table
+from rldoctor.logs.standing import CARRIER, roles
+from rldoctor.logs.table import Table, Use
 
 # Python says itself that these end nothing.
 _IGNORED = re.compile(r"Exception ignored in|--- Logging error ---|Error in (?:atexit|sys)\.")
 # Written by the hooks that run when nobody caught the exception.
 _UNCAUGHT = re.compile(r"Exception in thread |Process \S+:$|Uncaught exception|Error executing job with overrides")
 _BOOTSTRAP = re.compile(r"^(?:_bootstrap|_bootstrap_inner|spawn_main|_wrap|_run_code)$")
-# Ray and futures raise these around what they were told; the exception within says more.
-CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError|ActorDiedError)(?:\(\w+\))?$")
 # So many lines are no accident.
 SEVERAL = 3
 # So often a process reports the same failure only where it lives on.
@@ -46,8 +46,8 @@ _LAUNCHERS = re.compile(
 
 @dataclass
 class Failure:
-    """Something that ended a process (or would have). ``said`` holds the signatures' literals that stand in it with
-    their roles; ``launcher`` ones are a parent's word about its child."""
+    """Something that ended a process (or would have). ``hits`` are its lines that hold a signature's literal;
+    ``launcher`` ones are a parent's word about its child."""
 
     exception: LoggedException
     slice: Slice
@@ -55,8 +55,20 @@ class Failure:
     last: int
     raw: RawException | RawDeath
     launcher: bool = False
-    said: dict[str, set[Role]] = field(default_factory=dict)
+    hits: list[tuple[Use, RawEvent]] = field(default_factory=list)
     file_index: int = 0
+
+    @cached_property
+    def said(self) -> dict[str, set[Role]]:
+        """The literals that stand in it, with what the rows that describe it say that it is."""
+        found: dict[str, set[Role]] = {}
+        record = self.slice.record
+        for use, line in self.hits:
+            held = record.tokens.get(line.token) if line.token is not None else None
+            found.setdefault(use.literal, set()).update(
+                roles(use, line, held.exception if held is not None else None, record.name)
+            )
+        return found
 
     @property
     def after(self) -> Life:
@@ -110,8 +122,7 @@ def judge(slices: Iterable[Slice], table: Table) -> Verdicts:
     """Sorts the exceptions and deaths of one run (one slice per file)."""
     verdicts = Verdicts()
     for index, piece in enumerate(slices):
-        roles = _roles(piece.record, table)
-        for failure in _candidates(piece, index, roles):
+        for failure in _candidates(piece, index, _hits(piece.record, table)):
             ended_nothing = _went_on(failure) or _of_a_shutdown(failure)
             (verdicts.handled if ended_nothing else verdicts.failures).append(failure)
     _reconsider(verdicts)
@@ -142,21 +153,21 @@ def uncaught(failure: Failure) -> bool:
     )
 
 
-def _candidates(piece: Slice, index: int, roles: dict[int, dict[str, set[Role]]]) -> list[Failure]:
+def _candidates(piece: Slice, index: int, hits: dict[int, list[tuple[Use, RawEvent]]]) -> list[Failure]:
     found: list[Failure] = []
     for raw in piece.exceptions:
         if _IGNORED.search(raw.exception.header) is None:
-            said = roles.get(id(raw), {})
-            found.append(Failure(raw.exception, piece, raw.number, raw.last, raw, False, said, index))
+            lines = hits.get(id(raw), [])
+            found.append(Failure(raw.exception, piece, raw.number, raw.last, raw, False, lines, index))
     for death in piece.deaths:
-        said = roles.get(id(death), {})
-        found.append(Failure(death.exception, piece, death.number, death.number, death, death.launcher, said, index))
+        lines = hits.get(id(death), [])
+        found.append(Failure(death.exception, piece, death.number, death.number, death, death.launcher, lines, index))
     return found
 
 
-def _roles(record: FileRecord, table: Table) -> dict[int, dict[str, set[Role]]]:
-    """The signatures' literals that stand in each exception and death, with the roles that they have."""
-    found: dict[int, dict[str, set[Role]]] = {}
+def _hits(record: FileRecord, table: Table) -> dict[int, list[tuple[Use, RawEvent]]]:
+    """The lines of each exception and death that hold a signature's literal."""
+    found: dict[int, list[tuple[Use, RawEvent]]] = {}
     deaths = {death.number: death for death in record.deaths}
     for use_index, hits in record.hits.items():
         use = table.uses[use_index]
@@ -165,7 +176,7 @@ def _roles(record: FileRecord, table: Table) -> dict[int, dict[str, set[Role]]]:
             held = record.tokens.get(event.token) if event.token is not None else None
             for target in (held, deaths.get(event.number)):
                 if target is not None:
-                    found.setdefault(id(target), {})[use.literal] = use.roles
+                    found.setdefault(id(target), []).append((use, event))
     return found
 
 

@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rldoctor.logs.fatality import CARRIER, Failure
+from rldoctor.logs.fatality import Failure
 from rldoctor.logs.model import LoggedException
 from rldoctor.logs.record import RawException
 from rldoctor.logs.runs import Slice, is_launchers
+from rldoctor.logs.standing import CARRIER
 from rldoctor.model import ProcessFailure
 
 _MOST_CASCADES = 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rldoctor.logs.code_paths import is_users
 from rldoctor.model import Evidence, Fix, Incident
@@ -231,7 +232,7 @@ class LogEvent:
         """Versions that the log reveals, by canonical distribution name, with ``python`` and ``nccl``."""
         return self.run.incident.versions
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The line, the whole text of its exception, and what follows: where to look for numbers."""
         whole = self.carrier or self.exception

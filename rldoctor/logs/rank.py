@@ -20,14 +20,16 @@ _SEVERITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 @dataclass(frozen=True)
 class Found:
-    """A finding, the role of the signature that yielded it, and where it was seen; ``event`` is None for conclusions,
-    for what the metrics show (``measured``) and for what the launch behind the log says (``declared``)."""
+    """A finding, the role of the signature that yielded it, whether that is a ``general`` one, and where it was seen;
+    ``event`` is None for conclusions, for what the metrics show (``measured``) and for what the launch behind the log
+    says (``declared``)."""
 
     finding: Finding
     role: Role
     event: LogEvent | None = None
     measured: bool = False
     declared: bool = False
+    general: bool = False
 
     @property
     def code(self) -> str:
@@ -60,8 +62,12 @@ def ranked(found: Sequence[Found], run: LogRun, precedence: Precedence) -> tuple
     def key(item: Found) -> _Key:
         return _key(item, run, elsewhere)
 
+    def within_code(item: Found) -> tuple[tuple[int, int], bool, _Key]:
+        whole = key(item)
+        return whole[:2], item.general, whole
+
     best: dict[str, Found] = {}
-    for item in sorted(found, key=key):
+    for item in sorted(found, key=within_code):
         if item.role is Role.CONFIRMATION:
             continue
         kept = best.get(item.code)

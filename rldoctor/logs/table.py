@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rldoctor.catalogue.check import Check, Role, Signature
+from rldoctor.catalogue.check import Check, Signature
 from rldoctor.logs.deaths import DEATHS, ELASTIC_SUMMARY, FATAL_PYTHON, TERMINATE, Death
 from rldoctor.logs.forms import HEADER, IN_FRAME
 from rldoctor.logs.literals import Find, finder
@@ -55,11 +55,6 @@ class Use:
     metric: bool = False
     stage: str | None = None
     signatures: list[tuple[Check, Signature]] = field(default_factory=list)
-
-    @property
-    def roles(self) -> set[Role]:
-        """What checks say a line with this literal is."""
-        return {signature.role for _, signature in self.signatures}
 
 
 class Table:

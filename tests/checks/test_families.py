@@ -159,7 +159,7 @@ FIRES: list[tuple[str, str, str]] = [
         "status:\n  conditions:\n  - message: preempted to accommodate a workload\n    reason: PreemptionByScheduler\n"
         "    type: DisruptionTarget\n  phase: Failed\n",
         "RLD603",
-        "whoever runs the job took it, or a machine of it, away",
+        "Kubernetes ended the pod: reason: PreemptionByScheduler",
     ),
     (
         "".join(f"[2026-02-27T21:35:30.1Z] fa88a9df || {line}\n" for line in STEPS.splitlines())

@@ -38,10 +38,10 @@ _OTHERWISE = re.compile(
 
 
 def _taken_away(case: Case, event: LogEvent) -> bool:
-    said = _SAYS_SO.search(event.line, 0, 1000)
-    if said is None or not cut_short(case, event):
+    said = _SAYS_SO.search(event.line, 0, 1000) if event.exception is None else None
+    if said is None or _OTHERWISE.search(event.line, max(0, said.start() - 80), said.end() + 20) is not None:
         return False
-    return event.exception is None and _OTHERWISE.search(event.line, max(0, said.start() - 80), said.end() + 20) is None
+    return cut_short(case, event)
 
 
 check.signature(
@@ -53,11 +53,7 @@ check.signature(
     "interrupted",
     "Interrupted",
     "interruption",
-    # Alone the word stands in messages that pass a failure on.
-    ") terminated",
-    "instance terminated",
-    "node terminated",
-    "host terminated",
+    " terminated",
     " disconnected",
     " drained",
     "deallocated",
@@ -77,5 +73,6 @@ check.signature(
     says="whoever runs the job took it, or a machine of it, away: {line}",
     fixes=(RESUME, Fix(title="see what the scheduler or the cloud recorded of the job and its machines")),
     silent=True,
+    general=True,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
