@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
 
@@ -20,18 +21,26 @@ def parsed(version: str) -> Version | None:
         return None
 
 
+@lru_cache(maxsize=4096)
+def specifiers(text: str) -> SpecifierSet:
+    """The set of specifiers that a text such as ``>=0.15,<0.18`` stands for.
+
+    Raises :class:`packaging.specifiers.InvalidSpecifier` for what is none."""
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(text)
+
+
 @lru_cache(maxsize=1024)
 def version_within(version: str, specifier: str) -> bool | None:
     """Whether a version lies in a range such as ``>=0.15,<0.18``; None where it is no version.
 
     Development, pre- and local builds count as the release that they lead to, and a post release as the release that
     it mends, except beside a bound that names such a build itself: ``0.6.0.post1`` is not below ``0.6.0.post1``."""
-    from packaging.specifiers import SpecifierSet
-
     found = parsed(version)
     if found is None:
         return None
-    bounds = SpecifierSet(specifier)
+    bounds = specifiers(specifier)
     return all(bound.contains(_reported_apart(found, parsed(bound.version)), prereleases=True) for bound in bounds)
 
 

@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from rldoctor import redact
 from rldoctor.api import Case
+from rldoctor.catalogue import registry
 from rldoctor.probes.rollout import rollout as probe
 from tests.live import cases_of_faults, imports_case, rollout_case
 from tests.long import LONG
@@ -30,6 +31,8 @@ FAULTS_OF_ROLLOUTS = (
     "assertion",
     "killed",
 )
+# A check that is a folder is whole once the registry has brought its parts; tests import the check alone.
+registry.load()
 # What a shell starts in the background ignores SIGINT, and so would the programs that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

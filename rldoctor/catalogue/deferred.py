@@ -1,7 +1,8 @@
 """Checks whose modules are imported when something in them is asked for: what they are called and what their detectors
 need is kept beside the compiled modules, as those are, and holds as long as no source file changes.
 
-Most checks miss a fact (no launch was given, no probe has run), which their needs alone show."""
+Most checks miss a fact (no launch was given, no probe has run), which their needs alone show. Of a check that misses
+none, the module with the detector is imported, and its other parts are not."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
@@ -26,8 +28,10 @@ FILE = "rldoctor-checks.json"
 
 
 class Need(msgspec.Struct, array_like=True):
-    """What is known of a detector without its function."""
+    """What is known of a detector without its function: ``module`` has it, as its ``number``-th."""
 
+    module: str
+    number: int
     needs: tuple[str, ...]
     grade: Grade
     fallback: bool
@@ -58,20 +62,26 @@ class DeferredCheck(Check):
     """A check that is known by its row; every other attribute is that of the check itself."""
 
     def __init__(self, row: Row) -> None:
-        self._row = row
+        self.row = row
         self.code, self.name, self.kind = row.code, row.name, row.kind
         self.before, self.explains, self.formerly = row.before, row.explains, row.formerly
         self.module = row.modules[0]
         self.detectors = [
-            Detector(partial(self._judge, number), held.needs, held.grade, held.fallback)
-            for number, held in enumerate(row.detectors)
+            Detector(partial(self._judge, held), held.needs, held.grade, held.fallback) for held in row.detectors
         ]
         self.known_by = [partial(self._knows, number) for number in range(row.knows)]
 
     @cached_property
     def real(self) -> Check:
         """The check itself. Raises what importing its modules raises."""
-        module, *_ = [importlib.import_module(name) for name in self._row.modules]
+        for name in self.row.modules:
+            importlib.import_module(name)
+        return self._begun
+
+    @cached_property
+    def _begun(self) -> Check:
+        """The check as its own module alone makes it, without its parts."""
+        module = importlib.import_module(self.module)
         return next(c for c in vars(module).values() if isinstance(c, Check) and c.code == self.code)
 
     def __getattr__(self, name: str) -> Any:
@@ -79,8 +89,13 @@ class DeferredCheck(Check):
             raise AttributeError(name)
         return getattr(self.real, name)
 
-    def _judge(self, number: int, *given: Any) -> Iterator[Any]:
-        return self.real.detectors[number].judge(*given)
+    def _judge(self, need: Need, *given: Any) -> Iterator[Any]:
+        return self.detector(need).judge(*given)
+
+    def detector(self, need: Need) -> Detector:
+        """The detector itself, for which its own module is imported and no other part."""
+        importlib.import_module(need.module)
+        return [d for d in self._begun.detectors if d.judge.__module__ == need.module][need.number]
 
     def _knows(self, number: int, job: Any) -> bool:
         return self.real.known_by[number](job)
@@ -88,7 +103,12 @@ class DeferredCheck(Check):
 
 def row(check: Check, modules: Iterable[str]) -> Row:
     """What is kept of a check."""
-    detectors = tuple(Need(d.needs, d.grade, d.fallback) for d in check.detectors)
+    seen: Counter[str] = Counter()
+    detectors = []
+    for detector in check.detectors:
+        module = detector.judge.__module__
+        detectors.append(Need(module, seen[module], detector.needs, detector.grade, detector.fallback))
+        seen[module] += 1
     return Row(
         check.code,
         check.name,
@@ -96,7 +116,7 @@ def row(check: Check, modules: Iterable[str]) -> Row:
         check.before,
         check.explains,
         check.formerly,
-        detectors,
+        tuple(detectors),
         len(check.known_by),
         (check.module, *(name for name in modules if name != check.module)),
     )

@@ -24,7 +24,7 @@ from rldoctor.knowledge.requirements import (
 )
 from rldoctor.lookup import canonical, provided
 from rldoctor.tables import declarations
-from rldoctor.versions import parsed, version_within
+from rldoctor.versions import parsed, specifiers, version_within
 
 # Whose versions a person chooses; what else these bring along, pip finds by itself: nothing but declarations binds it.
 MAIN = (*FRAMEWORKS, "vllm", "torch", "transformers")
@@ -40,11 +40,9 @@ class Wanted:
     specifier: str
 
     def admits(self, version: str) -> bool:
-        from packaging.specifiers import SpecifierSet
-
         # An exact version may carry the label of its build, which a specifier compares; elsewhere it says nothing.
         public = version.partition("+")[0]
-        wanted = SpecifierSet(self.specifier)
+        wanted = specifiers(self.specifier)
         return any(wanted.contains(form, prereleases=True) for form in (version, public))
 
 

@@ -4,15 +4,15 @@ may ask for other releases of everything, or have dropped the launch's options."
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
-from rldoctor.case import Case
+from rldoctor.case import Case, Distribution
 from rldoctor.knowledge.releases import MOVES_WITH_VLLM, acceptable, as_specifier
-from rldoctor.knowledge.requirements import hypothetical, identity, needs_of
+from rldoctor.knowledge.requirements import hypothetical, identity, needs_of, present_of
 from rldoctor.model import Fix
-from rldoctor.versions import parsed
+from rldoctor.versions import parsed, specifiers
 
 # One requirement that pip is to install, without options.
 _INSTALL = re.compile(
@@ -38,11 +38,10 @@ def fitting(case: Case, fix: Fix) -> Fix:
 def _bounded(case: Case, name: str, specifier: str) -> tuple[str | None, str]:
     """The requirement with both of its ends, None where it is well as it stands; and what has to change with whichever
     release it names: packages, or options of the launch."""
-    from packaging.specifiers import SpecifierSet
-
-    wanted = SpecifierSet(specifier)
+    wanted = specifiers(specifier)
     offered = tuple(version for version in acceptable(case, name, ()) if wanted.contains(version))
-    against = {version: _against(case, name, version) for version in offered}
+    present = present_of(case.packages) if case.packages is not None else {}
+    against = {version: _against(case, present, name, version) for version in offered}
     fits = [version for version in offered if not against[version]]
     if not fits:
         moved = sorted(against[offered[0]]) if offered else []
@@ -52,18 +51,15 @@ def _bounded(case: Case, name: str, specifier: str) -> tuple[str | None, str]:
     least = min(dropped.values(), key=len)
     fits = [version for version in fits if dropped[version] == least]
     # What is there moves as little as it may: a new major release drops options. What is new comes as it is today.
-    here = case.packages is not None and any(identity(d) == name for d in case.packages.distributions)
-    major = _major(fits[0] if here else fits[-1])
+    major = _major(fits[0] if name in present else fits[-1])
     start = next(number for number, version in enumerate(offered) if version in fits and _major(version) == major)
     block = tuple(takewhile(lambda version: version in fits and _major(version) == major, offered[start:]))
     gone = f"it no longer has the launch's {_listed(least)}" if least else ""
     return (None if block[-1] == offered[-1] else as_specifier(name, block)), gone
 
 
-def _against(case: Case, name: str, version: str) -> set[str]:
-    """The packages there that a release does not go with: what it demands of them, or they of it."""
-    assert case.packages is not None
-    present = {identity(d): d for d in reversed(case.packages.distributions)}
+def _against(case: Case, present: Mapping[str, Distribution], name: str, version: str) -> set[str]:
+    """The packages present that a release does not go with: what it demands of them, or they of it."""
     along = MOVES_WITH_VLLM if name == "vllm" else frozenset()
     demanded = (d for d in hypothetical(case, name, version) if d.on in present and d.on not in along)
     mine = {d.on for d in demanded if not d.admits(present[d.on].version) and not d.tolerates(present[d.on].version)}

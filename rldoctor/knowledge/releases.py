@@ -7,9 +7,9 @@ import re
 from functools import lru_cache
 
 from rldoctor.case import Case, Distribution
-from rldoctor.knowledge.requirements import Demand, hypothetical, identity, needs_of
+from rldoctor.knowledge.requirements import Demand, hypothetical, identity, needs_of, present_of
 from rldoctor.tables import declarations
-from rldoctor.versions import parsed
+from rldoctor.versions import parsed, specifiers
 
 # Built for one release of each other: pip replaces them when it installs another vLLM.
 MOVES_WITH_VLLM = frozenset(
@@ -32,9 +32,11 @@ def accepting(case: Case, demand: Demand, version: str) -> tuple[str, ...]:
     name = published_name(demand.by)
     known = [r for r in declarations.releases(name) if r.final]
     assert case.packages is not None
-    present = {identity(d): d.version for d in reversed(case.packages.distributions)}
+    present = present_of(case.packages)
     # What vLLM pins for its kernels moves along with it.
-    staying = {n: v for n, v in present.items() if name != "vllm" or n not in MOVES_WITH_VLLM} | {demand.on: version}
+    staying = {n: d.version for n, d in present.items() if name != "vllm" or n not in MOVES_WITH_VLLM} | {
+        demand.on: version
+    }
     demanded = needs_of(case).on(identity(demand.by))
     fits = [
         _runs_on(case, release.python)
@@ -83,12 +85,10 @@ def combined(demands: tuple[Demand, ...]) -> str:
 
 def _matters(part: str, bounds: list[str]) -> bool:
     """Whether an exclusion is of a release that the bounds let in."""
-    from packaging.specifiers import SpecifierSet
-
     excluded = part.removeprefix("!=")
     if excluded == part or excluded.endswith("*"):
         return True
-    return SpecifierSet(",".join(bounds)).contains(excluded, prereleases=True)
+    return specifiers(",".join(bounds)).contains(excluded, prereleases=True)
 
 
 def published_name(distribution: Distribution) -> str:
@@ -109,9 +109,7 @@ def _runs_on(case: Case, requires: str | None) -> bool:
 @lru_cache(maxsize=1024)
 def python_admitted(specifier: str, python: str) -> bool:
     """Whether a Python meets ``Requires-Python``; ``3.13`` stands for any of its patch releases."""
-    from packaging.specifiers import SpecifierSet
-
-    wanted = SpecifierSet(specifier)
+    wanted = specifiers(specifier)
     forms = (python,) if python.count(".") > 1 else (python, f"{python}.99")
     return any(wanted.contains(form, prereleases=True) for form in forms)
 

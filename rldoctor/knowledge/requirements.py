@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from rldoctor import reads
-from rldoctor.case import Case, Distribution
+from rldoctor.case import Case, Distribution, Packages
 from rldoctor.expressions import expression
 from rldoctor.frameworks import packages
 from rldoctor.knowledge import table
@@ -18,7 +18,7 @@ from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_a
 from rldoctor.lookup import canonical, provided
 from rldoctor.tables import declarations
 from rldoctor.tables.uses.bounds import bounds
-from rldoctor.versions import parsed
+from rldoctor.versions import parsed, specifiers
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -72,13 +72,26 @@ class Needs:
 def identity(distribution: Distribution) -> str:
     """The name under which a package is known here: builds of vLLM are ``vllm``, and a fork that kept its parent's name
     is told by what it requires."""
-    name = distribution.name
+    for name, needed in _forks().get(distribution.name, ()):
+        if any(needed.match(line) for line in distribution.requires):
+            return name
+    return provided(distribution.name)
+
+
+@cache
+def _forks() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """The forks that kept their parent's name, by that name: what each is called, and what it requires."""
+    found: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for package in packages():
-        if package.distribution == name and package.requires:
-            needed = expression(rf"{package.requires}\b(?!.*extra)")
-            if any(needed.match(line) for line in distribution.requires):
-                return package.name
-    return provided(name)
+        if package.distribution and package.requires:
+            needed = re.compile(rf"{package.requires}\b(?!.*extra)")
+            found.setdefault(package.distribution, []).append((package.name, needed))
+    return found
+
+
+def present_of(packages: Packages) -> dict[str, Distribution]:
+    """What is installed, by identity; of several installs the one that is imported."""
+    return {identity(distribution): distribution for distribution in reversed(packages.distributions)}
 
 
 def matters(distribution: Distribution) -> bool:
@@ -196,9 +209,9 @@ def _declared(
         if specifier:
             other = any(is_alternative(canonical(extra), on) for extra in extras)
             (alternative if other else plain).setdefault(on, []).append(specifier)
-    for on, specifiers in plain.items():
+    for on, wants in plain.items():
         admitted = ",".join(alternative[on]) if on in alternative else None
-        joined = _ordered(",".join(dict.fromkeys(specifiers)))
+        joined = _ordered(",".join(dict.fromkeys(wants)))
         yield Demand(by=by, on=on, specifier=joined, alternative=admitted, source=source)
 
 
@@ -284,12 +297,10 @@ def _specifier(requirement: Requirement) -> str:
 @lru_cache(maxsize=4096)
 def _contains(specifier: str, version: str, whole: bool = False) -> bool:
     """Whether a version meets a specifier; where not ``whole``, also when the release that it belongs to does."""
-    from packaging.specifiers import SpecifierSet
-
     found = parsed(version)
     if found is None:
         return False
-    wanted = SpecifierSet(specifier)
+    wanted = specifiers(specifier)
     forms = (version,) if whole else (version, found.base_version)
     return any(wanted.contains(form, prereleases=True) for form in forms)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from rldoctor.api import Case, Check
+from rldoctor.api import Case, Check, Reach
 from rldoctor.catalogue import deferred, registry
 from rldoctor.catalogue.deferred import DeferredCheck
 from rldoctor.judge import judge_one
@@ -30,6 +32,14 @@ def always(case):
 def known(job):
     return job == {"known": True}
 '''
+LIVE = """
+from rldoctor.api import Reach
+from . import check
+
+@check.observed(needs=["observations.rollout"])
+def seen(case):
+    yield Reach("an observation")
+"""
 PART = "from . import check\ncheck.signature('a literal of its own', says='seen')\n"
 
 
@@ -50,13 +60,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def keep() -> Check:
+def keep(*parts: str) -> Check:
     """Keeps the package's check as a run would, and forgets its modules."""
-    module = importlib.import_module("deferred_checks.one")
-    importlib.import_module("deferred_checks.one.logged")
-    deferred.keep(
-        "deferred_checks", [deferred.row(module.check, ["deferred_checks.one", "deferred_checks.one.logged"])]
-    )
+    names = ["deferred_checks.one", *(parts or ["deferred_checks.one.logged"])]
+    module, *_ = [importlib.import_module(name) for name in names]
+    deferred.keep("deferred_checks", [deferred.row(module.check, names)])
     for name in [name for name in sys.modules if name.startswith("deferred_checks")]:
         del sys.modules[name]
     found: Check = module.check
@@ -83,6 +91,34 @@ def test_all_parts_of_a_check_are_there_once_it_is_asked_for(package: Path) -> N
     assert [signature.literals for signature in check.signatures] == [("a literal of its own",)]
     assert check.doc == "What it looks for: a launch."
     assert check.known_by[0]({"known": True}) and not check.known_by[0]({})
+
+
+def test_a_detector_is_had_without_the_other_parts(package: Path) -> None:
+    (package / "one" / "live.py").write_text(LIVE)
+    keep("deferred_checks.one.live", "deferred_checks.one.logged")
+    (check,) = deferred.kept("deferred_checks")
+    *_, seen = check.detectors
+    assert list(seen.judge(Case())) == [Reach("an observation")]
+    loaded = {name for name in sys.modules if name.startswith("deferred_checks.one")}
+    assert loaded == {"deferred_checks.one", "deferred_checks.one.live"}
+
+
+PARTS_BACKWARDS = """
+import sys
+import msgspec
+from rldoctor.catalogue.deferred import DeferredCheck, Row
+for row in msgspec.json.decode(sys.stdin.read(), type=list[Row]):
+    check = DeferredCheck(row)
+    for need in reversed(row.detectors):
+        found = check.detector(need)
+        assert (found.needs, found.grade, found.fallback) == (need.needs, need.grade, need.fallback), (row.code, need)
+"""
+
+
+def test_each_part_of_a_built_in_check_brings_its_own_detectors() -> None:
+    """The parts are imported the last first, by a process that has none of them yet."""
+    rows = [deferred.row(check, [check.module]) for check in registry.load().checks.values()]
+    subprocess.run([sys.executable, "-c", PARTS_BACKWARDS], input=msgspec.json.encode(rows), check=True, timeout=60)
 
 
 def test_a_file_that_changed_makes_what_was_kept_void(package: Path) -> None:
@@ -123,6 +159,7 @@ def test_the_built_in_checks_are_the_same_either_way(monkeypatch: pytest.MonkeyP
         )
         needed = [(d.needs, d.grade, d.fallback) for d in check.detectors]
         assert needed == [(d.needs, d.grade, d.fallback) for d in real.detectors]
+        assert [check.detector(need) for need in check.row.detectors] == real.detectors
         assert (len(check.known_by), check.doc, check.signatures) == (
             len(real.known_by),
             real.doc,

@@ -341,6 +341,3 @@ check.signature(
     ),
     url="https://github.com/OpenRLHF/OpenRLHF/pull/728",
 )
-
-
-from . import live, pending  # noqa: E402, F401 - their detectors belong to the check

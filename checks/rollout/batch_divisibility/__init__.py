@@ -172,6 +172,3 @@ def _remedies(plan: RolloutPlan, dividend: int, divisor: int) -> Iterator[Fix]:
             yield Fix.safe(
                 f"roll out {rounded} prompts per step", {PROMPTS: rounded}, side_effects="a step takes longer"
             )
-
-
-from . import logged  # noqa: E402, F401 - their detectors belong to the check

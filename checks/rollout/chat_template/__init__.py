@@ -189,6 +189,3 @@ def _stops(plan: RolloutPlan, model: ModelFiles) -> set[str] | None:
 def _added(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
     added = config.get("added_tokens_decoder")
     return {i: t for i, t in added.items() if isinstance(t, dict)} if isinstance(added, dict) else {}
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

@@ -55,6 +55,8 @@ TOGETHER = (ASYNC, "rollout.evaluates", "trainer.eval_strategy", "trainer.eval_e
 @check.declared(needs=["plan", "packages"])
 def evaluation_beside_the_thread(case: Case) -> Iterator[Finding | Reach]:
     """Asynchronous generation and evaluation on one engine in the trainer's process."""
+    from .live import collided
+
     plan = plan_of(case)
     if not one_engine_in_the_trainer(case):
         raise NotApplicable(f"no release of {plan.framework} at hand drives one engine from two threads")
@@ -62,7 +64,7 @@ def evaluation_beside_the_thread(case: Case) -> Iterator[Finding | Reach]:
     if not together or plan.value("placement.mode") != "async":
         yield Reach("generation and evaluation take turns")
         return
-    if live.collided(case):
+    if collided(case):
         yield Reach("generation and evaluation at the same time: played on an engine")
         return
     found = find(case.packages, "ms-swift") if case.packages is not None else None
@@ -73,6 +75,3 @@ def evaluation_beside_the_thread(case: Case) -> Iterator[Finding | Reach]:
         fixes=APART,
         url="https://github.com/modelscope/ms-swift/issues/4194",
     )
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

@@ -284,6 +284,3 @@ def shortest_answer_beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
         fixes=(*room(plan, chunks=bool(chunked_prefill(case).value)), NEWER),
         url=ENDLESS,
     )
-
-
-from . import live  # noqa: E402, F401 - their detectors belong to the check

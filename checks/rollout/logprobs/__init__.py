@@ -130,6 +130,3 @@ def _allow(count: int) -> Fix:
     return Fix.safe(
         f"let the engine give {count}", {"engine.max_logprobs": count}, side_effects="memory and time for each token"
     )
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

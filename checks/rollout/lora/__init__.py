@@ -59,9 +59,11 @@ def served_by_vllm(case: Case) -> RolloutPlan:
 @check.declared(needs=[f"plan.{LIMIT}"])
 def size_not_accepted(case: Case) -> Iterator[Finding | Reach]:
     """The largest rank, as the engine's config tests it."""
+    from .live import explains
+
     plan = served_by_vllm(case)
     limit, version = plan.value(LIMIT), release(case)
-    if any(map(live.explains, case.observations.get("lora", {}).values())):
+    if any(map(explains, case.observations.get("lora", {}).values())):
         raise NotApplicable("a running engine was asked")
     sizes = accepted(version)
     if not isinstance(limit, int):
@@ -126,6 +128,3 @@ def kind_not_supported(case: Case) -> Iterator[Finding | Reach]:
             fixes=(Fix(title="train adapters only, or merge them into the weights before they go to the engine"),),
         )
     yield Reach("the adapter's kind")
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

@@ -172,6 +172,3 @@ def whole_device_claimed(case: Case) -> Iterator[Finding | Reach]:
         fixes=(Fix.safe("leave room for context and buffers", {SHARE: 0.9}, side_effects="a smaller KV cache"),),
         url="https://github.com/vllm-project/vllm/issues/17939",
     )
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

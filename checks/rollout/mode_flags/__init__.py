@@ -156,6 +156,3 @@ def _first_line(text: str) -> str:
 def _place(refusal: Mapping[str, Any] | None) -> tuple[str, int] | None:
     """The file, below its package, and the line of a refusal."""
     return None if refusal is None else (Path(refusal["file"]).name, refusal["line"])
-
-
-from . import logged  # noqa: E402, F401 - their detectors belong to the check

@@ -102,6 +102,3 @@ def variable_of_another_release(case: Case) -> Iterator[Finding | Reach]:
         fixes=attention_variable.remedies(asked),
         url=attention_variable.URL,
     )
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

@@ -185,6 +185,3 @@ def checkpoint_is_another(case: Case) -> Iterator[Finding | Reach]:
         ),
         fixes=(own_method(made, Applicability.SAFE),),
     )
-
-
-from . import logged  # noqa: E402, F401 - their detectors belong to the check

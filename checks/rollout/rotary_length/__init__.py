@@ -117,6 +117,3 @@ def _declared(case: Case, message: str, option: str, settings: Mapping[str, Any]
         evidence=where or (Evidence(text=f"rope settings {dict(settings)}"[:300], source=_config_file(case)),),
         fixes=tuple(completed(case, option, settings, absent)),
     )
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

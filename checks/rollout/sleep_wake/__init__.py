@@ -145,6 +145,3 @@ NEWER_PYTHON = Fix(
     commands=("conda create -n rl python=3.12",),
     side_effects="a new environment with everything that the run needs",
 )
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

@@ -69,6 +69,3 @@ def packed_weights(case: Case) -> Iterator[Finding | Reach]:
         ),
         url="https://github.com/huggingface/trl/issues/3466",
     )
-
-
-from . import live, logged  # noqa: E402, F401 - their detectors belong to the check

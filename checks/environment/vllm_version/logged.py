@@ -1,92 +1,32 @@
-"""The vLLM in the environment is not one that the RL framework works with.
-
-What it looks for
-    What each framework's own metadata declares about vLLM: its requirement, or its extra of that name, which pip does
-    not enforce once it was left out (``trl[vllm]``, ``openrlhf[vllm]``). Beside it a table of names that a framework
-    imports and that vLLM removed or did not have yet, each read from both packages' sources. Where metadata is not at
-    hand (an assumed machine), the published release's metadata stands for it. Where the sources are at hand, every name
-    that the framework's modules ask of vLLM as the launch imports them is looked up in the installed vLLM. In a log: a
-    name or argument of vLLM that a framework or the script uses and this vLLM lacks, and a framework that refuses
-    vLLM's version.
-
-Why it hurts
-    The import of the trainer fails (``cannot import name 'GuidedDecodingParams' from 'vllm.sampling_params'``), or an
-    engine argument is unknown, after the model was loaded and every rank was up.
-
-How sure it is
-    A name that is not there is an error, and so is a vLLM below a declared lower bound. A vLLM newer than declared, or
-    beside an exact pin, with nothing known against it, is a warning: the framework was not tested with it. Where
-    another extra (OpenRLHF's ``vllm-latest``) lets it in, it is a note; so is TRL's extra under ms-swift, which builds
-    its engines itself. A development build of vLLM is not judged.
-
-The fix and its cost
-    The vLLM that the framework declares: vLLM pins its torch, so pip moves torch too, and compiled packages follow. Or
-    a release of the framework that accepts the vLLM at hand, which may rename options.
-
-References
-    https://github.com/huggingface/trl/issues/4617
-    https://github.com/OpenRLHF/OpenRLHF/blob/v0.8.5/openrlhf/trainer/ray/vllm_engine.py
-    https://github.com/verl-project/verl/issues/4202
-    https://packaging.python.org/en/latest/specifications/core-metadata/#requires-dist-multiple-use
-"""
+"""How a log shows that a framework and the installed vLLM do not go together (RLD101)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, LogEvent, NotApplicable, NotChecked, Reach, Severity
+from rldoctor.api import Case, Finding, LogEvent
 from rldoctor.api.logs import package_of
-from rldoctor.api.packages import FRAMEWORKS, is_framework
-from rldoctor.api.releases import SymbolRequest, accepting, mended, replaced
+from rldoctor.api.packages import FRAMEWORKS
+from rldoctor.api.releases import SymbolRequest, accepting
 
-from ..declared.linked import judge_links
-from ..declared.requirements import Misfit, between_vllm_and, judge
-from ..declared.version_fixes import releases_with, vllm_fixes
-from ..observed.imports import distribution, named
-from ..observed.logged_imports import link_of
-from ..observed.moved_names import sought
-from ..observed.unfit_calls import LITERALS, unfit
+from ...declared.version_fixes import releases_with, vllm_fixes
+from ...observed.imports import distribution, named
+from ...observed.logged_imports import link_of
+from ...observed.moved_names import sought
+from ...observed.unfit_calls import LITERALS, unfit
+from . import check
 
-check = Check("RLD101", "vllm-version-incompatible", __doc__)
+# Objects of vLLM that frameworks read from, and those that unsloth puts classes of its own in place of.
+_OF_VLLM = re.compile(
+    r"'(?P<owner>LoRAConfig|ModelConfig|ParallelConfig|SchedulerConfig|VllmConfig|SamplingParams|RequestOutput"
+    r"|CompletionOutput|EngineArgs|LoRARequest|(?:LRUCache)?WorkerLoRAManager|LoRAModelManager)' object has no "
+    r"attribute '(?P<name>\w+)'"
+)
+_REPLACED = re.compile(r"(?:LRUCache)?WorkerLoRAManager$|LoRAModelManager$")
 
-
-@check.declared(needs=["packages.vllm"])
-def outside_declared(case: Case) -> Iterator[Finding | Reach]:
-    """A framework declares, or is known to need, another vLLM."""
-    assert case.packages is not None
-    if not any(is_framework(d) for d in case.packages.distributions):
-        if case.packages.complete:
-            raise NotApplicable("no RL framework is installed beside vLLM")
-        raise NotChecked("the assumed environment names no RL framework", how="--assume trl==VERSION")
-    yield from judge(
-        case,
-        check,
-        between_vllm_and,
-        lambda misfit: Severity.NOTE if _is_replaced(case, misfit) else _severity(misfit),
-        FRAMEWORKS,
-        "no framework here declares which vLLM it works with",
-    )
-
-
-def _is_replaced(case: Case, misfit: Misfit) -> bool:
-    """Whether the launch's framework builds engines itself over the one that demands this vLLM, whose declarations are
-    about its own then; a break that is known holds unless the framework mends it."""
-    if not replaced(case, misfit.by.name):
-        return False
-    return misfit.known is None or mended(case, misfit.by.name, misfit.known.reason or "")
-
-
-def _severity(misfit: Misfit) -> Severity:
-    if misfit.tolerated:
-        return Severity.NOTE
-    return Severity.ERROR if misfit.known or misfit.too_old else Severity.WARNING
-
-
-@check.declared(needs=["links"])
-def not_there(case: Case) -> Iterator[Finding | Reach]:
-    """A module that the launch imports looks in vLLM for what is not in the installed source."""
-    yield from judge_links(case, check, lambda module: module == "vllm")
+# What a framework that lags behind, or runs ahead of, the installed vLLM calls.
+_CALLED = re.compile(r"(?:LLM|(?:Async)?EngineArgs|AsyncLLM\w*|LLMEngine|SamplingParams|LoRA\w+|Worker\w*)(?:\.|$)")
 
 
 @check.logged("cannot import name '", "No module named 'vllm.", "module 'vllm")
@@ -126,7 +66,7 @@ def lacks_an_argument(case: Case, event: LogEvent) -> Iterator[Finding]:
     outside = [p for p in packages if p not in ("vllm", "python")]
     caller = distribution(outside[-1], case.packages) if outside and outside[-1] else ""
     into_vllm = _CALLED.match(call[1]) is not None or packages[-1] == "vllm" or "vllm" in link.frames[-1].file
-    if not into_vllm or caller not in _FRAMEWORKS:
+    if not into_vllm or caller not in FRAMEWORKS:
         return
     if accepting("vllm", SymbolRequest("argument", call[1], (call[2],))):
         return  # which releases take it is known
@@ -148,7 +88,7 @@ def lacks_an_attribute(case: Case, event: LogEvent) -> Iterator[Finding]:
         return  # which releases have it is known
     asker = package_of(link.frames[-1].file, link.frames[-1].function)
     caller = distribution(asker, case.packages) if asker else ""
-    if caller in _FRAMEWORKS:
+    if caller in FRAMEWORKS:
         yield check.finding(
             f"{asked['owner']} of {named('vllm', case)} has no {asked['name']}, which {caller} reads",
             fixes=vllm_fixes(case, check, event, asked["name"], caller),
@@ -159,35 +99,6 @@ def lacks_an_attribute(case: Case, event: LogEvent) -> Iterator[Finding]:
             "have: it was patched for another release",
             fixes=vllm_fixes(case, check, event, asked["name"], "unsloth-zoo"),
         )
-
-
-# Objects of vLLM that frameworks read from, and those that unsloth puts classes of its own in place of.
-_OF_VLLM = re.compile(
-    r"'(?P<owner>LoRAConfig|ModelConfig|ParallelConfig|SchedulerConfig|VllmConfig|SamplingParams|RequestOutput"
-    r"|CompletionOutput|EngineArgs|LoRARequest|(?:LRUCache)?WorkerLoRAManager|LoRAModelManager)' object has no "
-    r"attribute '(?P<name>\w+)'"
-)
-_REPLACED = re.compile(r"(?:LRUCache)?WorkerLoRAManager$|LoRAModelManager$")
-
-
-# What a framework that lags behind, or runs ahead of, the installed vLLM calls.
-_CALLED = re.compile(r"(?:LLM|(?:Async)?EngineArgs|AsyncLLM\w*|LLMEngine|SamplingParams|LoRA\w+|Worker\w*)(?:\.|$)")
-_FRAMEWORKS = frozenset(
-    {
-        "areal",
-        "axolotl",
-        "ms-swift",
-        "nemo-rl",
-        "open-r1",
-        "openrlhf",
-        "prime-rl",
-        "skyrl",
-        "skyrl-train",
-        "trl",
-        "unsloth",
-    }
-    | {"unsloth-zoo", "verl"}
-)
 
 
 @check.logged(
@@ -220,7 +131,7 @@ def config_context_expected(case: Case, event: LogEvent) -> Iterator[Finding]:
     frames = event.exception.frames if event.exception else ()
     callers = [package for frame in frames if (package := package_of(frame.file, frame.function)) != "vllm"]
     caller = distribution(callers[-1], case.packages) if callers and callers[-1] else None
-    if caller not in _FRAMEWORKS:
+    if caller not in FRAMEWORKS:
         return
     yield check.finding(
         f"{caller} calls into {named('vllm', case)} without the context that this vLLM asks for "

@@ -22,10 +22,10 @@ from rldoctor.api import (
 )
 from rldoctor.api.hang import live_cluster
 
-from . import GROUPS, LIVE, NEEDED, check
-from .fixes import EACH, NODES
-from .placing import Group, Placement, place, together
-from .room import SHOWN, count, lacks, listed, nodes, said, whole
+from .. import GROUPS, LIVE, NEEDED, check
+from ..fixes import EACH, NODES
+from ..placing import Group, Placement, place, together
+from ..room import SHOWN, count, lacks, listed, nodes, said, whole
 
 if TYPE_CHECKING:
     from rldoctor.api.hang import RayActor, RayBundles, RayCluster

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
 from rldoctor.api.hang import stalled_run
 
-from . import check
-from .placing import Group, Placement, holds, place
-from .room import SHOWN, WAYS, count, lacks, largest, nodes, said
+from .. import check
+from ..placing import Group, Placement, holds, place
+from ..room import SHOWN, WAYS, count, lacks, largest, nodes, said
 
 if TYPE_CHECKING:
     from rldoctor.api.hang import RayActor, RayBundles, RayCluster
