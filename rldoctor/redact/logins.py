@@ -23,7 +23,9 @@ _OPTIONS = {
     r"kadmin": "-[Pw]",
     r"ssh-keygen": "-[NP]",
     r"openssl[ \t]{1,4}enc": "-k",
-    r"ossutil(?:64)?": "-[ik]",
+    r"(?:oss|obs)util(?:64)?": "-[ik]=?",
+    r"rclone[ \t]{1,4}obscure": "",
+    r"huggingface-cli": "-t[ \t]",
     r"ldapsearch|ldapadd|ldapmodify": "-w",
     r"net[ \t]{1,4}use": r"/user:\S{1,64}[ \t]|\\\\\S{1,128}[ \t]",
     r"snmp[a-z]{2,8}": "-[AX]",
@@ -33,7 +35,8 @@ _OPTIONS = {
     r"skopeo|buildah|crictl|podman": rf"--(?:src-|dest-)?creds[= \t]{{1,4}}{_USER}",
     r"smbclient|rpcclient|net": r"(?:-U|--user=?)[ \t]{0,4}[\"']?[\w\\/.@-]{1,64}%",
     r"lftp": r"-u[ \t]{1,4}[\"']?[\w.@-]{1,64},",
-    r"curl": rf"(?:-u|--user=|--proxy-user=){_USER}|(?:-b|--cookie)[ \t]{{0,4}}{_QUOTE}[^\s\"'=]{{1,64}}=",
+    r"curl": rf"(?:-u|--user=|--proxy-user=){_USER}|(?:-b|--cookie)[ \t]{{0,4}}{_QUOTE}[^\s\"'=]{{1,64}}="
+    rf"|(?:-E|--cert)[ \t]{{1,4}}{_QUOTE}[^\s\"':]{{1,128}}:",
     r"(?<![/.])https?(?=[ \t])|xhs?": rf"(?:-a|--auth)[ \t=]{{1,4}}{_USER}",
     r"useradd|usermod|(?:docker|podman|skopeo|helm|az|oc|nerdctl)\b[^\n|;]{0,80}?\blogin": r"-p[ \t]",
     r"mc[ \t]{1,4}(?:alias[ \t]{1,4}set|config[ \t]{1,4}host[ \t]{1,4}add)": r"(?:\S{1,200}[ \t]{1,4}){3}",
@@ -57,8 +60,8 @@ _CERTAIN = tuple(
         rf"-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}",
         rf"::add-mask::(?!\$){_VALUE}",
         rf"--from-literal[= \t]{_QUOTE}[\w.-]{{1,64}}={_VALUE}",
-        rf"(?:\bauth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}|(?:Basic|Digest)Auth)\([ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"']"
-        rf"[ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
+        rf"(?:\bauth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("
+        rf"[ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"'][ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
         # What a program of expect sends when it is asked.
         rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
@@ -86,10 +89,18 @@ _LIKELY = tuple(
         rf":?[ \t]{{1,4}}{_QUOTE}(?P<value>[\w+/=-]{{16,256}})",
         # A key in the place of a user who has no password.
         rf"(?<![\w-])(?:-u|--user)[ \t=]{{1,4}}{_QUOTE}(?P<value>[\w.-]{{16,256}}):(?=[\s\"'`]|$)",
+        # A password behind the user, whatever the program.
+        rf"(?<![\w-])(?:-[uU]|--user(?:name)?)[ \t=]{{1,4}}{_QUOTE}[\w.@-]{{1,64}}{_QUOTE}[ \t]{{1,4}}-p[ \t]{{0,4}}"
+        rf"{_QUOTE}{_VALUE}",
+        rf"\buser[ \t]{{0,4}}=[ \t]{{0,4}}[\"'][\w.@-]{{1,64}}:{_VALUE}",
+        r"://[^\s/\"']{1,128}/t/(?P<value>[\w-]{16,128})(?=/)",
         # Keys of trackers look like digests.
         r"\b(?:wandb|swanlab)"
         r"(?:\b[^\n]{0,160}|[\"']?[:=][ \t]{0,8}(?:\{[^{}]{0,200}|(?:\n[ \t][^\n]{1,110}){0,4}\n[ \t]{1,16}))"
         r"\bkey[\"']?[:= ]{1,3}[\"']?(?P<value>[0-9A-Za-z]{20,64})\b",
+        # The same where the question is not quoted whole.
+        r"\bexpect\b[^\n]{1,80}\n\s{0,16}send(?:[ \t]--?\w{0,8}){0,2}[ \t]{1,4}"
+        r"[\"'](?P<value>[^\"'\n\\]{1,256})",
         # What is written to the standard input of a command that asks for one, or to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
         r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bchpasswd\b|\bkinit\b|\bsudo\b[^\n|;]{0,40}?-S)"
@@ -110,7 +121,8 @@ _LIKELY = tuple(
 )
 # A call that takes a secret among what it is given.
 _CALL = expression(
-    r"(?:\blogin|token|secret|password|api_?key|\bjwt\.(?:en|de)code|\bcookies\.set)\((?P<held>[^()\n]{0,400})"
+    r"(?:\blogin|token|secret|password|api_?key|\bjwt\.(?:en|de)code|\b(?:cookies|secrets)\.(?:set|put|add))"
+    r"\((?P<held>[^()\n]{0,400})"
 )
 _GIVEN = expression(rf"[\"']{_QUOTED}[\"']")
 # A manifest whose values are all secrets.
@@ -125,7 +137,7 @@ _ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 _SIGNS = expression(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
     rf"|{IN_OTHER_LANGUAGES}"
-    r"|--proxy|add-mask|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    r"|--proxy|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 

@@ -11,6 +11,7 @@ from rldoctor.expressions import expression
 from rldoctor.redact.names import (
     IN_OTHER_LANGUAGES,
     is_digest,
+    is_nothing,
     is_password,
     is_secret_option,
     looks_drawn,
@@ -21,7 +22,7 @@ from rldoctor.redact.spans import Span
 
 _STEM = expression(
     r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
-    rf"|(?<![a-z])(?:pat|pw|psk|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
+    rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
     re.IGNORECASE,
 )
 _BEFORE = expression(
@@ -54,7 +55,7 @@ _FURTHER = expression(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&
 _OTHER = r"(?!\b(?i:name|key|variable)\b)[^\n{}\[\]<>]"
 _ENTRY = expression(
     rf"{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
-    rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
+    rf"(?<![\w-])(?i:value|content){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
     r"|</\w{1,20}>\s{0,80}<(?i:value)>"
 )
 _ENTRYS_NAME = expression(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>\t][ \t]{{0,8}}{_QUOTE}?\Z")
@@ -97,15 +98,23 @@ _LOOSE = expression(
     rf"|</t[dh]>\s{{0,40}}<t[dh][^<>\n]{{0,80}}>|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
     r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
-    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}:?[ \t]{1,4}\(?)"
+    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}[:,]?[ \t]{1,4}\(?)"
 )
 _SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|was[ \t]|\()")
 # What a sentence says a password to be.
 _TOLD = expression(r"(?:\b(?:is|was|to)|->|→)[ \t:(]*\Z")
-# A row of a file of columns, and a line that is the value of the one before.
-_COLUMN = expression(
-    rf"{_QUOTE}?(?:[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{7,511}}[^\s,;\"'`:]){_QUOTE}?:?(?=[,;\s}}\]]|$)"
-    rf"|\r?\n[ \t]{{0,80}}(?P<line>[^\s\"']{{16,512}})(?=[\s\"']|$))"
+# A row of a file of columns.
+_COLUMN = expression(rf"{_QUOTE}?[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{7,511}}[^\s,;\"'`:]){_QUOTE}?:?(?=[,;\s}}\]]|$)")
+# What is shown in the line below of what the line asks for: echo $NAME, print(x["name"]), a cell of a notebook.
+_SHOWN_BELOW = expression(
+    rf"[\"'`)\]}}]{{0,4}}[ \t]{{0,8}}\r?\n[ \t]{{0,80}}(?:(?:Out\[\d{{1,5}}\]:|\$\d{{1,5}} =)[ \t]{{1,4}})?{_QUOTE}?"
+    r"(?P<value>[^\s\"'`]{16,512})(?=[\s\"'`]|$)"
+)
+_PROMPT = expression(r"[ \t]{0,80}(?:[\w@:~/.-]{0,60}[$#%>][ \t]|>>>[ \t]|In[ ]\[\d{1,5}\]:|\(\w{1,12}\)[ \t]|!)")
+_LINE_ENDS = expression(r"[ \t]{0,8}(?:[\"'\\\n│|):]|\(|\Z)")
+# What a comment says of the value before it.
+_COMMENTED = expression(
+    r"(?P<value>[^\s\"'`=:,;()]{16,512})[\"'`]?[ \t]{0,8}(?:#|//|<?--?>?|←|\()[ \t]{0,4}[^\n#]{0,40}\Z"
 )
 _OPENING = expression(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
 # What stood at the end or the beginning of a line before lines were joined to one: a block of YAML, an item, a shell's
@@ -168,8 +177,10 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
         yield from _held(text, together.start(), together.end(), name)
     span = _named(text, begin, end, name, option=option)
     points_to_it = text.endswith(("$", "${"), max(0, begin - 2), begin)
-    if span is None and certain and not option and not points_to_it:
-        span = _loose(text, begin, end, name)
+    if span is None and certain and not option:
+        beside = [*_beside(text, begin, end, name)]
+        yield from beside
+        span = None if points_to_it or beside else _loose(text, begin, end, name)
     if span is None:
         if certain and (joined := _JOINED.match(text, end)):
             line = _LINE_OF.match(text, joined.end())
@@ -256,13 +267,23 @@ def _held(text: str, start: int, end: int, name: str) -> Iterator[Span]:
             yield Span(word.start(), word.start() + len(value), name)
 
 
+def _beside(text: str, begin: int, end: int, name: str) -> Iterator[Span]:
+    """A value drawn at random that stands before the comment that has the name, or in the line below."""
+    line = text.rfind("\n", max(0, begin - 640), begin) + 1
+    commented = _COMMENTED.search(text, max(line, begin - 640), begin) if _LINE_ENDS.match(text, end) else None
+    below = _SHOWN_BELOW.match(text, end)
+    if below is None and _PROMPT.match(text, line):
+        below = _SHOWN_BELOW.match(text, text.find("\n", end, end + 40))
+    for hit in filter(None, (commented, below)):
+        if _drawn(hit["value"]):
+            yield Span(hit.start("value"), hit.end("value"), name)
+
+
 def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
     """A value that is bound to its name by its place alone, where it looks drawn at random."""
     alone = begin == 0 or text[begin - 1] in "\n\"' "
-    if alone and (column := _COLUMN.match(text, end)):
-        where = "cell" if column["cell"] else "line"
-        if (looks_made if column["cell"] else _drawn)(column[where]):
-            return Span(column.start(where), column.end(where), name)
+    if alone and (column := _COLUMN.match(text, end)) and looks_made(column["cell"]):
+        return Span(column.start("cell"), column.end("cell"), name)
     gap = (len(words(name)) > 1 and _SENTENCE.match(text, end)) or _LOOSE.match(text, end)
     if gap is None or gap.end() == end:
         return None
@@ -287,7 +308,7 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
         line = _LINES.match(text, start)
         whole = text[start : _closing(text, start, before) if quoted or not line else line.end()].rstrip()
         if whole:
-            return Span(start, start + len(whole), name)
+            return None if is_nothing(whole.rstrip(" │|")) else Span(start, start + len(whole), name)
     if lines := _JOINED_LINES.match(text, start):
         start = lines.end()
     certain = _names_a_secret(name)

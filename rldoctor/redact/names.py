@@ -21,23 +21,31 @@ def _set(text: str) -> frozenset[str]:
 # These say it wherever they stand in a name.
 _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
-    "jwt webhook webhooks apikey apikeys accesskey secretkey privatekey apitoken authtoken accesstoken pswd sshpass "
-    "csrftoken xsrftoken dockerconfigjson identitytoken registrytoken refreshtoken authkey passwort psk"
+    "jwt webhook webhooks pswd sshpass dockerconfigjson identitytoken masterauth passwort kennwort psk"
 )
 # Password, key and token in the languages of those who ask for help.
-IN_OTHER_LANGUAGES = "密码|口令|密钥|令牌|パスワード|비밀번호|토큰|пароль|токен|contraseña|mot de passe|senha|hasło"
+IN_OTHER_LANGUAGES = (
+    "密码|口令|密钥|秘钥|令牌|パスワード|APIキー|비밀번호|토큰|пароль|токен"
+    "|contraseña|clave|mot[ _]de[ _]passe|senha|hasło|chiave"
+)
 _IN_OTHER_LANGUAGES = expression(IN_OTHER_LANGUAGES, re.IGNORECASE)
 # Numbers are secrets too under these.
-_PASSWORDS = _set("password passwords passwd passphrase pswd passwort")
+_PASSWORDS = _set("password passwords passwd passphrase pswd passwort kennwort")
 # With one of these before it, a key or a token is one that opens something.
 _OPENS = _set(
     "api access secret private license encryption admin master signing auth account client service storage shared root "
     "deploy ssh app wandb swanlab comet neptune clearml mlflow openai anthropic azure aws gcp google gemini hf hub "
     "huggingface modelscope github gitlab bitbucket slack discord telegram dingtalk feishu lark wechat serper tavily "
     "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf xsrf vault "
-    "subscription sa var"
+    "subscription sa var preshared"
 )
 _KEYS_AND_TOKENS = _set("key keys token tokens")
+# Words are written together with a word before them: a password with any, a key with what it opens.
+_TOGETHER = expression(
+    r"(?P<before>[a-z]{2,16}?)(?P<last>passwords?|passwd|passphrase|secrets?|pwd|pw|pass|keys?|tokens?)"
+)
+_BEFORE_A_PASS = _set("root user auth ldap smtp mail ftp rcon admin mysql redis db store key require")
+_NO = _set("no non not old")
 # Tokens that a model reads or a budget counts.
 _OF_A_MODEL = _set(
     "max min num n count total per avg mean len length limit budget size special added pad eos bos eot eom unk stop "
@@ -72,7 +80,7 @@ _HARMLESS = expression(
 )
 _NOTHING = expression(
     r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?"
-    r"|empty|dummy|your[-_ ][a-z_ -]{1,40}",
+    r"|empty|dummy|inherit|your[-_ ][a-z_ -]{1,40}",
     re.IGNORECASE,
 )
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, <your key>, ***.
@@ -96,8 +104,20 @@ _CHANGE = expression(r"(?<=[a-z])[^a-z]|(?<=[A-Z])[^A-Z]|(?<=\d)\D")
 
 
 def words(name: str) -> list[str]:
-    """The words of a name, in lower case: ``hubApiKey``, ``HUB_API_KEY`` and ``hub-api-key`` alike."""
-    return [word.lower() for word in _WORDS.findall(name[-_LONG:])]
+    """The words of a name, in lower case: ``hubApiKey``, ``HUB_API_KEY``, ``hub-api-key`` and ``hub-apikey`` alike."""
+    return [part for word in _WORDS.findall(name[-_LONG:]) for part in _parts(word.lower())]
+
+
+def _parts(word: str) -> tuple[str, ...]:
+    """The words that a word is written together of: ``apikey``, ``bindpw``."""
+    together = _TOGETHER.fullmatch(word)
+    if together is None or together["before"] in _NO:
+        return (word,)
+    before, last = together["before"], together["last"]
+    known = _OPENS if last in _KEYS_AND_TOKENS else _BEFORE_A_PASS if last == "pass" else {before}
+    if before not in known:
+        return (word,)
+    return before, "password" if last.startswith("p") else last
 
 
 def is_secret_variable(name: str, value: str) -> bool:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.expressions import expression
+from rldoctor.redact.names import looks_made
 from rldoctor.redact.spans import Span
 
 # Python's paths make one slash of two, and who makes a file's name of a URL none at all.
 _START = expression(r"://|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
+# user:password@host with another scheme than those of URLs before it.
+_OPAQUE = expression(
+    r"(?<![\w:/@.-])[a-z][a-z0-9+-]{1,15}:(?P<user>[\w.-]{1,64}:[^\s:@/\"'<>]{6,256})(?=@(?!sha\d)[\w.-])"
+)
 _RUN = expression(r"[^\s\"'`<>\\|]{0,2048}")
 _SCHEME = expression(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")
 _PATH = expression(r"[/?#]")
@@ -34,6 +39,9 @@ def find(text: str) -> Iterator[Span]:
         if length and not _is_login(text[max(0, start.start() - 16) : start.start()], text[begin : begin + length]):
             yield Span(begin, begin + length, "credentials")
         start = then
+    for hit in _OPAQUE.finditer(text):
+        if looks_made(hit["user"].partition(":")[2]):
+            yield Span(*hit.span("user"), "credentials")
 
 
 def _credentials(rest: str) -> int:

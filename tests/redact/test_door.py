@@ -275,6 +275,15 @@ def test_base64_with_slashes_is_no_path() -> None:
         "public key: age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kudlsevcs9fr8yd",
         "Lock key: ipc:///tmp/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
         "curl -x proxy.corp:3128 https://hf.co; pad_token:\n    value: <|endoftext|>\n密码 是 必填项",
+        # Columns, what is said of a line or shown below it, words that end like secrets.
+        "step,token_acc,loss\n1,0.52,0.3\ntoken,id,logprob\nĠanswer,1234,-0.1\nid,token,logprob\n0,The2x4y,-0.12",
+        "key,shape,dtype\nmodel.layers.0.self_attn.q_proj.weight,4096x4096,bf16\ntest,pass\nt1,true\npass,fail\n12,3",
+        "| key | value |\n|---|---|\n| max_tokens | 4096 |\n\nToken\tCount\n<eos>\t12\npassword\nis required",
+        "x = 3  # the key length\nrun-20261124_101112-3v9qk2xa  # wandb run, api key from netrc\nabcdef01  # cache key",
+        "$ echo $HF_HOME\n/root/.cache/huggingface\n>>> tokenizer.pad_token\n'<|endoftext|>'\n(Pdb) p key\n'input_ids'",
+        "expected key\nactor_rollout_ref.rollout.tensor_model_parallel_size\nno such key\nmodels--Qwen--Qwen2.5-7B",
+        "vllm/vllm-openai:v0.8.5@sha256:7c211433f020 mailto:bob@x.com file:train.py:12:bob@x.com 3:10:00:bob@node7",
+        "hotkey, turkey, monkey, bypass, compass, NOPASSWD: ALL, OLDPWD=/srv/run2, numtokens=512, secrets: inherit",
         "[secrets]\n[rank0]: done\n[actor]\nlr = 1e-6; add-mask::$TOKEN; register_hooks_for_activation_2x8",
     ],
 )
