@@ -79,6 +79,11 @@ def engine_ranks(plan: RolloutPlan) -> int | None:
         return None
     if any(plan.value(f"engine.{name}") is not None for name in _ELSEWHERE):
         return None
+    return ranks_in_all(plan)
+
+
+def ranks_in_all(plan: RolloutPlan) -> int | None:
+    """Ranks of an engine over all of its nodes."""
     ranks = 1
     for name in ("tensor", "pipeline", "data"):
         setting = plan.get(f"engine.{name}_parallel_size")
@@ -91,7 +96,7 @@ def engine_ranks(plan: RolloutPlan) -> int | None:
 def on_one_node(plan: RolloutPlan) -> bool:
     """Whether the launch is known to run on one node."""
     nodes = plan.get("process.nnodes")
-    if plan.value("process.launcher") == "srun" or (nodes is not None and nodes.unknown is not None):
+    if plan.value("process.launcher") in ("srun", "mpirun") or (nodes is not None and nodes.unknown is not None):
         return False
     return bool(plan.value("process.nnodes", 1) == 1)
 

@@ -1,11 +1,12 @@
 """The ranks that a run expects and the ranks that are started differ.
 
 What it looks for
-    A launcher that is told of more nodes than there are or than the scheduler is asked for (``#SBATCH``, ``sbatch``,
-    ``srun``, a manifest of Kubernetes); an srun that starts another number of launchers than they wait for, or one for
-    every device where each starts processes for all of them; a torchrun for several nodes that the batch script starts
-    on the first one alone; processes that cannot be shared out over the nodes. In a log: a store that waits for clients
-    which never join, ranks beyond the world size.
+    A launcher that is told of more nodes than there are or than the scheduler is asked for (``#SBATCH``, ``#PBS``,
+    ``#BSUB``, ``sbatch``, ``srun``, a hostfile, a manifest of Kubernetes); an srun or mpirun that starts another number
+    of launchers than they wait for, or one for every device where each starts processes for all of them; an mpirun for
+    more ranks than its hosts have slots; a torchrun for several nodes that the batch script starts on the first one
+    alone; processes that cannot be shared out over the nodes. In a log: a store that waits for clients which never
+    join, ranks beyond the world size.
 
 Why it hurts
     Every rank that was started waits for the others until the time limit, minutes to half an hour, and the error then
@@ -29,7 +30,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, cite, plan_of
+from rldoctor.api import (
+    Case,
+    Check,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    cite,
+    plan_of,
+)
 
 from ..declared.allocation import more_nodes, named, nodes_there
 
@@ -43,7 +56,7 @@ check = Check(
     ),
 )
 
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "srun")
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "srun", "mpirun")
 
 
 @check.declared(needs=["plan.process.nnodes"])
@@ -78,6 +91,39 @@ def nodes_that_exist(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
+# One task on each node, as each of them spells it.
+_ONE_A_NODE = {
+    "srun": "srun --nodes={nodes} --ntasks-per-node=1",
+    "mpirun": "mpirun -np {nodes} --map-by ppr:1:node",
+    "mpiexec": "mpiexec -n {nodes} -ppn 1",
+}
+
+
+def _starter(plan: RolloutPlan) -> str:
+    """What starts the tasks of the step, as it is written."""
+    step = plan.get("scheduler.step")
+    return step.key if step is not None and step.key in _ONE_A_NODE else "srun"
+
+
+@check.declared(needs=["plan.scheduler.slots", "plan.scheduler.step_tasks"])
+def slots_of_the_hosts(case: Case) -> Iterator[Finding | Reach]:
+    """Open MPI starts no more ranks than the hosts have slots."""
+    plan = plan_of(case)
+    slots, tasks = plan.value("scheduler.slots"), plan.value("scheduler.step_tasks")
+    if tasks <= slots:
+        yield Reach(f"{tasks} ranks in {slots} slots")
+        return
+    yield check.finding(
+        f"{_starter(plan)} is to start {tasks} ranks, and the hosts have {slots} slots: Open MPI refuses",
+        evidence=cite(plan, "scheduler.step_tasks", "scheduler.slots"),
+        fixes=(
+            Fix(title=f"start {slots} ranks, or add hosts", commands=(f"mpirun -np {slots} ...",)),
+            Fix(title="slots are the devices of a host: correct the hostfile where it has more of them"),
+        ),
+        url="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
+    )
+
+
 @check.declared(needs=["plan.scheduler.step_tasks", "plan.process.nnodes"])
 def launchers_that_srun_starts(case: Case) -> Iterator[Finding | Reach]:
     """Each task of a step is a launcher of its own, and they wait for as many as ``--nnodes`` says."""
@@ -91,12 +137,13 @@ def launchers_that_srun_starts(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{tasks} launchers on {nodes} nodes")
         return
     yield check.finding(
-        f"srun starts {tasks} {launcher}{'s' if tasks > 1 else ''}, and they wait for {nodes}: one on each node",
+        f"{_starter(plan)} starts {tasks} {launcher}{'s' if tasks > 1 else ''}, and they wait for {nodes}: one on each "
+        "node",
         evidence=cite(plan, "scheduler.step_tasks", "scheduler.step_nodes", "process.nnodes", "process.nproc"),
         fixes=(
             Fix(
                 title=f"start one {launcher} on each of the {nodes} nodes",
-                commands=(f"srun --nodes={nodes} --ntasks-per-node=1 {launcher} ...",),
+                commands=(f"{_ONE_A_NODE[_starter(plan)].format(nodes=nodes)} {launcher} ...",),
             ),
         ),
         url="https://slurm.schedmd.com/srun.html#OPT_ntasks-per-node",
@@ -118,13 +165,13 @@ def a_launcher_for_every_task(case: Case) -> Iterator[Finding | Reach]:
         return
     meets = plan.value("process.standalone") or plan.value("process.rdzv_backend", "static") != "static"
     yield check.finding(
-        f"srun starts {tasks} times {launcher}, each of {each} processes: {tasks * each} share the {nodes * devices} "
-        f"devices{'' if meets else ', and all but the first find its port taken'}",
+        f"{_starter(plan)} starts {tasks} times {launcher}, each of {each} processes: {tasks * each} share the "
+        f"{nodes * devices} devices{'' if meets else ', and all but the first find its port taken'}",
         evidence=cite(plan, "scheduler.step_tasks", "scheduler.tasks_per_node", "process.nproc", "scheduler.gpus"),
         fixes=(
             Fix(
                 title=f"start one {launcher} on a node, which starts the processes",
-                commands=(f"srun --ntasks-per-node=1 {launcher} ...",),
+                commands=(f"{_ONE_A_NODE[_starter(plan)].format(nodes=nodes)} {launcher} ...",),
             ),
         ),
         url="https://slurm.schedmd.com/srun.html#OPT_ntasks-per-node",

@@ -20,7 +20,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.unwrap import unwrap
-from rldoctor.launch.schedulers import kubernetes, skypilot, slurm
+from rldoctor.launch.schedulers import kubernetes, lsf, pbs, skypilot, slurm
 from rldoctor.launch.schedulers.allocation import settled
 from rldoctor.plan.model import Form, Note, Place, Setting
 from rldoctor.plan.model import Source as From
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from rldoctor.formats.python.reader import PythonFile
 
 MAX_LAYERS = 5
+# How a launcher comes about where python is named and nothing before it.
+_BY_ITSELF = "started by python itself"
 # The variables that a shell is given; some are known to be there and not what they are.
 Environment = Mapping[str, str | Unresolved]
 
@@ -165,7 +167,8 @@ def _script(
     source: Source, reader: Reader, environment: Environment, arguments: Sequence[str | Word] | None, layer: int
 ) -> Iterator[Launch]:
     """The launches of a shell script, with the variables that a scheduler sets for what it asks of it."""
-    reader.shared.update(slurm.directives(source))
+    for scheduler in (slurm, pbs, lsf):
+        reader.shared.update(scheduler.directives(source))
     known = {**slurm.variables(source), **environment}
     yield from _shell(source, reader, known, 0, "", layer, arguments)
 
@@ -348,7 +351,9 @@ def _nested(source: Source, reader: Reader, command: Command, program: Program, 
         }
         # What sbatch is told comes before the lines of the script that it starts.
         job = {n: s for n, s in program.process.items() if n.startswith("scheduler.") and "step" not in n}
-        launch.process = settled({**program.process, **launch.process, **job})
+        # Plain python in a shell that a launcher starts is started by the launcher.
+        own = {n: s for n, s in launch.process.items() if n not in program.process or s.how != _BY_ITSELF}
+        launch.process = settled({**program.process, **own, **job})
         if launch.conditional and (step := program.process.get("scheduler.step")) is not None:
             # Each task asks for itself: the one with SLURM_LOCALID 0 starts it, the others wait.
             launch.process["scheduler.step"] = replace(step, value="part", how="behind a condition")
@@ -484,7 +489,7 @@ def _given(environment: Mapping[str, str]) -> dict[str, Native]:
 
 
 def _plain(file: str, line: int) -> Setting:
-    return Setting(value="none", source=From.DERIVED, how="started by python itself", file=file, line=line)
+    return Setting(value="none", source=From.DERIVED, how=_BY_ITSELF, file=file, line=line)
 
 
 def _guard(found: bool) -> dict[str, Setting]:

@@ -13,7 +13,7 @@ from rldoctor.probes.feasible import VISIBLE, planned_ranks, require_import
 DEVICES = 8
 SECONDS = 300.0
 # Their processes see all devices of the node; a worker of any other launcher sees one, which is the first for it.
-ALL_DEVICES = ("none", "torchrun", "accelerate", "deepspeed", "srun")
+ALL_DEVICES = ("none", "torchrun", "accelerate", "deepspeed", "srun", "mpirun")
 
 
 def _jobs(case: Case, request: Request) -> dict[str, Job]:

@@ -55,6 +55,7 @@ from ...declared.devices import (
     machine_devices,
     machine_evidence,
     processes_fix,
+    ranks_in_all,
     room_for_the_engine,
     visible,
 )
@@ -217,6 +218,21 @@ def engine_device_exists(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
+def _over_the_nodes(launch: RolloutPlan) -> Finding | Reach:
+    """An engine over several nodes, against all devices that the scheduler is asked for."""
+    ranks, there = ranks_in_all(launch), launch.value("scheduler.gpus")
+    if ranks is None or there is None:
+        raise NotChecked("the engine may take devices of other nodes")
+    if ranks <= there:
+        return Reach(f"{ranks} engine ranks, {there} devices on all nodes")
+    sizes = [f"engine.{name}_parallel_size" for name in ("tensor", "pipeline", "data")]
+    return check.finding(
+        f"the engine asks for {ranks} devices over its nodes, and the scheduler for {there}: it waits for the others",
+        evidence=cite(launch, *sizes, "scheduler.gpus", "scheduler.nodes", "scheduler.gpus_per_node"),
+        fixes=(Fix(title=f"tensor times pipeline times data parallel size at most {there}, or more nodes"),),
+    )
+
+
 @check.declared(needs=["plan"])
 def engine_ranks_and_devices(case: Case) -> Iterator[Finding | Reach]:
     """A rollout server, or an engine of its own, with more ranks than it sees devices."""
@@ -226,7 +242,8 @@ def engine_ranks_and_devices(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("no engine is started by itself")
     ranks = engine_ranks(launch)
     if ranks is None:
-        raise NotChecked("the engine may take devices of other nodes")
+        yield _over_the_nodes(launch)
+        return
     seen = _seen(case, launch)
     if ranks <= len(seen):
         yield Reach(f"{ranks} engine ranks, {len(seen)} visible devices")

@@ -17,6 +17,7 @@ from rldoctor.formats.shell.arguments import arguments
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Files
 from rldoctor.formats.values import Unresolved
+from rldoctor.launch.launchers import mpi
 from rldoctor.launch.launchers.program import Program, module, script, started, take, until_script, variable
 from rldoctor.launch.launchers.tables import (
     ACCELERATE,
@@ -82,6 +83,8 @@ def _step(name: str, words: tuple[Word, ...]) -> Callable[[Program, str, Files],
         return _env
     if name == "srun":
         return _srun
+    if name in mpi.NAMES:
+        return mpi.read
     if name in WRAPPERS and not (name == "uv" and second != "run") and not (name == "coverage" and second != "run"):
         return _wrapper
     if name in CONTAINERS or name == "docker-compose":
@@ -347,10 +350,28 @@ def _torchrun(program: Program, file: str, files: Files) -> bool:
 
 
 def _deepspeed(program: Program, file: str, files: Files) -> bool:
+    _hostfile(program, file, files)
     program.process.setdefault(
         "trainer.strategy", Setting(value="deepspeed", how="started by deepspeed", source=Source.DERIVED)
     )
     return started(program, program.words[1:], DEEPSPEED, file, "deepspeed")
+
+
+def _hostfile(program: Program, file: str, files: Files) -> None:
+    """The hosts that deepspeed may use, and the devices of each."""
+    given = arguments(until_script(program.words[1:])[0], file, flags=FLAGS).value("hostfile")
+    try:
+        source = files.open(given) if isinstance(given, str) else None
+    except InputError as error:
+        program.notes.append(str(error))
+        return
+    if source is None:
+        return
+    slots = mpi.hosts(source.text)
+    place: dict[str, Any] = {"file": source.file, "line": 1, "key": "--hostfile"}
+    program.process["scheduler.nodes"] = Setting(value=len(slots), **place)
+    if len(set(slots)) == 1 and slots[0] is not None:
+        program.process["scheduler.gpus_per_node"] = Setting(value=slots[0], **place)
 
 
 def _accelerate(program: Program, file: str, files: Files) -> bool:

@@ -25,22 +25,30 @@ def settled(process: Mapping[str, Setting]) -> dict[str, Setting]:
         found.derive("tasks", nodes * each, f"{each} tasks on each of {nodes} nodes", "tasks_per_node")
     _devices(found)
     if process.get("scheduler.step") is not None:
-        _as_launcher(found.settings)
         _step(found)
+        _as_launcher(found)
     elif found.value("gpus_per_node") is not None:
         count = found.value("gpus_per_node")
         found.derive("visible", count, f"{count} on each node", "gpus_per_node")
     return found.settings
 
 
-def _as_launcher(process: dict[str, Setting]) -> None:
-    """srun starts the program itself: its tasks are the processes of the run."""
-    launcher = process.get("process.launcher")
-    if launcher is not None and launcher.value == "srun":
-        for option, name in (("process.nnodes", "step_nodes"), ("process.nproc", "step_tasks_per_node")):
-            given = process.get(f"scheduler.{name}")
-            if given is not None:
-                process.setdefault(option, given)
+def _as_launcher(found: _Reckoning) -> None:
+    """srun and mpirun start the program itself: their tasks are the processes of the run."""
+    launcher = found.settings.get("process.launcher")
+    if launcher is None or launcher.value not in ("srun", "mpirun"):
+        return
+    nodes, tasks = found.value("step_nodes"), found.value("step_tasks")
+    if nodes and tasks and tasks % nodes == 0:
+        how = f"{tasks} tasks on {nodes} nodes"
+        found.derive("step_tasks_per_node", tasks // nodes, how, "step_tasks", "tasks_per_node")
+    options = {"process.nnodes": "step_nodes", "process.nproc": "step_tasks_per_node"}
+    if nodes is None and launcher.value == "mpirun":
+        options = {"process.total": "step_tasks"}
+    for option, name in options.items():
+        given = found.settings.get(f"scheduler.{name}")
+        if given is not None:
+            found.settings.setdefault(option, given)
 
 
 def _devices(found: _Reckoning) -> None:

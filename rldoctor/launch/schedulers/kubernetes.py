@@ -110,6 +110,12 @@ def _job(kind: str, spec: Located, pods: list[_Pods], source: Source) -> Job:
         if named:
             total = {"source": From.DERIVED, "how": "devices of all pods", **place}
             job.settings["scheduler.gpus"] = Setting(value=sum(shapes), **total)
+    slots, nodes = _whole(spec.get("slotsPerWorker")), job.settings.get("scheduler.nodes")
+    if kind == "MPIJob" and slots is not None and nodes is not None:
+        line, how = spec.lines["slotsPerWorker"], f"{slots} slots of each worker"
+        job.settings["scheduler.slots"] = Setting(
+            value=slots * nodes.value, source=From.DERIVED, how=how, file=source.file, line=line, key="slotsPerWorker"
+        )
     each = {number for _, number in counted if number}
     if len(each) == 1:
         line = next(_line_of_devices(group) or group.line for group, number in counted if number)
@@ -269,10 +275,14 @@ def _jobset(spec: Located) -> Iterator[_Pods | None]:
 
 def _leader_worker(spec: Located) -> Iterator[_Pods | None]:
     holder = spec.get("leaderWorkerTemplate")
-    template = holder.get("workerTemplate") if isinstance(holder, Located) else None
-    size = _whole(holder.get("size", 1)) if isinstance(holder, Located) else None
-    if isinstance(holder, Located) and isinstance(template, dict):
-        yield _Pods(size, template, holder.lines.get("size") or holder.lines["workerTemplate"], "size")
+    if not isinstance(holder, Located) or not isinstance(holder.get("workerTemplate"), dict):
+        return
+    size, leader = _whole(holder.get("size", 1)), holder.get("leaderTemplate")
+    line = holder.lines.get("size") or holder.lines["workerTemplate"]
+    if isinstance(leader, dict):  # one of them
+        size = size - 1 if size else size
+        yield _Pods(1, leader, holder.lines["leaderTemplate"], "leaderTemplate")
+    yield _Pods(size, holder["workerTemplate"], line, "size")
 
 
 def _train_job(spec: Located) -> Iterator[_Pods | None]:

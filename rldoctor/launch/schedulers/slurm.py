@@ -5,22 +5,14 @@ https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html"""
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
+from rldoctor.launch.schedulers import batch
 from rldoctor.plan.model import Setting
-from rldoctor.plan.model import Source as From
-
-_DIRECTIVE = re.compile(r"#SBATCH\s+(-.*)")
-# What starts something on the other nodes of an allocation: where none of these is named, the script's commands run on
-# the first node alone.
-_ELSEWHERE = re.compile(
-    r"(?m)^[^#\n]*\b(?:srun|mpirun|mpiexec|orterun|prun|ssh|pdsh|clush|parallel|ray symmetric-run)\b"
-)
 
 # What an option asks for, by its long name without dashes.
 _ASKS = {
@@ -74,11 +66,7 @@ def directives(source: Source) -> dict[str, Setting]:
     asked = list(_directives(source))
     found = _settings(asked, source.file, "scheduler", "#SBATCH ")
     if asked:
-        place = {"file": source.file, "line": asked[0].line}
-        found["scheduler.name"] = Setting(value="slurm", **place)  # type: ignore[arg-type]
-        if not _ELSEWHERE.search(source.text):
-            how = "nothing in the batch script starts a command on other nodes"
-            found["scheduler.first_node"] = Setting(value=True, source=From.DERIVED, how=how, **place)  # type: ignore[arg-type]
+        found.update(batch.of_scheduler("slurm", source, asked[0].line))
     return found
 
 
@@ -138,20 +126,9 @@ def _settings(asked: Sequence[_Asked] | Iterator[_Asked], file: str, group: str,
 
 
 def _directives(source: Source) -> Iterator[_Asked]:
-    """The options of all ``#SBATCH`` lines; Slurm stops reading them at the first command."""
-    for number, row in enumerate(source.text.splitlines(), source.first_line):
-        match = _DIRECTIVE.match(row)
-        if match is not None:
-            yield from _options([(text, number) for text in _split(match[1])], "sbatch")
-        elif row.strip() and not row.lstrip().startswith("#"):
-            return
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text, comments=True)
-    except ValueError:  # an apostrophe in a comment
-        return text.split(" #")[0].split()
+    """The options of all ``#SBATCH`` lines."""
+    for number, words in batch.directives(source, "#SBATCH"):
+        yield from _options([(text, number) for text in words], "sbatch")
 
 
 def _texts(words: Sequence[Word]) -> list[tuple[str, int]]:

@@ -269,3 +269,11 @@ def test_nodes_of_a_multi_node_run_are_those_that_there_are(tmp_path: Path) -> N
     for nodes, refused in ((2, True), (3, False), (None, False)):
         run = LaunchFile(tmp_path, text, {"prime-rl": "0.8.0"}, gpus=8, name="rl.toml", nodes=nodes)
         assert [("2 nodes have 16" in one.message) for one in run.findings(check)] == [True] * refused
+
+
+@pytest.mark.parametrize(("pipeline", "said"), [(2, []), (4, ["the engine asks for 32 devices over its nodes"])])
+def test_an_engine_over_all_nodes_of_the_job(pipeline: int, said: list[str], tmp_path: Path) -> None:
+    serve = f"vllm serve org/m -tp 8 -pp {pipeline} --distributed-executor-backend ray\n"
+    text = "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=8\nsrun ray start --address $HEAD &\n" + serve
+    found = LaunchFile(tmp_path, text, {"vllm": "0.18.0"}).findings(check)
+    assert [one.message.partition(", and")[0] for one in found] == said

@@ -123,3 +123,13 @@ def test_pods_of_a_job_count_as_nodes(tmp_path: Path) -> None:
     assert found.message == "the launcher waits for 4 nodes, and 2 are allocated"
     assert [item.line for item in found.evidence if "replicas" in item.text] == [6]
     assert LaunchFile(tmp_path, text.format(nodes=2), {}, name="job.yaml").findings(check) == []
+
+
+@pytest.mark.parametrize(("ranks", "more"), [(16, ""), (24, "--oversubscribe "), (24, "")])
+def test_ranks_beyond_the_slots_of_the_hosts(ranks: int, more: str, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("h1 slots=8\nh2 slots=8\n")
+    (tmp_path / "train.py").write_text("from trl import GRPOConfig, GRPOTrainer\nGRPOTrainer(args=GRPOConfig())\n")
+    text = f"mpirun {more}-np {ranks} --hostfile hosts python train.py\n"
+    said = [found.message for found in LaunchFile(tmp_path, text, {"trl": "0.24.0"}).findings(check)]
+    wrong = "mpirun is to start 24 ranks, and the hosts have 16 slots: Open MPI refuses"
+    assert said == ([wrong] if ranks > 16 and not more else [])

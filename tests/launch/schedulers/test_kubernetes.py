@@ -150,3 +150,17 @@ def test_a_manifest_says_its_kind_and_its_version_in_any_order() -> None:
     assert kubernetes.is_manifest("---\napiVersion: batch/v1\nspec: {}\nkind: Job\n")
     assert not kubernetes.is_manifest("kind: Job\n" * 20_000)  # once it took a minute to say so
     assert not kubernetes.is_manifest("spec:\n  apiVersion: v1\n  kind: Pod\n")
+
+
+def test_a_leader_with_a_template_of_its_own_is_one_of_the_group(tmp_path: Path) -> None:
+    serve = ["vllm", "serve", "org/m", "--tensor-parallel-size", "8"]
+    leader = {"size": 2, "leaderTemplate": template(4, serve), "workerTemplate": template(8)}
+    found = plan(tmp_path, "LeaderWorkerSet", {"leaderWorkerTemplate": leader})
+    assert (found.value("scheduler.nodes"), found.value("scheduler.shapes")) == (2, [4, 8])
+
+
+def test_slots_of_an_mpi_job(tmp_path: Path) -> None:
+    launcher = template(None, ["mpirun", "-np", "16", "torchrun", "--nproc_per_node=1", "train.py"])
+    roles = {"Launcher": {"replicas": 1, "template": launcher}, "Worker": {"replicas": 2, "template": template(8)}}
+    found = plan(tmp_path, "MPIJob", {"slotsPerWorker": 8, "mpiReplicaSpecs": roles})
+    assert (found.value("scheduler.slots"), found.value("scheduler.step_tasks")) == (16, 16)
