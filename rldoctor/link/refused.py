@@ -22,6 +22,7 @@ from rldoctor.link.sources import Source, Sources
 from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Settings, Value, truth
 
 _DEEPEST = 16  # methods that call methods
+_LONGEST = 32  # a loop that is gone through item by item
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -31,7 +32,10 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
-_TEXTS = ("startswith", "endswith", "lower", "upper", "strip")
+_TEXTS = ("startswith", "endswith", "lower", "upper", "strip", "split", "replace", "removeprefix", "isdigit")
+_BUILT_IN: dict[str, Callable[..., Any]] = {
+    function.__name__: function for function in (len, int, float, bool, abs, min, max, sum, any, all, round, tuple)
+} | {"list": tuple, "set": lambda items: tuple(dict.fromkeys(items))}
 # What does not change the settings that it is given; the last two rows are OmegaConf's.
 _PURE = frozenset(
     [
@@ -41,6 +45,7 @@ _PURE = frozenset(
         *("get", "keys", "items", "values"),
     ]
 )
+_MOST_RESULTS = 500  # calls whose result is worked out for one launch
 _MOST_STATEMENTS = 20_000  # followed for one launch, functions that are called included
 
 
@@ -174,7 +179,11 @@ class _RefusedError(Exception):
 
 
 class _LeftError(Exception):
-    """A return that is certain."""
+    """A return that is certain, and what it returns."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
 
 
 @dataclass
@@ -194,6 +203,16 @@ class _Frame:
     ends: list[dict[str, Value]] = field(default_factory=list)  # the settings where it may have returned
 
 
+@dataclass
+class _Given:
+    """The arguments of a call, each a value and the settings that it is made of; None stands for the object itself.
+    ``more`` where some are handed on as a whole."""
+
+    positional: Sequence[tuple[Value, frozenset[str]] | None]
+    named: Mapping[str, tuple[Value, frozenset[str]]] = field(default_factory=dict)
+    more: bool = False
+
+
 class _Follower:
     """Follows code that reads settings; ``attributes`` are their values by dotted name. Where the code is an argument
     class, its object is the settings: ``self.steps`` reads ``steps``."""
@@ -207,7 +226,12 @@ class _Follower:
         self.attributes: dict[str, Value] = {}
         self.volatile = frozenset[str]()
         self._left = _MOST_STATEMENTS
+        self._results = _MOST_RESULTS
+        self._asking: list[str] = []  # functions whose result is being worked out
+        self._made_of: dict[str, frozenset[str]] = {}  # the settings that one was computed from
+        self._of_class: dict[str, Value] = {}  # what a class gives names that are no fields
         self._constants: dict[str, dict[str, ast.expr]] = {}
+        self._enumerations: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def take(self, source: Source, node: ast.ClassDef, given: Mapping[str, Any], method: str = "") -> None:
         """Makes the fields of a class the settings; ``method`` is called once its object is made."""
@@ -261,6 +285,8 @@ class _Follower:
         for source, node in reversed(self.order):
             frame = _Frame(source, node.name, "", {}, 0)
             for statement in node.body:
+                if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+                    self._of_class[_last(statement.targets[0])] = self.value(statement.value, frame)
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     name = statement.target.id
                     default = self._default(statement.value, frame) if self.complete else NOT_KNOWN
@@ -286,28 +312,91 @@ class _Follower:
 
     # Calls
 
-    def method(self, name: str, depth: int, after: str = "", certain: bool = True) -> None:
-        """Follows a method of the object; with ``after``, that of the classes behind the one of this name."""
-        names = [node.name for _, node in self.order]
-        start = names.index(after) + 1 if after in names else 0
-        for source, node in self.order[start:]:
-            function = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == name), None)
-            if function is not None:
-                self._call(source, node.name, function, depth, certain)
+    def method(self, name: str, depth: int, after: str = "", certain: bool = True, given: _Given | None = None) -> None:
+        """Follows a method of the object, with the values that it is given by their names; with ``after``, that of the
+        classes behind the one of this name."""
+        found = self._method(name, after)
+        if found is not None:
+            source, owner, function = found
+            if depth > _DEEPEST or not all(map(_validates, function.decorator_list)):
+                self._forget()
                 return
-        if not self.whole or name != "__post_init__":
+            frame = _Frame(source, owner, f"{owner}.{function.name}", {}, depth, certain=certain)
+            self._bind(function, frame, given or _Given([None]))
+            self._enter(function, frame)
+        elif not self.whole or name != "__post_init__":
             self._forget()
 
-    def _call(self, source: Source, owner: str, function: ast.FunctionDef, depth: int, certain: bool) -> None:
-        if depth > _DEEPEST or not all(map(_validates, function.decorator_list)):
-            self._forget()
-            return
-        arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-        names: dict[str, Value] = {argument.arg: NOT_KNOWN for argument in arguments}
-        frame = _Frame(
-            source, owner, f"{owner}.{function.name}", {**names, "self": Settings("")}, depth, certain=certain
-        )
-        self._enter(function, frame)
+    def _method(self, name: str, after: str = "") -> tuple[Source, str, ast.FunctionDef] | None:
+        """Where a method or property of the object stands, the class that has it, and itself."""
+        names = [node.name for _, node in self.order]
+        for source, node in self.order[names.index(after) + 1 if after in names else 0 :]:
+            function = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == name), None)
+            if function is not None:
+                return source, node.name, function
+        return None
+
+    def _bind(self, function: ast.FunctionDef, frame: _Frame, given: _Given) -> None:
+        """Gives the parameters of a function their values; ``self`` is the settings."""
+        parameters = [*function.args.posonlyargs, *function.args.args]
+        bound: dict[str, Value] = {a.arg: NOT_KNOWN for a in (*parameters, *function.args.kwonlyargs)}
+        defaults = function.args.defaults
+        for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True):
+            bound[parameter.arg] = self.value(default, frame)
+        for parameter, one in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+            bound[parameter.arg] = self.value(one, frame) if one is not None else NOT_KNOWN
+        names = [parameter.arg for parameter in parameters]
+        given_by_name = {**dict(zip(names, given.positional, strict=False)), **given.named}
+        for name, argument in given_by_name.items():
+            bound[name] = argument[0] if argument is not None else Settings("")
+            if argument is not None:
+                frame.origins[name] = argument[1]
+        # What is given as ``*args`` or ``**more`` may stand for any of them.
+        frame.names |= dict.fromkeys(bound, NOT_KNOWN) if given.more else bound
+        if "self" in bound and self.order:
+            frame.names["self"] = Settings("")
+
+    def _given(self, call: ast.Call, frame: _Frame, method: bool = False) -> _Given:
+        """The arguments of a call, each with the settings that it is made of."""
+        more = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
+        positional = [(self.value(a, frame), self._reads(a, frame)) for a in call.args]
+        named = {k.arg: (self.value(k.value, frame), self._reads(k.value, frame)) for k in call.keywords if k.arg}
+        return _Given([None, *positional] if method else [*positional], named, more)
+
+    def _returned(self, call: ast.Call, frame: _Frame) -> Value:
+        """What a method of the object, or a function of the package, returns; not known where that is not certain."""
+        function = call.func
+        if isinstance(function, ast.Attribute):
+            own = isinstance(function.value, ast.Name) and function.value.id == "self"
+            found = self._method(function.attr) if own and self.order else None
+            given = self._given(call, frame, method=True) if found is not None else _Given([])
+        else:
+            helper = self._function(call, frame)
+            found = (helper[0], "", helper[1]) if helper is not None else None
+            given = self._given(call, frame) if found is not None else _Given([])
+        return self._result(found, given, frame) if found is not None and not found[2].decorator_list else NOT_KNOWN
+
+    def _result(self, found: tuple[Source, str, ast.FunctionDef], given: _Given, frame: _Frame) -> Value:
+        source, owner, function = found
+        self._results -= 1
+        if frame.depth > _DEEPEST or self._results < 0 or function.name in self._asking:
+            return NOT_KNOWN
+        inner = _Frame(source, owner, function.name, {}, frame.depth + 1)
+        if function is frame.functions.get(function.name):
+            inner.names, inner.functions = dict(frame.names), frame.functions
+        self._bind(function, inner, given)
+        before = dict(self.attributes)
+        self._asking.append(function.name)
+        try:
+            self.follow(function.body, inner)
+        except _LeftError as left:
+            return left.value
+        except _RefusedError:
+            return NOT_KNOWN
+        finally:
+            self._asking.pop()
+            self.attributes = before
+        return NOT_KNOWN if inner.ends or not inner.certain or _yields(function) else Known(None)
 
     def _enter(self, function: ast.FunctionDef, frame: _Frame) -> None:
         with contextlib.suppress(_LeftError):
@@ -344,7 +433,7 @@ class _Follower:
         elif isinstance(node, ast.Return):
             self._effects(node.value, frame)
             if frame.certain:
-                raise _LeftError
+                raise _LeftError(self.value(node.value, frame) if node.value is not None else Known(None))
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             self._assign(node, frame)
         elif isinstance(node, ast.With):
@@ -355,12 +444,25 @@ class _Follower:
             handlers = [handler.body for handler in node.handlers]
             self._perhaps([[*node.body, *node.orelse], *handlers], frame)
             self.follow(node.finalbody, frame)
+        elif isinstance(node, ast.For) and (items := self._items(node, frame)) is not None:
+            for item in items:
+                frame.names[_last(node.target)] = Known(item)
+                self.follow(node.body, frame)
         elif isinstance(node, ast.For | ast.While | ast.AsyncFor | ast.AsyncWith | ast.Match):
             cases = [case.body for case in node.cases] if isinstance(node, ast.Match) else [node.body]
             self._perhaps([*cases, []], frame)
             self._lose(node, frame)
         elif isinstance(node, ast.Expr):
             self._effects(node.value, frame)
+
+    def _items(self, node: ast.For, frame: _Frame) -> tuple[Any, ...] | None:
+        """What a loop goes through from first to last, where that is known."""
+        through = self.value(node.iter, frame)
+        known = isinstance(through, Known) and isinstance(through.value, tuple)
+        leaves = any(isinstance(part, ast.Break | ast.Continue) for part in _parts(node.body))
+        if not known or leaves or node.orelse or not isinstance(node.target, ast.Name):
+            return None
+        return through.value if isinstance(through, Known) and len(through.value) <= _LONGEST else None
 
     def _if(self, node: ast.If, frame: _Frame) -> None:
         self._effects(node.test, frame)
@@ -412,6 +514,7 @@ class _Follower:
             elif setting is not None:
                 self._forget(setting)
                 self.attributes[setting] = value
+                self._made_of[setting] = self._reads(node.value, frame) if node.value is not None else frozenset()
             else:
                 self._lose(node, frame)
 
@@ -421,7 +524,7 @@ class _Follower:
         self._refuse(_last(raised), said, node, frame, frame.tests)
 
     def _refuse(
-        self, type_: str, said: ast.expr | None, node: ast.stmt, frame: _Frame, tests: tuple[ast.expr, ...]
+        self, type_: str, said: ast.expr | None, node: ast.expr | ast.stmt, frame: _Frame, tests: tuple[ast.expr, ...]
     ) -> None:
         if not frame.certain or not tests:
             return
@@ -444,8 +547,10 @@ class _Follower:
         for part in ast.walk(node):
             if isinstance(part, ast.Name):
                 found |= frame.origins.get(part.id, frozenset())
-            elif isinstance(part, ast.expr) and (name := self._setting(part, frame)) in self.attributes:
-                found.add(name or "")
+            elif isinstance(part, ast.expr) and (name := self._setting(part, frame)) is not None:
+                made = self._method(name) if self.order and name not in self.attributes else None
+                for one in map(_own, _parts(made[2].body)) if made is not None else (name,):
+                    found |= {one, *self._made_of.get(one, ())} if one is not None and one in self.attributes else set()
         return frozenset(found)
 
     def _changes(self, given: Value) -> None:
@@ -461,16 +566,20 @@ class _Follower:
             if isinstance(function, ast.Attribute) and self.order:
                 owner = function.value
                 if isinstance(owner, ast.Name) and owner.id == "self":
-                    self._followed(function.attr, frame, "")
+                    self._followed(function.attr, frame, "", self._given(call, frame, method=True))
                     continue
                 if isinstance(owner, ast.Call) and _last(owner.func) == "super":
-                    self._followed(function.attr, frame, frame.owner)
+                    self._followed(function.attr, frame, frame.owner, self._given(call, frame, method=True))
                     continue
                 behind = self._behind(owner)
                 if whole and behind is not None:
-                    self._followed(function.attr, frame, behind)
+                    self._followed(function.attr, frame, behind, self._given(call, frame))
                     continue
+            if _last(function) == "setattr" and len(call.args) == 3 and (named := self._attribute(call, frame)):
+                self.attributes[named] = self.value(call.args[2], frame)
+                continue
             if certain and frame.certain:
+                self._pick(call, frame)
                 self._make(call, frame)
             if _last(function) in _PURE or (not self.order and self._helped(call, frame)):
                 continue
@@ -502,6 +611,14 @@ class _Follower:
             elif isinstance(child, ast.expr):
                 yield from self._calls(child, frame, sure)
 
+    def _pick(self, call: ast.Call, frame: _Frame) -> None:
+        """Refuses a text that is no member of the enumeration which it is looked up in."""
+        members = self._members(call.func, frame)
+        given = self.value(call.args[0], frame) if len(call.args) == 1 and members else NOT_KNOWN
+        if isinstance(given, Known) and isinstance(given.value, str) and given.value not in members.values():
+            said = f"{given.value!r} is not a valid {_last(call.func)}: it is one of {', '.join(members.values())}"
+            self._refuse("ValueError", ast.Constant(said), call, frame, (*frame.tests, call))
+
     def _make(self, call: ast.Call, frame: _Frame) -> None:
         """Follows what runs when an object of another class is made of settings by their names."""
         named = isinstance(call.func, ast.Name) and not call.args and all(k.arg for k in call.keywords)
@@ -523,33 +640,31 @@ class _Follower:
         """Follows a function that was defined on the way, or one of the package itself that gets settings."""
         if not isinstance(call.func, ast.Name) or frame.depth > _DEEPEST:
             return False
-        source, function = frame.source, frame.functions.get(call.func.id)
-        if function is None:
-            definition = self.provider.definition(frame.source.name, call.func.id)
-            above = self.sources.whole(definition.source.name) if definition is not None else None
-            named = _named(above.tree.body, definition.node.name) if above is not None and definition else None
-            if above is None or not isinstance(named, ast.FunctionDef) or named.decorator_list:
-                return False
-            source, function = above, named
-        parameters = [*function.args.posonlyargs, *function.args.args]
-        given = dict(zip((p.arg for p in parameters), call.args, strict=False))
-        given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
-        names: dict[str, Value] = {a.arg: NOT_KNOWN for a in (*parameters, *function.args.kwonlyargs)}
-        inner = _Frame(source, "", function.name, names, frame.depth + 1, certain=frame.certain)
-        for name, argument in given.items():
-            inner.names[name] = self.value(argument, frame)
-            inner.origins[name] = self._reads(argument, frame)
+        found = self._function(call, frame)
+        if found is None:
+            return False
+        source, function = found
+        inner = _Frame(source, "", function.name, {}, frame.depth + 1, certain=frame.certain)
         if function is frame.functions.get(function.name):
-            inner.names = {**frame.names, **inner.names}
-            inner.functions = frame.functions
+            inner.names, inner.functions = dict(frame.names), frame.functions
+        self._bind(function, inner, self._given(call, frame))
         self._enter(function, inner)
         return True
 
-    def _followed(self, name: str, frame: _Frame, after: str) -> None:
-        if after and after not in [node.name for _, node in self.order]:
-            self.method(name, frame.depth + 1, "", frame.certain)
-        else:
-            self.method(name, frame.depth + 1, after, frame.certain)
+    def _function(self, call: ast.Call, frame: _Frame) -> tuple[Source, ast.FunctionDef] | None:
+        """A function that was defined on the way, or one of the package itself, with the source that it stands in."""
+        name = _last(call.func) if isinstance(call.func, ast.Name) else ""
+        if name in frame.functions:
+            return frame.source, frame.functions[name]
+        definition = self.provider.definition(frame.source.name, name) if name else None
+        above = self.sources.whole(definition.source.name) if definition is not None else None
+        named = _named(above.tree.body, definition.node.name) if above is not None and definition else None
+        plain = above is not None and isinstance(named, ast.FunctionDef) and not named.decorator_list
+        return (above, named) if plain and above is not None and isinstance(named, ast.FunctionDef) else None
+
+    def _followed(self, name: str, frame: _Frame, after: str, given: _Given) -> None:
+        known = after if after in [node.name for _, node in self.order] else ""
+        self.method(name, frame.depth + 1, known, frame.certain, given)
 
     def _behind(self, owner: ast.expr) -> str | None:
         """For ``Base.method(self)`` the class before ``Base`` in the order."""
@@ -564,7 +679,11 @@ class _Follower:
             return Known(node.value)
         setting = self._setting(node, frame)
         if setting is not None:
-            return self._at(setting)
+            return self._at(setting, frame)
+        if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+            return self._each(node, frame)
+        if isinstance(node, ast.Attribute):
+            return self._member(node, frame)
         if isinstance(node, ast.Name):
             return frame.names[node.id] if node.id in frame.names else self._constant(frame.source, node.id)
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
@@ -584,6 +703,37 @@ class _Follower:
             return NOT_KNOWN if holds is None else self.value(node.body if holds else node.orelse, frame)
         return self._called(node, frame) if isinstance(node, ast.Call) else NOT_KNOWN
 
+    def _member(self, node: ast.Attribute, frame: _Frame) -> Value:
+        """A member of an enumeration of texts, or its ``value``: both are the text; what a class above gives a name."""
+        owner = node.value
+        if node.attr == "value":
+            return self.value(owner, frame) if isinstance(owner, ast.Attribute) else NOT_KNOWN
+        if isinstance(owner, ast.Name) and any(known.name == owner.id for _, known in self.order):
+            return self._of_class.get(node.attr, NOT_KNOWN)
+        members = self._members(owner, frame)
+        return Known(members[node.attr]) if node.attr in members else NOT_KNOWN
+
+    def _members(self, node: ast.expr, frame: _Frame) -> Mapping[str, str]:
+        """The members of an enumeration of texts by their names; none of what is no such, or has others beside."""
+        name = node.id if isinstance(node, ast.Name) and node.id not in frame.names else ""
+        key = (frame.source.name, name)
+        if key not in self._enumerations:
+            source, found = _class(self.sources, *key) if name[:1].isupper() else (None, None)
+            texts = source is not None and found is not None and self._of_texts(source, found)
+            self._enumerations[key] = _texts(found) if texts and found is not None else {}
+        return self._enumerations[key]
+
+    def _of_texts(self, source: Source, node: ast.ClassDef) -> bool:
+        """Whether a class is an enumeration whose members are texts, by what it is made of."""
+        bases = {_last(base) for base in node.bases}
+        missing = _named(node.body, "_missing_")
+        if missing is not None and any(isinstance(part, ast.Return) for part in ast.walk(missing)):
+            return False  # it takes other texts for its members too
+        if "StrEnum" in bases or bases >= {"str", "Enum"}:
+            return True
+        above = [_class(self.sources, source.name, name) for name in bases if name not in ("str", "Enum")]
+        return any(s is not None and n is not None and n is not node and self._of_texts(s, n) for s, n in above)
+
     def _constant(self, source: Source, name: str) -> Value:
         """What a module gives a name once and for all."""
         if source.name not in self._constants:
@@ -602,15 +752,26 @@ class _Follower:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             owner, name = node.func.value, _quoted(node.args[0]) if node.args else None
         elif isinstance(node, ast.Call) and _last(node.func) == "getattr" and len(node.args) > 1:
-            owner, name = node.args[0], _quoted(node.args[1])
+            return self._attribute(node, frame)
         if owner is None or name is None:
             return None
         above = self.value(owner, frame)
         return above.below(name) if isinstance(above, Settings) else None
 
-    def _at(self, setting: str) -> Value:
+    def _attribute(self, call: ast.Call, frame: _Frame) -> str | None:
+        """The dotted name of the setting that ``getattr`` or ``setattr`` is called for."""
+        above, name = self.value(call.args[0], frame), self.value(call.args[1], frame)
+        named = isinstance(above, Settings) and isinstance(name, Known) and isinstance(name.value, str)
+        return above.below(name.value) if named and isinstance(above, Settings) and isinstance(name, Known) else None
+
+    def _at(self, setting: str, frame: _Frame) -> Value:
         if setting in self.attributes:
             return self.attributes[setting]
+        if setting in self._of_class:
+            return self._of_class[setting]
+        found = self._method(setting) if self.order else None
+        if found is not None and [_last(one) for one in found[2].decorator_list] == ["property"]:
+            return self._result(found, _Given([None]), frame)
         section = any(name.startswith(f"{setting}.") for name in self.attributes)
         return Settings(setting) if section else NOT_KNOWN
 
@@ -655,16 +816,41 @@ class _Follower:
             return NOT_KNOWN if None in types else Known(isinstance(first.value, tuple(t for t in types if t)))
         if name == "parse_args":
             return Settings("")
-        if name == "len" and isinstance(first, Known) and isinstance(first.value, str | tuple):
-            return Known(len(first.value))
+        if self._members(node.func, frame):  # one that is no member raises before
+            return first
+        if name in _BUILT_IN and isinstance(node.func, ast.Name) and not node.keywords and arguments:
+            values = [argument.value for argument in arguments if isinstance(argument, Known)]
+            try:
+                return Known(_BUILT_IN[name](*values)) if len(values) == len(arguments) else NOT_KNOWN
+            except (TypeError, ValueError, OverflowError):
+                return NOT_KNOWN
         if isinstance(node.func, ast.Attribute) and name in _TEXTS and all(isinstance(a, Known) for a in arguments):
             owner = self.value(node.func.value, frame)
             if isinstance(owner, Known) and isinstance(owner.value, str):
                 try:
-                    return Known(getattr(owner.value, name)(*(a.value for a in arguments if isinstance(a, Known))))
-                except TypeError:
+                    made = getattr(owner.value, name)(*(a.value for a in arguments if isinstance(a, Known)))
+                except (TypeError, ValueError):
                     return NOT_KNOWN
-        return NOT_KNOWN
+                return Known(tuple(made) if isinstance(made, list) else made)
+        return self._returned(node, frame)
+
+    def _each(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: _Frame) -> Value:
+        """What a comprehension over known items comes to."""
+        one = node.generators[0]
+        through = self.value(one.iter, frame)
+        items = through.value if isinstance(through, Known) and isinstance(through.value, tuple) else None
+        if items is None or len(node.generators) > 1 or not isinstance(one.target, ast.Name) or len(items) > _LONGEST:
+            return NOT_KNOWN
+        found: list[Any] = []
+        for item in items:
+            inner = replace(frame, names={**frame.names, one.target.id: Known(item)})
+            tests = [truth(self.value(test, inner)) for test in one.ifs]
+            value = self.value(node.elt, inner)
+            if None in tests or (False not in tests and not isinstance(value, Known)):
+                return NOT_KNOWN
+            if isinstance(value, Known) and False not in tests:
+                found.append(value.value)
+        return Known(tuple(dict.fromkeys(found) if isinstance(node, ast.SetComp) else found))
 
     def _text(self, node: ast.expr, frame: _Frame) -> str:
         if isinstance(node, ast.JoinedStr):
@@ -693,6 +879,22 @@ def _constants(tree: ast.Module) -> dict[str, ast.expr]:
             if all(isinstance(part, ast.Constant) for part in parts) and stored[name] == 1 and name not in changed:
                 found[name] = value
     return found
+
+
+def _texts(node: ast.ClassDef) -> dict[str, str]:
+    """The members of an enumeration that are texts as they stand; none where one has to be worked out."""
+    found: dict[str, str] = {}
+    for statement in node.body:
+        if isinstance(statement, ast.Assign):
+            names, value = [_last(target) for target in statement.targets], _quoted(statement.value)
+            if len(names) != 1 or value is None:
+                return {}
+            found[names[0]] = value
+    return found
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in _parts(function.body))
 
 
 def _set_on_the_way(classes: list[ast.ClassDef], method: str) -> Iterator[str]:
@@ -745,10 +947,13 @@ def _parts(body: list[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _computed(op: ast.operator, left: Value, right: Value) -> Value:
-    numbers = isinstance(left, Known) and isinstance(right, Known)
-    if not numbers or type(op) not in _ARITHMETIC or not isinstance(left, Known) or not isinstance(right, Known):
+    if type(op) not in _ARITHMETIC or not isinstance(left, Known) or not isinstance(right, Known):
         return NOT_KNOWN
-    if not all(isinstance(value, int | float) for value in (left.value, right.value)):
+    numbers = all(isinstance(value, int | float) for value in (left.value, right.value))
+    alike = isinstance(op, ast.Add) and any(
+        isinstance(left.value, kind) and isinstance(right.value, kind) for kind in (str, tuple)
+    )
+    if not numbers and not alike:
         return NOT_KNOWN
     try:
         return Known(_ARITHMETIC[type(op)](left.value, right.value))

@@ -53,7 +53,7 @@ FILES = {
             def __post_init__(self):
                 super().__post_init__()
                 if self.batch is None:
-                    self.batch = self.num_generations * 2
+                    self.batch = self.num_generations * 4
                 if self.rows is not None and self.rows % self.num_generations:
                     raise ValueError(f"rows ({self.rows}) must be divisible by {self.num_generations}.")
                 if self.batch < 4:
@@ -98,6 +98,8 @@ def refuse(site: Site) -> Callable[..., Refusal | None]:
     [
         ({"num_generations": 1}, "GRPO requires at least 2 generations. You provided 1 and …."),
         ({"num_generations": "1"}, "GRPO requires at least 2 generations. You provided 1 and …."),
+        ({"num_generations": 0}, "a batch of four or more"),
+        ({"batch": 1}, "a batch of four or more"),
         ({"rows": 9}, "rows (9) must be divisible by 8."),
         ({"delta": 1.5, "loss_type": "dapo"}, "no delta here"),
         ({"fp16": True, "bf16": "true"}, "At most one of fp16 and bf16 can be True"),
@@ -107,6 +109,116 @@ def test_what_is_certainly_raised(refuse: Callable[..., Refusal | None], given: 
     found = refuse(**given)
     assert found is not None and (found.type, found.message) == ("ValueError", message)
     assert set(found.reads) & set(given)
+
+
+WORKED_OUT = {
+    "swift/kinds.py": """
+        from enum import Enum, StrEnum
+        class Named(str, Enum):
+            @classmethod
+            def _missing_(cls, value):
+                raise ValueError(f"{value} is not valid")
+        class When(Named):
+            NO = "no"
+            STEPS = "steps"
+        class Loose(str, Enum):
+            ONE = "one"
+            @classmethod
+            def _missing_(cls, value):
+                return cls.ONE
+        class Numbered(Enum):
+            ONE = 1
+        """,
+    "swift/rules.py": """
+        def rounds(count, by=4):
+            if count > 100:
+                return by
+            return count // by
+        def looked_up(count):
+            return read(count)
+        """,
+    "swift/args.py": """
+        from dataclasses import dataclass
+        from typing import Union
+        from swift.kinds import Loose, Numbered, When
+        from swift.rules import looked_up, rounds
+        @dataclass
+        class Base:
+            CHECKED = ["low", "high"]
+            def __post_init__(self):
+                for name in self.CHECKED:
+                    if getattr(self, name) < 0:
+                        raise ValueError(f"{name} is below zero")
+        @dataclass
+        class Arguments(Base):
+            CHECKED = Base.CHECKED + ["most"]
+            low: int = 1
+            high: int = 9
+            most: int = 10
+            save: Union[When, str] = "steps"
+            evaluate: Union[When, str] = "steps"
+            loose: Union[Loose, str] = "one"
+            number: Union[Numbered, str] = "1"
+            shards: str = ""
+            count: int = 16
+            def __post_init__(self):
+                super().__post_init__()
+                self.save = When(self.save)
+                self.evaluate = When(self.evaluate)
+                self.loose = Loose(self.loose)
+                self.number = Numbered(self.number)
+                if self.save == When.STEPS and self.evaluate != self.save:
+                    raise ValueError(f"evaluate as it is saved, not {self.evaluate}")
+                self.shards = [part.upper() for part in self.shards.split()]
+                if "FULL" in self.shards and "HYBRID" in self.shards:
+                    raise ValueError("full or hybrid")
+                if rounds(self.count) < 2:
+                    raise ValueError("too few rounds")
+                if looked_up(self.count) == 0:
+                    raise ValueError("nobody knows")
+                if self.width % 2:
+                    raise ValueError(f"an odd width of {self.width}")
+                self.hold(self.most, least=5)
+            @property
+            def width(self):
+                return max(self.low, self.high) - min(self.low, self.high)
+            def hold(self, value, least=1, limit=100):
+                if value < least or value > limit:
+                    raise ValueError(f"{value} is not within {least} and {limit}")
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "reads"),
+    [
+        ({"save": "seldom"}, "'seldom' is not a valid When: it is one of no, steps", {"save"}),
+        ({"evaluate": "no"}, "evaluate as it is saved, not no", {"save", "evaluate"}),
+        ({"low": -1}, "low is below zero", {"low"}),
+        ({"most": -1}, "most is below zero", {"most"}),
+        ({"shards": "full hybrid"}, "full or hybrid", {"shards"}),
+        ({"count": 4}, "too few rounds", {"count"}),
+        ({"count": 0}, "too few rounds", {"count"}),
+        ({"high": 10}, "an odd width of 9", {"low", "high"}),
+        ({"most": 3}, "3 is not within 5 and 100", {"most"}),
+        ({"most": 300}, "300 is not within 5 and 100", {"most"}),
+    ],
+)
+def test_enumerations_loops_properties_and_what_functions_return(
+    site: Site, given: dict[str, Any], message: str, reads: set[str]
+) -> None:
+    found = refusal(Sources(SearchPath([site(WORKED_OUT)])), "swift.args", "Arguments", given)
+    assert found is not None and found.message == message
+    assert reads <= set(found.reads)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"loose": "two"}, {"number": "7"}, {"shards": "full"}, {"count": 200}, {"high": 11}, {"most": 100}],
+    ids=["defaults", "takes others too", "of numbers", "one of both", "another return", "even", "at the limit"],
+)
+def test_what_is_worked_out_to_be_well(site: Site, given: dict[str, Any]) -> None:
+    assert refusal(Sources(SearchPath([site(WORKED_OUT)])), "swift.args", "Arguments", given) is None
 
 
 def test_a_text_that_its_type_names() -> None:
@@ -127,7 +239,6 @@ def test_where_and_when(refuse: Callable[..., Refusal | None]) -> None:
         {},
         {"num_generations": 4, "rows": 8},
         {"num_generations": 4, "rows": 16},
-        {"batch": 1},
         {"delta": 1.5},
         {"steps": 200},
         {"plan": None},
@@ -137,7 +248,6 @@ def test_where_and_when(refuse: Callable[..., Refusal | None]) -> None:
         "defaults",
         "good",
         "a list that is changed",
-        "a field set anew",
         "half a condition",
         "the environment",
         "behind a return",

@@ -35,6 +35,6 @@ FRAMEWORK = Framework(
     # VLLMClient.update_named_param; the parameters' own names: vllm_generation.py
     sync=Sync(one_by_one=True, own_names=""),
     imports={"always": ("trl.trainer.{algorithm}_trainer",), "server": ("trl.scripts.vllm_serve",)},
-    arguments=("trl.trainer.{algorithm}_config",),
+    arguments=("trl.trainer.{algorithm}_config", "trl.experimental.{algorithm}.{algorithm}_config"),
     asked_by="trl_grpo.py",
 )
