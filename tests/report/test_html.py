@@ -6,6 +6,7 @@ import itertools
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -184,17 +185,53 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_text_can_be_read_in_both_schemes(scheme: int) -> None:
-    css = (Path(html.__file__).parent / "page.css").read_text()
-    colours = dict(re.findall(r"--([a-z0-9]+): (#[0-9a-f]{6});", re.findall(r":root \{(.*?)\}", css, re.S)[scheme]))
-    texts = ("text", "dim", "red", "amber", "green", "blue", "violet")
-    pairs = [*itertools.product(texts, ("back", "panel")), *(("text", f"c{n}") for n in range(shapes.COLOURS))]
-    assert {
-        pair: round(contrast(colours[pair[0]], colours[pair[1]]), 1)
-        for pair in pairs
-        if contrast(colours[pair[0]], colours[pair[1]]) < 4.5
-    } == {}
+CSS = (Path(html.__file__).parent / "page.css").read_text()
+SCHEMES = [
+    pytest.param(dict(re.findall(r"--([a-z0-9]+): (#[0-9a-f]{6});", block)), id=name)
+    for name, block in zip(("light", "dark"), re.findall(r":root \{(.*?)\}", CSS, re.S), strict=True)
+]
+
+
+def too_faint(colours: dict[str, str], names: Iterable[str], least: float) -> dict[tuple[str, str], float]:
+    """The pairs of a colour and what it may stand on that differ less than this."""
+    pairs = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in itertools.product(names, ("back", "panel"))}
+    return {pair: round(ratio, 1) for pair, ratio in pairs.items() if ratio < least}
+
+
+@pytest.mark.parametrize("colours", SCHEMES)
+def test_text_can_be_read_in_both_schemes(colours: dict[str, str]) -> None:
+    """WCAG 2.2 AA, 1.4.3: every colour that a rule gives to text, and the text on the bars."""
+    texts = set(re.findall(r"[{;] *color: var\(--(\w+)\)", CSS))
+    assert {"text", "dim", "red"} <= texts
+    assert too_faint(colours, texts, 4.5) == {}
+    assert [n for n in range(shapes.COLOURS) if contrast(colours["text"], colours[f"c{n}"]) < 4.5] == []
+
+
+@pytest.mark.parametrize("colours", SCHEMES)
+def test_lines_and_marks_can_be_seen_in_both_schemes(colours: dict[str, str]) -> None:
+    """WCAG 2.2 AA, 1.4.11: lines that mean something. A track is no more than the ground of its bars, whose text says
+    what they are."""
+    drawn = dict(re.findall(r"^([.\w: >]+) \{[^}]*stroke: var\(--(\w+)\)", CSS, re.M))
+    ground = {".track", ".bar", ".bar.random"}
+    assert {".mark", "polyline", ".alive", ".track.unknown"} <= drawn.keys()
+    assert too_faint(colours, {colour for rule, colour in drawn.items() if rule not in ground}, 3.0) == {}
+    assert "stroke-opacity" not in CSS
+
+
+@pytest.mark.parametrize("colours", SCHEMES)
+def test_what_the_keyboard_reaches_shows_it(colours: dict[str, str]) -> None:
+    """WCAG 2.2 AA, 2.4.7 and 2.4.13: links, folds, and what scrolls."""
+    (outline,) = re.findall(r":focus-visible \{ outline: (\d+)px solid var\(--(\w+)\)", CSS)
+    assert int(outline[0]) >= 2 and too_faint(colours, [outline[1]], 3.0) == {}
+    assert "outline: none" not in CSS
+    read = Reader(page(replace(REPORT, exhibits=(FULL,))))
+    scrolls = [attributes for tag, attributes in read.found if tag == "pre" or attributes.get("class") == "scroll"]
+    assert scrolls and all(attributes.get("tabindex") == "0" for attributes in scrolls)
+
+
+def test_on_paper_nothing_is_folded_or_cut() -> None:
+    (paper,) = re.findall(r"@media print \{(.*?)\n\}", CSS, re.S)
+    assert "details::details-content" in paper and "pre { white-space: pre-wrap" in paper
 
 
 def test_only_what_the_case_holds_is_drawn() -> None:
