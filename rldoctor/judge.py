@@ -113,12 +113,15 @@ def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) ->
         return CheckResult(code=check.code, name=check.name, outcome=outcome, reason=reason, **more)  # type: ignore[arg-type]
 
     with reads.listening() as read:
-        missing = first_missing(case, detector.needs)
+        try:
+            missing = first_missing(case, detector.needs)
+        except reads.NotKnown:
+            return result(Outcome.NOT_CHECKED, read.missing(), lacks=tuple(read.unknown))
         if isinstance(missing, Absent):
             return result(Outcome.NOT_APPLICABLE, missing.reason)
         if missing is not None:
             return result(Outcome.NOT_CHECKED, _with_how(missing.reason, missing.how), lacks=tuple(read.unknown))
-        outcome = _heard(check, detector, case, known, result)
+        outcome = _heard(check, detector, case, known, result, read)
     runs = _runs(case, detector) if outcome.outcome is Outcome.PASS and check.kind is not Kind.FALLBACK else []
     if runs and runs == failed_runs(case, detector):
         why = next((f"not reached: {run['why']}" for run in runs if run.get("why")), "no run came to its end")
@@ -130,7 +133,12 @@ def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) ->
 
 
 def _heard(
-    check: Check, detector: Detector, case: Case, known: Knows, result: Callable[..., CheckResult]
+    check: Check,
+    detector: Detector,
+    case: Case,
+    known: Knows,
+    result: Callable[..., CheckResult],
+    read: reads.Reads,
 ) -> CheckResult:
     """What a detector says, whatever it reads."""
     findings: list[Finding] = []
@@ -142,9 +150,11 @@ def _heard(
                 reach.append(item.text)
             else:
                 findings.append(_finished(case, item))
-    except (NotApplicable, NotChecked) as reason:
+    except (NotApplicable, NotChecked, reads.NotKnown) as reason:
         if findings:  # what was found stays found, whatever could not be looked at after it
             return result(Outcome.FINDINGS, findings=tuple(findings))
+        if isinstance(reason, reads.NotKnown):
+            return result(Outcome.NOT_CHECKED, read.missing())
         if isinstance(reason, NotApplicable):
             return result(Outcome.NOT_APPLICABLE, str(reason))
         return result(Outcome.NOT_CHECKED, _with_how(str(reason), reason.how))

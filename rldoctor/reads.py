@@ -23,6 +23,10 @@ class Reads:
         return "; ".join(f"{clause} {', '.join(items)}".strip() for clause, items in said.items())
 
 
+class NotKnown(Exception):  # noqa: N818  (named as NotChecked is)
+    """A judgement would take something else for a fact that nobody knows; the message is its name."""
+
+
 _LISTENING: ContextVar[Reads | None] = ContextVar("reads", default=None)
 
 
@@ -56,3 +60,9 @@ def note(fact: str, unknown: str | None = None, item: str = "") -> None:
         reads.facts.add(fact)
         if unknown is not None:
             reads.unknown.setdefault(fact, (unknown, item))
+
+
+def end(fact: str) -> None:
+    """Ends the judgement that is listened to, if any: it cannot go on without this fact."""
+    if _LISTENING.get() is not None:
+        raise NotKnown(fact)

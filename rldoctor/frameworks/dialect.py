@@ -20,6 +20,7 @@ from rldoctor.frameworks.refusals import no_name, refused_value
 from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.frameworks.strays import strays
 from rldoctor.frameworks.table import Rows, parents
+from rldoctor.frameworks.worlds import agreed
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
@@ -227,13 +228,17 @@ class Dialect:
             key = name.lstrip("-").replace("-", "_") if name.startswith("-") else name
             if (found := self.rule(key)) is not None:
                 draft.doubts.setdefault(found[0], f"not set, since the command ends above {name}")
+        agreed(draft, self.complete)
+        return self.plan(draft)
+
+    def complete(self, draft: Draft) -> None:
+        """Fills in what follows from what the launch says, and what holds where it says nothing."""
         processes(draft)
-        devices(draft, self.role(launch))
+        devices(draft, self.role(draft.launch))
         self.defaults(draft)
         for derivation in self.derivations:
             derivation(draft)
         self.engine_defaults(draft)
-        return self.plan(draft)
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """A canonical edit in this framework's words, with the place and the way to write it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from rldoctor.formats.native import Native
@@ -13,6 +15,9 @@ from rldoctor.plan.vocabulary import term
 
 # Which model is trained, a launch says; what a framework or vLLM takes where none is named is nobody's model.
 NAMED = frozenset({"model.path", "model.critic_path", "engine.model"})
+
+# Before the keys of native settings, where they stand among settings of the vocabulary.
+NATIVE = "native."
 
 
 class Draft:
@@ -30,6 +35,27 @@ class Draft:
         self.refused: list[RefusedValue] = []
         self.notes: list[Note] = list(launch.notes)
         self.doubts: dict[str, str] = {}
+        self._imagine: Callable[[str], Any] | None = None
+
+    def copy(self, imagine: Callable[[str], Any] | None = None) -> Draft:
+        """A draft that goes on from here by itself; with ``imagine`` settings that are not known are what that says."""
+        other = copy(self)
+        for name, held in vars(self).items():
+            if isinstance(held, dict | list):
+                setattr(other, name, copy(held))
+        other._imagine = imagine
+        if imagine is not None:
+            for option, setting in self.settings.items():
+                other.put(option, setting)
+            for name in self.unread_natives():
+                native = self.natives[name.removeprefix(NATIVE)]
+                other.natives[native.key] = replace(native, value=imagine(name))
+        return other
+
+    def unread_natives(self) -> dict[str, Setting]:
+        """The native settings whose values cannot be read, by their keys behind ``native.``."""
+        found = {NATIVE + key: native for key, native in self.natives.items() if isinstance(native.value, Unresolved)}
+        return {name: _setting(native.value, **at(native)) for name, native in found.items()}
 
     def value(self, option: str, default: Any = None) -> Any:
         """The value so far; ``default`` where it is absent, null or unknown."""
@@ -53,34 +79,34 @@ class Draft:
         except ValueError as error:
             self.note(f"{native.spelled or native.key}: {error}", native.file, native.line)
             value = Unresolved(native.raw or str(native.value), f"{native.spelled or native.key}: {error}")
-        self.settings[option] = _setting(value, source=source, **at(native))
+        self.put(option, _setting(value, source=source, **at(native)))
 
     def take_part(self, native: Native, option: str, key: str) -> None:
         """Adds one entry, given by itself under a longer key, to a setting that is a dictionary."""
         found = self.settings.get(option)
         whole = dict(found.value) if found is not None and isinstance(found.value, dict) else {}
         name = key.rpartition(".")[2]
-        self.settings[option] = _setting(
-            {**whole, name: convert(native.value, "any")}, source=Source.GIVEN, **at(native)
-        )
+        self.put(option, _setting({**whole, name: convert(native.value, "any")}, source=Source.GIVEN, **at(native)))
 
     def put(self, option: str, setting: Setting) -> None:
         """Sets ``option`` to a setting that a reader has already made."""
         _kind(option)
+        if setting.unknown is not None and self._imagine is not None:
+            setting = replace(setting, value=self._imagine(option), unknown=None)
         self.settings[option] = setting
 
     def default(self, option: str, value: Any, key: str | None = None, how: str | None = None) -> None:
         """Sets ``option`` to what the framework takes where nothing is given, unless something is known already."""
         if self.settings.get(option) is None:
-            why = self._doubt(option)
+            why = self._doubt(option, value)
             held = convert(value, _kind(option)) if why is None else Unresolved("", why)
-            self.settings[option] = _setting(held, source=Source.DEFAULT, key=key, how=how)
+            self.put(option, _setting(held, source=Source.DEFAULT, key=key, how=how))
 
-    def _doubt(self, option: str) -> str | None:
+    def _doubt(self, option: str, value: Any) -> str | None:
         """Why the default need not be what the launch runs with; None where it is."""
         if self.launch.missed is not None:
             return f"not set in what was read, but {self.launch.missed}"
-        if option in NAMED:
+        if option in NAMED and (value is not None or option != "model.critic_path"):  # without one there is no critic
             return "the launch names no model"
         return self.doubts.get(option)
 
@@ -89,12 +115,9 @@ class Draft:
         cite (and to edit) first. A value of None derives nothing."""
         if value is None or not self.is_open(option):
             return
-        doubtful = next((s for name in inputs if (s := self.settings.get(name)) is not None and s.unknown), None)
-        if doubtful is not None and doubtful.source is Source.DEFAULT:
-            value = Unresolved("", doubtful.unknown or "")
         cited = next((s for name in inputs if (s := self.settings.get(name)) is not None and s.line), None)
         place = {} if cited is None else {"file": cited.file, "line": cited.line, "key": cited.key}
-        self.settings[option] = _setting(convert(value, _kind(option)), source=Source.DERIVED, how=how, **place)
+        self.put(option, _setting(convert(value, _kind(option)), source=Source.DERIVED, how=how, **place))
 
     def override(self, option: str, value: Any, how: str, *inputs: str) -> None:
         """Like :meth:`derive`, and replaces what was given: for a framework that ignores or corrects the given
@@ -130,7 +153,7 @@ class Draft:
 def variables(draft: Draft, names: Iterable[Native]) -> None:
     """Environment variables of the launch as ``env.*`` settings."""
     for native in names:
-        draft.settings[f"env.{native.key}"] = _setting(native.value, source=Source.ENVIRONMENT, **at(native))
+        draft.put(f"env.{native.key}", _setting(native.value, source=Source.ENVIRONMENT, **at(native)))
 
 
 def _setting(value: Any, **more: Any) -> Setting:

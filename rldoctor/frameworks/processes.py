@@ -40,8 +40,6 @@ def launcher_setting(option: str, native: Native) -> Setting:
 def processes(draft: Draft) -> None:
     """Processes per node from the total and the nodes, and the total from the other two."""
     total, nodes, each = (draft.value(name) for name in ("process.total", "process.nnodes", "process.nproc"))
-    if nodes is None and not draft.is_open("process.nnodes"):
-        return  # a variable that is not known here says it
     if total and total % (nodes or 1) == 0:
         how = f"{total} processes on {nodes or 1} node(s)"
         draft.derive("process.nproc", total // (nodes or 1), how, "process.total", "process.nnodes")

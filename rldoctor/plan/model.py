@@ -185,6 +185,10 @@ class RolloutPlan:
         return setting
 
     def value(self, name: str, default: Any = None) -> Any:
-        """The value under a canonical name; ``default`` where it is absent, null or unknown."""
+        """The value under a canonical name; ``default`` where it is absent or null. What is given and cannot be read is
+        no default: a judgement that would take it so ends here, with :class:`rldoctor.reads.NotKnown`."""
         setting = self.get(name)
+        given = setting is not None and setting.unknown is not None and setting.source is not Source.DEFAULT
+        if given and default is not None:
+            reads.end(f"plan.{self.role}.{name}")
         return default if setting is None or setting.value is None else setting.value

@@ -78,15 +78,14 @@ def _sequences(draft: Draft) -> None:
             draft.derive("engine.max_num_seqs", value, how, "batch.train", "batch.steps_per_generation")
         return
     each, steps = draft.value("batch.per_device"), draft.value("batch.steps_per_generation")
-    if between(draft, "ms-swift", "3.5", "3.11"):
-        # vllm_max_num_seqs is not looked at.
-        draft.put("engine.max_num_seqs", Setting(unknown="it follows from the batch, which is not known here"))
+    # In these releases vllm_max_num_seqs is not looked at.
+    fixed = between(draft, "ms-swift", "3.5", "3.11")
     if each and steps:
-        if draft.value("engine.max_num_seqs") is None:
-            draft.settings.pop("engine.max_num_seqs", None)
         how = f"{each} per device x {ranks} ranks x {steps} steps"
         inputs = ("batch.per_device", "batch.steps_per_generation", "engine.tensor_parallel_size")
-        draft.derive("engine.max_num_seqs", each * ranks * steps, how, *inputs)
+        (draft.override if fixed else draft.derive)("engine.max_num_seqs", each * ranks * steps, how, *inputs)
+    elif fixed:
+        draft.put("engine.max_num_seqs", Setting(unknown="it follows from the batch, which is not known here"))
 
 
 def _adapters(draft: Draft) -> None:
