@@ -112,10 +112,10 @@ _SHOWN_BELOW = expression(
 )
 _PROMPT = expression(r"[ \t]{0,80}(?:[\w@:~/.-]{0,60}[$#%>][ \t]|>>>[ \t]|In[ ]\[\d{1,5}\]:|\(\w{1,12}\)[ \t]|!)")
 _LINE_ENDS = expression(r"[ \t]{0,8}(?:[\"'\\\n│|):]|\(|\Z)")
-# What a comment says of the value before it.
-_COMMENTED = expression(
-    r"(?P<value>[^\s\"'`=:,;()]{16,512})[\"'`]?[ \t]{0,8}(?:#|//|<?--?>?|←|\()[ \t]{0,4}[^\n#]{0,40}\Z"
-)
+# A comment up to the name in it, and what no value before it holds.
+_COMMENT = expression(r"[ \t\"'`]{0,8}(?:#|//|<?--?>?|←|\()[ \t]{0,4}[^\n#]{0,40}\Z")
+_BEFORE_A_VALUE = "\n \t\"'`=:,;()"
+_LONGEST_VALUE = 512
 _OPENING = expression(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
 # What stood at the end or the beginning of a line before lines were joined to one: a block of YAML, an item, a shell's
 # backslash.
@@ -269,14 +269,17 @@ def _held(text: str, start: int, end: int, name: str) -> Iterator[Span]:
 
 def _beside(text: str, begin: int, end: int, name: str) -> Iterator[Span]:
     """A value drawn at random that stands before the comment that has the name, or in the line below."""
+    if _LINE_ENDS.match(text, end) and (comment := _COMMENT.search(text, max(0, begin - 56), begin)):
+        lowest = max(0, comment.start() - _LONGEST_VALUE)
+        first = max(text.rfind(one, lowest, comment.start()) for one in _BEFORE_A_VALUE) + 1
+        if _drawn(text[first : comment.start()]):
+            yield Span(first, comment.start(), name)
     line = text.rfind("\n", max(0, begin - 640), begin) + 1
-    commented = _COMMENTED.search(text, max(line, begin - 640), begin) if _LINE_ENDS.match(text, end) else None
     below = _SHOWN_BELOW.match(text, end)
-    if below is None and _PROMPT.match(text, line):
-        below = _SHOWN_BELOW.match(text, text.find("\n", end, end + 40))
-    for hit in filter(None, (commented, below)):
-        if _drawn(hit["value"]):
-            yield Span(hit.start("value"), hit.end("value"), name)
+    if below is None and _PROMPT.match(text, line) and (newline := text.find("\n", end, end + 40)) > 0:
+        below = _SHOWN_BELOW.match(text, newline)
+    if below and _drawn(below["value"]):
+        yield Span(below.start("value"), below.end("value"), name)
 
 
 def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
