@@ -123,15 +123,18 @@ check.signature(
 )
 
 
-@check.logged(" in replica ", "module must have its parameters and buffers on device ")
-def data_parallel(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``Caught StopIteration in replica 1 on device 1``: torch's DataParallel copied the model to every visible GPU."""
-    frames = [frame for link in (event.exception.chain if event.exception else ()) for frame in link.frames]
-    replica = event.search(r"Caught \w+ in replica \d+ on device \d+")
-    if replica is None and not any("parallel/data_parallel" in frame.file for frame in frames):
-        return
-    yield check.finding(
-        "the trainer wrapped the model in DataParallel: several GPUs are visible to one process without a launcher",
-        fixes=_ONE_EACH,
-        url="https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html",
-    )
+def _in_data_parallel(case: Case, event: LogEvent) -> bool:
+    """Whether torch's DataParallel, which copies the model to every visible GPU, says so or is among the frames."""
+    frames = (frame for link in (event.exception.chain if event.exception else ()) for frame in link.frames)
+    said = event.search(r"Caught \w+ in replica \d+ on device \d+") is not None
+    return said or any("parallel/data_parallel" in frame.file for frame in frames)
+
+
+check.signature(
+    " in replica ",
+    "module must have its parameters and buffers on device ",
+    when=_in_data_parallel,
+    says="the trainer wrapped the model in DataParallel: several GPUs are visible to one process without a launcher",
+    fixes=_ONE_EACH,
+    url="https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html",
+)

@@ -221,9 +221,4 @@ class _Parser:
 
 def _unquoted(text: str) -> str:
     """What stands between quotes: backslashes count only before a quote of the same kind, and at the end."""
-    done, rest = [], text[1:]
-    escaped = expression(rf"\\+{text[0]}")
-    while (found := escaped.search(rest)) is not None:
-        done += [rest[: found.start()], found[0][1::2]]
-        rest = rest[found.end() :]
-    return "".join([*done, rest[:-1]])
+    return re.sub(rf"\\*{text[0]}", lambda found: found[0][1::2], text[1:])
