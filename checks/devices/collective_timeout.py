@@ -13,10 +13,11 @@ Why it hurts
 
 How sure it is
     A time-out is a consequence: whatever failed earlier on any rank goes before it. A size or kind that differs is the
-    fault itself. Stacks show where each rank was in every sample; a run is held against its own pace, by how often its
-    log repeats itself: nothing within it or where the missing rank moves, a warning where it still computes or has been
-    quiet for little longer, an error beyond, and no judgement where nothing tells the pace. Ranks that flight recorders
-    show waiting for each other in a ring, and one that has no process on its host, are certain.
+    fault itself. Stacks show where each rank was in every sample. A run is held against its own pace, which is how
+    often its log repeats itself. Within that pace, and where the missing rank moves, nothing is said; where it
+    computes, or has been quiet for little longer, it is a warning; beyond that an error. Where nothing tells the pace
+    there is no judgement. Certain are ranks that flight recorders show waiting for each other in a ring, and a rank
+    that has no process on its host.
 
 The fix and its cost
     Find what the missing rank did (its last line, its stack). Where it was legitimately slow (a checkpoint, an

@@ -19,9 +19,9 @@ The fix and its cost
     Join the running cluster with its address and the driver's namespace. Where the framework's own source calls
     ``ray.init`` without them, only a release that does it, or ``RAY_ADDRESS`` in the environment, helps. Where a token
     is asked for (Ray 2.60 does by itself once there is one), ``RAY_ADDRESS=auto`` finds it in ``~/.ray``; the head's
-    address needs ``RAY_AUTH_MODE=token`` too. From level
-    ``devices`` on a Ray of our own is started and its actors are looked up from another process, as the engine does it:
-    that reproduces the fault on the Ray at hand, and proves the address.
+    address needs ``RAY_AUTH_MODE=token`` too. From level ``devices`` on, rldoctor starts a Ray of its own and looks its
+    actors up from another process, as the engine does: that reproduces the fault on the Ray at hand, and proves the
+    address.
 
 References
     https://docs.ray.io/en/latest/ray-core/namespaces.html

@@ -3,9 +3,8 @@
 What it looks for
     A proxy for HTTP that is not kept away from the server's host, a server that is started at another port or listens
     elsewhere than the trainer asks, a time limit too short to load a model; nothing that answers at ``RAY_ADDRESS``, or
-    a cluster there that wants a token. In a log: TRL's and ms-swift's clients
-    that wait for a server that never comes up, refused connections to its port, and
-    ``ray.init(address=...)`` without a running Ray.
+    a cluster there that wants a token. In a log: TRL's and ms-swift's clients that wait for a server that never comes
+    up, refused connections to its port, and ``ray.init(address=...)`` without a running Ray.
 
 Why it hurts
     The trainer waits until its time limit and stops, or waits for ever.

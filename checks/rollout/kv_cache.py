@@ -9,8 +9,8 @@ What it looks for
     block manager, and the CPU engine's cache that is larger than the node's memory.
 
 Why it hurts
-    vLLM refuses to start. Models with a context of 128k or 1M tokens do it on any small device when
-    ``max_model_len`` is left to them.
+    vLLM refuses to start. With a model whose context is 128k or 1M tokens that happens on any small device, unless
+    ``max_model_len`` is set.
 
 How sure it is
     The estimate leaves out everything but weights and cache (activations, CUDA graphs, communication), so it speaks

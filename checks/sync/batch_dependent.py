@@ -14,7 +14,7 @@ Why it hurts
 How sure it is
     Versions and backends are the tests in vLLM's own source. Without a demand for batch invariance a difference within
     rounding is normal and nothing is reported; another token counts as rounding where the two best were as close.
-    Beyond rounding (``rollout/agreement.py``) requests reach into each other, whatever was asked for. What the CPU's
+    Beyond rounding (``observed/agreement.py``) requests reach into each other, whatever was asked for. What the CPU's
     kernels do says nothing of a GPU's.
 
 The fix and its cost

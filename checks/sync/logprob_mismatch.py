@@ -21,7 +21,7 @@ How sure it is
     where the difference is ten times the bound or so (stale weights, another temperature, a wrong model). Sampling
     with top_p, top_k or min_p biases TRL's difference by the mass that is cut off. Running engines are judged by mean
     and largest difference, by precision: for miniatures in bfloat16 0.12 and 0.5, for real models 0.1 and 1 (sources
-    in ``rollout/agreement.py``).
+    in ``observed/agreement.py``).
 
     ============================== ======= ====== ==================================================================
     metric                         warning error  bound from

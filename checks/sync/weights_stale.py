@@ -4,10 +4,11 @@ What it looks for
     In a running engine: the trainer's weights are changed by a known amount and sent the way the framework does. The
     engine's log-probabilities must follow those of the trainer, for prompts that it has seen before too, stay the same
     when the same weights come again, and not depend on the precision that they are sent in.
-    TRL releases whose sleep mode reloads the checkpoint over the synced weights, a TRL that shares prefixes over
-    updates without a reset, verl releases whose servers get the weights only when they are woken, and never sleep. In
-    the logged metrics: a difference between the engine's and the trainer's log-probabilities that begins at noise and
-    grows with every step.
+    In a launch file: TRL releases whose sleep mode reloads the checkpoint over the synced weights, a TRL that shares
+    prefixes over updates without a reset, verl releases whose servers get the weights only when they are woken, and
+    never sleep.
+    In the logged metrics: a difference between the engine's and the trainer's log-probabilities that begins at noise
+    and grows with every step.
 
 Why it hurts
     Rollouts come from the base model, the trainer moves away from it, importance ratios fall to nothing, and the loss
@@ -15,7 +16,7 @@ Why it hurts
 
 How sure it is
     What the engine tells after the sync is compared with transformers holding the new weights, the old ones, and the
-    new ones with one part old: the part that fits is named. Differences within rounding (``rollout/agreement.py``)
+    new ones with one part old: the part that fits is named. Differences within rounding (``observed/agreement.py``)
     pass. The releases were read in TRL's source. A growing difference also comes from drifting numerics; it must start
     within noise and grow steadily to six times what it was.
 

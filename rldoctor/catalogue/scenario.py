@@ -68,10 +68,10 @@ class Run:
 class Scenario:
     """Traffic that shows a failure in a running engine. It records and judges nothing.
 
-    ``program`` is a Python file with ``play(stand, arguments)`` for the target's interpreter (see
-    ``children/stand.py``); without one it is what every boot shows by itself. ``runs`` maps names to runs; it may raise
-    :class:`rldoctor.catalogue.check.NotApplicable`. What the runs record becomes ``observations.<name>``, keyed by
-    run, each in the form of a job's result."""
+    ``program`` is a Python file with ``play(running, arguments)`` for the target's interpreter (see
+    ``probes/children/running_engine.py``); without one it is what every boot shows by itself. ``runs`` maps names to
+    runs; it may raise :class:`rldoctor.catalogue.check.NotApplicable`. What the runs record becomes
+    ``observations.<name>``, keyed by run, each in the form of a job's result."""
 
     name: str
     level: Level

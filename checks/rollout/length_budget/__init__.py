@@ -18,8 +18,8 @@ Why it hurts
     never scheduled again: generate() does not return, without a message.
 
 How sure it is
-    The limit is derived from the model's config as vLLM derives it. Without a ``config.json`` here (in a
-    directory, or the hub's cache) it is not checked.
+    The limit is derived from the model's config as vLLM derives it. Without a ``config.json``, in a directory here or
+    in the hub's cache, it is not checked.
     What a running engine does at its limit is counted token by token (vLLM 0.9.1 V0 and 0.32 end exactly there).
     The stop check was read in 0.9.2, 0.10.2, 0.11.0, 0.11.1, 0.11.2, 0.13.0, 0.14.1, 0.20.2, 0.24.0, and 0.26.0 to
     0.32.0, and 0.27.0 was seen not to end.
