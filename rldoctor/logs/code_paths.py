@@ -15,9 +15,13 @@ _INSTALLED = expression(
 )
 # Frameworks have folders that are called like what they adapt (``NAME/models/generation/vllm/``).
 _TRAINERS = frozenset(module for framework in trainers() for module in framework.modules)
+# Trainers that no dialect reads.
+_OTHERS = (
+    "agentlightning|coati|colossalai|dschat|llamafactory|llmtuner|lmflow|nemo_aligner|rlinf|rllm|trinity|trlx|xtuner"
+)
 # They are often run from a checkout, whose files lie beside the user's own.
 _CHECKOUT = expression(
-    rf"(?:^|/)(?:{'|'.join(_TRAINERS)}|vllm|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
+    rf"(?:^|/)(?:{'|'.join(_TRAINERS)}|{_OTHERS}|vllm|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
     r"apex|xformers|bitsandbytes|triton|safetensors|huggingface_hub|tokenizers|numpy|pandas|hydra|omegaconf)/"
 )
 _HOME = expression(r"^/(?:home|Users|data|mnt|workspace)/[^/]+/")

@@ -38,7 +38,9 @@ def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:
         inner = link.frames[-1] if link.frames else None
         if inner is not None and is_users(inner.file):
             continue
-        ran = (_owner(package_of(frame.file, frame.function)) for frame in reversed(link.frames))
+        ran = [_owner(package_of(frame.file, frame.function)) for frame in reversed(link.frames)]
+        if ran and not any(ran):
+            continue  # of the packages whose code ran none has a table: in another the same words prove nothing
         where = (module_of(inner.file), inner.function, inner.code) if inner is not None else ("", "", "")
         found = trace(Shown(link.type, link.message, *where), [name for name in ran if name], releases)
         if found is not None:

@@ -23,6 +23,7 @@ from rldoctor.logs.code_paths import package_of
         ("/lib/x86_64-linux-gnu/libstdc++.so.6", None),
         ("/opt/venv/bin/torchrun", None),
         ("/home/me/unsloth_compiled_cache/UnslothGRPOTrainer.py", "unsloth"),  # written for the user's folder
+        ("/vault/me/LLaMA-Factory/src/llamafactory/model/model_utils/valuehead.py", "llamafactory"),
         ("/home/vllm/train.py", None),  # a user who is called like a package
     ],
 )

@@ -47,6 +47,15 @@ def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:
     assert "no known pattern" in finding(LOG.replace("Unknown vllm_mode: both", "it broke")).message
 
 
+def test_what_a_package_without_a_table_raised_is_no_others() -> None:
+    # https://github.com/THUDM/slime/issues/1896
+    text = (
+        'Traceback (most recent call last):\n  File "/root/slime/slime/ray/rollout.py", line 104, in start_engines\n'
+        "    base_gpu_id = int(reordered_gpu_ids[gpu_index])\nIndexError: list index out of range\n"
+    )
+    assert finding(text).message == "IndexError: list index out of range: no known pattern"
+
+
 DIVIDES = """\
 Traceback (most recent call last):
   File "/env/lib/python3.12/site-packages/trl/trainer/rloo_config.py", line 210, in __post_init__

@@ -95,6 +95,17 @@ def test_pods_that_write_in_turns_are_taken_apart() -> None:
     assert "torch.OutOfMemoryError" in incident.cascades[0] and "trainer-1" in incident.cascades[0]
 
 
+def test_containers_of_a_pod_are_taken_apart() -> None:
+    lines = OUT_OF_MEMORY.splitlines()
+    beside = "[pod/trainer-0/istio-proxy] 2026-03-02T10:00:00Z info xdsproxy connected to upstream XDS server"
+    incident = triage_text("".join(f"[pod/trainer-0/main] {line}\n{beside}\n" for line in lines)).incident
+    assert incident is not None and (incident.exception or "").startswith("torch.OutOfMemoryError")
+
+
+def test_metrics_with_keys_are_no_records() -> None:
+    assert learned("".join(f'step={i} loss=0.{i} note="all well" lr=1e-6\n' for i in range(1, 40)).encode()) == []
+
+
 @pytest.mark.parametrize("mark", ["> ", ">", "  > "])
 def test_a_single_quoted_line(mark: str) -> None:
     line = "ValueError: Image features and image tokens do not match: tokens: 1333, features 1332."

@@ -25,7 +25,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("HTML", documents.entities),
     Layer("one line", folds.flattened),
     Layer("lost line ends", folds.run_on),
-    Layer("JSON records", records.json_records),
+    Layer("records", records.records),
     Layer("padding", folds.padded),
     Layer("pager", frames.paged),
     Layer("times apart", frames.apart),

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from rldoctor.logs.encodings import text_of
 from rldoctor.logs.layers.layer import Strip
-from rldoctor.logs.layers.records import json_records
+from rldoctor.logs.layers.records import records
 from rldoctor.logs.prefixes import parse
 from rldoctor.logs.quoting import FIELDS_OF_SAMPLES
 from rldoctor.logs.templates import template
@@ -185,7 +185,7 @@ def escaped(lines: Sequence[bytes]) -> Strip | None:
     quoted = len(full) == 1 and full[0].startswith(b'"') and _TRACEBACK in full[0]
     if (len(full) == 1 and _holds_texts(full[0])) or any(_is_sample(line, b"\\n") for line in full):
         return None
-    if json_records(full) is not None:
+    if records(full) is not None:
         return None
     return _unescaped if 0 < len(full) <= 3 and most >= (1 if quoted else 4) else None
 

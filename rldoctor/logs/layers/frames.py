@@ -16,12 +16,12 @@ _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?
 _MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]?\d (?P<time>\d\d:\d\d:\d\d(?:\.\d{1,9})?)"
 _POD = (
     rb"\[?(?:pod/)?(?P<node>[a-z0-9][a-z0-9.]{0,60}(?:-[a-z0-9.]{1,60}){1,8})[ /]"
-    rb"[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?\]?"
+    rb"(?P<part>[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?)\]?"
 )
 _NEARLY_ALL = 0.95
 # Each takes off what its tool writes, up to the program's own text; ``time``, and ``node`` and ``rank`` where there are
 # several, are kept. Before each stands the share of the lines that must have it: programs write some of these forms
-# too, but not in front of every line.
+# too, but not in front of every line. The ``part`` of a node is a container of a pod.
 ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
     (re.compile(rb"(?m)^\xef?\xbb?\xbf?(?:\x1b\[[\d;]{0,8}m)?" + pattern), share)
     for share, pattern in (
@@ -131,10 +131,11 @@ def enveloped(lines: Sequence[bytes]) -> Strip | None:
     for pattern, share in ENVELOPES:
         matches = [match for line in full if (match := pattern.match(line)) is not None]
         if len(matches) >= share * len(full):
-            nodes, ranks = _values(matches, "node"), _values(matches, "rank")
+            named = {name: _values(matches, name) for name in ("node", "part", "rank")}
             most = max(1, len(full) // _FEWEST)
-            strip = _taken_off(pattern, len(nodes) > 1, len(ranks) > 1)
-            if len(nodes) <= most and len(ranks) <= most and strip(full[0]) != full[0]:
+            several = frozenset(name for name, values in named.items() if len(values) > 1)
+            strip = _taken_off(pattern, several)
+            if all(len(values) <= most for values in named.values()) and strip(full[0]) != full[0]:
                 return strip
     return None
 
@@ -143,18 +144,18 @@ def _values(matches: Sequence[re.Match[bytes]], name: str) -> set[bytes]:
     return {match[name] for match in matches if match[name]} if name in matches[0].re.groupindex else set()
 
 
-def _taken_off(pattern: re.Pattern[bytes], with_node: bool, with_rank: bool) -> Strip:
-    """Takes the envelope off. One rank in front of all lines tells none from another, and where a scheduler's task is a
-    launcher with ranks of its own, it is a node's number."""
+def _taken_off(pattern: re.Pattern[bytes], several: frozenset[str]) -> Strip:
+    """Takes the envelope off, and keeps the names of which there are several: one rank in front of all lines tells none
+    from another, and where a scheduler's task is a launcher with ranks of its own, it is a node's number."""
     timed = "time" in pattern.groupindex
 
     def kept(match: re.Match[bytes]) -> bytes:
         time = match["time"].decode() if timed and match["time"] else ""
-        node = match["node"].decode() if with_node else ""
-        rank = b"%s: " % match["rank"] if with_rank and match["rank"] else b""
-        return envelope.written(time=time, process=node).encode() + rank
+        process = b"/".join(match[name] for name in ("node", "part") if name in several)
+        rank = b"%s: " % match["rank"] if "rank" in several and match["rank"] else b""
+        return envelope.written(time=time, process=process.decode()).encode() + rank
 
-    if not timed and not with_node and not with_rank:
+    if not timed and not several:
         return lambda text: pattern.sub(b"", text)
     return lambda text: pattern.sub(kept, text)
 

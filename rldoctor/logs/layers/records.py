@@ -1,8 +1,10 @@
-"""JSON records around each line: docker's json-file, Cloud Logging, Loki, journald, structured loggers."""
+"""Records around each line, as JSON or in another notation: docker's json-file, Cloud Logging, Loki, journald,
+structured loggers, logfmt, Fluent Bit."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,16 +21,22 @@ _TIME = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "receiv
 _LEVEL = ("level", "levelname", "lvl", "log.level")
 _PROCESS = ("kubernetes.pod_name", "resource.labels.pod_name", "labels.pod", "pod", "pod_name", "_HOSTNAME", "hostname",
             "host", "instance", "stream.pod")  # fmt: skip
+# logfmt: words, those at the line's end with a key; a text that has blanks is quoted.
+_WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
+_PAIR = re.compile(r"(?P<key>[A-Za-z_@][\w.@/-]{0,60})=(?P<value>.*)")
+# What Fluent Bit prints of a record: its number, its tag, its time, and a map in Ruby's notation.
+_FLUENT = re.compile(r"\[\d{1,9}\] \S{1,300}: \[(?:\[[\d.]{1,40}, \{.{0,200}?\}\]|[\d.]{1,40}), (?P<map>\{.*\})\]\s*$")
+_ARROW = re.compile(r'("(?:[^"\\]|\\.)*")=>')
 # How far within a record its text may stand.
 _DEEPEST = 2
 # Besides its text a record has one of these; what trainers log of a step has not.
 _MARKS = (*_TIME, *_LEVEL, "severity", "stream", "stream_name", "labels", "_PID", "logName")
 
 
-def json_records(lines: Sequence[bytes]) -> Strip | None:
-    """One object a line, as log drivers write them."""
+def records(lines: Sequence[bytes]) -> Strip | None:
+    """One record a line, as log drivers write them."""
     full = [line for line in lines if line.strip()]
-    if not full or not full[0].lstrip().startswith(b"{"):
+    if not full or not (full[0].lstrip().startswith(b"{") or _record(full[0]) is not None):
         return None
     held = [record for line in full if (record := _record(line)) is not None]
     if len(held) >= max(MOST * len(full), 1):
@@ -39,13 +47,33 @@ def json_records(lines: Sequence[bytes]) -> Strip | None:
 
 def _record(raw: bytes) -> dict[str, Any] | None:
     raw = raw.strip().rstrip(b",")
-    if not raw.startswith(b"{"):
-        return None
-    try:
-        entry = json.loads(raw)
-    except (ValueError, RecursionError):
+    if raw.startswith(b"{"):
+        entry = _object(raw)
+    elif b"=>" in raw and (printed := _FLUENT.match(raw.decode("utf-8", "replace"))) is not None:
+        entry = _object(_ARROW.sub(r"\1:", printed["map"]))
+    elif b'="' in raw:
+        entry = _pairs(raw.decode("utf-8", "replace"))
+    else:
         return None
     return entry if isinstance(entry, dict) and is_record(entry) else None
+
+
+def _object(text: bytes | str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    """The keys and values that a line ends with; who collected it may write something before them."""
+    found: dict[str, Any] = {}
+    for word in reversed(_WORD.findall(text)):
+        pair = _PAIR.fullmatch(word)
+        if pair is None:
+            break
+        found[pair["key"]] = _object(pair["value"]) if pair["value"].startswith('"') else pair["value"]
+    return found
 
 
 def is_record(entry: Mapping[str, Any]) -> bool:
